@@ -1,0 +1,58 @@
+# `make up` starts Sluice on this machine, `make test` checks it. Both first make .venv from the lock files if it is
+# missing or older than they are. PYTHON=/path/to/python and TORCH=cpu|cuda override what is chosen by itself.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := VENV=$(VENV) PYTHON='$(PYTHON)' TORCH='$(TORCH)' requirements/install.sh
+# One worker per core, four at most: the tests start real parts, which want a core of their own.
+WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
+TEST_LIMIT_S ?= 840
+PYTEST := timeout --kill-after=20 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+.PHONY: help up install install-test check test test-all bench lock clean
+.NOTPARALLEL:
+
+help:
+	@echo 'make up        start everything on this machine (make up ARGS="--port 8081")'
+	@echo 'make test      lint, types, arrows between packages, and the tests'
+	@echo 'make test-all  the same with the long tests'
+	@echo 'make bench     repeat the benchmarks of bench/RESULTS.md'
+	@echo 'make lock      compile requirements/*.in to lock files again'
+	@echo 'make clean     remove .venv and caches (never .sluice, which holds your data)'
+
+up: install
+	@exec $(BIN)/sluice up $(ARGS)
+
+install: $(VENV)/.runtime
+install-test: $(VENV)/.test
+
+$(VENV)/.runtime: requirements/runtime.lock requirements/torch-cpu.lock requirements/torch-cuda.lock requirements/install.sh pyproject.toml
+	@$(INSTALL) runtime
+
+$(VENV)/.test: requirements/test.lock $(VENV)/.runtime
+	@$(INSTALL) test
+
+check: install-test
+	@echo '== ruff: lint';                  $(BIN)/ruff check .
+	@echo '== mypy: strict types';          $(BIN)/mypy
+	@echo '== import-linter: who may import whom'; $(BIN)/lint-imports
+
+test: check
+	@echo '== pytest: $(WORKERS) workers, at most $(TEST_LIMIT_S) s'; $(PYTEST) -m 'not long' $(ARGS)
+
+test-all: TEST_LIMIT_S = 3600
+test-all: check
+	@echo '== pytest, long tests included'; $(PYTEST) $(ARGS)
+
+bench: install-test
+	@$(BIN)/python -m bench $(ARGS)
+
+lock: install
+	@[ -x $(BIN)/uv ] || $(BIN)/python -m pip install --quiet uv
+	@UV=$(abspath $(BIN)/uv) requirements/compile.sh
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Makes $VENV and installs one of the lock files into it, as the Makefile asks: install.sh runtime | test.
+# It needs a Python with venv and a package index, no compiler; says what it does, and fails with one clear line.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+VENV=${VENV:-.venv}
+pip_log=$VENV/install.log
+
+fail() { printf 'sluice: %s\n' "$*" >&2; exit 1; }
+
+supported='import sys, platform; ok = (3, 11) <= sys.version_info[:2] <= (3, 13)
+sys.exit(not (ok and sys.platform == "linux" and platform.machine() == "x86_64"))'
+
+choose_python() {
+  if [ -n "${PYTHON:-}" ]; then
+    "$PYTHON" -c "$supported" 2>/dev/null || fail "PYTHON=$PYTHON is not a Python 3.11, 3.12 or 3.13 for Linux on x86-64"
+    return
+  fi
+  for PYTHON in python3.11 python3.12 python3.13 python3; do
+    if "$PYTHON" -c "$supported" 2>/dev/null; then return; fi
+  done
+  fail "needs Python 3.11, 3.12 or 3.13 for Linux on x86-64 (python3 here: $(python3 --version 2>&1 || echo none));" \
+    "on Debian: apt-get install python3 python3-venv; or name one: make up PYTHON=/path/to/python"
+}
+
+make_venv() {
+  if "$VENV/bin/python" -c "$supported" 2>/dev/null && "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then return; fi
+  choose_python
+  "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null ||
+    fail "$PYTHON cannot make virtual environments; on Debian or Ubuntu: apt-get install python3-venv"
+  echo "== making $VENV with $("$PYTHON" --version)"
+  "$PYTHON" -m venv --clear "$VENV" || fail "could not make $VENV"
+}
+
+# Runs pip quietly with a line of progress every ten seconds; its whole output stays in install.log.
+pip() {
+  local started=$SECONDS told=$SECONDS
+  "$VENV/bin/python" -m pip --disable-pip-version-check --no-input install --progress-bar off --only-binary :all: \
+    --no-deps "$@" >>"$pip_log" 2>&1 &
+  local job=$!
+  trap 'kill $job 2>/dev/null; exit 130' INT TERM
+  while kill -0 $job 2>/dev/null; do
+    if ((SECONDS - told >= 10)); then
+      told=$SECONDS
+      echo "   ... $((SECONDS - started)) s, $(grep -cE '^ *(Downloading|Using cached|Processing) ' "$pip_log") packages fetched"
+    fi
+    sleep 0.2
+  done
+  trap - INT TERM
+  wait $job
+}
+
+give_up() {
+  grep -E '^ *ERROR' "$pip_log" | tail -3 >&2 || true
+  fail "$1 (the whole story: $pip_log)"
+}
+
+choose_torch() {
+  [ -z "${TORCH:-}" ] || return 0
+  if nvidia-smi -L >/dev/null 2>&1; then TORCH=cuda; else TORCH=cpu; fi
+}
+
+# The CPU build is not on the general package index. Where pip's own configuration knows a place that has it, that one is
+# taken; otherwise PyTorch's index is asked. CUDA packages are never fetched for a machine without a GPU.
+install_torch() {
+  choose_torch
+  case $TORCH in
+  cuda)
+    echo '== installing PyTorch with CUDA, for the GPU found here (some 2.5 GB)'
+    pip --require-hashes -r requirements/torch-cuda.lock || give_up 'could not install PyTorch'
+    ;;
+  cpu)
+    echo '== installing PyTorch without CUDA (192 MB)'
+    pip --require-hashes -r requirements/torch-cpu.lock && return
+    echo "   not found where pip looks; asking PyTorch's own index"
+    pip --require-hashes -r requirements/torch-cpu.lock --retries 1 --timeout 10 \
+      --extra-index-url https://download.pytorch.org/whl/cpu ||
+      give_up 'could not install the CPU build of PyTorch; give pip a place that has it (PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL)'
+    ;;
+  *) fail "TORCH=$TORCH: say cpu or cuda" ;;
+  esac
+}
+
+install_runtime() {
+  make_venv
+  : >"$pip_log"
+  install_torch
+  echo "== installing $(grep -c '==' requirements/runtime.lock) pinned packages (about 350 MB)"
+  pip --require-hashes -r requirements/runtime.lock || give_up 'could not install the packages of requirements/runtime.lock'
+  pip --no-build-isolation --editable . || give_up 'could not install Sluice itself'
+  touch "$VENV/.runtime"
+  echo "== installed in $SECONDS s"
+}
+
+install_test() {
+  echo '== installing what the tests need'
+  pip --require-hashes -r requirements/test.lock || give_up 'could not install the packages of requirements/test.lock'
+  touch "$VENV/.test"
+}
+
+case ${1:-} in
+runtime) install_runtime ;;
+test) install_test ;;
+*) fail "usage: $0 runtime|test" ;;
+esac
