@@ -1,0 +1,152 @@
+"""What is asked of the limits and what they answer: values only, no Redis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from billing.types import OpenedCall, UsageCheckpoint, UsageSource
+
+MONEY_MAX_NANOUSD = 2**53
+"""The largest amount of one call that Lua's doubles carry exactly: 9.0 million dollars."""
+
+
+class LimitsUnavailable(Exception):
+    """Redis did not answer in time or at all; what was asked may or may not have happened."""
+
+
+class Dimension(StrEnum):
+    """What a refusal is about."""
+
+    REQUESTS = "requests"
+    TOKENS = "tokens"
+    CONCURRENCY = "concurrency"
+    BUDGET = "budget"
+    TOO_LARGE = "too_large"
+    UNPRIMED = "unprimed"
+
+
+class HoldState(StrEnum):
+    HELD = "held"
+    ESTIMATED = "estimated"
+    SETTLED = "settled"
+
+
+class SettleState(StrEnum):
+    """`live`: not settled, because only an overdue hold was to be and this one is not."""
+
+    SETTLED = "settled"
+    ALREADY = "already"
+    CORRECTED = "corrected"
+    LOST = "lost"
+    LIVE = "live"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeLimits:
+    """The limits of one scope (`key:<id>`, `project:<id>`, `org:<id>`); None is no limit.
+
+    A burst of None is one minute's worth of its rate. A rate of 0 admits nothing.
+    """
+
+    scope: str
+    requests_per_minute: int | None = None
+    request_burst: int | None = None
+    tokens_per_minute: int | None = None
+    token_burst: int | None = None
+    concurrency: int | None = None
+    budget_nanousd: int | None = None
+    budget_window: Literal["total", "month"] = "total"
+
+
+@dataclass(frozen=True, slots=True)
+class RateState:
+    """For the x-ratelimit-* headers: the tightest scope of one dimension."""
+
+    scope: str
+    limit: int
+    remaining: int
+    reset_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """`new` may run. `held` and `settled`: this id was admitted before and must not run again."""
+
+    state: Literal["new", "held", "settled"]
+    requests: RateState | None
+    tokens: RateState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Nothing was written. `retry_after_ms` is None where waiting does not help."""
+
+    scope: str
+    dimension: Dimension
+    retry_after_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    held_nanousd: int
+
+
+@dataclass(frozen=True, slots=True)
+class RenewRefused:
+    """No top-up, but the lease was extended and the checkpoint stored."""
+
+    scope: str
+    dimension: Dimension
+    held_nanousd: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """There is no open hold. `settled`: somebody settled it (as estimated); else Redis forgot it."""
+
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One hold as Redis has it. Settled ones keep no payloads."""
+
+    rid: str
+    state: HoldState
+    held_nanousd: int
+    amount_nanousd: int
+    opened: OpenedCall | None
+    checkpoint: UsageCheckpoint | None
+    due_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the ledger has charged to one scope, in all and by UTC month of admission (YYYYMM)."""
+
+    total_nanousd: int
+    months: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    held_nanousd: int
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True)
+class ShardEpoch:
+    """`epoch` is `<redis run_id>:<anything>`; None with state `unprimed`."""
+
+    state: Literal["open", "priming", "unprimed"]
+    epoch: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """What SQL has for a request id: the latest version of its usage event."""
+
+    source: UsageSource
+    amount_nanousd: int

@@ -1,0 +1,170 @@
+"""The payloads a call leaves behind: opened, checkpointed, settled.
+
+Frozen values with a version, the same bytes in Redis, in the stream and in the spool. This module
+knows no SQL, no Redis and no prices; it guards that token classes are disjoint and that everything
+needed to rate a call stands inside its `SettledCall`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+
+class CallStatus(StrEnum):
+    """How a call ended. Every received call ends with exactly one of these."""
+
+    ANSWERED = "answered"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    REFUSED = "refused"
+
+
+class UsageSource(StrEnum):
+    """`estimated` is provisional: a later `exact` record supersedes it."""
+
+    EXACT = "exact"
+    ESTIMATED = "estimated"
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Disjoint token classes: `input` never contains `cached_input`."""
+
+    input: int = 0
+    cached_input: int = 0
+    output: int = 0
+
+    @property
+    def prompt(self) -> int:
+        return self.input + self.cached_input
+
+    @property
+    def total(self) -> int:
+        return self.input + self.cached_input + self.output
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input=self.input + other.input,
+            cached_input=self.cached_input + other.cached_input,
+            output=self.output + other.output,
+        )
+
+
+class OpenedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """What was admitted, and under which price version. `month` is UTC, `YYYYMM`."""
+
+    v: Literal[1] = 1
+    rid: str
+    org: str
+    project: str
+    key: str
+    gateway: str
+    model_requested: str
+    model: str
+    tier: str
+    batch: bool
+    price_version: str
+    stream: bool
+    tokens_estimate: int
+    hold_nanousd: int
+    prompt_tokens: int
+    admitted_us: int
+    scopes: list[str]
+    month: str
+
+
+class UsageCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Cumulative usage of a running call; of two, the one with the higher `seq` counts."""
+
+    v: Literal[1] = 1
+    seq: int
+    model: str
+    tier: str
+    pool: str
+    input: int
+    cached_input: int
+    output: int
+    at_us: int
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(input=self.input, cached_input=self.cached_input, output=self.output)
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One try at one replica, with the tokens it delivered."""
+
+    pool: str
+    replica: str
+    started_us: int
+    ended_us: int
+    outcome: str
+    input: int = 0
+    cached_input: int = 0
+    output: int = 0
+
+
+class SettledCall(msgspec.Struct, frozen=True, kw_only=True):
+    """How a call ended and what is owed for it. `model`, `pool` and `tier` are those served."""
+
+    v: Literal[1] = 1
+    rid: str
+    org: str
+    project: str
+    key: str
+    gateway: str
+    model_requested: str
+    model: str
+    variant: str
+    pool: str
+    capacity_class: str
+    tier: str
+    batch: bool
+    price_version: str
+    status: CallStatus
+    finish_reason: str | None
+    source: UsageSource
+    input: int
+    cached_input: int
+    output: int
+    amount_nanousd: int
+    admitted_us: int
+    first_token_us: int | None
+    ended_us: int
+    attempts: list[Attempt] = []
+    decision: dict[str, Any] = {}
+    error_code: str | None = None
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(input=self.input, cached_input=self.cached_input, output=self.output)
+
+
+Payload = OpenedCall | UsageCheckpoint | SettledCall
+
+_ENCODER = msgspec.json.Encoder()
+_OPENED = msgspec.json.Decoder(OpenedCall)
+_CHECKPOINT = msgspec.json.Decoder(UsageCheckpoint)
+_SETTLED = msgspec.json.Decoder(SettledCall)
+
+
+def encode(payload: Payload) -> bytes:
+    """Compact JSON with every field, in declared order: equal payloads give equal bytes."""
+    return _ENCODER.encode(payload)
+
+
+def decode_opened(data: bytes | str) -> OpenedCall:
+    """Raises msgspec.ValidationError on another shape or an unknown version."""
+    return _OPENED.decode(data)
+
+
+def decode_checkpoint(data: bytes | str) -> UsageCheckpoint:
+    """Raises msgspec.ValidationError on another shape or an unknown version."""
+    return _CHECKPOINT.decode(data)
+
+
+def decode_settled(data: bytes | str) -> SettledCall:
+    """Raises msgspec.ValidationError on another shape or an unknown version."""
+    return _SETTLED.decode(data)
