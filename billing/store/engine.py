@@ -1,0 +1,67 @@
+"""Connections and transactions: one `write` per use case, committed at its end.
+
+SQLite runs in WAL with synchronous=FULL, and every write transaction begins IMMEDIATE, so
+that it never fails half-way for a lock. PostgreSQL needs none of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+
+BUSY_TIMEOUT_MS = 10_000
+_READ_ONLY = "sluice_read_only"
+
+
+class Store:
+    """The database, as transactions."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that commits at the end and rolls back on any exception."""
+        with self.engine.begin() as conn:
+            yield conn
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A consistent snapshot; it takes no write lock."""
+        options = {_READ_ONLY: True}
+        with self.engine.connect().execution_options(**options) as conn, conn.begin():
+            yield conn
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def open_store(sql_url: str) -> Store:
+    """Connect lazily to `sqlite:///path` or `postgresql+psycopg://...`."""
+    url = make_url(sql_url)
+    if url.get_backend_name() != "sqlite":
+        return Store(create_engine(url, pool_pre_ping=True))
+    engine = create_engine(url, connect_args={"check_same_thread": False})
+    event.listen(engine, "connect", _set_up_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return Store(engine)
+
+
+def _set_up_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver must not begin on its own
+    for pragma in (
+        f"busy_timeout = {BUSY_TIMEOUT_MS}",
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "foreign_keys = ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(conn: Connection) -> None:
+    read_only = conn.get_execution_options().get(_READ_ONLY, False)
+    conn.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")

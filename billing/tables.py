@@ -1,0 +1,310 @@
+"""The rows of the ledger.
+
+`transfer`, `usage_event` and `usage_correction` are insert-only, by triggers in the migration:
+a wrong amount is corrected by a linked reversal and a new row, and what is attached later
+stands in tables of its own. Money is integer nano-USD, times are epoch microseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from sqlalchemy import BigInteger as Big
+from sqlalchemy import CheckConstraint, Index, LargeBinary, Table, Text, text
+from sqlalchemy import Integer as Int
+from sqlmodel import Field, SQLModel
+
+SERIAL = Big().with_variant(Int, "sqlite")  # SQLite counts up only an INTEGER primary key
+
+
+def table_of(row: type[SQLModel]) -> Table:
+    """The SQLAlchemy table behind a row class."""
+    return cast(Table, cast(Any, row).__table__)
+
+
+class Account(SQLModel, table=True):
+    """Totals of one account; a copy that `verify` recomputes from the transfers."""
+
+    __tablename__ = "account"
+    __table_args__ = (CheckConstraint("debits >= 0 AND credits >= 0", name="totals_positive"),)
+    code: str = Field(primary_key=True)
+    org: str | None = None
+    currency: str = "USD"
+    debits: int = Field(0, sa_type=Big)
+    credits: int = Field(0, sa_type=Big)
+
+
+class Transfer(SQLModel, table=True):
+    """One positive amount from one account to another; its id makes it happen once."""
+
+    __tablename__ = "transfer"
+    __table_args__ = (
+        CheckConstraint("amount_nanousd > 0", name="amount_positive"),
+        CheckConstraint("debit_account <> credit_account", name="two_accounts"),
+        CheckConstraint("kind IN ('charge','reversal','invoice','rounding')", name="kind_known"),
+        Index("transfer_org_booked", "org", "booked_us"),
+        Index("transfer_rid", "rid"),
+    )
+    transfer_id: str = Field(primary_key=True)
+    kind: str
+    debit_account: str = Field(foreign_key="account.code")
+    credit_account: str = Field(foreign_key="account.code")
+    amount_nanousd: int = Field(sa_type=Big)
+    currency: str = "USD"
+    org: str
+    rid: str | None = None
+    reverses_id: str | None = Field(None, foreign_key="transfer.transfer_id", unique=True)
+    booked_us: int = Field(sa_type=Big)
+    created_us: int = Field(sa_type=Big)
+
+
+class UsageColumns(SQLModel):
+    """What was used, by whom, where, at which frozen price."""
+
+    org: str
+    project: str
+    key: str
+    gateway: str
+    model_requested: str
+    model: str
+    variant: str
+    pool: str
+    capacity_class: str
+    tier: str
+    batch: bool = False
+    status: str
+    finish_reason: str | None = None
+    error_code: str | None = None
+    source: str
+    input: int = Field(sa_type=Big)
+    cached_input: int = Field(sa_type=Big)
+    output: int = Field(sa_type=Big)
+    price_version: str
+    input_nanousd: int = Field(sa_type=Big)
+    cached_input_nanousd: int = Field(sa_type=Big)
+    output_nanousd: int = Field(sa_type=Big)
+    request_nanousd: int = Field(sa_type=Big)
+    amount_nanousd: int = Field(sa_type=Big)
+    month: str
+    admitted_us: int = Field(sa_type=Big)
+    first_token_us: int | None = Field(None, sa_type=Big)
+    ended_us: int = Field(sa_type=Big)
+    ingested_us: int = Field(sa_type=Big)
+    payload_sha: bytes = Field(sa_type=LargeBinary)
+
+
+class UsageEvent(UsageColumns, table=True):
+    """The one usage event of a request id, as it was first recorded."""
+
+    __tablename__ = "usage_event"
+    __table_args__ = (
+        CheckConstraint("source IN ('exact','estimated')", name="source_known"),
+        CheckConstraint("input >= 0 AND cached_input >= 0 AND output >= 0", name="counts"),
+        CheckConstraint(
+            "status IN ('answered','cancelled','failed','refused')", name="status_known"
+        ),
+        Index("usage_event_org_ended", "org", "ended_us"),
+        Index("usage_event_key_ended", "key", "ended_us"),
+        Index("usage_event_model_ended", "model", "ended_us"),
+        Index("usage_event_ended", "ended_us"),
+    )
+    rid: str = Field(primary_key=True)
+
+
+class UsageCorrection(UsageColumns, table=True):
+    """A better record of an event that was estimated; the highest n is what holds."""
+
+    __tablename__ = "usage_correction"
+    __table_args__ = (
+        CheckConstraint("n >= 2", name="follows_the_event"),
+        CheckConstraint("source IN ('exact','estimated')", name="source_known"),
+    )
+    rid: str = Field(primary_key=True, foreign_key="usage_event.rid")
+    n: int = Field(primary_key=True)
+
+
+class CallRecord(SQLModel, table=True):
+    """Why the call went where it went: the decision, as the router gave it."""
+
+    __tablename__ = "call_record"
+    rid: str = Field(primary_key=True)
+    decision: str = Field(sa_type=Text)
+
+
+class Attempt(SQLModel, table=True):
+    """One try of a call on one replica; part of our cost, never a usage event."""
+
+    __tablename__ = "attempt"
+    rid: str = Field(primary_key=True)
+    n: int = Field(primary_key=True)
+    pool: str
+    replica: str
+    started_us: int = Field(sa_type=Big)
+    ended_us: int | None = Field(None, sa_type=Big)
+    outcome: str
+    input: int = Field(0, sa_type=Big)
+    cached_input: int = Field(0, sa_type=Big)
+    output: int = Field(0, sa_type=Big)
+
+
+class OpenHold(SQLModel, table=True):
+    """A call that was admitted and not yet settled when the writer read it."""
+
+    __tablename__ = "open_hold"
+    __table_args__ = (Index("open_hold_admitted", "admitted_us"),)
+    rid: str = Field(primary_key=True)
+    org: str
+    project: str
+    key: str
+    hold_nanousd: int = Field(sa_type=Big)
+    month: str
+    admitted_us: int = Field(sa_type=Big)
+    opened: str = Field(sa_type=Text)
+
+
+class DeadLetter(SQLModel, table=True):
+    """A stream record that could not be booked as it stood, and why."""
+
+    __tablename__ = "dead_letter"
+    __table_args__ = (Index("dead_letter_entry", "shard", "entry", "reason", unique=True),)
+    id: int | None = Field(None, primary_key=True, sa_type=SERIAL)
+    shard: int
+    entry: str
+    rid: str
+    reason: str
+    detail: str = Field(sa_type=Text)
+    payload: bytes = Field(sa_type=LargeBinary)
+    created_us: int = Field(sa_type=Big)
+
+
+class Watermark(SQLModel, table=True):
+    """The last stream entry of a shard whose effects are committed here."""
+
+    __tablename__ = "watermark"
+    shard: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    entry: str
+    committed_us: int = Field(sa_type=Big)
+
+
+class SpoolSegment(SQLModel, table=True):
+    """What one spool file of one gateway held, so that nothing admitted can go missing."""
+
+    __tablename__ = "spool_segment"
+    gateway: str = Field(primary_key=True)
+    seq: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
+    opened_count: int
+    closed_count: int
+    size_bytes: int = Field(sa_type=Big)
+    sha: bytes = Field(sa_type=LargeBinary)
+    seen_us: int = Field(sa_type=Big)
+
+
+class PriceVersionRow(SQLModel, table=True):
+    """A version of the price book; a draft until it has an instant to begin at."""
+
+    __tablename__ = "price_version"
+    __table_args__ = (
+        CheckConstraint(
+            "(status = 'draft' AND effective_from_us IS NULL) OR "
+            "(status = 'active' AND effective_from_us IS NOT NULL)",
+            name="active_has_a_start",
+        ),
+    )
+    version_id: str = Field(primary_key=True)
+    status: str
+    effective_from_us: int | None = Field(None, sa_type=Big, unique=True)
+    created_us: int = Field(sa_type=Big)
+    created_by: str
+    note: str = ""
+
+
+class PriceRateRow(SQLModel, table=True):
+    """Nano-USD per million units of one component."""
+
+    __tablename__ = "price_rate"
+    __table_args__ = (CheckConstraint("nanousd_per_mtok >= 0", name="price_not_negative"),)
+    version_id: str = Field(primary_key=True, foreign_key="price_version.version_id")
+    model: str = Field(primary_key=True)
+    tier: str = Field(primary_key=True)
+    batch: bool = Field(primary_key=True)
+    component: str = Field(primary_key=True)
+    nanousd_per_mtok: int = Field(sa_type=Big)
+
+
+class Invoice(SQLModel, table=True):
+    """One organization, one month. A draft is recomputed; a finalised one never changes."""
+
+    __tablename__ = "invoice"
+    __table_args__ = (
+        Index("invoice_run", "org", "period", unique=True),
+        Index("invoice_number", "series", "number", unique=True),
+        CheckConstraint(
+            "(status = 'draft' AND number IS NULL) OR "
+            "(status = 'finalised' AND number IS NOT NULL)",
+            name="numbered_when_finalised",
+        ),
+    )
+    invoice_id: str = Field(primary_key=True)
+    org: str
+    period: str
+    status: str
+    series: str
+    number: int | None = None
+    currency: str = "USD"
+    period_start_us: int = Field(sa_type=Big)
+    period_end_us: int = Field(sa_type=Big)
+    subtotal_nanousd: int = Field(sa_type=Big)
+    rounding_nanousd: int = Field(sa_type=Big)
+    total_cents: int = Field(sa_type=Big)
+    computed_us: int = Field(sa_type=Big)
+
+
+class InvoiceLine(SQLModel, table=True):
+    """Usage of one component at one price, one adjustment, or the rounding to cents."""
+
+    __tablename__ = "invoice_line"
+    __table_args__ = (
+        CheckConstraint("kind IN ('usage','adjustment','rounding')", name="kind_known"),
+    )
+    invoice_id: str = Field(primary_key=True, foreign_key="invoice.invoice_id")
+    seq: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    kind: str
+    project: str
+    model: str
+    tier: str
+    batch: bool
+    component: str
+    price_version: str
+    quantity: int = Field(sa_type=Big)
+    unit_price_nanousd_per_mtok: int = Field(sa_type=Big)
+    amount_nanousd: int = Field(sa_type=Big)
+    service_start_us: int = Field(sa_type=Big)
+    service_end_us: int = Field(sa_type=Big)
+
+
+class InvoiceTransfer(SQLModel, table=True):
+    """The invoice a transfer is on: never more than one."""
+
+    __tablename__ = "invoice_transfer"
+    __table_args__ = (Index("invoice_transfer_invoice", "invoice_id"),)
+    transfer_id: str = Field(primary_key=True, foreign_key="transfer.transfer_id")
+    invoice_id: str = Field(foreign_key="invoice.invoice_id")
+
+
+class InvoiceLineTransfer(SQLModel, table=True):
+    """How much of a transfer a line carries; a transfer spreads over its components."""
+
+    __tablename__ = "invoice_line_transfer"
+    __table_args__ = (Index("invoice_line_transfer_transfer", "transfer_id"),)
+    invoice_id: str = Field(primary_key=True, foreign_key="invoice.invoice_id")
+    seq: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    transfer_id: str = Field(primary_key=True, foreign_key="transfer.transfer_id")
+    amount_nanousd: int = Field(sa_type=Big)
+
+
+class InvoiceCounter(SQLModel, table=True):
+    """The next number of a series: taken in the transaction that finalises, so no gap."""
+
+    __tablename__ = "invoice_counter"
+    series: str = Field(primary_key=True)
+    next_number: int = Field(1, sa_column_kwargs={"server_default": text("1")})

@@ -1,0 +1,138 @@
+"""The rows of tenants and catalog: who may call, within which limits, and what there is.
+
+Money and prices belong to `billing`; nothing here is read on the hot path.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import JSON, CheckConstraint, Index, LargeBinary
+from sqlalchemy import BigInteger as Big
+from sqlalchemy import Integer as Int
+from sqlmodel import Field, SQLModel
+
+SERIAL = Big().with_variant(Int, "sqlite")  # SQLite counts up only an INTEGER primary key
+
+
+class Organization(SQLModel, table=True):
+    """The tenant: who is invoiced."""
+
+    __tablename__ = "organization"
+    id: str = Field(primary_key=True)
+    name: str
+    slug: str = Field(unique=True)
+    status: str = "active"
+    created_us: int = Field(sa_type=Big)
+
+
+class Project(SQLModel, table=True):
+    """A part of an organization with keys and limits of its own."""
+
+    __tablename__ = "project"
+    __table_args__ = (Index("project_org", "org_id"),)
+    id: str = Field(primary_key=True)
+    org_id: str = Field(foreign_key="organization.id")
+    name: str
+    status: str = "active"
+    created_us: int = Field(sa_type=Big)
+
+
+class ApiKey(SQLModel, table=True):
+    """A secret, kept only as its SHA-256."""
+
+    __tablename__ = "api_key"
+    __table_args__ = (Index("api_key_project", "project_id"), Index("api_key_org", "org_id"))
+    id: str = Field(primary_key=True)
+    project_id: str = Field(foreign_key="project.id")
+    org_id: str = Field(foreign_key="organization.id")
+    name: str
+    hash: bytes = Field(sa_type=LargeBinary, unique=True)
+    prefix: str
+    created_us: int = Field(sa_type=Big)
+    expires_us: int | None = Field(None, sa_type=Big)
+    revoked_us: int | None = Field(None, sa_type=Big)
+    is_bootstrap: bool = False
+
+
+class Limits(SQLModel, table=True):
+    """Limits and budget of one scope: `key:<id>`, `project:<id>` or `org:<id>`."""
+
+    __tablename__ = "limits"
+    __table_args__ = (
+        CheckConstraint("budget_window IN ('total','month')", name="budget_window_known"),
+    )
+    scope: str = Field(primary_key=True)
+    requests_per_minute: int | None = Field(None, sa_type=Big)
+    request_burst: int | None = Field(None, sa_type=Big)
+    tokens_per_minute: int | None = Field(None, sa_type=Big)
+    token_burst: int | None = Field(None, sa_type=Big)
+    concurrency: int | None = Field(None, sa_type=Big)
+    budget_nanousd: int | None = Field(None, sa_type=Big)
+    budget_window: str = "month"
+
+
+class ModelRow(SQLModel, table=True):
+    """A public model name and what the router needs to know of it."""
+
+    __tablename__ = "model"
+    name: str = Field(primary_key=True)
+    path: str | None = None
+    context_tokens: int
+    max_output_tokens: int
+    size_rank: int
+    quality: float
+    enabled: bool = True
+    source: str = "admin"
+
+
+class PoolRow(SQLModel, table=True):
+    """Interchangeable replicas of one variant on one capacity class, or an external server."""
+
+    __tablename__ = "pool"
+    __table_args__ = (
+        CheckConstraint(
+            "capacity_class IN ('reserved','on_demand','spot','external')",
+            name="capacity_class_known",
+        ),
+    )
+    name: str = Field(primary_key=True)
+    model: str = Field(foreign_key="model.name")
+    variant: str
+    capacity_class: str
+    base_url: str | None = None
+    api_key_env: str | None = None
+    min_replicas: int = 0
+    max_replicas: int = 1
+    initial_replicas: int = 0
+    idle_s: float = 300.0
+    num_cpus: float = 1.0
+    max_ongoing: int = 8
+    cost_nanousd_per_s: int = Field(0, sa_type=Big)
+    cost_input_nanousd_per_mtok: int = Field(0, sa_type=Big)
+    cost_output_nanousd_per_mtok: int = Field(0, sa_type=Big)
+    cold_start_s: float = 10.0
+    enabled: bool = True
+    source: str = "admin"
+
+
+class CatalogRevision(SQLModel, table=True):
+    """One row, id 1: counts every change of models and pools."""
+
+    __tablename__ = "catalog_revision"
+    __table_args__ = (CheckConstraint("id = 1", name="one_row"),)
+    id: int = Field(1, primary_key=True, sa_column_kwargs={"autoincrement": False})
+    revision: int = Field(0, sa_type=Big)
+
+
+class Audit(SQLModel, table=True):
+    """What an administrator did."""
+
+    __tablename__ = "audit"
+    __table_args__ = (Index("audit_at", "at_us"),)
+    id: int | None = Field(None, primary_key=True, sa_type=SERIAL)
+    at_us: int = Field(sa_type=Big)
+    actor: str
+    action: str
+    object: str
+    detail: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)

@@ -1,0 +1,31 @@
+"""Alembic's environment: the one place that knows the tables of billing and gateway alike."""
+
+from __future__ import annotations
+
+import os
+
+from alembic import context
+from sqlalchemy import Connection
+from sqlmodel import SQLModel
+
+import billing.tables  # noqa: F401
+import gateway.tables  # noqa: F401
+from billing.store.engine import open_store
+
+
+def run(conn: Connection) -> None:
+    context.configure(
+        connection=conn,
+        target_metadata=SQLModel.metadata,
+        transactional_ddl=True,
+        compare_type=True,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+if (given := context.config.attributes.get("connection")) is not None:
+    run(given)
+else:
+    with open_store(os.environ["SLUICE_SQL_URL"]).write() as opened:
+        run(opened)
