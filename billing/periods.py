@@ -1,0 +1,55 @@
+"""UTC months, as budgets (`202611`) and invoices (`2026-11`) name them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+_PERIOD = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
+_MICROSECONDS = 1_000_000
+
+
+class BadPeriod(ValueError):
+    """Not a month of the form YYYY-MM."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Period:
+    """One calendar month, [start_us, end_us)."""
+
+    start_us: int
+    end_us: int
+    name: str
+
+
+def period(name: str) -> Period:
+    """The month named YYYY-MM; raises BadPeriod."""
+    match = _PERIOD.fullmatch(name)
+    if match is None:
+        raise BadPeriod(f"{name!r} is not a month of the form YYYY-MM")
+    year, month = int(match[1]), int(match[2])
+    return Period(_start_us(year, month), _start_us(year + month // 12, month % 12 + 1), name)
+
+
+def period_at(at_us: int) -> Period:
+    """The month an instant lies in."""
+    return period(_utc(at_us).strftime("%Y-%m"))
+
+
+def month_of(at_us: int) -> str:
+    """YYYYMM, the name of a month in budget counters."""
+    return _utc(at_us).strftime("%Y%m")
+
+
+def day_of(at_us: int) -> str:
+    """YYYY-MM-DD."""
+    return _utc(at_us).strftime("%Y-%m-%d")
+
+
+def _utc(at_us: int) -> datetime:
+    return datetime.fromtimestamp(at_us // _MICROSECONDS, UTC)
+
+
+def _start_us(year: int, month: int) -> int:
+    return int(datetime(year, month, 1, tzinfo=UTC).timestamp()) * _MICROSECONDS

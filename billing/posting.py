@@ -1,0 +1,189 @@
+"""What a settled call adds to the ledger: an event or a correction of it, and transfers.
+
+Pure. A first record makes the event and a charge; a better record of an estimated one makes a
+correction, a reversal linked to the charge it undoes, and a charge of its own, so that the net of
+a request id is that of its best record, in whatever order the records arrive. Guards law 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from billing.periods import month_of
+from billing.pricebook import PriceBook, Unpriced
+from billing.rating import Charge, rate
+from billing.types import SettledCall, UsageSource
+
+REVENUE = "revenue:usage"
+CLOCK_SKEW_MAX_US = 5 * 60 * 1_000_000
+
+
+class Unrateable(Exception):
+    """The call names a price that no version of the book has."""
+
+
+class Step(StrEnum):
+    """What a record is to the ledger, given what is on record already."""
+
+    FIRST = "first"
+    CORRECTION = "correction"
+    DUPLICATE = "duplicate"
+    SUPERSEDED = "superseded"
+    CONFLICT = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The latest record of a request id: its number, from 1, and what it said."""
+
+    n: int
+    source: UsageSource
+    payload_sha: bytes
+    tokens: int
+    amount_nanousd: int
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """Rows to insert for one record; `n` counts the records of the request id from 1."""
+
+    n: int
+    usage: dict[str, Any]
+    call: dict[str, Any]
+    attempts: list[dict[str, Any]]
+    transfers: list[dict[str, Any]]
+    known: Known
+
+
+def step_for(call: SettledCall, payload_sha: bytes, known: Known | None) -> Step:
+    """An exact record supersedes an estimated one, a larger estimate a smaller one."""
+    if known is None:
+        return Step.FIRST
+    if known.payload_sha == payload_sha:
+        return Step.DUPLICATE
+    if call.source == UsageSource.ESTIMATED:
+        better = known.source == UsageSource.ESTIMATED and call.usage.total > known.tokens
+        return Step.CORRECTION if better else Step.SUPERSEDED
+    return Step.CORRECTION if known.source == UsageSource.ESTIMATED else Step.CONFLICT
+
+
+def charge_for(call: SettledCall, book: PriceBook) -> Charge:
+    """The call's usage at the version frozen on it; raises Unrateable."""
+    if not call.usage.total:
+        return Charge(call.price_version)
+    prices = book.of_version(call.price_version, call.model, call.tier, call.batch)
+    if isinstance(prices, Unpriced):
+        raise Unrateable(f"{prices.model}/{prices.tier}/batch={prices.batch}: {prices.reason}")
+    return rate(call.usage, prices)
+
+
+def posting(
+    call: SettledCall, payload_sha: bytes, charge: Charge, known: Known | None, now_us: int
+) -> Posting:
+    """The rows of one record that is FIRST or a CORRECTION."""
+    n = known.n + 1 if known else 1
+    ended_us = min(max(call.ended_us, call.admitted_us), now_us + CLOCK_SKEW_MAX_US)
+    transfers = _transfers(call, charge.amount_nanousd, n, known, ended_us, now_us)
+    return Posting(
+        n=n,
+        usage=_usage(call, payload_sha, charge, n, ended_us, now_us),
+        call={"rid": call.rid, "decision": msgspec.json.encode(call.decision).decode()},
+        attempts=[
+            {"rid": call.rid, "n": place, **msgspec.structs.asdict(attempt)}
+            for place, attempt in enumerate(call.attempts)
+        ],
+        transfers=transfers,
+        known=Known(n, call.source, payload_sha, call.usage.total, charge.amount_nanousd),
+    )
+
+
+def charge_id(rid: str, n: int) -> str:
+    return f"{rid}:charge:{n}"
+
+
+def unbilled(org: str) -> str:
+    """The account of what an organization has used and was not invoiced for."""
+    return f"org:{org}:unbilled"
+
+
+def transfer(
+    transfer_id: str, kind: str, debit: str, credit: str, amount_nanousd: int, **more: Any
+) -> dict[str, Any]:
+    """One row; `more` holds org, booked_us, created_us and what else is known."""
+    return {
+        "transfer_id": transfer_id,
+        "kind": kind,
+        "debit_account": debit,
+        "credit_account": credit,
+        "amount_nanousd": amount_nanousd,
+        "currency": "USD",
+        "rid": None,
+        "reverses_id": None,
+        **more,
+    }
+
+
+def _transfers(
+    call: SettledCall, amount: int, n: int, known: Known | None, booked_us: int, now_us: int
+) -> list[dict[str, Any]]:
+    owed = unbilled(call.org)
+    common = {"org": call.org, "rid": call.rid, "booked_us": booked_us, "created_us": now_us}
+    rows = []
+    if known and known.amount_nanousd:
+        undone = charge_id(call.rid, known.n)
+        rows.append(
+            transfer(
+                f"{call.rid}:reversal:{known.n}",
+                "reversal",
+                REVENUE,
+                owed,
+                known.amount_nanousd,
+                **{**common, "reverses_id": undone},
+            )
+        )
+    if amount:
+        rows.append(transfer(charge_id(call.rid, n), "charge", owed, REVENUE, amount, **common))
+    return rows
+
+
+def _usage(
+    call: SettledCall, payload_sha: bytes, charge: Charge, n: int, ended_us: int, now_us: int
+) -> dict[str, Any]:
+    return {
+        "rid": call.rid,
+        **({"n": n} if n > 1 else {}),
+        "org": call.org,
+        "project": call.project,
+        "key": call.key,
+        "gateway": call.gateway,
+        "model_requested": call.model_requested,
+        "model": call.model,
+        "variant": call.variant,
+        "pool": call.pool,
+        "capacity_class": call.capacity_class,
+        "tier": call.tier,
+        "batch": call.batch,
+        "status": call.status.value,
+        "finish_reason": call.finish_reason,
+        "error_code": call.error_code,
+        "source": call.source.value,
+        "input": call.input,
+        "cached_input": call.cached_input,
+        "output": call.output,
+        "price_version": call.price_version,
+        "input_nanousd": charge.input_nanousd,
+        "cached_input_nanousd": charge.cached_input_nanousd,
+        "output_nanousd": charge.output_nanousd,
+        "request_nanousd": charge.request_nanousd,
+        "amount_nanousd": charge.amount_nanousd,
+        "month": month_of(call.admitted_us),
+        "admitted_us": call.admitted_us,
+        "first_token_us": call.first_token_us,
+        "ended_us": ended_us,
+        "ingested_us": now_us,
+        "payload_sha": payload_sha,
+    }

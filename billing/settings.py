@@ -1,0 +1,97 @@
+"""Settings of the ledger process: one TOML file, overridden by `SLUICE_...` variables."""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+CONFIG_VARIABLE = "SLUICE_CONFIG"
+NANOUSD_PER_USD = 1_000_000_000
+UNITS_PER_PRICE = 1_000_000
+
+Usd = Annotated[Decimal, Field(ge=0, max_digits=18, decimal_places=9)]
+
+
+class PriceSettings(BaseModel):
+    """One entry of [[prices]]: what a million tokens of a model cost at a tier, in USD.
+
+    Cached input costs as input unless it has a price. `request_usd` is a fee per answered call.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    model: str
+    tier: str = "default"
+    batch: bool = False
+    input_usd_per_mtok: Usd
+    cached_input_usd_per_mtok: Usd | None = None
+    output_usd_per_mtok: Usd
+    request_usd: Usd = Decimal(0)
+
+
+class LedgerSettings(BaseModel):
+    """The table [ledger]."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    consumer: str = "ledger"  # name inside the consumer group; one active writer may use it
+    batch_max: int = Field(500, ge=1, le=5000)  # stream records in one transaction
+    linger_ms: int = Field(20, ge=0)  # pause after a batch, so that commits group
+    block_ms: int = Field(500, ge=1)  # how long one read waits for news
+    retry_after_s: float = Field(1.0, gt=0)  # a record not booked is tried again after this
+    deliveries_max: int = Field(5, ge=1)  # then it goes to dead_letter
+    outage_pause_s: float = Field(0.5, gt=0)  # wait before asking a failed Redis or SQL again
+    reap_interval_s: float = Field(2.0, gt=0)
+    reap_batch_max: int = Field(200, ge=1)  # overdue holds settled a shard and round
+    prime_interval_s: float = Field(0.2, gt=0)
+    recovery_grace_s: float = Field(5.0, ge=0)  # how long gateways may take to announce holds
+    gateway_silent_s: float = Field(5.0, gt=0)  # a gateway without heartbeat is not waited for
+    publish_interval_s: float = Field(0.5, gt=0)  # prices are compared and published
+    hold_age_max_s: float = Field(3600.0, gt=0)  # an older open hold breaks the law of holds
+    invoice_series: str = "SLU"
+
+
+class BillingSettings(BaseSettings):
+    """What the ledger needs of the shared file; other parts' tables are not its business."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SLUICE_", env_nested_delimiter="__", extra="ignore", frozen=True
+    )
+    data: Path = Path(".sluice")
+    redis_url: str = ""
+    sql_url: str = ""
+    ledger: LedgerSettings = LedgerSettings()
+    prices: list[PriceSettings] = []
+
+    @property
+    def redis(self) -> str:
+        return self.redis_url or f"unix://{(self.data / 'redis.sock').resolve()}"
+
+    @property
+    def sql(self) -> str:
+        return self.sql_url or f"sqlite:///{(self.data / 'sluice.db').resolve()}"
+
+    @property
+    def spool(self) -> Path:
+        return self.data / "spool"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        path = os.environ.get(CONFIG_VARIABLE)
+        toml = TomlConfigSettingsSource(settings_cls, toml_file=Path(path) if path else None)
+        return init_settings, env_settings, toml

@@ -1,0 +1,90 @@
+"""Statements on usage events, their corrections, and what explains a call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, Subquery, delete, func, insert, select, union_all
+
+from billing.posting import Known
+from billing.store.insert import Row, insert_or_replace
+from billing.tables import (
+    Attempt,
+    CallRecord,
+    UsageColumns,
+    UsageCorrection,
+    UsageEvent,
+    table_of,
+)
+from billing.types import UsageSource
+
+EVENT = table_of(UsageEvent)
+CORRECTION = table_of(UsageCorrection)
+CALL = table_of(CallRecord)
+ATTEMPT = table_of(Attempt)
+
+USAGE_COLUMNS = ("rid", *UsageColumns.model_fields)
+
+
+def latest(conn: Connection, rids: Sequence[str]) -> dict[str, Known]:
+    """What is on record of these request ids; those unknown are absent."""
+    columns = ("rid", "source", "payload_sha", "input", "cached_input", "output")
+    rows = conn.execute(
+        select(*(EVENT.c[name] for name in columns), EVENT.c.amount_nanousd).where(
+            EVENT.c.rid.in_(rids)
+        )
+    ).all()
+    found = {row[0]: _known(1, row[1:]) for row in rows}
+    if not found:
+        return found
+    corrections = conn.execute(
+        select(
+            *(CORRECTION.c[name] for name in columns), CORRECTION.c.amount_nanousd, CORRECTION.c.n
+        )
+        .where(CORRECTION.c.rid.in_(list(found)))
+        .order_by(CORRECTION.c.n)
+    )
+    for row in corrections:
+        found[row[0]] = _known(row[-1], row[1:-1])
+    return found
+
+
+def _known(n: int, row: Sequence[object]) -> Known:
+    source, sha, tokens_in, cached, out, amount = row
+    assert isinstance(sha, bytes)
+    tokens = [int(str(count)) for count in (tokens_in, cached, out)]
+    return Known(n, UsageSource(str(source)), sha, sum(tokens), int(str(amount)))
+
+
+def insert_events(conn: Connection, rows: Sequence[Row]) -> None:
+    if rows:
+        conn.execute(insert(EVENT), rows)
+
+
+def insert_corrections(conn: Connection, rows: Sequence[Row]) -> None:
+    if rows:
+        conn.execute(insert(CORRECTION), rows)
+
+
+def replace_explanations(
+    conn: Connection, calls: Sequence[Row], attempts: Sequence[Row], corrected: Sequence[str]
+) -> None:
+    """Keep decision and attempts of the newest record; older attempts go."""
+    if corrected:
+        conn.execute(delete(ATTEMPT).where(ATTEMPT.c.rid.in_(corrected)))
+    insert_or_replace(conn, CALL, calls, ["decision"])
+    if attempts:
+        conn.execute(insert(ATTEMPT), attempts)
+
+
+def current() -> Subquery:
+    """One row per request id: its event, or the latest correction of it."""
+    newest = select(CORRECTION.c.rid, func.max(CORRECTION.c.n).label("n"))
+    last = newest.group_by(CORRECTION.c.rid).subquery()
+    corrected = select(*(CORRECTION.c[name] for name in USAGE_COLUMNS)).join(
+        last, (last.c.rid == CORRECTION.c.rid) & (last.c.n == CORRECTION.c.n)
+    )
+    untouched = select(*(EVENT.c[name] for name in USAGE_COLUMNS)).where(
+        ~select(CORRECTION.c.rid).where(CORRECTION.c.rid == EVENT.c.rid).exists()
+    )
+    return union_all(untouched, corrected).subquery("usage")
