@@ -7,6 +7,7 @@ needed to rate a call stands inside its `SettledCall`.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -168,3 +169,8 @@ def decode_checkpoint(data: bytes | str) -> UsageCheckpoint:
 def decode_settled(data: bytes | str) -> SettledCall:
     """Raises msgspec.ValidationError on another shape or an unknown version."""
     return _SETTLED.decode(data)
+
+
+def utc_month(at_us: int) -> str:
+    """`YYYYMM` of the UTC month an instant lies in."""
+    return datetime.fromtimestamp(at_us // 1_000_000, UTC).strftime("%Y%m")

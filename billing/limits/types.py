@@ -104,7 +104,7 @@ class RenewRefused:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """There is no open hold. `settled`: somebody settled it (as estimated); else Redis forgot it."""
+    """No open hold. `settled`: somebody settled it (as estimated); else Redis forgot it."""
 
     settled: bool
 

@@ -1,0 +1,79 @@
+"""Arguments of the scripts: limits as microseconds, amounts checked against their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from billing.limits import keys
+from billing.limits.gcra import UNITS_MAX, cost_us
+from billing.limits.types import MONEY_MAX_NANOUSD, ScopeLimits
+
+Arg = str | bytes | int
+
+
+def limit_args(limits: ScopeLimits, tokens: int) -> list[Arg]:
+    """The nine arguments of one scope in admit.lua; '' stands for no limit."""
+    requests, per_request = limits.requests_per_minute, limits.tokens_per_minute
+    return [
+        _word(limits.scope),
+        *_bucket_args(1, requests, limits.request_burst),
+        *_bucket_args(token_units(tokens), per_request, limits.token_burst),
+        "" if per_request is None else per_request,
+        "" if limits.concurrency is None else limits.concurrency,
+        "" if limits.budget_nanousd is None else limits.budget_nanousd,
+        _window(limits),
+    ]
+
+
+def _bucket_args(units: int, per_minute: int | None, burst: int | None) -> tuple[Arg, Arg]:
+    if per_minute is None:
+        return "", ""
+    tolerance = token_units(per_minute if burst is None else burst)
+    return cost_us(units, per_minute), cost_us(tolerance, per_minute)
+
+
+def pack_scopes(scopes: Sequence[str]) -> str:
+    """The field `s` of a hold (see common.lua) for scopes whose limits nobody remembers."""
+    return " ".join(f"{_word(scope)} - - - - - t" for scope in scopes)
+
+
+def pack_reannounced(scopes: Sequence[ScopeLimits]) -> str:
+    """The field `s` of a hold whose place in the buckets is forgotten: debts count, no refunds."""
+    return " ".join(_packed(limits) for limits in scopes)
+
+
+def _packed(limits: ScopeLimits) -> str:
+    rate = limits.tokens_per_minute or "-"
+    budget = "-" if limits.budget_nanousd is None else limits.budget_nanousd
+    return f"{_word(limits.scope)} {rate} 0 - - {budget} {_window(limits)}"
+
+
+def _window(limits: ScopeLimits) -> str:
+    return "m" if limits.budget_window == "month" else "t"
+
+
+def _word(scope: str) -> str:
+    if not scope or len(scope.split()) != 1 or scope != scope.strip():
+        raise ValueError(f"a scope is one word: {scope!r}")
+    return scope
+
+
+def nanousd(amount: int) -> int:
+    """An amount of one call or one sum, as Lua can carry it. Raises ValueError outside of that."""
+    if not 0 <= amount <= MONEY_MAX_NANOUSD:
+        raise ValueError(f"not an amount the scripts can carry: {amount}")
+    return amount
+
+
+def token_units(tokens: int) -> int:
+    if not 0 <= tokens <= UNITS_MAX:
+        raise ValueError(f"not a number of units the buckets can carry: {tokens}")
+    return tokens
+
+
+def milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def key_prefix(shard: int) -> str:
+    return f"{keys.tag(shard)}:"

@@ -1,0 +1,34 @@
+-- Opens a priming shard with the ledger's sums, unless the stream has moved on since they were read.
+-- `held` is summed here from the open holds, so that a renewal meanwhile is not lost.
+-- KEYS: epoch, usage, due, scopes
+-- ARGV: epoch, last stream id, key prefix, then triples: scope, field, amount
+-- Returns 1 if it opened, else 0
+
+if redis.call('GET', KEYS[1]) ~= 'priming:' .. ARGV[1] then return 0 end
+local last = '0-0'
+if redis.call('EXISTS', KEYS[2]) == 1 then
+  local info = redis.call('XINFO', 'STREAM', KEYS[2])
+  for i = 1, #info, 2 do
+    if info[i] == 'last-generated-id' then last = info[i + 1] end
+  end
+end
+if last ~= ARGV[2] then return 0 end
+
+local prefix = ARGV[3]
+for _, scope in ipairs(redis.call('SMEMBERS', KEYS[4])) do
+  redis.call('DEL', prefix .. 'money:' .. scope)
+end
+redis.call('DEL', KEYS[4])
+for i = 4, #ARGV, 3 do
+  redis.call('HSET', prefix .. 'money:' .. ARGV[i], ARGV[i + 1], ARGV[i + 2])
+  redis.call('SADD', KEYS[4], ARGV[i])
+end
+for _, rid in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
+  local h = redis.call('HMGET', prefix .. 'hold:' .. rid, 'held', 's')
+  for scope in string.gmatch(h[2] or '', SCOPE) do
+    redis.call('HINCRBY', prefix .. 'money:' .. scope, 'held', h[1])
+    redis.call('SADD', KEYS[4], scope)
+  end
+end
+redis.call('SET', KEYS[1], 'open:' .. ARGV[1])
+return 1

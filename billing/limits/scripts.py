@@ -1,0 +1,85 @@
+"""Runs the Lua scripts of this folder, bound to the Redis process they were loaded into.
+
+The run id of the server is part of the script text. A restarted or failed-over Redis has lost its
+loaded scripts and has another run id, so the first call to it ends in NOSCRIPT, the run id is read
+again, and shards that were opened for the former process count as unprimed from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import NoScriptError, RedisError
+
+from billing.limits.packing import Arg
+from billing.limits.types import LimitsUnavailable
+
+NAMES = ("admit", "renew", "settle", "reannounce", "prime")
+_LOAD_TRIES = 3
+_RUN_ID = re.compile(r"[0-9a-f]{40}")
+
+
+class Scripts:
+    """Every call is bounded by `timeout_s` and raises LimitsUnavailable when Redis fails it."""
+
+    def __init__(self, redis: Redis, *, timeout_s: float) -> None:
+        self._redis = redis
+        self._timeout_s = timeout_s
+        self._sources = {name: _source(name) for name in NAMES}
+        self._shas: Mapping[str, str] = {}
+        self.run_id = ""
+
+    async def run(self, name: str, keys: Sequence[str], args: Sequence[Arg]) -> Any:
+        async with self.bounded():
+            for _ in range(_LOAD_TRIES):
+                sha = self._shas.get(name)
+                if sha is not None:
+                    try:
+                        return await self._redis.evalsha(sha, len(keys), *keys, *args)  # type: ignore[no-untyped-call, unused-ignore]
+                    except NoScriptError:
+                        pass
+                await self.load()
+            raise LimitsUnavailable("redis keeps forgetting its scripts")
+
+    async def load(self) -> None:
+        """Load every script for the process that answers now; read its run id before and after."""
+        for _ in range(_LOAD_TRIES):
+            run_id = await self.read_run_id()
+            prelude = f"local RUN = '{run_id}'\n"
+            shas = {
+                name: _text(await self._redis.script_load(prelude + source))
+                for name, source in self._sources.items()
+            }
+            if await self.read_run_id() == run_id:
+                self.run_id, self._shas = run_id, shas
+                return
+        raise LimitsUnavailable("redis keeps restarting")
+
+    @asynccontextmanager
+    async def bounded(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                yield
+        except (RedisError, OSError) as error:
+            raise LimitsUnavailable(str(error)) from error
+
+    async def read_run_id(self) -> str:
+        run_id = (await self._redis.info("server"))["run_id"]
+        if not _RUN_ID.fullmatch(run_id):
+            raise LimitsUnavailable(f"not a run id: {run_id!r}")
+        return str(run_id)
+
+
+def _source(name: str) -> str:
+    folder = files("billing.limits")
+    return "\n".join(folder.joinpath(f"{part}.lua").read_text() for part in ("common", name))
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value

