@@ -1,0 +1,182 @@
+"""What an engine is to the rest of a worker: token ids in, frames of text and exact counts out.
+Knows no HTTP, no Ray and no model library; guards the law that usage in a frame is cumulative and
+that its classes are disjoint."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"
+    LENGTH = "length"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Disjoint token classes: the prompt has `input + cached_input` tokens."""
+
+    input: int
+    cached_input: int
+    output: int
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One sequence to generate. `tokens_max` None means until the context window is full; a
+    temperature of 0 is greedy; `seed` decides every draw together with the position, whatever else
+    runs in the batch; blocks of the prefix cache are only shared between requests of the same
+    `cache_salt`."""
+
+    request_id: str
+    prompt_token_ids: tuple[int, ...]
+    seed: int
+    tokens_max: int | None = None
+    temperature: float = 1.0
+    top_p: float = 1.0
+    stop: tuple[str, ...] = ()
+    cache_salt: str = ""
+    ignore_eos: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What was generated since the last frame. `position` is the number of output tokens so far and
+    equals `usage.output`; tokens without text (special ones, half a character) are in `token_ids`
+    all the same."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    usage: TokenUsage
+    finish_reason: FinishReason | None = None
+
+    @property
+    def position(self) -> int:
+        return self.usage.output
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStats:
+    running: int = 0
+    queued: int = 0
+    kv_tokens_used: int = 0
+    kv_tokens_total: int = 0
+    prefill_steps_total: int = 0
+    decode_steps_total: int = 0
+    tokens_prefilled_total: int = 0
+    tokens_cached_total: int = 0
+    tokens_out_total: int = 0
+    requests_total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """The bounds of an engine. `slots` sequences decode together, `queue_max` more may wait; a step
+    prefills at most `prefill_tokens_max` tokens, so running streams never wait longer than that;
+    `cache_tokens_max` bounds the prefix cache, which shares whole blocks of `block_tokens`."""
+
+    model_path: Path
+    slots: int = 16
+    staging_rows: int = 4
+    queue_max: int = 64
+    context_tokens: int = 2048
+    prefill_tokens_max: int = 128
+    block_tokens: int = 16
+    cache_tokens_max: int = 8192
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("slots", "staging_rows", "context_tokens", "block_tokens", "threads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        if self.prefill_tokens_max < self.staging_rows:
+            raise ValueError("prefill_tokens_max must be at least staging_rows")
+
+
+class FrameStream(Protocol):
+    """The frames of one request. Whoever holds it must `aclose` it: closing an unfinished one
+    aborts the sequence within one step, and never waits for it."""
+
+    def __aiter__(self) -> AsyncIterator[Frame]: ...
+
+    async def __anext__(self) -> Frame: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Engine(Protocol):
+    """Batches continuously, computes on a thread of its own. All methods are called on one event
+    loop."""
+
+    @property
+    def context_tokens(self) -> int: ...
+
+    async def start(self) -> None:
+        """Load the model and begin; raises `CheckpointUnsupported` for a model it cannot run."""
+        ...
+
+    def generate(self, request: GenerationRequest) -> FrameStream:
+        """Admit a request at once, or raise `ContextLengthExceeded`, `EngineOverloaded`,
+        `RequestInFlight` or `EngineFailed`; iterating raises `GenerationAborted` or `EngineFailed`
+        when it ends early."""
+        ...
+
+    def abort(self, request_id: str) -> None: ...
+
+    def stats(self) -> EngineStats: ...
+
+    def health(self) -> str | None:
+        """None when well, else the reason why not."""
+        ...
+
+    async def stop(self) -> None: ...
+
+
+class Chat(Protocol):
+    """Turns messages into the token ids an engine continues."""
+
+    def prompt_token_ids(self, messages: Iterable[object]) -> tuple[int, ...]:
+        """Raises `PromptInvalid` if the template refuses the messages."""
+        ...
+
+
+class EngineError(Exception):
+    """What an engine refuses or fails to do."""
+
+
+class ContextLengthExceeded(EngineError):
+    def __init__(self, *, prompt_tokens: int, context_tokens: int) -> None:
+        super().__init__(
+            f"This model's maximum context length is {context_tokens} tokens, of which the prompt may"
+            f" use {context_tokens - 1}. Your messages resulted in {prompt_tokens} tokens."
+        )
+        self.prompt_tokens = prompt_tokens
+        self.context_tokens = context_tokens
+
+
+class PromptInvalid(EngineError):
+    """The prompt is empty or the chat template does not take it."""
+
+
+class EngineOverloaded(EngineError):
+    """Every slot is taken and the queue is full."""
+
+
+class RequestInFlight(EngineError):
+    """A request of that id is already being generated."""
+
+
+class GenerationAborted(EngineError):
+    """The sequence was aborted by somebody other than its reader."""
+
+
+class EngineFailed(EngineError):
+    """The engine has stopped or broken; the worker should be replaced."""
+
+
+class CheckpointUnsupported(EngineError):
+    """The model folder holds something this engine would compute wrongly."""

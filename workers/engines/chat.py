@@ -1,0 +1,56 @@
+"""Messages to prompt token ids, by the checkpoint's own tokenizer and chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from workers.engines.base import PromptInvalid
+
+
+class TemplateChat:
+    def __init__(self, model_path: Path) -> None:
+        from transformers import AutoTokenizer
+
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(model_path, local_files_only=True)
+
+    def prompt_token_ids(self, messages: Iterable[object]) -> tuple[int, ...]:
+        conversation = [plain_message(message) for message in messages]
+        if not conversation:
+            raise PromptInvalid("messages is empty")
+        try:
+            ids = self._tokenizer.apply_chat_template(
+                conversation, add_generation_prompt=True, tokenize=True, return_dict=False
+            )
+        except Exception as error:  # a template raises whatever it likes
+            raise PromptInvalid(
+                f"the model's chat template refused the messages: {error}"
+            ) from error
+        return tuple(ids)
+
+
+def plain_message(message: object) -> dict[str, object]:
+    """The message with its content as one string; parts that are not text are refused, not
+    dropped."""
+    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+        raise PromptInvalid("every message needs a role")
+    return {**message, "content": _text(message.get("content"))}
+
+
+def _text(content: object) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list) and all(map(_is_text_part, content)):
+        return "".join(part["text"] for part in content)
+    raise PromptInvalid("content must be a string or a list of text parts")
+
+
+def _is_text_part(part: object) -> bool:
+    return (
+        isinstance(part, Mapping)
+        and part.get("type") == "text"
+        and isinstance(part.get("text"), str)
+    )

@@ -1,0 +1,172 @@
+"""The step of a continuous batch: admit, prefill a bounded chunk, decode everyone by one token.
+Owns the rows and who sits in them; decoding sequences are rows 0..n-1, staged ones the rows from
+`slots` on, so each pass is over neighbours. Runs on one thread and knows none of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from workers.engines.base import EngineSettings, EngineStats, Frame
+from workers.engines.continuous.checkpoint import Checkpoint
+from workers.engines.continuous.prefix import PrefixIndex
+from workers.engines.continuous.runner import RowInput, Runner
+from workers.engines.continuous.sampling import next_tokens
+from workers.engines.continuous.scheduler import Limits, Occupancy, admissions, prefill_chunks
+from workers.engines.continuous.sequence import RunningSequence
+from workers.engines.continuous.slots import KvRows
+
+
+class Batch:
+    def __init__(self, checkpoint: Checkpoint, settings: EngineSettings) -> None:
+        self._limits = Limits(settings.slots, settings.staging_rows, settings.prefill_tokens_max)
+        self.context_tokens = min(settings.context_tokens, checkpoint.context_tokens)
+        blocks = settings.cache_tokens_max // settings.block_tokens
+        self._prefixes = PrefixIndex(blocks=blocks, block_tokens=settings.block_tokens)
+        self._rows = KvRows(
+            checkpoint.kv_shape,
+            rows=settings.slots + settings.staging_rows,
+            context_tokens=self.context_tokens,
+            blocks=blocks,
+            block_tokens=settings.block_tokens,
+        )
+        self.runner = Runner(checkpoint.model, self._rows)
+        self._waiting: deque[RunningSequence] = deque()
+        self._staging: list[RunningSequence] = []
+        self._decoding: list[RunningSequence] = []
+        self._totals = _Totals()
+
+    @property
+    def idle(self) -> bool:
+        return not (self._waiting or self._staging or self._decoding)
+
+    def add(self, sequence: RunningSequence) -> None:
+        self._totals.requests += 1
+        self._waiting.append(sequence)
+
+    def remove(self, sequence: RunningSequence) -> None:
+        """Forget a sequence wherever it is, if it is still here; its row is free for the next
+        step."""
+        if sequence in self._waiting:
+            self._waiting.remove(sequence)
+        elif sequence in self._staging:
+            self._unstage(self._staging.index(sequence))
+        elif sequence in self._decoding:
+            self._vacate(self._decoding.index(sequence))
+
+    def step(self) -> list[tuple[RunningSequence, Frame]]:
+        """Everyone who gained a token, with it."""
+        self._admit()
+        decoding = len(self._decoding)
+        return [*self._prefill(), *self._decode(decoding)]
+
+    def stats(self) -> EngineStats:
+        totals = self._totals
+        held = [*self._staging, *self._decoding]
+        return EngineStats(
+            running=len(held),
+            queued=len(self._waiting),
+            kv_tokens_used=sum(sequence.computed for sequence in held),
+            kv_tokens_total=self._limits.slots * self.context_tokens,
+            prefill_steps_total=totals.prefill_steps,
+            decode_steps_total=totals.decode_steps,
+            tokens_prefilled_total=totals.prefilled,
+            tokens_cached_total=totals.cached,
+            tokens_out_total=totals.out,
+            requests_total=totals.requests,
+        )
+
+    def _admit(self) -> None:
+        occupancy = Occupancy(len(self._waiting), len(self._staging), len(self._decoding))
+        for _ in range(admissions(occupancy, self._limits)):
+            sequence = self._waiting.popleft()
+            blocks = self._prefixes.match(sequence.request.cache_salt, sequence.tokens)
+            self._rows.load_blocks(self._staging_row(len(self._staging)), blocks)
+            sequence.cached = sequence.computed = len(blocks) * self._prefixes.block_tokens
+            self._totals.cached += sequence.cached
+            self._staging.append(sequence)
+
+    def _prefill(self) -> list[tuple[RunningSequence, Frame]]:
+        chunks = prefill_chunks([s.prompt_remaining for s in self._staging], self._limits)
+        if not chunks:
+            return []
+        staged = list(self._staging)
+        inputs = [
+            RowInput(s.computed, s.tokens[s.computed : s.computed + chunk])
+            for s, chunk in zip(staged, chunks, strict=True)
+        ]
+        logits = self.runner.forward(self._staging_row(0), inputs)
+        self._totals.prefill_steps += 1
+        self._totals.prefilled += sum(chunks)
+        for sequence, chunk in zip(staged, chunks, strict=True):
+            sequence.computed += chunk
+        done = [row for row, sequence in enumerate(staged) if not sequence.prompt_remaining]
+        gained = self._accept([staged[row] for row in done], logits[done]) if done else []
+        for row in reversed(
+            done
+        ):  # from the end, so that moving the last row disturbs none still to come
+            self._remember(self._staging_row(row), staged[row])
+            self._promote(row)
+        return self._settle(gained)
+
+    def _decode(self, count: int) -> list[tuple[RunningSequence, Frame]]:
+        """Newcomers promoted in this step already have their token of it."""
+        decoding = self._decoding[:count]
+        if not decoding:
+            return []
+        logits = self.runner.forward(0, [RowInput(s.computed, s.tokens[-1:]) for s in decoding])
+        self._totals.decode_steps += 1
+        for sequence in decoding:
+            sequence.computed += 1
+        return self._settle(self._accept(decoding, logits))
+
+    def _accept(
+        self, sequences: list[RunningSequence], logits: Any
+    ) -> list[tuple[RunningSequence, Frame]]:
+        tokens = next_tokens(logits, [sequence.draw() for sequence in sequences])
+        self._totals.out += len(tokens)
+        return [(s, s.accept(token)) for s, token in zip(sequences, tokens, strict=True)]
+
+    def _settle(
+        self, gained: list[tuple[RunningSequence, Frame]]
+    ) -> list[tuple[RunningSequence, Frame]]:
+        for sequence, frame in gained:
+            if frame.finish_reason is not None:
+                row = self._decoding.index(sequence)
+                self._remember(row, sequence)
+                self._vacate(row)
+        return gained
+
+    def _remember(self, row: int, sequence: RunningSequence) -> None:
+        known = sequence.tokens[: sequence.computed]
+        for placement in self._prefixes.insert(sequence.request.cache_salt, known):
+            self._rows.save_block(row, placement.start, placement.block)
+
+    def _promote(self, row: int) -> None:
+        sequence = self._staging[row]
+        self._rows.move(self._staging_row(row), len(self._decoding), sequence.computed)
+        self._decoding.append(sequence)
+        self._unstage(row)
+
+    def _unstage(self, row: int) -> None:
+        last = self._staging.pop()
+        if row < len(self._staging):
+            self._rows.move(
+                self._staging_row(len(self._staging)), self._staging_row(row), last.computed
+            )
+            self._staging[row] = last
+
+    def _vacate(self, row: int) -> None:
+        last = self._decoding.pop()
+        if row < len(self._decoding):
+            self._rows.move(len(self._decoding), row, last.computed)
+            self._decoding[row] = last
+
+    def _staging_row(self, number: int) -> int:
+        return self._limits.slots + number
+
+
+class _Totals:
+    def __init__(self) -> None:
+        self.requests = self.prefill_steps = self.decode_steps = 0
+        self.prefilled = self.cached = self.out = 0

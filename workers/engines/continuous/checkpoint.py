@@ -1,0 +1,88 @@
+"""Opens an ordinary Hugging Face checkpoint folder. Refuses what the engine would compute wrongly,
+rather than computing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workers.engines.base import CheckpointUnsupported
+from workers.engines.continuous.slots import KvShape
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    model: Any
+    decode: Callable[[Sequence[int]], str]
+    eos_token_ids: frozenset[int]
+    context_tokens: int
+    vocabulary: int
+    kv_shape: KvShape
+
+
+def open_checkpoint(path: Path) -> Checkpoint:
+    """Float32 on the CPU, whatever is on disk. Never reaches for a hub."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    if not (path / "config.json").is_file():
+        raise CheckpointUnsupported(f"{path} holds no config.json: it is not a checkpoint folder")
+    model = AutoModelForCausalLM.from_pretrained(
+        path, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
+    )
+    model.eval()
+    return Checkpoint(
+        model=model,
+        decode=_decoder(path),
+        eos_token_ids=_eos_token_ids(model),
+        context_tokens=_context_tokens(model.config),
+        vocabulary=model.config.vocab_size,
+        kv_shape=_kv_shape(model.config),
+    )
+
+
+def _decoder(path: Path) -> Callable[[Sequence[int]], str]:
+    """The fast tokenizer of the folder, without the layers above it: it is called for every
+    token."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        return lambda ids: str(backend.decode(ids, skip_special_tokens=True))
+    return lambda ids: str(
+        tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    )
+
+
+def _eos_token_ids(model: Any) -> frozenset[int]:
+    eos = model.generation_config.eos_token_id
+    if eos is None:
+        eos = model.config.eos_token_id
+    if eos is None:
+        return frozenset()
+    return frozenset([eos] if isinstance(eos, int) else eos)
+
+
+def _context_tokens(config: Any) -> int:
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit is None:
+        raise CheckpointUnsupported("the model's config names no max_position_embeddings")
+    return int(limit)
+
+
+def _kv_shape(config: Any) -> KvShape:
+    """Full attention with equal key and value heads; anything else (sliding windows, recurrent
+    states) would need rows of another kind."""
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    window = getattr(config, "sliding_window", None)
+    if kinds != {"full_attention"} or (window is not None and window < _context_tokens(config)):
+        raise CheckpointUnsupported(f"attention kinds {sorted(kinds)} (sliding window {window})")
+    heads = config.num_attention_heads
+    return KvShape(
+        layers=config.num_hidden_layers,
+        heads=getattr(config, "num_key_value_heads", None) or heads,
+        head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
+    )

@@ -1,0 +1,43 @@
+"""Stop strings over a stream of text pieces. Guards the law that neither a stop string nor any part
+of one that was completed later is ever let out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Text that may go out, and whether a stop string followed it."""
+
+    text: str
+    stopped: bool = False
+
+
+class StopMatcher:
+    def __init__(self, stops: tuple[str, ...]) -> None:
+        self._stops = tuple(stop for stop in stops if stop)
+        self._held = ""
+
+    def push(self, piece: str) -> Passed:
+        if not self._stops:
+            return Passed(piece)
+        text = self._held + piece
+        found = [at for at in (text.find(stop) for stop in self._stops) if at >= 0]
+        if found:
+            self._held = ""
+            return Passed(text[: min(found)], stopped=True)
+        keep = max(held_back(text, stop) for stop in self._stops)
+        self._held = text[len(text) - keep :]
+        return Passed(text[: len(text) - keep])
+
+    def flush(self) -> str:
+        """What was held back for a stop string that did not come."""
+        held, self._held = self._held, ""
+        return held
+
+
+def held_back(text: str, stop: str) -> int:
+    """Length of the longest end of `text` that a stop string starts with."""
+    longest = min(len(text), len(stop) - 1)
+    return next((size for size in range(longest, 0, -1) if text.endswith(stop[:size])), 0)

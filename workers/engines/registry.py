@@ -1,0 +1,23 @@
+"""The engines a deployment can name. A factory imports its engine only when called, so that naming
+one costs nothing and an engine's libraries need to exist only where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from workers.engines.base import Engine, EngineSettings
+
+
+def continuous(settings: EngineSettings) -> Engine:
+    from workers.engines.continuous.engine import ContinuousEngine
+
+    return ContinuousEngine(settings)
+
+
+ENGINES: Mapping[str, Callable[[EngineSettings], Engine]] = {"continuous": continuous}
+
+
+def engine_named(name: str, settings: EngineSettings) -> Engine:
+    if name not in ENGINES:
+        raise ValueError(f"no engine named {name!r}; there are: {', '.join(sorted(ENGINES))}")
+    return ENGINES[name](settings)
