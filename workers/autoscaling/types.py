@@ -1,0 +1,118 @@
+"""The words of scaling: what is seen of a pool, what is remembered, what is decided.
+
+All values are frozen and hold plain numbers; times are milliseconds of the clock that the caller
+passes in. Nothing here knows Ray, Redis or HTTP.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """What a replica can do now. DRAINING means that the replica itself refuses new work."""
+
+    STARTING = "STARTING"
+    WARM = "WARM"
+    DRAINING = "DRAINING"
+
+
+class Reason(StrEnum):
+    """Why a target is what it is; the detail beside it holds the numbers."""
+
+    COLD = "cold"
+    STEADY = "steady"
+    STARTING = "starting"
+    DEMAND = "demand"
+    QUEUE_DEPTH = "queue_depth"
+    BOUNDS = "bounds"
+    DRAINING = "draining"
+    DRAIN_CANCELLED = "drain_cancelled"
+    DRAINED = "drained"
+    QUARANTINED = "quarantined"
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """One pool's bounds and patience. `slots` is how many calls one replica works on at once."""
+
+    min_replicas: int
+    max_replicas: int
+    slots: int
+    idle_ms: int
+    up_delay_ms: int
+    settle_ms: int  # from published DRAINING to refusing work: at least two gateway polls
+    drain_timeout_ms: int
+    start_timeout_ms: int
+    backoff_ms: int
+    backoff_max_ms: int
+    down_utilization: float = 0.7  # a lower count must hold the load at this share of its slots
+    cold_start_weight: float = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """One replica at an instant. `idle_ms`: since its last work, None when it never answered."""
+
+    id: str
+    phase: Phase
+    since_ms: int
+    running: int = 0
+    queued: int = 0
+    idle_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """One pool at an instant. `failure`: why its replicas could not start, None while they can."""
+
+    at_ms: int
+    replicas: tuple[ReplicaView, ...]
+    waiting: int
+    failure: str | None = None
+
+    @property
+    def load(self) -> int:
+        return self.waiting + sum(r.running + r.queued for r in self.replicas)
+
+    def replicas_in(self, phase: Phase) -> tuple[ReplicaView, ...]:
+        return tuple(r for r in self.replicas if r.phase is phase)
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A way down under way: these replicas leave, then `target` remain."""
+
+    victims: frozenset[str]
+    target: int
+    since_ms: int
+    posted_ms: int | None = None  # decided for good; cancellable until then
+
+
+@dataclass(frozen=True, slots=True)
+class PoolMemory:
+    """What one decision hands to the next. `target` is the count intended so far."""
+
+    target: int
+    cold_start_ms: float
+    start_since_ms: int | None = None  # the open 0 -> 1, for the measured cold start
+    loading_since_ms: int | None = None  # no replica is warm since then although some are wanted
+    shortage_since_ms: int | None = None
+    excess_since_ms: int | None = None
+    excess_peak: int = 0  # most replicas needed within the window of excess
+    drain: Drain | None = None
+    failures: int = 0
+    quarantined_until_ms: int | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleDecision:
+    """The absolute target with its reason. `leaving` is shown as DRAINING to gateways and gets no
+    new calls; `refusing` is told to refuse work; every other replica is told to take work."""
+
+    target: int
+    reason: Reason
+    detail: str
+    leaving: frozenset[str] = frozenset()
+    refusing: frozenset[str] = frozenset()
+    quarantined_until_ms: int | None = None

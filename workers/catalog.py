@@ -1,0 +1,55 @@
+"""The part of the published catalog that concerns workers: models with a path, own pools.
+
+Reads the JSON that a gateway publishes under `sluice:catalog`; knows nothing of the tables behind
+it. A missing catalog is not an empty one: a wiped Redis must never remove a pool.
+"""
+
+from typing import cast
+
+import msgspec
+from redis.asyncio import Redis
+
+CATALOG_KEY = "sluice:catalog"
+
+
+class Model(msgspec.Struct, frozen=True):
+    name: str
+    path: str | None = None
+
+
+class Pool(msgspec.Struct, frozen=True):
+    """One pool as the controller needs it. `max_ongoing`: calls one replica works on at once."""
+
+    name: str
+    model: str
+    variant: str = "default"
+    base_url: str | None = None
+    min_replicas: int = 0
+    max_replicas: int = 1
+    initial_replicas: int = 0
+    idle_s: float = 300.0
+    num_cpus: float = 0.1
+    max_ongoing: int = 8
+    cold_start_s: float = 10.0
+
+
+class Catalog(msgspec.Struct, frozen=True):
+    revision: int
+    models: tuple[Model, ...] = ()
+    pools: tuple[Pool, ...] = ()
+
+    @property
+    def own_pools(self) -> tuple[Pool, ...]:
+        """The pools that run here: those with no external base URL and a model with a path."""
+        paths = self.model_paths
+        return tuple(p for p in self.pools if p.base_url is None and p.model in paths)
+
+    @property
+    def model_paths(self) -> dict[str, str]:
+        return {m.name: m.path for m in self.models if m.path}
+
+
+async def read_catalog(redis: Redis) -> Catalog | None:
+    """The published catalog, None while none is published. Raises msgspec.ValidationError."""
+    raw = cast(bytes | None, await redis.get(CATALOG_KEY))
+    return None if raw is None else msgspec.json.decode(raw, type=Catalog)

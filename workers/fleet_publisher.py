@@ -1,0 +1,60 @@
+"""The fleet as gateways see it: one JSON document in Redis, rewritten on every observation.
+
+A pool with no replicas is cold. Gateways send calls to WARM replicas only, so a replica appears
+here as WARM only after it answered us, and as DRAINING before it refuses anything.
+"""
+
+import msgspec
+from redis.asyncio import Redis
+
+FLEET_KEY = "sluice:fleet"
+
+
+class ReplicaEntry(msgspec.Struct, frozen=True):
+    id: str
+    address: str
+    state: str
+    since_ms: int
+    running: int
+    queued: int
+
+
+class PoolEntry(msgspec.Struct, frozen=True):
+    """`blocked`: why the pool cannot start now (quarantine), None while it can."""
+
+    name: str
+    target: int
+    reason: str
+    cold_start_s: float
+    waiting: int
+    replicas: tuple[ReplicaEntry, ...]
+    blocked: str | None = None
+
+
+class Fleet(msgspec.Struct, frozen=True):
+    v: int
+    seq: int
+    at_ms: int
+    controller: str
+    pools: tuple[PoolEntry, ...]
+
+
+class FleetPublisher:
+    """Writes numbered snapshots; the number goes on where an earlier controller stopped."""
+
+    def __init__(self, redis: Redis, *, controller_id: str) -> None:
+        self._redis = redis
+        self._controller_id = controller_id
+        self._seq = 0
+
+    async def resume(self) -> None:
+        """Continue after the last snapshot that anyone published."""
+        raw = await self._redis.get(FLEET_KEY)
+        if raw is not None:
+            self._seq = max(self._seq, msgspec.json.decode(raw, type=Fleet).seq)
+
+    async def publish(self, pools: tuple[PoolEntry, ...], *, at_ms: int) -> Fleet:
+        self._seq += 1
+        fleet = Fleet(1, self._seq, at_ms, self._controller_id, pools)
+        await self._redis.set(FLEET_KEY, msgspec.json.encode(fleet))
+        return fleet

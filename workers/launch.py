@@ -1,0 +1,86 @@
+"""`python -m workers.launch`: the Ray head of this machine, in the foreground.
+
+Starts the cluster, says when it is ready, watches it, and ends all of it on SIGTERM or SIGINT. If
+the cluster breaks it ends the rest and exits with code 1, so that whoever started it starts it
+again. The functions used by tests to run a private cluster are the same ones.
+"""
+
+import ctypes
+import fcntl
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from workers.ray_cluster import RayCluster, RayFailed, RayFile
+from workers.ray_ports import NoFreePorts
+from workers.ray_session import reap_children
+from workers.settings import WorkersSettings
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@contextmanager
+def running_cluster(settings: WorkersSettings) -> Iterator[RayFile]:
+    """A whole private cluster for the length of the block."""
+    cluster = RayCluster(settings)
+    cluster.start()
+    try:
+        yield cluster.file
+    finally:
+        cluster.stop()
+
+
+def main() -> int:
+    stopping = threading.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda *_: stopping.set())
+    try:
+        settings = WorkersSettings()
+        with _alone_on(settings.data):
+            return _supervise(RayCluster(settings), settings, stopping)
+    except (ValidationError, RayFailed, NoFreePorts, BlockingIOError) as wrong:
+        print(f"workers: {wrong}", file=sys.stderr)
+        return 1
+
+
+def _supervise(cluster: RayCluster, settings: WorkersSettings, stopping: threading.Event) -> int:
+    _adopt_orphans()
+    file = cluster.start()
+    try:
+        print(f"ready workers dashboard={file.dashboard_url} gcs={file.gcs_address}", flush=True)
+        while not stopping.wait(settings.ray.watch_interval_s):
+            failure = cluster.failure()
+            if failure is not None:
+                print(f"workers: {failure}", file=sys.stderr)
+                return 1
+        return 0
+    finally:
+        cluster.stop()
+        reap_children()
+
+
+@contextmanager
+def _alone_on(data: Path) -> Iterator[None]:
+    """One launcher per data folder; the lock goes with the process."""
+    data.mkdir(parents=True, exist_ok=True)
+    with open(data / "ray.lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as taken:
+            raise BlockingIOError(f"another launcher runs on {data}") from taken
+        yield
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of Ray's orphans, so that none stays behind as a zombie."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

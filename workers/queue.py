@@ -1,0 +1,90 @@
+"""The waiting room: who waits for a replica of which pool, kept in Redis.
+
+Gateways enter and leave; the controller reads the depth, which is the demand that starts a cold
+pool. One sorted set per pool, member request id, score the deadline in milliseconds of **Redis'
+own clock**: callers pass how long they wait, so that no other clock decides. Entries past their
+deadline are dropped by every look, so a killed gateway's callers vanish with their deadlines. The
+room of a pool holds at most `bound` callers.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from redis.asyncio import Redis
+
+_ENTER = """
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
+  if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then return -1 end
+end
+redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), ARGV[1])
+return redis.call('ZRANK', KEYS[1], ARGV[1])
+"""
+
+_DEPTH = """
+local t = redis.call('TIME')
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', t[1] * 1000 + math.floor(t[2] / 1000))
+return redis.call('ZCARD', KEYS[1])
+"""
+
+
+class WaitingRoomFull(Exception):
+    """As many callers wait for this pool as its room holds."""
+
+
+def room_key(pool: str) -> str:
+    return f"sluice:wait:{pool}"
+
+
+class WaitingRoom:
+    """Callers that wait for a replica, by pool. All methods raise `redis.RedisError` on outage."""
+
+    def __init__(self, redis: Redis, *, bound: int = 10_000) -> None:
+        self._redis = redis
+        self._bound = bound
+        self._enter = redis.register_script(_ENTER)
+        self._depth = redis.register_script(_DEPTH)
+
+    async def enter(self, pool: str, rid: str, *, wait_ms: int) -> int:
+        """Wait for at most `wait_ms`; answers the position, 0 is the earliest deadline.
+
+        Entering again sets a new deadline. Raises WaitingRoomFull.
+        """
+        position = await self._enter(keys=[room_key(pool)], args=[rid, wait_ms, self._bound])
+        if position < 0:
+            raise WaitingRoomFull(f"{self._bound} callers already wait for pool {pool}")
+        return int(position)
+
+    async def leave(self, pool: str, rid: str) -> None:
+        """Stop waiting; leaving twice, or after the deadline, is no error."""
+        await self._redis.zrem(room_key(pool), rid)
+
+    async def depth(self, pool: str) -> int:
+        """How many wait now."""
+        return int(await self._depth(keys=[room_key(pool)]))
+
+    async def depths(self, pools: Sequence[str]) -> dict[str, int]:
+        """How many wait now, for many pools in one round trip."""
+        if not pools:
+            return {}
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for pool in pools:
+                await self._depth(keys=[room_key(pool)], client=pipeline)
+            counts = await pipeline.execute()
+        return {pool: int(count) for pool, count in zip(pools, counts, strict=True)}
+
+    async def position(self, pool: str, rid: str) -> int | None:
+        """0 for the earliest deadline, None for who does not wait (any more)."""
+        rank = await self._redis.zrank(room_key(pool), rid)
+        return rank if isinstance(rank, int) else None
+
+    @asynccontextmanager
+    async def waiting(self, pool: str, rid: str, *, wait_ms: int) -> AsyncIterator[int]:
+        """Enter for the block, and leave on every way out of it; yields the position."""
+        position = await self.enter(pool, rid, wait_ms=wait_ms)
+        try:
+            yield position
+        finally:
+            await self.leave(pool, rid)

@@ -1,0 +1,104 @@
+"""The settings of everything that runs workers: where data lies, the Ray cluster, the controller.
+
+One TOML file (`SLUICE_CONFIG`), overridden by `SLUICE_...` variables with `__` between section and
+name. Tables of other parts in the same file are theirs; an unknown key in ours is an error.
+"""
+
+import os
+from pathlib import Path
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+
+class RaySettings(BaseModel):
+    """[ray]: the cluster that `workers.launch` starts on this machine."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    node_ip: str = "127.0.0.2"  # Ray rewrites 127.0.0.1 to the public address, and keeps this one
+    dashboard_host: str = "127.0.0.1"
+    num_cpus: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
+    num_gpus: int | None = Field(default=None, ge=0)  # None: what Ray finds
+    object_store_mb: int = Field(default=80, ge=76)  # Ray's own minimum is 75 MB
+    worker_threads: int = Field(default=1, ge=1)  # threads of tensor libraries, per replica
+    ports_first: int = Field(default=20_000, ge=1024)
+    ports_last: int = Field(default=32_000, le=32_767)  # below the ephemeral range
+    throughput_optimized: bool = True
+    min_draining_s: float = Field(default=1.0, ge=0)
+    port_quarantine_s: float = Field(default=30.0, ge=0)
+    start_timeout_s: float = Field(default=90.0, gt=0)
+    stop_grace_s: float = Field(default=3.0, gt=0)
+    watch_interval_s: float = Field(default=0.5, gt=0)
+    temp_root: Path = Path("/tmp")  # sockets below it must stay under 107 characters
+
+
+class ControllerSettings(BaseModel):
+    """[controller]: how replica counts follow demand."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    engine: str = "continuous"
+    import_path: str = "workers.deployments.engine_app:build"
+    tick_s: float = Field(default=0.1, gt=0)  # how often waiting callers are looked for
+    observe_s: float = Field(default=0.5, gt=0)  # how often everything is observed when quiet
+    lease_ttl_s: float = Field(default=3.0, gt=0)
+    ray_timeout_s: float = Field(default=15.0, gt=0)
+    stats_timeout_s: float = Field(default=1.0, gt=0)
+    stats_stale_s: float = Field(default=5.0, gt=0)  # how long old numbers of a slow replica count
+    up_delay_s: float = Field(default=2.0, ge=0)
+    settle_s: float = Field(default=0.6, ge=0)  # between published DRAINING and refusing work
+    drain_timeout_s: float = Field(default=60.0, gt=0)
+    start_timeout_s: float = Field(default=900.0, gt=0)
+    backoff_s: float = Field(default=5.0, gt=0)
+    backoff_max_s: float = Field(default=300.0, gt=0)
+    cold_start_weight: float = Field(default=0.3, gt=0, le=1)
+    waiting_max: int = Field(default=10_000, ge=1)  # callers in one pool's waiting room
+    graceful_shutdown_s: float = Field(default=120.0, gt=0)
+    health_check_period_s: float = Field(default=2.0, gt=0)
+    health_check_timeout_s: float = Field(default=30.0, gt=0)
+
+
+class WorkersSettings(BaseSettings):
+    """What `workers.launch` and `workers.controller` read at start."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SLUICE_",
+        env_nested_delimiter="__",
+        extra="ignore",
+        populate_by_name=True,
+        frozen=True,
+    )
+
+    data: Path = Path(".sluice")
+    redis_url: str = "redis://127.0.0.1:6379/0"
+    worker_secret: SecretStr = SecretStr("")
+    ray_auth_token: SecretStr = Field(
+        default=SecretStr(""), validation_alias=AliasChoices("ray_auth_token", "RAY_AUTH_TOKEN")
+    )
+    ray: RaySettings = RaySettings()
+    controller: ControllerSettings = ControllerSettings()
+
+    @property
+    def ray_file(self) -> Path:
+        """Where the running cluster's addresses stand, without its token."""
+        return self.data / "ray.json"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        config = os.environ.get("SLUICE_CONFIG")
+        if config is None:
+            return init_settings, env_settings
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, Path(config))
