@@ -1,0 +1,220 @@
+"""The gateway's own record of every call it admitted, on its own disk.
+
+A line is handed to the kernel with one write(2) before anybody may rely on it, so it survives a
+killed process; one task fsyncs what was written, at most `fsync_interval_s` apart, so a lost host
+costs at most that much. What cannot be written is refused with SpoolFull, and stops admission.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from billing.segments import (
+    Line,
+    LineKind,
+    is_done,
+    read_lines,
+    segment_path,
+    segments,
+    total_bytes,
+)
+from billing.types import (
+    OpenedCall,
+    Payload,
+    SettledCall,
+    UsageCheckpoint,
+    decode_checkpoint,
+    decode_opened,
+    decode_settled,
+    encode,
+)
+
+MIB = 1 << 20
+
+
+class SpoolFull(Exception):
+    """The line was not written: the disk or the spool's own bound is full, or the disk failed."""
+
+
+class SpoolInUse(Exception):
+    """Another process writes to this gateway's spool."""
+
+
+class Spool:
+    """Appends for one gateway below `root`, in a segment of its own; `async with` owns the fsync.
+
+    A new call is refused once the gateway's segments reach `bytes_max` or the disk has less than
+    `disk_free_min_bytes` left; lines of calls already open are written as long as it lasts.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        gateway: str,
+        *,
+        segment_bytes: int = 16 * MIB,
+        bytes_max: int = 4096 * MIB,
+        disk_free_min_bytes: int = 64 * MIB,
+        fsync_interval_s: float = 0.02,
+        write: Callable[[int, bytes], int] = os.write,
+    ) -> None:
+        self._root = root
+        self._gateway = gateway
+        self._segment_bytes = segment_bytes
+        self._bytes_max = bytes_max
+        self._disk_free_min_bytes = disk_free_min_bytes
+        self._fsync_interval_s = fsync_interval_s
+        self._write = write
+        folder = root / gateway
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder_fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._folder_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._folder_fd)
+            raise SpoolInUse(str(folder)) from error
+        present = segments(root, gateway)
+        self._seq = present[-1].seq if present else 0
+        self._retired: list[int] = []
+        self._trouble: str | None = None
+        self._dirty = asyncio.Event()
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+        self._fd = self._open_next()
+
+    async def __aenter__(self) -> Spool:
+        self._measure()
+        self._task = asyncio.create_task(self._sync_forever(), name="spool-fsync")
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        self._closing = True
+        self._dirty.set()
+        if self._task:
+            await self._task
+        self.close()
+
+    def opened(self, call: OpenedCall) -> None:
+        """Record an admitted call, before it is dispatched."""
+        if self._trouble:
+            raise SpoolFull(self._trouble)
+        if self._earlier_bytes + self._size >= self._bytes_max:
+            raise SpoolFull(f"the spool holds its {self._bytes_max} bytes")
+        self._append(LineKind.OPENED, call.rid, call)
+
+    def checkpoint(self, rid: str, checkpoint: UsageCheckpoint) -> None:
+        self._append(LineKind.CHECKPOINT, rid, checkpoint)
+
+    def closed(self, call: SettledCall) -> None:
+        """Record how a call ended, before its last frame leaves."""
+        self._append(LineKind.CLOSED, call.rid, call)
+
+    def close(self) -> None:
+        """Everything to disk, files and lock released. Nothing can be written afterwards."""
+        self._sync()
+        os.close(self._fd)
+        os.close(self._folder_fd)
+
+    def _append(self, kind: LineKind, rid: str, payload: Payload) -> None:
+        line = _ENCODER.encode(Line(kind, rid, msgspec.Raw(encode(payload)))) + b"\n"
+        try:
+            if self._size + len(line) > self._segment_bytes and self._size:
+                self._rotate()
+            self._write_all(line)
+        except OSError as error:
+            raise SpoolFull(str(error)) from error
+        self._dirty.set()
+
+    def _write_all(self, line: bytes) -> None:
+        written = 0
+        try:
+            while written < len(line):
+                written += self._write(self._fd, line[written:])
+        except OSError:
+            os.ftruncate(self._fd, self._size)
+            raise
+        self._size += written
+
+    def _rotate(self) -> None:
+        full = self._fd
+        self._fd = self._open_next()
+        self._retired.append(full)
+
+    def _open_next(self) -> int:
+        path = segment_path(self._root, self._gateway, self._seq + 1)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        fd = os.open(path, flags, 0o600)
+        self._seq += 1
+        self._size = 0
+        self._earlier_bytes = total_bytes(self._root, self._gateway)
+        self._folder_is_new = True
+        return fd
+
+    async def _sync_forever(self) -> None:
+        while not self._closing:
+            await self._dirty.wait()
+            self._dirty.clear()
+            try:
+                await asyncio.to_thread(self._sync)
+            except OSError as error:
+                self._trouble = f"the spool's disk failed: {error}"
+                return
+            self._measure()
+            await asyncio.sleep(self._fsync_interval_s)
+
+    def _sync(self) -> None:
+        retired, self._retired = self._retired, []
+        folder_is_new, self._folder_is_new = self._folder_is_new, False
+        for fd in [*retired, self._fd]:
+            os.fdatasync(fd)
+        if folder_is_new:
+            os.fsync(self._folder_fd)
+        for fd in retired:
+            os.close(fd)
+
+    def _measure(self) -> None:
+        disk = os.fstatvfs(self._folder_fd)
+        free_bytes = disk.f_bavail * disk.f_frsize
+        low = free_bytes < self._disk_free_min_bytes
+        self._trouble = f"the spool's disk has {free_bytes} bytes left" if low else None
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledCall:
+    """What a spool says about one call. Only `closed`, if it was opened in a confirmed segment."""
+
+    rid: str
+    opened: OpenedCall | None = None
+    checkpoint: UsageCheckpoint | None = None
+    closed: SettledCall | None = None
+
+
+def replay(root: Path, gateway: str) -> list[SpooledCall]:
+    """Every call in the segments the ledger has not confirmed, in order of appearance."""
+    calls: dict[str, SpooledCall] = {}
+    for segment in segments(root, gateway):
+        if not is_done(segment):
+            for line in read_lines(segment):
+                calls[line.r] = _with(calls.get(line.r) or SpooledCall(line.r), line)
+    return list(calls.values())
+
+
+def _with(call: SpooledCall, line: Line) -> SpooledCall:
+    payload = bytes(line.p)
+    match line.k:
+        case LineKind.OPENED:
+            return replace(call, opened=decode_opened(payload))
+        case LineKind.CHECKPOINT:
+            return replace(call, checkpoint=decode_checkpoint(payload))
+        case LineKind.CLOSED:
+            return replace(call, closed=decode_settled(payload))
+
+
+_ENCODER = msgspec.json.Encoder()
