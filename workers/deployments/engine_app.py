@@ -1,0 +1,114 @@
+"""The Ray Serve application of one pool: one deployment, `engine`, whose replicas serve the
+worker's ASGI app. Thin: it turns arguments into an engine and lets Serve start, health-check and
+stop it. It asks Serve for no autoscaling; the controller alone sets replica counts. Deployed by
+`import_path: workers.deployments.engine_app:build`."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from ray import serve
+from ray.serve.schema import LoggingConfig
+
+from workers.engines.base import EngineSettings
+
+DEPLOYMENT = "engine"
+SECRET_ENV = "SLUICE_WORKER_SECRET"
+# Beside generation calls there are the controller's: stats, drain, health.
+CONTROL_CALLS_MAX = 16
+
+
+class EngineAppArgs(BaseModel):
+    """What `PUT /api/serve/applications/` passes as `args`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pool: str
+    model_path: Path
+    engine: str = "continuous"
+    slots: int = 16
+    queue_max: int = 64
+    context_tokens: int = 2048
+    prefill_tokens_max: int = 128
+    block_tokens: int = 16
+    cache_tokens_max: int = 8192
+    threads: int = 1
+    num_cpus: float = 0.1
+    num_replicas: int = 1
+    graceful_shutdown_timeout_s: float = 30.0
+    health_check_period_s: float = 2.0
+    health_check_timeout_s: float = 10.0
+    resources: dict[str, float] = {}
+    label_selector: dict[str, str] = {}
+
+    def engine_settings(self) -> EngineSettings:
+        return EngineSettings(
+            model_path=self.model_path,
+            slots=self.slots,
+            queue_max=self.queue_max,
+            context_tokens=self.context_tokens,
+            prefill_tokens_max=self.prefill_tokens_max,
+            block_tokens=self.block_tokens,
+            cache_tokens_max=self.cache_tokens_max,
+            threads=self.threads,
+        )
+
+
+@serve.ingress()
+class EngineReplica:
+    """Serve builds the app below in the replica and runs its lifespan, which starts the engine."""
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        from workers.engines.chat import TemplateChat
+        from workers.engines.registry import engine_named
+
+        parsed = EngineAppArgs.model_validate(args)
+        self._engine = engine_named(parsed.engine, parsed.engine_settings())
+        self._chat = TemplateChat(parsed.model_path)
+
+    def __serve_build_asgi_app__(self) -> Any:
+        from workers.deployments.server import WorkerServer
+
+        return WorkerServer(
+            engine=self._engine,
+            chat=self._chat,
+            secret=os.environ[SECRET_ENV],
+            now_s=time.monotonic,  # noqa: TID251 the replica is a composition root
+        )
+
+    def check_health(self) -> None:
+        """Serve replaces a replica whose check raises."""
+        reason = self._engine.health()
+        if reason is not None:
+            raise RuntimeError(reason)
+
+
+def build(args: dict[str, Any]) -> serve.Application:
+    """The application of one pool."""
+    parsed = EngineAppArgs.model_validate(args)
+    deployment = serve.deployment(
+        EngineReplica,
+        name=DEPLOYMENT,
+        num_replicas=parsed.num_replicas,
+        max_ongoing_requests=parsed.slots + parsed.queue_max + CONTROL_CALLS_MAX,
+        ray_actor_options=_actor_options(parsed),
+        graceful_shutdown_timeout_s=parsed.graceful_shutdown_timeout_s,
+        graceful_shutdown_wait_loop_s=0.1,
+        health_check_period_s=parsed.health_check_period_s,
+        health_check_timeout_s=parsed.health_check_timeout_s,
+        logging_config=LoggingConfig(enable_access_log=False),
+    )
+    return deployment.bind(parsed.model_dump(mode="json"))
+
+
+def _actor_options(args: EngineAppArgs) -> dict[str, Any]:
+    options: dict[str, Any] = {"num_cpus": args.num_cpus}
+    if args.resources:
+        options["resources"] = args.resources
+    if args.label_selector:
+        options["label_selector"] = args.label_selector
+    return options
