@@ -1,4 +1,4 @@
-"""UTC months, as budgets (`202611`) and invoices (`2026-11`) name them."""
+"""UTC months, as invoices name them: `2026-11`."""
 
 from __future__ import annotations
 
@@ -35,11 +35,6 @@ def period(name: str) -> Period:
 def period_at(at_us: int) -> Period:
     """The month an instant lies in."""
     return period(_utc(at_us).strftime("%Y-%m"))
-
-
-def month_of(at_us: int) -> str:
-    """YYYYMM, the name of a month in budget counters."""
-    return _utc(at_us).strftime("%Y%m")
 
 
 def day_of(at_us: int) -> str:

@@ -13,17 +13,12 @@ from typing import Any
 
 import msgspec
 
-from billing.periods import month_of
-from billing.pricebook import PriceBook, Unpriced
-from billing.rating import Charge, rate
-from billing.types import SettledCall, UsageSource
+from billing.pricebook import PriceBook
+from billing.rating import Charge, rate_frozen
+from billing.types import SettledCall, UsageSource, utc_month
 
 REVENUE = "revenue:usage"
 CLOCK_SKEW_MAX_US = 5 * 60 * 1_000_000
-
-
-class Unrateable(Exception):
-    """The call names a price that no version of the book has."""
 
 
 class Step(StrEnum):
@@ -73,12 +68,14 @@ def step_for(call: SettledCall, payload_sha: bytes, known: Known | None) -> Step
 
 def charge_for(call: SettledCall, book: PriceBook) -> Charge:
     """The call's usage at the version frozen on it; raises Unrateable."""
-    if not call.usage.total:
-        return Charge(call.price_version)
-    prices = book.of_version(call.price_version, call.model, call.tier, call.batch)
-    if isinstance(prices, Unpriced):
-        raise Unrateable(f"{prices.model}/{prices.tier}/batch={prices.batch}: {prices.reason}")
-    return rate(call.usage, prices)
+    return rate_frozen(
+        book,
+        model=call.model,
+        tier=call.tier,
+        batch=call.batch,
+        usage=call.usage,
+        price_version=call.price_version,
+    )
 
 
 def posting(
@@ -180,7 +177,7 @@ def _usage(
         "output_nanousd": charge.output_nanousd,
         "request_nanousd": charge.request_nanousd,
         "amount_nanousd": charge.amount_nanousd,
-        "month": month_of(call.admitted_us),
+        "month": utc_month(call.admitted_us),
         "admitted_us": call.admitted_us,
         "first_token_us": call.first_token_us,
         "ended_us": ended_us,

@@ -6,6 +6,7 @@ later, never in the past.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -112,7 +113,7 @@ def rates_of(price: PriceSettings) -> list[PriceRate]:
 
 async def publish_prices(redis: Redis, store: Store, *, now_us: int) -> bool:
     """Bring `sluice:prices` in line with SQL; True if it was not."""
-    payload = publish(load_book(store), now_us)
+    payload = publish(await asyncio.to_thread(load_book, store), now_us)
     if await redis.get(PRICES_KEY) == payload:
         return False
     await redis.set(PRICES_KEY, payload)

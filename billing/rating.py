@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from billing.pricebook import Prices
+from billing.estimate import Rate
+from billing.pricebook import PriceBook, Prices, Unpriced
 from billing.types import Usage
 
 UNITS_PER_PRICE = 1_000_000
+
+
+class Unrateable(Exception):
+    """The call names a price that no version of the book has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,29 @@ def rate(usage: Usage, prices: Prices) -> Charge:
         output_nanousd=amount_of(usage.output, prices.output),
         request_nanousd=amount_of(requests, prices.request),
     )
+
+
+def rate_frozen(
+    book: PriceBook, *, model: str, tier: str, batch: bool, usage: Usage, price_version: str
+) -> Charge:
+    """Rate at the version frozen on a call; raises Unrateable. No usage needs no price."""
+    if not usage.total:
+        return Charge(price_version)
+    prices = book.of_version(price_version, model, tier, batch)
+    if isinstance(prices, Unpriced):
+        raise Unrateable(f"{model}/{tier}/batch={batch}: {prices.reason}")
+    return rate(usage, prices)
+
+
+def amounts_of_book(book: PriceBook) -> Rate:
+    """`rate_frozen` over one book, as the estimate of a cut call wants it."""
+
+    def amount(*, model: str, tier: str, batch: bool, usage: Usage, price_version: str) -> int:
+        return rate_frozen(
+            book, model=model, tier=tier, batch=batch, usage=usage, price_version=price_version
+        ).amount_nanousd
+
+    return amount
 
 
 def hold_for(prompt_tokens: int, output_slice: int, prices: Prices) -> int:

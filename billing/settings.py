@@ -48,6 +48,8 @@ class LedgerSettings(BaseModel):
     block_ms: int = Field(500, ge=1)  # how long one read waits for news
     retry_after_s: float = Field(1.0, gt=0)  # a record not booked is tried again after this
     deliveries_max: int = Field(5, ge=1)  # then it goes to dead_letter
+    pending_max: int = Field(100, ge=1)  # unacknowledged records looked at, a shard and round
+    mark_interval_s: float = Field(10.0, gt=0)  # how often SQL learns that nothing is left unread
     outage_pause_s: float = Field(0.5, gt=0)  # wait before asking a failed Redis or SQL again
     reap_interval_s: float = Field(2.0, gt=0)
     reap_batch_max: int = Field(200, ge=1)  # overdue holds settled a shard and round

@@ -178,12 +178,12 @@ class DeadLetter(SQLModel, table=True):
 
 
 class Watermark(SQLModel, table=True):
-    """The last stream entry of a shard whose effects are committed here."""
+    """The last stream entry of a shard that is committed here, and when none was left unread."""
 
     __tablename__ = "watermark"
     shard: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
     entry: str
-    committed_us: int = Field(sa_type=Big)
+    caught_up_us: int = Field(sa_type=Big)
 
 
 class SpoolSegment(SQLModel, table=True):

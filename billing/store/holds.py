@@ -38,3 +38,8 @@ def count_before(conn: Connection, before_us: int, org: str) -> int:
 
 def known_open(conn: Connection, rids: Sequence[str]) -> set[str]:
     return set(conn.execute(select(HOLD.c.rid).where(HOLD.c.rid.in_(rids))).scalars())
+
+
+def open_of(conn: Connection, rid: str) -> dict[str, Any] | None:
+    row = conn.execute(select(HOLD).where(HOLD.c.rid == rid)).mappings().first()
+    return dict(row) if row else None

@@ -58,3 +58,14 @@ def of_call(conn: Connection, rid: str) -> list[dict[str, Any]]:
         .order_by(TRANSFER.c.created_us, TRANSFER.c.transfer_id)
     )
     return [dict(row) for row in rows.mappings()]
+
+
+def recent(conn: Connection, limit: int, org: str | None) -> list[dict[str, Any]]:
+    statement = select(TRANSFER).order_by(TRANSFER.c.created_us.desc()).limit(limit)
+    if org is not None:
+        statement = statement.where(TRANSFER.c.org == org)
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def accounts(conn: Connection) -> list[dict[str, Any]]:
+    return [dict(row) for row in conn.execute(select(ACCOUNT).order_by(ACCOUNT.c.code)).mappings()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import Connection, Subquery, delete, func, insert, select, union_all
 
@@ -88,3 +89,34 @@ def current() -> Subquery:
         ~select(CORRECTION.c.rid).where(CORRECTION.c.rid == EVENT.c.rid).exists()
     )
     return union_all(untouched, corrected).subquery("usage")
+
+
+def current_of(conn: Connection, rid: str) -> dict[str, Any] | None:
+    """The best record of one request id."""
+    corrected = select(CORRECTION).where(CORRECTION.c.rid == rid).order_by(CORRECTION.c.n.desc())
+    row = conn.execute(corrected.limit(1)).mappings().first()
+    if row is None:
+        row = conn.execute(select(EVENT).where(EVENT.c.rid == rid)).mappings().first()
+    return dict(row) if row else None
+
+
+def recent(
+    conn: Connection, limit: int, org: str | None, before_us: int | None
+) -> list[dict[str, Any]]:
+    """The newest calls, each by its best record."""
+    usage = current()
+    statement = select(usage).order_by(usage.c.ended_us.desc(), usage.c.rid.desc()).limit(limit)
+    if org is not None:
+        statement = statement.where(usage.c.org == org)
+    if before_us is not None:
+        statement = statement.where(usage.c.ended_us < before_us)
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def decision_of(conn: Connection, rid: str) -> str | None:
+    return conn.execute(select(CALL.c.decision).where(CALL.c.rid == rid)).scalar_one_or_none()
+
+
+def attempts_of(conn: Connection, rid: str) -> list[dict[str, Any]]:
+    ordered = select(ATTEMPT).where(ATTEMPT.c.rid == rid).order_by(ATTEMPT.c.n)
+    return [dict(row) for row in conn.execute(ordered).mappings()]

@@ -233,7 +233,7 @@ def upgrade() -> None:
         "watermark",
         sa.Column("shard", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("entry", sa.String(), nullable=False),
-        sa.Column("committed_us", sa.BigInteger(), nullable=False),
+        sa.Column("caught_up_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("shard"),
     )
     op.create_table(

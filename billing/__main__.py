@@ -1,0 +1,128 @@
+"""`python -m billing`: the ledger process, its composition root.
+
+Writer, reaper, primer and the publishing of prices, as tasks of one group: if one dies of a fault
+in the program, all end, and the supervisor starts the process again. It may be killed at any time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+
+from pydantic import ValidationError
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
+
+from billing.limits.holds import Holds
+from billing.prices import PriceError, publish_prices, seed
+from billing.primer import Primer
+from billing.reaper import Reaper
+from billing.settings import CONFIG_VARIABLE, BillingSettings
+from billing.store.engine import Store, open_store
+from billing.stream import UsageStreams
+from billing.writer import Writer
+
+log = logging.getLogger("sluice.ledger")
+
+MICROSECONDS = 1_000_000
+HOLDS_TIMEOUT_S = 5.0
+
+
+def now() -> float:
+    return time.time()  # noqa: TID251 - the one clock of this process
+
+
+def tick() -> float:
+    return time.monotonic()  # noqa: TID251 - the one clock of this process
+
+
+def main() -> int:
+    """Run until SIGTERM or SIGINT; 2 for settings that do not read, 3 for an unready database."""
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s"
+    )
+    arguments = _arguments()
+    if arguments.config:
+        os.environ[CONFIG_VARIABLE] = arguments.config
+    try:
+        settings = BillingSettings(**({"data": arguments.data} if arguments.data else {}))
+    except ValidationError as error:
+        print(f"ledger: settings do not read: {error}", file=sys.stderr)
+        return 2
+    store = open_store(settings.sql)
+    try:
+        seed(store, settings.prices, now_us=int(now() * MICROSECONDS))
+    except (SQLAlchemyError, PriceError) as error:
+        print(f"ledger: the database is not ready (sluice migrate?): {error}", file=sys.stderr)
+        return 3
+    asyncio.run(_serve(settings, store))
+    store.close()
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m billing", description=__doc__)
+    parser.add_argument("--config", help="settings file (TOML)")
+    parser.add_argument("--data", help="data folder")
+    return parser.parse_args()
+
+
+async def _serve(settings: BillingSettings, store: Store) -> None:
+    """Start every part, and end all of them with the first that ends."""
+    stop = asyncio.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    redis = Redis.from_url(settings.redis)
+    holds = Holds(redis, timeout_s=HOLDS_TIMEOUT_S)
+    ledger = settings.ledger
+    writer = Writer(UsageStreams(redis, ledger.consumer), store, ledger, now=now, tick=tick)
+    reaper = Reaper(redis, holds, store, ledger, now=now)
+    announce = _announce_once(redis, store)
+    primer = Primer(redis, holds, store, ledger, now=now, tick=tick, on_open=announce)
+    publisher = _publish(redis, store, ledger.publish_interval_s)
+    parts = [
+        asyncio.create_task(part)
+        for part in (writer.run(), reaper.run(), primer.run(), publisher, stop.wait())
+    ]
+    done, running = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    await redis.aclose()
+    for task in done:
+        task.result()
+
+
+def _announce_once(redis: Redis, store: Store) -> Callable[[str], Awaitable[None]]:
+    """Prices are published before anybody is told that the shards are open."""
+    told = False
+
+    async def announce(_run_id: str) -> None:
+        nonlocal told
+        await publish_prices(redis, store, now_us=int(now() * MICROSECONDS))
+        if not told:
+            told = True
+            print("ready ledger", flush=True)
+
+    return announce
+
+
+async def _publish(redis: Redis, store: Store, interval_s: float) -> None:
+    """Keep `sluice:prices` true: after a change in SQL, a start of a version, a wipe."""
+    while True:
+        try:
+            await publish_prices(redis, store, now_us=int(now() * MICROSECONDS))
+        except (RedisError, OSError, SQLAlchemyError) as error:
+            log.warning("prices are not published: %s", error)
+        await asyncio.sleep(interval_s)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

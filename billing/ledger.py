@@ -1,0 +1,170 @@
+"""Books stream records: one transaction a batch, each request id once.
+
+Whatever is delivered twice, late or out of order, there is one usage event per request id and
+the net of its transfers is the rated usage of its best record (law 4). What cannot be booked is
+reported, never dropped: a conflict becomes a dead letter at once, the rest is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection
+
+from billing import posting
+from billing.posting import Known, Posting, Step
+from billing.pricebook import PriceBook
+from billing.rating import Unrateable
+from billing.store import holds, marks, transfers, usage
+from billing.types import OpenedCall, SettledCall, decode_opened, decode_settled
+
+
+class RecordKind(StrEnum):
+    RESERVED = "reserved"
+    SETTLED = "settled"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One stream entry as it was read."""
+
+    shard: int
+    entry: str
+    kind: str
+    rid: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A record that was not booked, and why."""
+
+    record: Record
+    reason: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Booked:
+    """What a batch added to the ledger."""
+
+    events: int = 0
+    corrections: int = 0
+    repeated: int = 0
+    opened: int = 0
+    failures: list[Failure] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Plan:
+    """Rows gathered for one transaction, and what is known of each request id so far."""
+
+    known: dict[str, Known]
+    postings: list[Posting] = field(default_factory=list)
+    opened: dict[str, OpenedCall] = field(default_factory=dict)
+    letters: list[dict[str, Any]] = field(default_factory=list)
+    booked: Booked = field(default_factory=Booked)
+
+
+def book(conn: Connection, records: Sequence[Record], prices: PriceBook, now_us: int) -> Booked:
+    """Book a batch inside the caller's transaction and say what came of it."""
+    rids = list({record.rid for record in records})
+    plan = _Plan(known=usage.latest(conn, rids))
+    for record in records:
+        _plan(plan, record, prices, now_us)
+    _write(conn, plan, now_us)
+    return plan.booked
+
+
+def give_up(conn: Connection, failures: Sequence[Failure], now_us: int) -> None:
+    """Put records that cannot be booked where a person will find them."""
+    marks.insert_letters(conn, [_letter(failure, now_us) for failure in failures])
+
+
+def _plan(plan: _Plan, record: Record, prices: PriceBook, now_us: int) -> None:
+    try:
+        if record.kind == RecordKind.SETTLED:
+            _plan_settled(plan, record, decode_settled(record.payload), prices, now_us)
+        elif record.kind == RecordKind.RESERVED:
+            plan.opened[record.rid] = decode_opened(record.payload)
+        else:
+            plan.booked.failures.append(Failure(record, "unknown_kind", record.kind))
+    except msgspec.MsgspecError as error:
+        plan.booked.failures.append(Failure(record, "malformed", str(error)))
+    except Unrateable as error:
+        plan.booked.failures.append(Failure(record, "unpriced", str(error)))
+
+
+def _plan_settled(
+    plan: _Plan, record: Record, call: SettledCall, prices: PriceBook, now_us: int
+) -> None:
+    if call.rid != record.rid or min(call.input, call.cached_input, call.output) < 0:
+        plan.booked.failures.append(Failure(record, "malformed", "contradicts itself"))
+        return
+    sha = sha256(record.payload).digest()
+    known = plan.known.get(call.rid)
+    step = posting.step_for(call, sha, known)
+    if step == Step.CONFLICT:
+        plan.letters.append(_letter(Failure(record, "conflict", "another exact record"), now_us))
+    if step not in (Step.FIRST, Step.CORRECTION):
+        plan.booked.repeated += 1
+        return
+    charge = posting.charge_for(call, prices)
+    if charge.amount_nanousd != call.amount_nanousd:
+        detail = f"the call says {call.amount_nanousd}, booked {charge.amount_nanousd}"
+        plan.letters.append(_letter(Failure(record, "amount_mismatch", detail), now_us))
+    made = posting.posting(call, sha, charge, known, now_us)
+    plan.postings.append(made)
+    plan.known[call.rid] = made.known
+
+
+def _write(conn: Connection, plan: _Plan, now_us: int) -> None:
+    first = [made for made in plan.postings if made.n == 1]
+    better = [made for made in plan.postings if made.n > 1]
+    usage.insert_events(conn, [made.usage for made in first])
+    usage.insert_corrections(conn, [made.usage for made in better])
+    newest = {made.usage["rid"]: made for made in plan.postings}
+    usage.replace_explanations(
+        conn,
+        [made.call for made in newest.values()],
+        [row for made in newest.values() for row in made.attempts],
+        corrected=[made.usage["rid"] for made in better],
+    )
+    transfers.post(conn, [row for made in plan.postings for row in made.transfers])
+    still_open = [call for rid, call in plan.opened.items() if rid not in plan.known]
+    holds.insert_open(conn, [_open_hold(call) for call in still_open])
+    holds.delete_open(conn, list(newest))
+    marks.insert_letters(conn, plan.letters)
+    plan.booked.events = len(first)
+    plan.booked.corrections = len(better)
+    plan.booked.opened = len(still_open)
+
+
+def _open_hold(call: OpenedCall) -> dict[str, Any]:
+    return {
+        "rid": call.rid,
+        "org": call.org,
+        "project": call.project,
+        "key": call.key,
+        "hold_nanousd": call.hold_nanousd,
+        "month": call.month,
+        "admitted_us": call.admitted_us,
+        "opened": msgspec.json.encode(call).decode(),
+    }
+
+
+def _letter(failure: Failure, now_us: int) -> dict[str, Any]:
+    return {
+        "shard": failure.record.shard,
+        "entry": failure.record.entry,
+        "rid": failure.record.rid,
+        "reason": failure.reason,
+        "detail": failure.detail[:2000],
+        "payload": failure.record.payload,
+        "created_us": now_us,
+    }

@@ -1,0 +1,175 @@
+"""The primer: no paid call is admitted before Redis knows what was spent.
+
+A shard whose epoch is missing, or belongs to another Redis process, is closed; live gateways get
+a bounded while to announce their holds again; the writer reaches the end of the shard's stream;
+then the sums of SQL are set and the shard opens in one step that fails if a record has arrived
+since. Guards law 8: no budget is overspent for a restart or a wipe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+from sqlalchemy.exc import SQLAlchemyError
+
+from billing.limits.holds import Holds
+from billing.limits.keys import usage_key
+from billing.limits.types import LimitsUnavailable, ShardEpoch
+from billing.settings import LedgerSettings
+from billing.spending import spent_by_shard
+from billing.store import holds as hold_rows
+from billing.store.engine import Store
+from billing.stream import GROUP
+
+log = logging.getLogger("sluice.ledger.primer")
+
+GATEWAYS_KEY = "sluice:gateways"
+RECOVERED_KEY = "sluice:recovered"
+READY_KEY = "sluice:ledger:ready"
+POLL_S = 0.02
+
+
+class Primer:
+    """`tick` is a monotonic clock; `now` epoch seconds. `on_open` runs when all shards are open."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        holds: Holds,
+        store: Store,
+        settings: LedgerSettings,
+        *,
+        now: Callable[[], float],
+        tick: Callable[[], float],
+        on_open: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._redis: Any = redis
+        self._holds = holds
+        self._store = store
+        self._settings = settings
+        self._now = now
+        self._tick = tick
+        self._on_open = on_open
+        self._open_for: str | None = None
+        self._gateways: dict[str, float] = {}  # id -> tick at which it was last alive
+
+    async def run(self) -> None:
+        """Until cancelled: look every `prime_interval_s`, and prime what is not open."""
+        while True:
+            try:
+                await self.turn()
+            except (RedisError, LimitsUnavailable, OSError, SQLAlchemyError) as error:
+                log.warning("priming waits: %s", error)
+            await asyncio.sleep(self._settings.prime_interval_s)
+
+    async def turn(self) -> None:
+        """Open every shard that is not open for the Redis process that answers now."""
+        await self._remember_gateways()
+        run_id = await self._holds.run_id()
+        closed = await self._closed(run_id)
+        if closed:
+            self._open_for = None
+            await self._prime(run_id, closed)
+            log.info("primed %d shards for %s", len(closed), run_id)
+        if self._open_for != run_id:
+            self._open_for = run_id
+            await self._redis.set(READY_KEY, run_id)
+            await self._on_open(run_id)
+
+    async def _closed(self, run_id: str) -> dict[int, ShardEpoch]:
+        epochs = await self._holds.shard_epochs()
+        return {shard: e for shard, e in epochs.items() if not _open_in(e, run_id)}
+
+    async def _prime(self, run_id: str, closed: dict[int, ShardEpoch]) -> None:
+        epochs = await self._begin(run_id, closed)
+        await self._wait_for_gateways(run_id)
+        while epochs:
+            await self._remember_gateways()
+            ends = await self._stream_ends(list(epochs))
+            sums = await asyncio.to_thread(spent_by_shard, self._store) if ends else {}
+            for shard, last_id in ends.items():
+                if await self._holds.prime(shard, sums[shard], last_id, epochs[shard]):
+                    del epochs[shard]
+            if epochs:
+                await asyncio.sleep(POLL_S)
+                epochs = await self._still_mine(run_id, epochs)
+
+    async def _begin(self, run_id: str, closed: dict[int, ShardEpoch]) -> dict[int, str]:
+        """Close the shards; a priming that was begun for this process and left is taken over."""
+        fresh = f"{run_id}:{int(self._now() * 1000):x}"
+        epochs: dict[int, str] = {}
+        for shard, found in closed.items():
+            if found.epoch and found.epoch.startswith(f"{run_id}:"):
+                epochs[shard] = found.epoch
+            else:
+                epochs[shard] = fresh
+                await self._holds.begin_priming(shard, fresh)
+        return epochs
+
+    async def _still_mine(self, run_id: str, epochs: dict[int, str]) -> dict[int, str]:
+        """Leave those another primer opened; if Redis was replaced, the next turn starts over."""
+        if await self._holds.run_id() != run_id:
+            raise LimitsUnavailable("Redis was replaced while its shards were primed")
+        closed = await self._closed(run_id)
+        return await self._begin(run_id, {s: e for s, e in closed.items() if s in epochs})
+
+    async def _wait_for_gateways(self, run_id: str) -> None:
+        """Until each gateway that was alive has announced its holds, at most the grace."""
+        deadline = self._tick() + self._settings.recovery_grace_s
+        holds_left = await asyncio.to_thread(self._holds_left)
+        while self._tick() < deadline:
+            await self._remember_gateways()
+            alive = self._alive()
+            recovered = await self._redis.hgetall(RECOVERED_KEY)
+            done = {name.decode() for name, mark in recovered.items() if _names(mark, run_id)}
+            if alive <= done and (alive or not holds_left):
+                return
+            await asyncio.sleep(POLL_S)
+
+    def _holds_left(self) -> bool:
+        with self._store.read() as conn:
+            return bool(hold_rows.admitted_before(conn, int(self._now() * 1e6) + 1, 1))
+
+    async def _remember_gateways(self) -> None:
+        """Heartbeats are compared with the last ones seen, so no two clocks are."""
+        beats = await self._redis.zrange(GATEWAYS_KEY, 0, -1, withscores=True)
+        seconds, micros = await self._redis.time()
+        oldest_ms = seconds * 1000 + micros / 1000 - self._settings.gateway_silent_s * 1000
+        for name, beat_ms in beats:
+            if beat_ms >= oldest_ms:
+                self._gateways[name.decode()] = self._tick()
+
+    def _alive(self) -> set[str]:
+        oldest = self._tick() - self._settings.gateway_silent_s
+        return {name for name, seen in self._gateways.items() if seen >= oldest}
+
+    async def _stream_ends(self, shards: list[int]) -> dict[int, str]:
+        """Shards whose stream is read and acknowledged to its end, with the id of that end."""
+        pipe = self._redis.pipeline(transaction=False)
+        for shard in shards:
+            pipe.xinfo_stream(usage_key(shard))
+            pipe.xinfo_groups(usage_key(shard))
+        answers = await pipe.execute(raise_on_error=False)
+        ends: dict[int, str] = {}
+        for shard, stream, groups in zip(shards, answers[::2], answers[1::2], strict=True):
+            if isinstance(stream, ResponseError) or isinstance(groups, ResponseError):
+                continue  # the writer has not made its group yet
+            last_id = stream["last-generated-id"]
+            mine = [group for group in groups if group["name"] == GROUP.encode()]
+            if mine and mine[0]["last-delivered-id"] == last_id and not mine[0]["pending"]:
+                ends[shard] = last_id.decode()
+        return ends
+
+
+def _open_in(epoch: ShardEpoch, run_id: str) -> bool:
+    return epoch.state == "open" and bool(epoch.epoch and epoch.epoch.startswith(f"{run_id}:"))
+
+
+def _names(mark: bytes, run_id: str) -> bool:
+    """A gateway marks its recovery with the run id, or with an epoch that begins with it."""
+    return mark.decode().partition(":")[0] == run_id

@@ -1,0 +1,170 @@
+"""What others ask of the ledger: a call and its money, recent calls, usage by group.
+
+Read-only, for the admin API, the tenant's own pages and the console; never on the hot path of a
+call. Amounts are nano-USD; what is shown of a call is its best record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from billing.limits.types import Booked, Spent
+from billing.spending import spent_by_scope
+from billing.store import holds, sums, transfers, usage
+from billing.store.engine import Store
+from billing.types import UsageSource
+
+RIDS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRecord:
+    """One call as it is booked. `charge` parts add up to `amount_nanousd`."""
+
+    rid: str
+    org: str
+    project: str
+    key: str
+    gateway: str
+    model_requested: str
+    model: str
+    variant: str
+    pool: str
+    capacity_class: str
+    tier: str
+    batch: bool
+    status: str
+    finish_reason: str | None
+    error_code: str | None
+    source: str
+    input: int
+    cached_input: int
+    output: int
+    price_version: str
+    input_nanousd: int
+    cached_input_nanousd: int
+    output_nanousd: int
+    request_nanousd: int
+    amount_nanousd: int
+    month: str
+    admitted_us: int
+    first_token_us: int | None
+    ended_us: int
+    ingested_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """Everything the ledger knows of one request id."""
+
+    usage: UsageRecord
+    decision: dict[str, Any]
+    attempts: list[dict[str, Any]]
+    transfers: list[dict[str, Any]]
+
+
+class GroupBy(StrEnum):
+    MODEL = "model"
+    KEY = "key"
+    PROJECT = "project"
+    ORG = "org"
+    TIER = "tier"
+    BATCH = "batch"
+    STATUS = "status"
+    POOL = "pool"
+    DAY = "day"
+    HOUR = "hour"
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSum:
+    """Usage of one group; `group` has the asked dimensions, a day or hour as its first us."""
+
+    group: dict[str, Any]
+    requests: int
+    input: int
+    cached_input: int
+    output: int
+    amount_nanousd: int
+
+
+def call_by_rid(store: Store, rid: str, org: str | None = None) -> CallRecord | None:
+    """A call, if it is booked and, where `org` is given, belongs to it."""
+    with store.read() as conn:
+        row = usage.current_of(conn, rid)
+        if row is None or (org is not None and row["org"] != org):
+            return None
+        return CallRecord(
+            usage=_record(row),
+            decision=json.loads(usage.decision_of(conn, rid) or "{}"),
+            attempts=usage.attempts_of(conn, rid),
+            transfers=transfers.of_call(conn, rid),
+        )
+
+
+def open_call(store: Store, rid: str, org: str | None = None) -> dict[str, Any] | None:
+    """A call that was admitted and is not settled yet, as the writer read it."""
+    with store.read() as conn:
+        row = holds.open_of(conn, rid)
+    return row if row and (org is None or row["org"] == org) else None
+
+
+def recent_calls(
+    store: Store, limit: int, org: str | None = None, *, before_us: int | None = None
+) -> list[UsageRecord]:
+    """The newest calls by their end; `before_us` pages back."""
+    with store.read() as conn:
+        return [_record(row) for row in usage.recent(conn, limit, org, before_us)]
+
+
+def usage_summary(
+    store: Store,
+    org: str | None,
+    from_us: int,
+    to_us: int,
+    group_by: Sequence[GroupBy] = (),
+) -> list[UsageSum]:
+    """Usage of calls that ended in [from_us, to_us), summed by the groups asked for."""
+    with store.read() as conn:
+        rows = sums.summary(conn, org, from_us, to_us, [str(group) for group in group_by])
+    return [UsageSum(*row) for row in rows]
+
+
+def spent_by_scopes(store: Store, org: str | None = None) -> dict[str, Spent]:
+    """What each scope has spent, in all and by month of admission."""
+    with store.read() as conn:
+        return spent_by_scope(sums.spent(conn, org))
+
+
+def booked(store: Store, rids: Sequence[str]) -> dict[str, Booked]:
+    """What is on record of these request ids, for recovery; those unknown are absent."""
+    found: dict[str, Booked] = {}
+    with store.read() as conn:
+        for start in range(0, len(rids), RIDS_MAX):
+            known = usage.latest(conn, rids[start : start + RIDS_MAX])
+            for rid, record in known.items():
+                found[rid] = Booked(UsageSource(record.source), record.amount_nanousd)
+    return found
+
+
+def known_rids(store: Store, rids: Sequence[str]) -> set[str]:
+    return set(booked(store, rids))
+
+
+def accounts(store: Store) -> list[dict[str, Any]]:
+    with store.read() as conn:
+        return transfers.accounts(conn)
+
+
+def recent_transfers(store: Store, limit: int, org: str | None = None) -> list[dict[str, Any]]:
+    with store.read() as conn:
+        return transfers.recent(conn, limit, org)
+
+
+def _record(row: dict[str, Any]) -> UsageRecord:
+    values = {name: row[name] for name in UsageRecord.__dataclass_fields__}
+    return UsageRecord(**{**values, "batch": bool(row["batch"])})

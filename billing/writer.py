@@ -1,0 +1,250 @@
+"""The writer: from the usage streams into SQL, then acknowledge, then trim.
+
+The order is the guarantee: a writer killed between any two steps repeats a step that has no
+second effect. A record that cannot be booked does not stop the others; it stays pending, is tried
+again, and after `deliveries_max` deliveries goes to dead_letter. Guards law 4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from redis.exceptions import RedisError
+from sqlalchemy.exc import InterfaceError, OperationalError
+
+from billing import ledger
+from billing.ledger import Booked, Failure, Record
+from billing.limits.keys import SHARDS
+from billing.prices import load_book
+from billing.settings import LedgerSettings
+from billing.store import marks
+from billing.store.engine import Store
+from billing.stream import GroupMissing, UsageStreams
+
+log = logging.getLogger("sluice.ledger.writer")
+
+MICROSECONDS = 1_000_000
+OUTAGE = (OperationalError, InterfaceError)
+
+
+@dataclass(slots=True)
+class WriterStats:
+    """Counters since the process began."""
+
+    batches: int = 0
+    events: int = 0
+    corrections: int = 0
+    repeated: int = 0
+    dead: int = 0
+    trimmed_at: dict[int, str] = field(default_factory=dict)
+
+
+class Writer:
+    """One consumer of all shards. `now` is epoch seconds, `tick` a monotonic clock."""
+
+    def __init__(
+        self,
+        streams: UsageStreams,
+        store: Store,
+        settings: LedgerSettings,
+        *,
+        now: Callable[[], float],
+        tick: Callable[[], float],
+    ) -> None:
+        self.stats = WriterStats()
+        self._streams = streams
+        self._store = store
+        self._settings = settings
+        self._now = now
+        self._tick = tick
+        self._prices = load_book(store)
+        self._acknowledged: dict[int, str] = {}
+        self._next_round: float | None = None
+        self._next_mark = 0.0
+
+    async def run(self) -> None:
+        """Until cancelled. An outage of Redis or SQL is waited out, record by record."""
+        while True:
+            try:
+                await self.turn()
+            except GroupMissing:
+                await self._start_over()
+            except (RedisError, OSError, *OUTAGE) as error:
+                log.warning("the ledger waits: %s", error)
+                await asyncio.sleep(self._settings.outage_pause_s)
+
+    async def turn(self) -> None:
+        """One round: what is pending (first of all, and then every while), then what is new."""
+        pending_left = await self._round_if_due()
+        begun_us = self._now_us()
+        records = await self._streams.read_new(self._settings.block_ms)
+        for batch in _chunks(records, self._settings.batch_max):
+            await self._book_and_acknowledge(batch, {})
+        if records:
+            await asyncio.sleep(self._settings.linger_ms / 1000)
+        elif pending_left == 0:
+            await self._mark(begun_us)
+
+    async def _start_over(self) -> None:
+        """Redis was emptied: its new stream ids have nothing to do with the old ones."""
+        self._acknowledged.clear()
+        self.stats.trimmed_at.clear()
+        try:
+            await self._streams.ensure_groups()
+        except (RedisError, OSError) as error:
+            log.warning("no consumer groups yet: %s", error)
+            await asyncio.sleep(self._settings.outage_pause_s)
+
+    async def _round_if_due(self) -> int | None:
+        """Retry and trim every `retry_after_s`; how many are pending, None when not looked at.
+
+        The first round takes whatever is pending at once: it was left by the process before.
+        """
+        first = self._next_round is None
+        if self._next_round is not None and self._tick() < self._next_round:
+            return None
+        if first:
+            await self._streams.ensure_groups()
+        pending = await self._streams.pending(self._settings.pending_max)
+        idle_ms = 0 if first else self._settings.retry_after_s * 1000
+        due = [item for item in pending if item.idle_ms >= idle_ms]
+        deliveries = {(item.shard, item.entry): item.deliveries + 1 for item in due}
+        for batch in _chunks(await self._streams.claim(due) if due else [], 500):
+            await self._book_and_acknowledge(batch, deliveries)
+        await self._trim({item.shard: item.entry for item in reversed(pending)})
+        full_round = first and len(due) >= self._settings.pending_max
+        self._next_round = None if full_round else self._tick() + self._settings.retry_after_s
+        return len(pending)
+
+    async def _book_and_acknowledge(
+        self, batch: Sequence[Record], deliveries: dict[tuple[int, str], int]
+    ) -> None:
+        booked = await asyncio.to_thread(self._book, batch)
+        hopeless = [
+            failure
+            for failure in booked.failures
+            if deliveries.get(_place(failure.record), 1) >= self._settings.deliveries_max
+        ]
+        if hopeless:
+            await asyncio.to_thread(self._give_up, hopeless)
+        waiting = {_place(f.record) for f in booked.failures} - {_place(f.record) for f in hopeless}
+        done: dict[int, list[str]] = {}
+        for record in batch:
+            if _place(record) not in waiting:
+                done.setdefault(record.shard, []).append(record.entry)
+        await self._streams.acknowledge(done)
+        for shard, entries in done.items():
+            self._acknowledged[shard] = max(
+                [self._acknowledged.get(shard, "0-0"), *entries], key=_order
+            )
+        self._count(booked, len(hopeless))
+
+    def _book(self, batch: Sequence[Record]) -> Booked:
+        """In one transaction; a batch with a record that breaks it is booked one by one.
+
+        Whatever is raised here but an outage is the fault of a record, and must not stop the rest.
+        """
+        try:
+            booked = self._book_together(batch)
+        except OUTAGE:
+            raise
+        except Exception as error:
+            log.warning("a batch of %d is booked one by one: %s", len(batch), error)
+            return self._book_apart(batch)
+        unpriced = [f.record for f in booked.failures if f.reason == "unpriced"]
+        if unpriced and self._reload_prices():
+            again = self._book_together(unpriced)
+            others = [f for f in booked.failures if f.reason != "unpriced"]
+            return _sum(booked, again, others + again.failures)
+        return booked
+
+    def _book_together(self, batch: Sequence[Record]) -> Booked:
+        newest: dict[int, str] = {}
+        for record in batch:
+            newest[record.shard] = max(newest.get(record.shard, "0-0"), record.entry, key=_order)
+        with self._store.write() as conn:
+            booked = ledger.book(conn, batch, self._prices, self._now_us())
+            marks.advance(conn, newest)
+        return booked
+
+    def _book_apart(self, batch: Sequence[Record]) -> Booked:
+        total = Booked()
+        for record in batch:
+            try:
+                booked = self._book_together([record])
+            except OUTAGE:
+                raise
+            except Exception as error:
+                booked = Booked(failures=[Failure(record, "unbookable", repr(error))])
+            total = _sum(total, booked, total.failures + booked.failures)
+        return total
+
+    def _give_up(self, failures: Sequence[Failure]) -> None:
+        for failure in failures:
+            log.error("dead letter %s %s: %s", failure.reason, failure.record.rid, failure.detail)
+        with self._store.write() as conn:
+            ledger.give_up(conn, failures, self._now_us())
+
+    def _reload_prices(self) -> bool:
+        """A version may have been activated since the book was read."""
+        before = self._prices
+        self._prices = load_book(self._store)
+        return self._prices.revision != before.revision
+
+    async def _trim(self, oldest_pending: dict[int, str]) -> None:
+        kept = {
+            shard: min(entry, oldest_pending.get(shard, entry), key=_order)
+            for shard, entry in self._acknowledged.items()
+        }
+        fresh = {s: entry for s, entry in kept.items() if self.stats.trimmed_at.get(s) != entry}
+        if fresh:
+            await self._streams.trim(fresh)
+            self.stats.trimmed_at.update(fresh)
+
+    async def _mark(self, at_us: int) -> None:
+        if self._tick() < self._next_mark:
+            return
+        await asyncio.to_thread(self._mark_in_sql, at_us)
+        self._next_mark = self._tick() + self._settings.mark_interval_s
+
+    def _mark_in_sql(self, at_us: int) -> None:
+        with self._store.write() as conn:
+            marks.caught_up(conn, SHARDS, at_us)
+
+    def _count(self, booked: Booked, dead: int) -> None:
+        self.stats.batches += 1
+        self.stats.events += booked.events
+        self.stats.corrections += booked.corrections
+        self.stats.repeated += booked.repeated
+        self.stats.dead += dead
+
+    def _now_us(self) -> int:
+        return int(self._now() * MICROSECONDS)
+
+
+def _sum(a: Booked, b: Booked, failures: list[Failure]) -> Booked:
+    return Booked(
+        events=a.events + b.events,
+        corrections=a.corrections + b.corrections,
+        repeated=a.repeated + b.repeated,
+        opened=a.opened + b.opened,
+        failures=failures,
+    )
+
+
+def _place(record: Record) -> tuple[int, str]:
+    return record.shard, record.entry
+
+
+def _order(entry: str) -> tuple[int, int]:
+    """Stream ids compare as two numbers, not as text."""
+    time_ms, _, sequence = entry.partition("-")
+    return int(time_ms), int(sequence or 0)
+
+
+def _chunks(records: Sequence[Record], size: int) -> Iterator[Sequence[Record]]:
+    for start in range(0, len(records), size):
+        yield records[start : start + size]
