@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from billing.settings import LedgerSettings, PriceSettings
+from workers.settings import ControllerSettings, RaySettings
 
 PREFIX = "SLUICE_"
 FILE_NAME = "sluice.toml"
@@ -59,6 +60,7 @@ class SupervisorSettings(Section):
 
     memory_min_mb: int = Field(3000, ge=0)
     ready_timeout_s: float = Field(120.0, gt=0)
+    pools_timeout_s: float = Field(120.0, gt=0)
     start_attempts: int = Field(3, ge=1)
     stop_timeout_s: float = Field(15.0, gt=0)
     restart_backoff_s: float = Field(0.5, gt=0)
@@ -131,6 +133,8 @@ class Settings(BaseSettings):
     gateway: GatewaySettings = GatewaySettings()
     supervisor: SupervisorSettings = SupervisorSettings()
     ledger: LedgerSettings = LedgerSettings()
+    ray: RaySettings = RaySettings()
+    controller: ControllerSettings = ControllerSettings()
     bootstrap: BootstrapSettings = BootstrapSettings()
     models: tuple[ModelSettings, ...] = ()
     pools: tuple[PoolSettings, ...] = ()

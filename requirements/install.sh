@@ -88,7 +88,8 @@ install_runtime() {
   install_torch
   echo "== installing $(grep -c '==' requirements/runtime.lock) pinned packages (about 350 MB)"
   pip --require-hashes -r requirements/runtime.lock || give_up 'could not install the packages of requirements/runtime.lock'
-  pip --no-build-isolation --editable . || give_up 'could not install Sluice itself'
+  # compat: the project folder itself is on the path, so a package added later needs no new install
+  pip --no-build-isolation --config-settings editable_mode=compat --editable . || give_up 'could not install Sluice itself'
   touch "$VENV/.runtime"
   echo "== installed in $SECONDS s"
 }

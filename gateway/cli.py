@@ -1,0 +1,152 @@
+"""The `sluice` command: starts the parts as processes and imports none of them.
+
+A part becomes the process that was called, so that signals and exit codes are its own. Options
+become `SLUICE_...` variables, which win over the settings file everywhere.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from gateway.settings import PREFIX, Settings, SettingsError, find_config, load_settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _where(command: Command) -> Command:
+    """The options every command takes."""
+    data = click.option(
+        "--data",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Folder with ledger, keys and logs (default ./.sluice).",
+    )
+    config = click.option(
+        "--config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Settings file (default ./sluice.toml, else the one that comes with Sluice).",
+    )
+    return data(config(command))
+
+
+@click.group()
+@click.version_option(package_name="sluice")
+def main() -> None:
+    """Sluice: a serverless LLM inference gateway."""
+
+
+@main.command()
+@_where
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the gateway (default 8080).")
+@click.option("--engine", help="What runs the models (default continuous).")
+def up(data: Path | None, config: Path | None, port: int | None, engine: str | None) -> None:
+    """Start everything on this machine, in the foreground."""
+    _set("GATEWAY__PORT", port)
+    _set("ENGINE", engine)
+    _tell(data, config)
+    from gateway.supervisor.up import up as run_up
+
+    sys.exit(run_up())
+
+
+@main.command()
+@_where
+@click.option("--port", type=click.IntRange(1, 65535))
+def gateway(data: Path | None, config: Path | None, port: int | None) -> None:
+    """Run one gateway."""
+    _set("GATEWAY__PORT", port)
+    _become(data, config, "gateway")
+
+
+@main.command()
+@_where
+def controller(data: Path | None, config: Path | None) -> None:
+    """Run the controller: it decides replica counts and publishes the fleet."""
+    _become(data, config, "workers.controller")
+
+
+@main.command()
+@_where
+def workers(data: Path | None, config: Path | None) -> None:
+    """Run the Ray cluster of this machine."""
+    _become(data, config, "workers.launch")
+
+
+@main.command()
+@_where
+def migrate(data: Path | None, config: Path | None) -> None:
+    """Bring the database to the newest revision."""
+    settings = _tell(data, config)
+    from migrations.run import migrate as bring_up_to_date
+
+    bring_up_to_date(sql_url(settings))
+
+
+@main.group(invoke_without_command=True)
+@_where
+@click.pass_context
+def ledger(context: click.Context, data: Path | None, config: Path | None) -> None:
+    """Run the ledger: writer, reaper and primer; or check it with `ledger verify`."""
+    if context.invoked_subcommand is None:
+        _become(data, config, "billing")
+    _tell(data, config)
+
+
+@ledger.command()
+@_where
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def verify(data: Path | None, config: Path | None, as_json: bool) -> None:
+    """Check every law of money; exit status 1 if one is broken."""
+    _tell(data, config)
+    _become_module("billing.verify", *(["--json"] if as_json else []))
+
+
+@main.group()
+def invoice() -> None:
+    """Invoices, made from the ledger."""
+
+
+@invoice.command()
+@_where
+@click.option("--period", required=True, help="The month in UTC, as YYYY-MM.")
+def run(data: Path | None, config: Path | None, period: str) -> None:
+    """Write the invoices of a month: drafts while it is open, final ones afterwards."""
+    _tell(data, config)
+    _become_module("billing.invoicing_run", "--period", period)
+
+
+def sql_url(settings: Settings) -> str:
+    return settings.sql_url or f"sqlite:///{settings.data.absolute() / 'sluice.db'}"
+
+
+def _become(data: Path | None, config: Path | None, module: str) -> NoReturn:
+    _tell(data, config)
+    _become_module(module)
+
+
+def _become_module(module: str, *arguments: str) -> NoReturn:
+    """Replace this process: signals and exit status are the part's own."""
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
+
+
+def _tell(data: Path | None, config: Path | None) -> Settings:
+    """Pass the options on as variables, and end with one line if the settings do not read."""
+    _set("DATA", data and data.absolute())
+    _set("CONFIG", find_config(config))
+    try:
+        return load_settings()
+    except SettingsError as wrong:
+        raise click.ClickException(f"settings: {wrong}") from wrong
+
+
+def _set(name: str, value: object) -> None:
+    if value is not None:
+        os.environ[PREFIX + name] = str(value)
+
+
+if __name__ == "__main__":
+    main()

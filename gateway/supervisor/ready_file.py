@@ -1,0 +1,45 @@
+"""DATA/ready.json: how to reach this Sluice, true for as long as the file exists."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from gateway.supervisor.files import write_private
+
+FILE = "ready.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    base_url: str
+    console_url: str
+    admin_key: str
+    api_key: str
+    models: Sequence[str]
+    pids: Mapping[str, int] = field(default_factory=dict)
+
+
+class ReadyFile:
+    """Absent until everything is ready, rewritten as parts come and go, gone when they stop."""
+
+    def __init__(self, data: Path) -> None:
+        self._path = data / FILE
+        self._pids: Mapping[str, int] = {}
+        self._ready: Ready | None = None
+        self._path.unlink(missing_ok=True)
+
+    def announce(self, ready: Ready) -> None:
+        self._ready = ready
+        self._write()
+
+    def follow(self, pids: Mapping[str, int]) -> None:
+        self._pids = pids
+        self._write()
+
+    def withdraw(self) -> None:
+        self._ready = None
+        self._path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        if self._ready is not None:
+            write_private(self._path, asdict(replace(self._ready, pids=dict(self._pids))))

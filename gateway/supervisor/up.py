@@ -1,0 +1,184 @@
+"""`sluice up`: everything on one machine, in the foreground, until Ctrl-C.
+
+The composition root of the supervisor: reads the clock and entropy, checks what must hold, ends
+what a killed run left, and hands the parts to a Supervisor.
+"""
+
+import asyncio
+import json
+import secrets  # noqa: TID251
+import shlex
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+from redis.asyncio import Redis
+
+from gateway.settings import Settings, SettingsError, find_config, load_settings
+from gateway.supervisor.checks import check_memory, check_port, free_memory_bytes
+from gateway.supervisor.credentials import keep_credentials
+from gateway.supervisor.errors import CannotStart
+from gateway.supervisor.leftovers import end_leftovers, record
+from gateway.supervisor.lock import locked
+from gateway.supervisor.opening import served_models, warm_pools
+from gateway.supervisor.part import PartSpec
+from gateway.supervisor.plan import environment, parts
+from gateway.supervisor.ready_file import Ready, ReadyFile
+from gateway.supervisor.redis_server import redis_part
+from gateway.supervisor.supervisor import Bounds, Supervisor
+from workers.ray_session import Session
+
+Prepared = tuple[Sequence[PartSpec], Callable[[], Awaitable[Ready]]]
+
+
+def up() -> int:
+    """Run until stopped; 0 after Ctrl-C or SIGTERM, 1 with one line if it cannot start."""
+    try:
+        settings = load_settings()
+        data = settings.data.absolute()
+        return run(settings, data, lambda: _prepare(settings, find_config(None), data))
+    except (CannotStart, SettingsError) as reason:
+        say(f"cannot start: {reason}")
+        return 1
+
+
+def run(settings: Settings, data: Path, prepare: Callable[[], Prepared]) -> int:
+    """Supervise what `prepare` names, as the only one on this data folder."""
+    check_memory(free_memory_bytes(), settings.supervisor.memory_min_mb)
+    try:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (data / "logs").mkdir(exist_ok=True)
+    except OSError as refused:
+        raise CannotStart(f"{data}: {refused.strerror}") from refused
+    with locked(data):
+        for name in end_leftovers(data):
+            say(f"{name}: ended what an earlier run left")
+        check_port(settings.gateway.host, settings.gateway.port)
+        specs, open_up = prepare()
+        try:
+            asyncio.run(_supervise(settings, data, specs, open_up))
+        finally:
+            end_leftovers(data)  # a part that had to be killed may have left a session of its own
+            record(data, {})
+    return 0
+
+
+async def _supervise(
+    settings: Settings,
+    data: Path,
+    specs: Sequence[PartSpec],
+    open_up: Callable[[], Awaitable[Ready]],
+) -> None:
+    started_s = time.monotonic()  # noqa: TID251
+    ready_file = ReadyFile(data)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, _begin_stop, stop, ready_file)
+
+    def follow(running: Mapping[str, Session]) -> None:
+        record(data, running)
+        ready_file.follow({name: session.sid for name, session in running.items()})
+
+    async def announce() -> None:
+        ready = await open_up()
+        ready_file.announce(ready)
+        say(f"ready in {time.monotonic() - started_s:.1f} s: {ready.base_url}")  # noqa: TID251
+        say(f"keys and addresses: {data / 'ready.json'}; Ctrl-C stops everything")
+        print(f"\n{curl_line(ready)}\n", flush=True)
+
+    supervisor = Supervisor(
+        specs,
+        data / "logs",
+        bounds=_bounds(settings),
+        say=say,
+        changed=follow,
+        now=time.monotonic,  # noqa: TID251
+    )
+    try:
+        await supervisor.run(announce, stop)
+    finally:
+        ready_file.withdraw()
+
+
+def _begin_stop(stop: asyncio.Event, ready_file: ReadyFile) -> None:
+    if not stop.is_set():
+        say("stopping")
+        ready_file.withdraw()
+        stop.set()
+
+
+def _bounds(settings: Settings) -> Bounds:
+    named = settings.supervisor.model_dump(exclude={"memory_min_mb", "pools_timeout_s"})
+    return Bounds(**named)
+
+
+def _prepare(settings: Settings, config: Path, data: Path) -> Prepared:
+    """The real parts, and how to know that a tenant can call."""
+    credentials = keep_credentials(data, lambda: secrets.token_hex(24))
+    if settings.redis_url:
+        redis_spec, redis_url = None, settings.redis_url
+    else:
+        redis_spec, redis_url = redis_part(data)
+    told = environment(settings, config, data, redis_url, credentials)
+
+    async def open_up() -> Ready:
+        redis = Redis.from_url(redis_url)
+        try:
+            await _warm(settings, redis)
+        finally:
+            await redis.aclose()
+        base_url = f"http://{_reachable(settings.gateway.host)}:{settings.gateway.port}"
+        return Ready(
+            base_url=base_url,
+            console_url=f"{base_url}/console",
+            admin_key=credentials.admin_key,
+            api_key=credentials.api_key,
+            models=await served_models(base_url, credentials.api_key),
+        )
+
+    return parts(told, redis_spec), open_up
+
+
+async def _warm(settings: Settings, redis: Redis) -> None:
+    wanted = [
+        pool.name
+        for pool in settings.pools
+        if pool.capacity_class != "external" and (pool.initial_replicas or pool.min_replicas)
+    ]
+    cold = await warm_pools(
+        redis,
+        wanted,
+        timeout_s=settings.supervisor.pools_timeout_s,
+        say=say,
+        now=time.monotonic,  # noqa: TID251
+    )
+    for name in cold:
+        say(f"pool {name}: still not warm, going on without it (see logs/controller.log)")
+
+
+def curl_line(ready: Ready) -> str:
+    """Ready to paste: a real key, a real model."""
+    body = {
+        "model": ready.models[0] if ready.models else "auto",
+        "messages": [{"role": "user", "content": "Tell me a story about a fox."}],
+    }
+    return (
+        f"curl -sS {ready.base_url}/v1/chat/completions"
+        f" -H {shlex.quote(f'authorization: Bearer {ready.api_key}')}"
+        f" -H 'content-type: application/json' -d {shlex.quote(json.dumps(body))}"
+    )
+
+
+def say(line: str) -> None:
+    """One line to the user; a terminal that is gone must not end the parts."""
+    try:
+        print(f"sluice: {line}", flush=True)
+    except BrokenPipeError:
+        return
+
+
+def _reachable(host: str) -> str:
+    """An address to connect to, for one that may mean "every interface"."""
+    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
