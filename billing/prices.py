@@ -42,11 +42,17 @@ class VersionInfo:
 
 
 def create_version(
-    store: Store, rates: Sequence[PriceRate], *, created_by: str, now_us: int, note: str = ""
+    store: Store,
+    rates: Sequence[PriceRate],
+    *,
+    created_by: str,
+    now_us: int,
+    note: str = "",
+    version_id: str | None = None,
 ) -> VersionInfo:
     """A draft; raises PriceError if the rates contradict themselves or leave a gap."""
     with store.write() as conn:
-        return _create(conn, rates, created_by, now_us, note)
+        return _create(conn, rates, created_by, now_us, note, version_id)
 
 
 def activate_version(
@@ -121,10 +127,15 @@ async def publish_prices(redis: Redis, store: Store, *, now_us: int) -> bool:
 
 
 def _create(
-    conn: Connection, rates: Sequence[PriceRate], created_by: str, now_us: int, note: str
+    conn: Connection,
+    rates: Sequence[PriceRate],
+    created_by: str,
+    now_us: int,
+    note: str,
+    version_id: str | None = None,
 ) -> VersionInfo:
     _check(rates)
-    version_id = _version_id(rates, now_us)
+    version_id = version_id or _version_id(rates, now_us)
     if any(v.version_id == version_id for v in _versions(conn)):
         raise PriceError(f"version {version_id} exists already")
     values = {

@@ -140,19 +140,19 @@ def spent_by_scopes(store: Store, org: str | None = None) -> dict[str, Spent]:
         return spent_by_scope(sums.spent(conn, org))
 
 
-def booked(store: Store, rids: Sequence[str]) -> dict[str, Booked]:
+def known(store: Store, rids: Sequence[str]) -> dict[str, Booked]:
     """What is on record of these request ids, for recovery; those unknown are absent."""
     found: dict[str, Booked] = {}
     with store.read() as conn:
         for start in range(0, len(rids), RIDS_MAX):
-            known = usage.latest(conn, rids[start : start + RIDS_MAX])
-            for rid, record in known.items():
+            latest = usage.latest(conn, rids[start : start + RIDS_MAX])
+            for rid, record in latest.items():
                 found[rid] = Booked(UsageSource(record.source), record.amount_nanousd)
     return found
 
 
 def known_rids(store: Store, rids: Sequence[str]) -> set[str]:
-    return set(booked(store, rids))
+    return set(known(store, rids))
 
 
 def accounts(store: Store) -> list[dict[str, Any]]:

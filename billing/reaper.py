@@ -21,7 +21,7 @@ from billing.limits.holds import Holds
 from billing.limits.keys import SHARDS, due_key
 from billing.limits.types import Hold, LimitsUnavailable, SettleState
 from billing.prices import load_book
-from billing.queries import booked
+from billing.queries import known
 from billing.rating import Unrateable, amounts_of_book
 from billing.settings import LedgerSettings
 from billing.store.engine import Store
@@ -74,13 +74,13 @@ class Reaper:
         return [shard for shard, count in enumerate(await pipe.execute()) if count]
 
     async def _reap(self, due: Sequence[Hold]) -> None:
-        known = await asyncio.to_thread(booked, self._store, [hold.rid for hold in due])
+        on_record = await asyncio.to_thread(known, self._store, [hold.rid for hold in due])
         rate = amounts_of_book(await asyncio.to_thread(load_book, self._store))
         for hold in due:
             if hold.opened is None:
                 log.error("hold %s cannot be settled: it does not say what it is for", hold.rid)
                 continue
-            checkpoint = None if hold.rid in known else hold.checkpoint
+            checkpoint = None if hold.rid in on_record else hold.checkpoint
             ended_us = _ended_us(hold.opened, checkpoint)
             try:
                 call = cut_call(hold.opened, checkpoint, ended_us=ended_us, rate=rate)

@@ -1,0 +1,65 @@
+"""A real Redis, and a ledger in a file of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from billing.pricebook import Component, PriceRate
+from billing.prices import activate_version, create_version
+from billing.store.engine import Store, open_store
+from migrations.run import migrate
+from tests.billing.calls import ADMITTED_US
+from tests.redis_server import RedisServer
+
+RATES = [
+    PriceRate(model=model, tier=tier, component=component, nanousd_per_mtok=price)
+    for model, factor in (("tale-large", 4), ("tale-small", 1))
+    for tier in ("default", "priority")
+    for component, price in (
+        (Component.INPUT, 1_250_000 * factor),
+        (Component.CACHED_INPUT, 125_000 * factor),
+        (Component.OUTPUT, 5_000_001 * factor),
+        (Component.REQUEST, 1_000_000),
+    )
+]
+
+
+@pytest.fixture(scope="package")
+def server() -> Iterator[RedisServer]:
+    with tempfile.TemporaryDirectory(prefix="sluice-") as folder, RedisServer(Path(folder)) as one:
+        yield one
+
+
+@pytest.fixture
+async def redis(server: RedisServer) -> AsyncIterator[Redis]:
+    client = server.client()
+    await client.flushall()
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture(scope="session")
+def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated database with one price version, to be copied."""
+    path = tmp_path_factory.mktemp("ledger") / "empty.db"
+    url = f"sqlite:///{path}"
+    migrate(url)
+    store = open_store(url)
+    create_version(store, RATES, created_by="test", now_us=1, version_id="pv_1")
+    activate_version(store, "pv_1", effective_from_us=ADMITTED_US - 10**12, now_us=1)
+    store.close()
+    return path
+
+
+@pytest.fixture
+def store(empty_ledger: Path, tmp_path: Path) -> Iterator[Store]:
+    path = tmp_path / "ledger.db"
+    path.write_bytes(empty_ledger.read_bytes())
+    opened = open_store(f"sqlite:///{path}")
+    yield opened
+    opened.close()

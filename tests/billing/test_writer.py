@@ -1,0 +1,236 @@
+"""The writer against a real Redis and a real SQLite."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from billing.limits.keys import shard_of, usage_key
+from billing.queries import call_by_rid, open_call
+from billing.settings import LedgerSettings
+from billing.store import marks
+from billing.store.engine import Store
+from billing.stream import UsageStreams
+from billing.types import SettledCall, UsageSource, encode
+from billing.writer import Writer
+from tests.billing.calls import opened_call, settled_call
+
+SETTINGS = LedgerSettings(block_ms=20, linger_ms=0, retry_after_s=0.01, mark_interval_s=0.01)
+EXACT = 44 * 5 + 56 * 20.000004 + 1  # nano-USD, before rounding
+AMOUNT = 220 + 1120 + 1
+
+
+def make_writer(redis: Redis, store: Store) -> Writer:
+    return Writer(
+        UsageStreams(redis, "ledger"), store, SETTINGS, now=time.time, tick=time.monotonic
+    )
+
+
+async def add(redis: Redis, kind: str, rid: str, payload: bytes, org: str = "org_1") -> bytes:
+    fields: dict[Any, Any] = {"k": kind, "r": rid, "p": payload}
+    entry: bytes = await redis.xadd(usage_key(shard_of(org)), fields)
+    return entry
+
+
+async def settle(redis: Redis, call: SettledCall) -> bytes:
+    return await add(redis, "settled", call.rid, encode(call), call.org)
+
+
+def answered(rid: str = "req_1", **changes: Any) -> SettledCall:
+    amount = changes.pop("amount_nanousd", AMOUNT)
+    return settled_call(opened_call(rid), amount, **changes)
+
+
+async def booked(store: Store, rid: str) -> None:
+    async with asyncio.timeout(5):
+        while call_by_rid(store, rid) is None:  # noqa: ASYNC110 - SQL has no event to wait for
+            await asyncio.sleep(0.002)
+
+
+def letters(store: Store) -> list[str]:
+    with store.read() as conn:
+        return [letter["reason"] for letter in marks.letters(conn)]
+
+
+async def test_a_settled_call_is_one_event_and_one_charge(redis: Redis, store: Store) -> None:
+    await add(redis, "reserved", "req_1", encode(opened_call()))
+    await settle(redis, answered())
+    await make_writer(redis, store).turn()
+    found = call_by_rid(store, "req_1")
+    assert found is not None
+    assert found.usage.amount_nanousd == AMOUNT == round(EXACT)
+    assert [t["amount_nanousd"] for t in found.transfers] == [AMOUNT]
+    assert found.transfers[0]["transfer_id"] == "req_1:charge:1"
+    assert open_call(store, "req_1") is None
+    assert letters(store) == []
+
+
+async def test_a_reserved_call_is_an_open_hold_until_it_settles(redis: Redis, store: Store) -> None:
+    writer = make_writer(redis, store)
+    await add(redis, "reserved", "req_1", encode(opened_call()))
+    await writer.turn()
+    assert open_call(store, "req_1") is not None
+    await settle(redis, answered())
+    await writer.turn()
+    assert open_call(store, "req_1") is None
+
+
+async def test_a_reserved_record_after_its_settlement_opens_nothing(
+    redis: Redis, store: Store
+) -> None:
+    writer = make_writer(redis, store)
+    await settle(redis, answered())
+    await writer.turn()
+    await add(redis, "reserved", "req_1", encode(opened_call()))
+    await writer.turn()
+    assert open_call(store, "req_1") is None
+
+
+async def test_a_second_delivery_changes_nothing(redis: Redis, store: Store) -> None:
+    writer = make_writer(redis, store)
+    for _ in range(3):
+        await settle(redis, answered())
+    await writer.turn()
+    await settle(redis, answered())
+    await writer.turn()
+    assert (writer.stats.events, writer.stats.repeated) == (1, 3)
+    assert letters(store) == []
+
+
+async def test_another_exact_record_is_a_dead_letter(redis: Redis, store: Store) -> None:
+    writer = make_writer(redis, store)
+    await settle(redis, answered())
+    await settle(redis, answered(finish_reason="length"))
+    await writer.turn()
+    assert letters(store) == ["conflict"]
+    found = call_by_rid(store, "req_1")
+    assert found is not None and found.usage.finish_reason == "stop"
+
+
+async def test_an_exact_record_reverses_the_estimate(redis: Redis, store: Store) -> None:
+    writer = make_writer(redis, store)
+    estimate = answered(source=UsageSource.ESTIMATED, output=10, amount_nanousd=220 + 200 + 1)
+    await settle(redis, estimate)
+    await settle(redis, answered())
+    await writer.turn()
+    found = call_by_rid(store, "req_1")
+    assert found is not None
+    assert found.usage.source == "exact"
+    kinds = [(t["kind"], t["amount_nanousd"], t["reverses_id"]) for t in found.transfers]
+    assert sorted(kinds) == [
+        ("charge", 421, None),
+        ("charge", AMOUNT, None),
+        ("reversal", 421, "req_1:charge:1"),
+    ]
+
+
+async def test_a_wrong_amount_is_booked_right_and_reported(redis: Redis, store: Store) -> None:
+    await settle(redis, answered(amount_nanousd=5))
+    await make_writer(redis, store).turn()
+    found = call_by_rid(store, "req_1")
+    assert found is not None and found.usage.amount_nanousd == AMOUNT
+    assert letters(store) == ["amount_mismatch"]
+
+
+async def test_a_free_call_has_an_event_and_no_transfer(redis: Redis, store: Store) -> None:
+    await settle(redis, answered(input=0, output=0, amount_nanousd=0, price_version=""))
+    await make_writer(redis, store).turn()
+    found = call_by_rid(store, "req_1")
+    assert found is not None and found.transfers == [] and found.usage.amount_nanousd == 0
+
+
+@pytest.mark.parametrize(
+    "payload", [b"{not json", encode(answered(model="unheard-of")), b'{"v":2}'], ids=str
+)
+async def test_poison_goes_to_dead_letter_after_five_deliveries(
+    redis: Redis, store: Store, payload: bytes
+) -> None:
+    writer = make_writer(redis, store)
+    await add(redis, "settled", "req_1", payload)
+    await settle(redis, answered("req_2"))
+    turns = 0
+    while not letters(store):
+        await writer.turn()
+        turns += 1
+        await asyncio.sleep(0.012)
+        assert turns < 10
+    assert turns >= SETTINGS.deliveries_max
+    assert call_by_rid(store, "req_2") is not None
+    assert await UsageStreams(redis, "ledger").pending(10) == []
+
+
+async def test_a_record_that_sql_refuses_does_not_stop_its_batch(
+    redis: Redis, store: Store
+) -> None:
+    await settle(redis, answered("req_1", first_token_us=2**70))
+    await settle(redis, answered("req_2"))
+    await make_writer(redis, store).turn()
+    assert call_by_rid(store, "req_1") is None
+    assert call_by_rid(store, "req_2") is not None
+
+
+async def test_what_a_killed_writer_left_is_taken_up_first(redis: Redis, store: Store) -> None:
+    streams = UsageStreams(redis, "ledger")
+    await streams.ensure_groups()
+    await settle(redis, answered())
+    assert len(await streams.read_new(10)) == 1  # delivered, and then the process was killed
+    await make_writer(redis, store).turn()
+    assert call_by_rid(store, "req_1") is not None
+    assert await streams.pending(10) == []
+
+
+async def test_the_stream_is_trimmed_only_behind_what_sql_has(redis: Redis, store: Store) -> None:
+    writer = make_writer(redis, store)
+    key = usage_key(shard_of("org_1"))
+    await writer.turn()
+    for n in range(5):
+        await settle(redis, answered(f"req_{n}"))
+    await add(redis, "settled", "bad", b"{")
+    await settle(redis, answered("req_9"))
+    await writer.turn()
+    await asyncio.sleep(0.012)
+    await writer.turn()
+    assert [fields[b"r"] for _, fields in await redis.xrange(key)] == [b"bad", b"req_9"]
+
+
+async def test_a_wiped_redis_is_read_again_from_the_beginning(redis: Redis, store: Store) -> None:
+    writer = make_writer(redis, store)
+    running = asyncio.create_task(writer.run())
+    await asyncio.sleep(0.1)
+    await redis.flushall()
+    await settle(redis, answered())
+    await booked(store, "req_1")
+    running.cancel()
+
+
+async def test_usage_is_in_sql_within_a_tenth_of_a_second(redis: Redis, store: Store) -> None:
+    settings = LedgerSettings()
+    writer = Writer(
+        UsageStreams(redis, "ledger"), store, settings, now=time.time, tick=time.monotonic
+    )
+    running = asyncio.create_task(writer.run())
+    await asyncio.sleep(0.2)
+    waits = []
+    for n in range(5):
+        begun = time.monotonic()
+        await settle(redis, answered(f"req_{n}"))
+        await booked(store, f"req_{n}")
+        waits.append(time.monotonic() - begun)
+    running.cancel()
+    assert sorted(waits)[2] < 0.1, waits
+
+
+async def test_an_idle_writer_says_that_it_has_caught_up(redis: Redis, store: Store) -> None:
+    writer = make_writer(redis, store)
+    begun_us = int(time.time() * 1e6)
+    await writer.turn()
+    with store.read() as conn:
+        assert marks.caught_up_us(conn, 64) == 0 or marks.caught_up_us(conn, 64) >= begun_us
+    await asyncio.sleep(0.02)
+    await writer.turn()
+    with store.read() as conn:
+        assert marks.caught_up_us(conn, 64) >= begun_us
