@@ -50,8 +50,8 @@ class ApiKey(SQLModel, table=True):
     hash: bytes = Field(sa_type=LargeBinary, unique=True)
     prefix: str
     created_us: int = Field(sa_type=Big)
-    expires_us: int | None = Field(None, sa_type=Big)
-    revoked_us: int | None = Field(None, sa_type=Big)
+    expires_us: int | None = Field(default=None, sa_type=Big)
+    revoked_us: int | None = Field(default=None, sa_type=Big)
     is_bootstrap: bool = False
 
 
@@ -63,12 +63,12 @@ class Limits(SQLModel, table=True):
         CheckConstraint("budget_window IN ('total','month')", name="budget_window_known"),
     )
     scope: str = Field(primary_key=True)
-    requests_per_minute: int | None = Field(None, sa_type=Big)
-    request_burst: int | None = Field(None, sa_type=Big)
-    tokens_per_minute: int | None = Field(None, sa_type=Big)
-    token_burst: int | None = Field(None, sa_type=Big)
-    concurrency: int | None = Field(None, sa_type=Big)
-    budget_nanousd: int | None = Field(None, sa_type=Big)
+    requests_per_minute: int | None = Field(default=None, sa_type=Big)
+    request_burst: int | None = Field(default=None, sa_type=Big)
+    tokens_per_minute: int | None = Field(default=None, sa_type=Big)
+    token_burst: int | None = Field(default=None, sa_type=Big)
+    concurrency: int | None = Field(default=None, sa_type=Big)
+    budget_nanousd: int | None = Field(default=None, sa_type=Big)
     budget_window: str = "month"
 
 
@@ -108,9 +108,9 @@ class PoolRow(SQLModel, table=True):
     idle_s: float = 300.0
     num_cpus: float = 1.0
     max_ongoing: int = 8
-    cost_nanousd_per_s: int = Field(0, sa_type=Big)
-    cost_input_nanousd_per_mtok: int = Field(0, sa_type=Big)
-    cost_output_nanousd_per_mtok: int = Field(0, sa_type=Big)
+    cost_nanousd_per_s: int = Field(default=0, sa_type=Big)
+    cost_input_nanousd_per_mtok: int = Field(default=0, sa_type=Big)
+    cost_output_nanousd_per_mtok: int = Field(default=0, sa_type=Big)
     cold_start_s: float = 10.0
     enabled: bool = True
     source: str = "admin"
@@ -121,8 +121,8 @@ class CatalogRevision(SQLModel, table=True):
 
     __tablename__ = "catalog_revision"
     __table_args__ = (CheckConstraint("id = 1", name="one_row"),)
-    id: int = Field(1, primary_key=True, sa_column_kwargs={"autoincrement": False})
-    revision: int = Field(0, sa_type=Big)
+    id: int = Field(default=1, primary_key=True, sa_column_kwargs={"autoincrement": False})
+    revision: int = Field(default=0, sa_type=Big)
 
 
 class Audit(SQLModel, table=True):
@@ -130,7 +130,7 @@ class Audit(SQLModel, table=True):
 
     __tablename__ = "audit"
     __table_args__ = (Index("audit_at", "at_us"),)
-    id: int | None = Field(None, primary_key=True, sa_type=SERIAL)
+    id: int | None = Field(default=None, primary_key=True, sa_type=SERIAL)
     at_us: int = Field(sa_type=Big)
     actor: str
     action: str

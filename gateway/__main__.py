@@ -1,0 +1,62 @@
+"""`python -m gateway`: one gateway process. The composition root reads clock and chance here."""
+
+import logging
+import os
+import random
+import socket
+import sys
+import time
+
+import uvicorn
+
+from gateway.app import Outside, create_app
+from gateway.settings import SettingsError, load_settings
+
+
+class _AnnouncedServer(uvicorn.Server):
+    """Says `ready gateway` on standard output once it accepts connections."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            print(f"ready gateway http://{self.config.host}:{self.config.port}", flush=True)
+
+
+def main() -> int:
+    try:
+        settings = load_settings()
+    except SettingsError as wrong:
+        print(f"sluice gateway: {wrong}", file=sys.stderr)
+        return 2
+    own = settings.gateway
+    logging.basicConfig(
+        level=own.log_level.upper(),
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    outside = Outside(
+        clock=time.time,  # noqa: TID251
+        rng=random.Random(os.urandom(16)),  # noqa: TID251
+        entropy=os.urandom,  # noqa: TID251
+        environment=os.environ,
+    )
+    config = uvicorn.Config(
+        create_app(settings, outside),
+        host=own.host,
+        port=own.port,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        access_log=False,
+        server_header=False,
+        log_config=None,
+        backlog=2048,
+        timeout_graceful_shutdown=max(1, round(own.drain_s)),
+    )
+    server = _AnnouncedServer(config)
+    server.run()
+    return 0 if server.started else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

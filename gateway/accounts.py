@@ -1,0 +1,311 @@
+"""Steps 5 and 8: what is taken for a call is taken here, kept alive here, and given back here.
+
+Joins the Redis scripts with the spool, in the one order that loses nothing: admit, `opened`;
+`closed`, settle. Knows every open call of this gateway, so that leases are renewed, a wiped
+Redis is told again what is held, and a settle that found Redis away is tried again. Guards law 2:
+every permit, hold and lease is closed on every path.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from billing.limits.holds import Holds
+from billing.limits.types import (
+    Admitted,
+    Booked,
+    Dimension,
+    LimitsUnavailable,
+    Lost,
+    Refused,
+    RenewRefused,
+    ScopeLimits,
+)
+from billing.spool import Spool, SpoolFull
+from billing.types import CallStatus, OpenedCall, SettledCall, UsageCheckpoint, utc_month
+from gateway.auth import Principal
+from gateway.errors import ApiError, bad_request, insufficient_quota, overloaded, rate_limited
+from gateway.open_call import OpenCall, Quote
+from routing.types import Call, Clock, Decision
+
+log = logging.getLogger(__name__)
+
+REDIS_RETRY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class AccountSettings:
+    """Bounds of holding: seconds, and output tokens of one slice."""
+
+    slice_tokens: int = 256
+    slice_margin_tokens: int = 64
+    """A slice is topped up when this much of it is left, more than any frame carries."""
+    lease_s: float = 60.0
+    renew_every_s: float = 2.0
+    retry_every_s: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """A call that has ended and is not settled in Redis yet."""
+
+    settled: SettledCall
+    refund: bool
+    booked_nanousd: int = 0
+
+
+class Accounts:
+    def __init__(
+        self,
+        *,
+        holds: Holds,
+        spool: Spool,
+        gateway_id: str,
+        settings: AccountSettings,
+        clock: Clock,
+    ) -> None:
+        self._holds = holds
+        self._spool = spool
+        self._gateway_id = gateway_id
+        self._settings = settings
+        self._clock = clock
+        self._unsettled: dict[str, _Owed] = {}
+        self.open: dict[str, OpenCall] = {}
+        self.is_ready = False
+        """False until the former life's spool was replayed and Redis has been primed."""
+
+    @property
+    def lease_s(self) -> float:
+        return self._settings.lease_s
+
+    @property
+    def unsettled_count(self) -> int:
+        return len(self._unsettled)
+
+    async def spent_and_held(self, organization: str, limits: ScopeLimits) -> tuple[int, int]:
+        """Nano-USD spent in the current window of a scope's budget, and held now.
+
+        Raises ApiError 503 where Redis is away.
+        """
+        try:
+            money = await self._holds.money(organization, limits.scope)
+        except LimitsUnavailable as away:
+            raise overloaded("The limiter is out of reach.", REDIS_RETRY_S) from away
+        if limits.budget_window == "total":
+            return money.spent.total_nanousd, money.held_nanousd
+        return money.spent.months.get(utc_month(self._now_us()), 0), money.held_nanousd
+
+    # --- opened and closed in pairs ----------------------------------------------------------
+
+    @asynccontextmanager
+    async def admit(
+        self, principal: Principal, call: Call, quote: Quote, decision: Decision
+    ) -> AsyncIterator[OpenCall]:
+        """Take rate, tokens, concurrency and money of all three scopes, all or nothing.
+
+        Raises ApiError 429, 400 or 503. Leaving the block settles, whatever happened in it.
+        """
+        open_call = self._open_call(principal, call, quote, decision)
+        await self._take(open_call)
+        try:
+            yield open_call
+        except asyncio.CancelledError:
+            open_call.end(CallStatus.CANCELLED, self._now_us(), "client_closed_request")
+            raise
+        except ApiError as failed:
+            status = CallStatus.FAILED if open_call.was_dispatched else CallStatus.REFUSED
+            open_call.end(status, self._now_us(), failed.code)
+            raise
+        except BaseException:
+            open_call.end(CallStatus.FAILED, self._now_us(), "internal_error")
+            raise
+        finally:
+            self.close(open_call)
+            await asyncio.shield(self._give_back(open_call))
+
+    def close(self, open_call: OpenCall, status: CallStatus = CallStatus.ANSWERED) -> None:
+        """End the call and write its `closed` line: before the last frame leaves. Idempotent."""
+        if open_call.rid not in self.open:
+            return
+        open_call.end(status, self._now_us())
+        settled = open_call.settled()
+        del self.open[open_call.rid]
+        try:
+            self._spool.closed(settled)
+        except SpoolFull as full:
+            log.error("the closing line of %s was not spooled: %s", open_call.rid, full)
+        self._unsettled[open_call.rid] = _Owed(
+            settled, refund=not open_call.was_dispatched, booked_nanousd=open_call.booked_nanousd
+        )
+
+    def _open_call(
+        self, principal: Principal, call: Call, quote: Quote, decision: Decision
+    ) -> OpenCall:
+        granted = min(call.output_tokens_max, self._settings.slice_tokens)
+        prompt_tokens = max(call.prompt_tokens[model] for model in quote.prices)
+        now_us = self._now_us()
+        opened = OpenedCall(
+            rid=call.request_id,
+            org=principal.organization,
+            project=principal.project,
+            key=principal.key,
+            gateway=self._gateway_id,
+            model_requested=call.model_requested,
+            model=decision.chosen.model,
+            tier=call.tier,
+            batch=False,
+            price_version=quote.version_id,
+            stream=call.stream,
+            tokens_estimate=prompt_tokens + granted,
+            hold_nanousd=quote.hold_nanousd(call, granted),
+            prompt_tokens=prompt_tokens,
+            admitted_us=now_us,
+            scopes=[limits.scope for limits in principal.scopes],
+            month=utc_month(now_us),
+        )
+        return OpenCall(principal, call, quote, decision, opened, granted, renewed_s=self._clock())
+
+    async def _take(self, open_call: OpenCall) -> None:
+        if not self.is_ready:
+            raise overloaded("The gateway is still recovering.", REDIS_RETRY_S)
+        try:
+            answer = await self._holds.admit(
+                open_call.opened, open_call.principal.scopes, lease_s=self.lease_s
+            )
+        except LimitsUnavailable as away:
+            raise overloaded("The limiter is out of reach.", REDIS_RETRY_S) from away
+        match answer:
+            case Refused() as refused:
+                raise _refusal(refused)
+            case Admitted(requests=requests, tokens=tokens):
+                open_call.requests, open_call.tokens = requests, tokens
+        self.open[open_call.rid] = open_call
+        try:
+            self._spool.opened(open_call.opened)
+        except SpoolFull as full:
+            await self._abandon(open_call)
+            raise overloaded("The usage spool is full.", retry_after_s=10.0) from full
+
+    async def _abandon(self, open_call: OpenCall) -> None:
+        open_call.end(CallStatus.REFUSED, self._now_us(), "spool_full")
+        del self.open[open_call.rid]
+        self._unsettled[open_call.rid] = _Owed(open_call.settled(), refund=True)
+        await self._give_back(open_call)
+
+    async def _give_back(self, open_call: OpenCall) -> None:
+        try:
+            await self._settle(open_call.rid)
+        except LimitsUnavailable as away:
+            log.warning("the settling of %s is put off: %s", open_call.rid, away)
+
+    async def _settle(self, rid: str) -> None:
+        owed = self._unsettled[rid]
+        await self._holds.settle(
+            owed.settled, refund=owed.refund, booked_nanousd=owed.booked_nanousd
+        )
+        self._unsettled.pop(rid, None)
+
+    # --- while it runs -------------------------------------------------------------------------
+
+    async def may_go_on(self, open_call: OpenCall) -> bool:
+        """True while the money held covers the next frames; tops the hold up when it runs low."""
+        left = open_call.output_tokens_granted - open_call.usage.output
+        is_all = open_call.output_tokens_granted >= open_call.call.output_tokens_max
+        if is_all or left > self._settings.slice_margin_tokens:
+            return True
+        return await self._grant_slice(open_call) or left > 0
+
+    async def _grant_slice(self, open_call: OpenCall) -> bool:
+        granted = open_call.output_tokens_granted
+        wanted = min(open_call.call.output_tokens_max, granted + self._settings.slice_tokens)
+        before = open_call.quote.hold_nanousd(open_call.call, granted)
+        topup = open_call.quote.hold_nanousd(open_call.call, wanted) - before
+        if not await self._renew(open_call, topup):
+            return False
+        open_call.output_tokens_granted = wanted
+        return True
+
+    async def _renew(self, open_call: OpenCall, topup_nanousd: int) -> bool:
+        """Extend, checkpoint and top up; False where the top-up was refused."""
+        checkpoint = open_call.checkpoint(self._now_us())
+        open_call.renewed_s = self._clock()
+        self._spool_checkpoint(open_call.rid, checkpoint)
+        try:
+            answer = await self._holds.renew(
+                open_call.rid,
+                open_call.opened.org,
+                lease_s=self.lease_s,
+                topup_nanousd=topup_nanousd,
+                checkpoint=checkpoint,
+            )
+        except LimitsUnavailable:
+            return False
+        match answer:
+            case RenewRefused():
+                return False
+            case Lost(settled=False):
+                await self._announce(open_call)
+                return topup_nanousd == 0
+            case _:
+                return True
+
+    def _spool_checkpoint(self, rid: str, checkpoint: UsageCheckpoint) -> None:
+        try:
+            self._spool.checkpoint(rid, checkpoint)
+        except SpoolFull as full:
+            log.error("a checkpoint of %s was not spooled: %s", rid, full)
+
+    async def _announce(self, open_call: OpenCall) -> None:
+        """Tell a Redis that has forgotten this hold about it again."""
+        await self._holds.reannounce(
+            open_call.opened,
+            open_call.principal.scopes,
+            held_nanousd=open_call.held_nanousd,
+            lease_s=self.lease_s,
+            checkpoint=open_call.checkpoint(self._now_us()),
+        )
+
+    async def run(self) -> None:
+        """Renew leases that are due and settle what could not be settled, until cancelled."""
+        while True:
+            await asyncio.sleep(self._settings.retry_every_s)
+            due_s = self._clock() - self._settings.renew_every_s
+            for open_call in [c for c in self.open.values() if c.renewed_s <= due_s]:
+                if open_call.rid in self.open:
+                    await self._renew(open_call, topup_nanousd=0)
+            await self.settle_put_off()
+
+    async def settle_put_off(self) -> None:
+        """Settle what found Redis away; in the order it ended, stopping where Redis is away."""
+        for rid in list(self._unsettled):
+            try:
+                await self._settle(rid)
+            except LimitsUnavailable:
+                return
+
+    def remember_booked(self, booked: Mapping[str, Booked]) -> None:
+        """Running calls that the ledger has booked as estimated already: settle corrects them."""
+        for rid, record in booked.items():
+            if rid in self.open:
+                self.open[rid].booked_nanousd = record.amount_nanousd
+
+    def _now_us(self) -> int:
+        return round(self._clock() * 1e6)
+
+
+def _refusal(refused: Refused) -> ApiError:
+    where, after_s = refused.scope, (refused.retry_after_ms or 1000) / 1000
+    match refused.dimension:
+        case Dimension.BUDGET:
+            return insufficient_quota(f"The budget of {where} is used up.")
+        case Dimension.TOO_LARGE:
+            return bad_request(
+                f"The call is larger than {where} may ever send at once.",
+                code="request_too_large_for_limit",
+            )
+        case Dimension.UNPRIMED:
+            return overloaded("The limiter is being rebuilt from the ledger.", after_s)
+        case dimension:
+            return rate_limited(f"Rate limit reached for {where} on {dimension}.", after_s)

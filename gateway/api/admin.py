@@ -1,0 +1,10 @@
+"""`/admin/v1`: thin routes over the use cases in `gateway/admin`, guarded by the admin key."""
+
+from fastapi import APIRouter, Depends
+
+from gateway.api import admin_money, admin_serving, admin_tenants
+from gateway.api.needs import require_admin
+
+router = APIRouter(prefix="/admin/v1", tags=["admin"], dependencies=[Depends(require_admin)])
+for part in (admin_tenants, admin_serving, admin_money):
+    router.include_router(part.router)

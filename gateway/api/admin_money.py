@@ -1,0 +1,168 @@
+"""Prices, calls, usage, the ledger's accounts, transfers and proof, and invoices."""
+
+from typing import Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from billing import prices, queries
+from billing.pricebook import Component, PriceRate
+from gateway.api.admin_tenants import attempt
+from gateway.api.needs import parts_of
+from gateway.api.shapes import at, explained, summary, transfer, usage_sum
+from gateway.errors import ApiError, bad_request
+from gateway.money import nanousd, usd
+
+router = APIRouter()
+
+LIST_MAX = 1000
+DAY_US = 86_400 * 1_000_000
+
+
+class RateBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    model: str
+    tier: str = Field(pattern="^(priority|default|flex)$")
+    batch: bool = False
+    component: Component
+    usd_per_mtok: str = Field(description="decimal USD per million units")
+
+
+class PriceVersionBody(BaseModel):
+    """A whole version of the book: what it does not price is refused, never free."""
+
+    model_config = ConfigDict(extra="forbid")
+    rates: list[RateBody] = Field(min_length=1)
+    note: str = ""
+    effective_from_s: float | None = Field(None, description="epoch seconds; null is now")
+
+
+@router.get("/prices")
+async def list_prices(request: Request) -> dict[str, Any]:
+    ledger = parts_of(request).ledger
+    versions = await attempt(lambda: prices.list_versions(ledger))
+    return {"object": "list", "data": [_version(version) for version in versions]}
+
+
+@router.post("/prices", status_code=201)
+async def create_price_version(request: Request, body: PriceVersionBody) -> dict[str, Any]:
+    parts = parts_of(request)
+    now_us = round(parts.outside.clock() * 1e6)
+    rates = [_rate(index, rate) for index, rate in enumerate(body.rates)]
+    from_us = None if body.effective_from_s is None else round(body.effective_from_s * 1e6)
+
+    def work() -> prices.VersionInfo:
+        draft = prices.create_version(
+            parts.ledger, rates, created_by="admin", now_us=now_us, note=body.note
+        )
+        return prices.activate_version(
+            parts.ledger, draft.version_id, effective_from_us=from_us, now_us=now_us
+        )
+
+    try:
+        return _version(await attempt(work))
+    except prices.PriceError as wrong:
+        raise bad_request(str(wrong), "rates") from wrong
+
+
+@router.get("/requests")
+async def list_requests(
+    request: Request,
+    organization: str | None = None,
+    limit: int = Query(50, ge=1, le=LIST_MAX),
+) -> dict[str, Any]:
+    ledger = parts_of(request).ledger
+    calls = await attempt(lambda: queries.recent_calls(ledger, limit, organization))
+    return {"object": "list", "data": [summary(call) for call in calls]}
+
+
+@router.get("/requests/{request_id}")
+async def explain_request(request: Request, request_id: str) -> dict[str, Any]:
+    ledger = parts_of(request).ledger
+    found = await attempt(lambda: queries.call_by_rid(ledger, request_id))
+    if found is None:
+        raise ApiError(404, f"No request '{request_id}'.", code="not_found")
+    return explained(found)
+
+
+@router.get("/usage")
+async def usage(
+    request: Request,
+    organization: str | None = None,
+    start_time: int | None = Query(None, description="epoch seconds, inclusive"),
+    end_time: int | None = Query(None, description="epoch seconds, exclusive"),
+    group_by: list[queries.GroupBy] = Query([]),
+) -> dict[str, Any]:
+    """Calls that ended in the interval, by default the last thirty days."""
+    parts = parts_of(request)
+    now_us = round(parts.outside.clock() * 1e6)
+    to_us = now_us if end_time is None else end_time * 1_000_000
+    from_us = to_us - 30 * DAY_US if start_time is None else start_time * 1_000_000
+    rows = await attempt(
+        lambda: queries.usage_summary(parts.ledger, organization, from_us, to_us, group_by)
+    )
+    return {
+        "object": "list",
+        "from": at(from_us),
+        "to": at(to_us),
+        "data": list(map(usage_sum, rows)),
+    }
+
+
+@router.get("/ledger/accounts")
+async def accounts(request: Request) -> dict[str, Any]:
+    ledger = parts_of(request).ledger
+    rows = await attempt(lambda: queries.accounts(ledger))
+    return {"object": "list", "data": [_account(row) for row in rows]}
+
+
+@router.get("/ledger/transfers")
+async def transfers(
+    request: Request,
+    organization: str | None = None,
+    limit: int = Query(50, ge=1, le=LIST_MAX),
+) -> dict[str, Any]:
+    ledger = parts_of(request).ledger
+    rows = await attempt(lambda: queries.recent_transfers(ledger, limit, organization))
+    return {"object": "list", "data": [transfer(row) for row in rows]}
+
+
+def _rate(index: int, body: RateBody) -> PriceRate:
+    try:
+        amount = nanousd(body.usd_per_mtok)
+    except ValueError as wrong:
+        raise bad_request(str(wrong), f"rates.{index}.usd_per_mtok") from wrong
+    return PriceRate(
+        model=body.model,
+        tier=body.tier,
+        batch=body.batch,
+        component=body.component,
+        nanousd_per_mtok=amount,
+    )
+
+
+def _version(version: prices.VersionInfo) -> dict[str, Any]:
+    return {
+        "object": "price_version",
+        "id": version.version_id,
+        "status": version.status,
+        "effective_from": at(version.effective_from_us),
+        "created_at": at(version.created_us),
+        "created_by": version.created_by,
+        "note": version.note,
+        "rates": [
+            {
+                "model": rate.model,
+                "tier": rate.tier,
+                "batch": rate.batch,
+                "component": rate.component,
+                "usd_per_mtok": usd(rate.nanousd_per_mtok),
+            }
+            for rate in version.rates
+        ],
+    }
+
+
+def _account(row: dict[str, Any]) -> dict[str, Any]:
+    rest = {k: v for k, v in row.items() if k not in ("debits", "credits")}
+    return rest | {"debits_usd": usd(row["debits"]), "credits_usd": usd(row["credits"])}

@@ -1,0 +1,230 @@
+"""Organizations, projects, keys, limits and budgets."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from billing.limits.types import ScopeLimits
+from gateway.admin.tenants import NotThere, Tenants
+from gateway.api.needs import parts_of
+from gateway.api.shapes import at
+from gateway.errors import ApiError
+from gateway.money import nanousd, usd
+from gateway.store import Conflict
+from gateway.tables import ApiKey, Limits, Organization, Project
+
+router = APIRouter()
+T = TypeVar("T")
+
+
+class NewOrganization(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    name: str = Field(min_length=1, max_length=200)
+    slug: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+
+
+class OrganizationStatus(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    status: Literal["active", "frozen"]
+
+
+class NewProject(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    organization: str
+    name: str = Field(min_length=1, max_length=200)
+
+
+class NewKey(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    project: str
+    name: str = Field(min_length=1, max_length=200)
+    expires_at: int | None = Field(None, gt=0, description="epoch seconds")
+
+
+class LimitsBody(BaseModel):
+    """A limit left out stays as it is; null takes it away."""
+
+    model_config = ConfigDict(extra="forbid")
+    requests_per_minute: int | None = Field(None, ge=0)
+    request_burst: int | None = Field(None, ge=1)
+    tokens_per_minute: int | None = Field(None, ge=0)
+    token_burst: int | None = Field(None, ge=1)
+    concurrency: int | None = Field(None, ge=0)
+
+
+class BudgetBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    limit_usd: str | None = Field(description="decimal USD; null takes the budget away")
+    window: Literal["total", "month"] = "month"
+
+    @field_validator("limit_usd")
+    @classmethod
+    def is_amount(cls, text: str | None) -> str | None:
+        if text is not None and nanousd(text) < 0:
+            raise ValueError("a budget is not negative")
+        return text
+
+
+async def attempt(work: Callable[[], T]) -> T:
+    """Run a blocking use case off the event loop; its named failures become 404 and 409."""
+    try:
+        return await asyncio.to_thread(work)
+    except NotThere as missing:
+        raise ApiError(404, f"There is no '{missing.args[0]}'.", code="not_found") from missing
+    except Conflict as conflict:
+        raise ApiError(409, str(conflict), code="conflict") from conflict
+
+
+def tenants_of(request: Request) -> Tenants:
+    parts = parts_of(request)
+    return Tenants(parts.tenants, parts.new_id, parts.outside.entropy, parts.outside.clock)
+
+
+@router.post("/organizations", status_code=201)
+async def create_organization(request: Request, body: NewOrganization) -> dict[str, Any]:
+    tenants = tenants_of(request)
+    return organization(await attempt(lambda: tenants.create_organization(body.name, body.slug)))
+
+
+@router.get("/organizations")
+async def list_organizations(request: Request) -> dict[str, Any]:
+    rows = await attempt(lambda: parts_of(request).tenants.every(Organization))
+    return {"object": "list", "data": [organization(row) for row in rows]}
+
+
+@router.patch("/organizations/{organization_id}")
+async def set_organization_status(
+    request: Request, organization_id: str, body: OrganizationStatus
+) -> dict[str, Any]:
+    tenants = tenants_of(request)
+    return organization(await attempt(lambda: tenants.set_status(organization_id, body.status)))
+
+
+@router.post("/projects", status_code=201)
+async def create_project(request: Request, body: NewProject) -> dict[str, Any]:
+    tenants = tenants_of(request)
+    return project(await attempt(lambda: tenants.create_project(body.organization, body.name)))
+
+
+@router.get("/projects")
+async def list_projects(request: Request, organization: str | None = None) -> dict[str, Any]:
+    equals = {"org_id": organization} if organization else {}
+    rows = await attempt(lambda: parts_of(request).tenants.every(Project, equals))
+    return {"object": "list", "data": [project(row) for row in rows]}
+
+
+@router.post("/keys", status_code=201)
+async def create_key(request: Request, body: NewKey) -> dict[str, Any]:
+    """The answer carries `secret`, this once."""
+    tenants = tenants_of(request)
+    expires_us = body.expires_at * 1_000_000 if body.expires_at else None
+    row, secret = await attempt(lambda: tenants.create_key(body.project, body.name, expires_us))
+    return api_key(row) | {"secret": secret}
+
+
+@router.get("/keys")
+async def list_keys(request: Request, project: str | None = None) -> dict[str, Any]:
+    equals = {"project_id": project} if project else {}
+    rows = await attempt(lambda: parts_of(request).tenants.every(ApiKey, equals))
+    return {"object": "list", "data": [api_key(row) for row in rows]}
+
+
+@router.delete("/keys/{key_id}")
+async def revoke_key(request: Request, key_id: str) -> dict[str, Any]:
+    tenants = tenants_of(request)
+    row = await attempt(lambda: tenants.revoke_key(key_id))
+    parts_of(request).keys.forget()
+    return api_key(row)
+
+
+@router.put("/limits/{scope}")
+async def set_limits(request: Request, scope: str, body: LimitsBody) -> dict[str, Any]:
+    tenants = tenants_of(request)
+    changes = body.model_dump(exclude_unset=True)
+    row = await attempt(lambda: tenants.set_limits(scope, changes))
+    parts_of(request).keys.forget()
+    return limits(row)
+
+
+@router.get("/limits")
+async def list_limits(request: Request) -> dict[str, Any]:
+    rows = await attempt(lambda: parts_of(request).tenants.every(Limits))
+    return {"object": "list", "data": [limits(row) for row in rows]}
+
+
+@router.put("/budgets/{scope}")
+async def set_budget(request: Request, scope: str, body: BudgetBody) -> dict[str, Any]:
+    tenants = tenants_of(request)
+    amount = None if body.limit_usd is None else nanousd(body.limit_usd)
+    changes = {"budget_nanousd": amount, "budget_window": body.window}
+    row = await attempt(lambda: tenants.set_limits(scope, changes))
+    parts_of(request).keys.forget()
+    return await budget(request, row)
+
+
+@router.get("/budgets")
+async def list_budgets(request: Request) -> dict[str, Any]:
+    rows = await attempt(lambda: parts_of(request).tenants.every(Limits))
+    kept = [row for row in rows if row.budget_nanousd is not None]
+    return {"object": "list", "data": [await budget(request, row) for row in kept]}
+
+
+def organization(row: Organization) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "object": "organization",
+        "name": row.name,
+        "slug": row.slug,
+        "status": row.status,
+        "created_at": at(row.created_us),
+    }
+
+
+def project(row: Project) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "object": "project",
+        "organization": row.org_id,
+        "name": row.name,
+        "status": row.status,
+        "created_at": at(row.created_us),
+    }
+
+
+def api_key(row: ApiKey) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "object": "api_key",
+        "project": row.project_id,
+        "organization": row.org_id,
+        "name": row.name,
+        "redacted": row.prefix,
+        "created_at": at(row.created_us),
+        "expires_at": at(row.expires_us),
+        "revoked_at": at(row.revoked_us),
+    }
+
+
+def limits(row: Limits) -> dict[str, Any]:
+    shown = row.model_dump(exclude={"budget_nanousd", "budget_window"})
+    return {"object": "limits"} | shown
+
+
+async def budget(request: Request, row: Limits) -> dict[str, Any]:
+    """A budget with what is spent and held of it now."""
+    parts = parts_of(request)
+    organization_id = await attempt(lambda: parts.tenants.organization_of(row.scope))
+    spent_nanousd, held_nanousd = await parts.accounts.spent_and_held(
+        organization_id, ScopeLimits(**row.model_dump())
+    )
+    return {
+        "object": "budget",
+        "scope": row.scope,
+        "window": row.budget_window,
+        "limit_usd": None if row.budget_nanousd is None else usd(row.budget_nanousd),
+        "spent_usd": usd(spent_nanousd),
+        "held_usd": usd(held_nanousd),
+    }

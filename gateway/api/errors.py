@@ -1,0 +1,56 @@
+"""Every error of every route in OpenAI's shape: unknown URLs, bad bodies, crashes."""
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from gateway.errors import ApiError, bad_request, internal_error
+
+log = logging.getLogger(__name__)
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(ApiError, _api_error)
+    app.add_exception_handler(RequestValidationError, _validation)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _crash)
+
+
+def error_response(error: ApiError) -> Response:
+    return Response(
+        error.body(),
+        status_code=error.status,
+        headers=error.headers(),
+        media_type="application/json",
+    )
+
+
+async def _api_error(_request: Request, error: Any) -> Response:
+    return error_response(error)
+
+
+async def _validation(_request: Request, error: Any) -> Response:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    return error_response(bad_request(f"{place or 'body'}: {first['msg']}", place or None))
+
+
+async def _http(request: Request, error: Any) -> Response:
+    if error.status_code == 404:
+        message = f"Invalid URL ({request.method} {request.url.path})"
+    elif error.status_code == 405:
+        message = f"Not allowed to {request.method} on {request.url.path}."
+    else:
+        message = str(error.detail)
+    response = error_response(ApiError(error.status_code, message))
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _crash(_request: Request, error: Exception) -> Response:
+    log.error("a request failed unexpectedly", exc_info=error)
+    return error_response(internal_error())

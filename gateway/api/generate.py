@@ -1,0 +1,122 @@
+"""`POST /v1/chat/completions` as raw ASGI: reads the body, walks the journey, minds the client.
+
+The one place where a client's leaving is noticed: it cancels the journey, whose way out settles.
+Every request that reaches this file gets exactly one answer, an error object included (law 1).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from gateway.errors import ApiError, internal_error
+from gateway.pipeline import Pipeline, Received
+from gateway.wire.chat import ChatRequest, parse_chat
+from gateway.wire.reply import (
+    Exchange,
+    QueueNote,
+    Reply,
+    ReplySettings,
+    Send,
+    StreamReply,
+    WholeReply,
+)
+from routing.types import Clock
+
+log = logging.getLogger(__name__)
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+
+class ClientLeft(Exception):
+    """The client closed its side before its body was whole."""
+
+
+class ChatCompletions:
+    """The ASGI endpoint. `new_id` makes request ids; `body_bytes_max` bounds a body."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        queue_note: QueueNote,
+        reply_settings: ReplySettings,
+        body_bytes_max: int,
+        clock: Clock,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._pipeline = pipeline
+        self._queue_note = queue_note
+        self._reply_settings = reply_settings
+        self._body_bytes_max = body_bytes_max
+        self._clock = clock
+        self._new_id = new_id
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        exchange = Exchange(self._new_id(), self._clock(), self._clock, send)
+        found = _headers(scope)
+        try:
+            principal = await self._pipeline.authenticate(found)
+            chat = parse_chat(await self._read_body(receive))
+        except ApiError as refused:
+            await exchange.error(refused)
+            return
+        except ClientLeft:
+            return
+        reply = self._reply(exchange, chat)
+        received = Received(exchange.request_id, exchange.arrived_s, found, chat)
+        journey = asyncio.create_task(self._pipeline.journey(principal, received, reply))
+        await _until_done_or_gone(journey, receive)
+        await _answer_failure(journey, reply)
+
+    def _reply(self, exchange: Exchange, chat: ChatRequest) -> Reply:
+        if not chat.stream:
+            return WholeReply(exchange)
+        return StreamReply(
+            exchange,
+            include_usage=chat.include_usage,
+            settings=self._reply_settings,
+            queue_note=self._queue_note,
+        )
+
+    async def _read_body(self, receive: Receive) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._body_bytes_max:
+                raise ApiError(413, f"The body is larger than {self._body_bytes_max} bytes.")
+            if not message.get("more_body"):
+                return b"".join(parts)
+
+
+def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+async def _until_done_or_gone(journey: asyncio.Task[None], receive: Receive) -> None:
+    """Wait for the journey; a client that leaves first, or a server that stops, cancels it."""
+    gone = asyncio.ensure_future(receive())
+    try:
+        await asyncio.wait({journey, gone}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+        if not journey.done():
+            journey.cancel()
+            await asyncio.wait({journey})
+
+
+async def _answer_failure(journey: asyncio.Task[None], reply: Reply) -> None:
+    if journey.cancelled():
+        return
+    error = journey.exception()
+    if error is None:
+        return
+    if not isinstance(error, ApiError):
+        log.error("a call failed unexpectedly", exc_info=error)
+        error = internal_error()
+    await reply.fail(error)

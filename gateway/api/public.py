@@ -1,0 +1,86 @@
+"""The tenant's own reading routes: models with prices and limits, and what became of a call."""
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from billing.pricebook import Unpriced
+from billing.queries import call_by_rid
+from gateway.api.needs import Caller, parts_of
+from gateway.api.shapes import explained
+from gateway.catalog import CatalogKeeper
+from gateway.errors import ApiError, model_not_found
+from gateway.money import usd
+from routing.types import Model, Tier
+
+router = APIRouter(prefix="/v1", tags=["public"])
+
+LEDGER_LAG_S = 2.0
+LEDGER_LOOK_EVERY_S = 0.1
+
+
+@router.get("/models")
+async def list_models(request: Request, _caller: Caller) -> dict[str, Any]:
+    parts = parts_of(request)
+    now_us = round(parts.outside.clock() * 1e6)
+    models = sorted(parts.catalog.catalog.models.values(), key=lambda m: m.size_rank)
+    return {"object": "list", "data": [_shape(m, parts.catalog, now_us) for m in models]}
+
+
+@router.get("/models/{name:path}")
+async def retrieve_model(request: Request, name: str, _caller: Caller) -> dict[str, Any]:
+    parts = parts_of(request)
+    model = parts.catalog.catalog.models.get(name)
+    if model is None:
+        raise model_not_found(name)
+    return _shape(model, parts.catalog, round(parts.outside.clock() * 1e6))
+
+
+@router.get("/generations/{request_id}")
+async def explain(request: Request, request_id: str, caller: Caller) -> dict[str, Any]:
+    """Timeline, candidates with reasons, attempts, usage, price version and transfers.
+
+    The ledger is a moment behind; within that moment this waits for it rather than say 404.
+    """
+    parts = parts_of(request)
+    waited_s = 0.0
+    while True:
+        found = await asyncio.to_thread(
+            call_by_rid, parts.ledger, request_id, org=caller.organization
+        )
+        if found is not None:
+            return explained(found)
+        if waited_s >= LEDGER_LAG_S:
+            raise ApiError(404, f"No generation '{request_id}'.", code="not_found")
+        await asyncio.sleep(LEDGER_LOOK_EVERY_S)
+        waited_s += LEDGER_LOOK_EVERY_S
+
+
+def _shape(model: Model, keeper: CatalogKeeper, now_us: int) -> dict[str, Any]:
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "sluice",
+        "context_length": model.context_tokens,
+        "max_output_tokens": model.max_output_tokens,
+        "pricing": {
+            tier.value: priced
+            for tier in Tier
+            if (priced := _pricing(keeper, model.name, tier, now_us))
+        },
+    }
+
+
+def _pricing(keeper: CatalogKeeper, model: str, tier: Tier, now_us: int) -> dict[str, str] | None:
+    """USD per million tokens, as decimal strings."""
+    prices = keeper.prices.lookup(model, tier, False, now_us)
+    if isinstance(prices, Unpriced):
+        return None
+    return {
+        "input": usd(prices.input),
+        "cached_input": usd(prices.cached_input),
+        "output": usd(prices.output),
+        "request": usd(prices.request),
+    }

@@ -1,0 +1,89 @@
+"""The ledger's records as JSON: times in ISO 8601 UTC, money as decimal strings in USD."""
+
+import datetime
+from typing import Any
+
+from billing.queries import CallRecord, UsageRecord, UsageSum
+from gateway.money import usd
+
+
+def at(epoch_us: int | None) -> str | None:
+    """Epoch microseconds as ISO 8601 in UTC."""
+    if epoch_us is None:
+        return None
+    return datetime.datetime.fromtimestamp(epoch_us / 1e6, datetime.UTC).isoformat()
+
+
+def explained(call: CallRecord) -> dict[str, Any]:
+    """One call, from its admission to its transfers."""
+    used = call.usage
+    candidates = [
+        candidate
+        | {
+            "score_usd": usd(candidate["score_nanousd"]),
+            "cost_usd": usd(candidate["cost_nanousd"]),
+        }
+        for candidate in call.decision.get("candidates", [])
+    ]
+    return summary(used) | {
+        "timeline": {
+            "admitted_at": at(used.admitted_us),
+            "first_token_at": at(used.first_token_us),
+            "ended_at": at(used.ended_us),
+            "booked_at": at(used.ingested_us),
+        },
+        "rule": call.decision.get("rule"),
+        "policy_revision": call.decision.get("policy_revision"),
+        "candidates": candidates,
+        "attempts": [dict(attempt) for attempt in call.attempts],
+        "charge": {
+            "input_usd": usd(used.input_nanousd),
+            "cached_input_usd": usd(used.cached_input_nanousd),
+            "output_usd": usd(used.output_nanousd),
+            "request_usd": usd(used.request_nanousd),
+        },
+        "transfers": [transfer(t) for t in call.transfers],
+    }
+
+
+def summary(used: UsageRecord) -> dict[str, Any]:
+    """One line of a list of calls."""
+    return {
+        "id": used.rid,
+        "object": "generation",
+        "organization": used.org,
+        "project": used.project,
+        "key": used.key,
+        "model_requested": used.model_requested,
+        "model": used.model,
+        "variant": used.variant,
+        "pool": used.pool,
+        "capacity_class": used.capacity_class,
+        "service_tier": used.tier,
+        "status": used.status,
+        "finish_reason": used.finish_reason,
+        "error_code": used.error_code,
+        "usage_source": used.source,
+        "usage": {
+            "input": used.input,
+            "cached_input": used.cached_input,
+            "output": used.output,
+        },
+        "price_version": used.price_version,
+        "cost_usd": usd(used.amount_nanousd),
+        "created_at": at(used.admitted_us),
+    }
+
+
+def transfer(row: dict[str, Any]) -> dict[str, Any]:
+    rest = {k: v for k, v in row.items() if not k.endswith(("_us", "_nanousd"))}
+    return rest | {"amount_usd": usd(row["amount_nanousd"]), "booked_at": at(row["booked_us"])}
+
+
+def usage_sum(row: UsageSum) -> dict[str, Any]:
+    return {
+        "group": row.group,
+        "requests": row.requests,
+        "usage": {"input": row.input, "cached_input": row.cached_input, "output": row.output},
+        "cost_usd": usd(row.amount_nanousd),
+    }

@@ -1,0 +1,263 @@
+"""The composition root of the edge: every part is made here once, wired, started and stopped."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+
+import aiohttp
+from fastapi import FastAPI
+from redis.asyncio import Redis
+from starlette.routing import Route
+
+from billing.limits.holds import Holds
+from billing.limits.types import ScopeLimits
+from billing.spool import Spool
+from billing.store.engine import Store, open_store
+from gateway.accounts import Accounts, AccountSettings
+from gateway.admin.bootstrap import bootstrap
+from gateway.api import admin, health, public
+from gateway.api.errors import install_error_handlers
+from gateway.api.generate import ChatCompletions
+from gateway.api.identity import IdentityMiddleware
+from gateway.auth import KeyDirectory, Lookup, Principal
+from gateway.catalog import CatalogKeeper
+from gateway.fleet import FleetKeeper
+from gateway.identity import NewId, id_maker
+from gateway.pipeline import Pipeline
+from gateway.recovery import Recovery
+from gateway.settings import GatewaySettings, Settings
+from gateway.store import TenantStore, open_engine
+from gateway.upstream.dispatch import Dispatcher
+from gateway.upstream.openai import OpenAIUpstream
+from gateway.wire.reply import ReplySettings
+from routing.policy import Policy
+from routing.scorers import TierRule
+from routing.types import Clock, Tier
+from workers.queue import WaitingRoom
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What comes from outside the program: time, chance, entropy and the environment."""
+
+    clock: Clock
+    rng: Random
+    entropy: Callable[[int], bytes]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything the routes need, made once."""
+
+    settings: Settings
+    outside: Outside
+    new_id: NewId
+    tenants: TenantStore
+    ledger: Store
+    redis: Redis
+    keys: KeyDirectory
+    catalog: CatalogKeeper
+    fleet: FleetKeeper
+    accounts: Accounts
+    dispatcher: Dispatcher
+    pipeline: Pipeline
+    recovery: Recovery
+
+
+def create_app(settings: Settings, outside: Outside) -> FastAPI:
+    """The ASGI application; its lifespan makes the parts, and ends them in reverse."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            parts = await make_parts(settings, outside, stack)
+            app.state.parts = parts
+            app.router.routes.insert(0, _chat_route(parts))
+            await _run_in_background(parts, stack)
+            yield
+
+    app = FastAPI(title="Sluice", version="0.1.0", lifespan=lifespan, redoc_url=None)
+    install_error_handlers(app)
+    app.add_middleware(
+        IdentityMiddleware, new_id=id_maker(outside.clock, outside.rng), clock=outside.clock
+    )
+    for router in (health.router, public.router, admin.router):
+        app.include_router(router)
+    return app
+
+
+async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack) -> Parts:
+    own = settings.gateway
+    data = settings.data.absolute()
+    engine = open_engine(settings.sql_url or f"sqlite:///{data / 'sluice.db'}")
+    stack.callback(engine.dispose)
+    tenants = TenantStore(engine)
+    await asyncio.to_thread(bootstrap, tenants, settings, round(outside.clock() * 1e6))
+    ledger = open_store(settings.sql_url or f"sqlite:///{data / 'sluice.db'}")
+    redis = Redis.from_url(settings.redis_url or f"unix://{data / 'redis.sock'}")
+    stack.push_async_callback(redis.aclose)
+    session = await stack.enter_async_context(
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+    )
+    keys = KeyDirectory(_key_lookup(tenants), outside.clock)
+    catalog = CatalogKeeper(tenants, redis, changed=keys.forget, poll_s=own.catalog_poll_s)
+    fleet = FleetKeeper(redis, lambda: catalog.catalog, outside.clock, own.fleet_poll_s)
+    gateway_id = f"gw-{own.port}"
+    spool = await stack.enter_async_context(
+        Spool(
+            data / "spool",
+            gateway_id,
+            segment_bytes=own.spool_segment_bytes,
+            fsync_interval_s=own.spool_fsync_ms / 1000,
+        )
+    )
+    holds = Holds(redis)
+    accounts = Accounts(
+        holds=holds,
+        spool=spool,
+        gateway_id=gateway_id,
+        settings=AccountSettings(
+            slice_tokens=own.output_slice_tokens, lease_s=own.lease_s, renew_every_s=own.renew_s
+        ),
+        clock=outside.clock,
+    )
+    policy = standard_policy(own)
+    dispatcher = Dispatcher(
+        fleet=fleet,
+        waiting_room=WaitingRoom(redis),
+        upstream=OpenAIUpstream(
+            session, connect_timeout_s=own.connect_timeout_s, idle_timeout_s=own.idle_timeout_s
+        ),
+        policy=policy,
+        worker_secret=settings.worker_secret or "",
+        environment=outside.environment,
+        rng=outside.rng,
+        clock=outside.clock,
+    )
+    pipeline = Pipeline(
+        keys=keys,
+        catalog=catalog,
+        fleet=fleet,
+        accounts=accounts,
+        dispatcher=dispatcher,
+        policy=policy,
+        rng=outside.rng,
+        clock=outside.clock,
+    )
+    recovery = Recovery(
+        redis=redis,
+        holds=holds,
+        accounts=accounts,
+        catalog=catalog,
+        ledger=ledger,
+        spool_root=data / "spool",
+        gateway_id=gateway_id,
+        clock=outside.clock,
+    )
+    return Parts(
+        settings=settings,
+        outside=outside,
+        new_id=id_maker(outside.clock, outside.rng),
+        tenants=tenants,
+        ledger=ledger,
+        redis=redis,
+        keys=keys,
+        catalog=catalog,
+        fleet=fleet,
+        accounts=accounts,
+        dispatcher=dispatcher,
+        pipeline=pipeline,
+        recovery=recovery,
+    )
+
+
+def standard_policy(own: GatewaySettings) -> Policy:
+    """The policy a fresh gateway routes by, in nano-USD: priority buys time and safety, flex
+    buys neither."""
+    return Policy(
+        revision=1,
+        tiers={
+            Tier.PRIORITY: TierRule(
+                wait_nanousd_per_s=2_000_000,
+                quality_nanousd=500_000,
+                spot_risk_nanousd=1_000_000,
+                deadline_s=own.deadline_priority_s,
+            ),
+            Tier.DEFAULT: TierRule(
+                wait_nanousd_per_s=100_000,
+                quality_nanousd=50_000,
+                spot_risk_nanousd=20_000,
+                deadline_s=own.deadline_default_s,
+            ),
+            Tier.FLEX: TierRule(
+                wait_nanousd_per_s=2_000,
+                quality_nanousd=5_000,
+                spot_risk_nanousd=0,
+                deadline_s=own.deadline_flex_s,
+            ),
+        },
+    )
+
+
+def _chat_route(parts: Parts) -> Route:
+    own = parts.settings.gateway
+    endpoint = ChatCompletions(
+        parts.pipeline,
+        queue_note=parts.dispatcher.queue_note,
+        reply_settings=ReplySettings(own.commit_after_s, own.keepalive_s),
+        body_bytes_max=own.body_bytes_max,
+        clock=parts.outside.clock,
+        new_id=lambda: parts.new_id("req"),
+    )
+    return Route("/v1/chat/completions", endpoint=endpoint, methods=["POST"])
+
+
+async def _run_in_background(parts: Parts, stack: AsyncExitStack) -> None:
+    """First look at everything once, then keep looking until the lifespan ends."""
+    await parts.catalog.refresh()
+    await parts.fleet.refresh()
+    for run in (parts.catalog.run, parts.fleet.run, parts.accounts.run, parts.recovery.run):
+        task = asyncio.create_task(run(), name=run.__qualname__)
+        task.add_done_callback(_report_end)
+        stack.push_async_callback(_end, task)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def _report_end(task: asyncio.Task[None]) -> None:
+    """A keeper that ends by itself is a bug: without it the gateway goes stale, so end loudly."""
+    if not task.cancelled() and (error := task.exception()):
+        log.critical("%s ended", task.get_name(), exc_info=error)
+        asyncio.get_running_loop().call_soon(_raise_exit)
+
+
+def _raise_exit() -> None:
+    raise SystemExit(1)
+
+
+def _key_lookup(tenants: TenantStore) -> Lookup:
+    async def lookup(digest: bytes) -> Principal | None:
+        found = await asyncio.to_thread(tenants.key_by_hash, digest)
+        if found is None:
+            return None
+        key, limits = found
+        by_scope = {row.scope: row.model_dump() for row in limits}
+        names = (f"key:{key.id}", f"project:{key.project_id}", f"org:{key.org_id}")
+        return Principal(
+            organization=key.org_id,
+            project=key.project_id,
+            key=key.id,
+            scopes=tuple(ScopeLimits(**by_scope.get(name, {"scope": name})) for name in names),
+            expires_s=key.expires_us / 1e6 if key.expires_us else None,
+        )
+
+    return lookup

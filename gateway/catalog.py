@@ -1,0 +1,150 @@
+"""What there is to serve: models, pools and prices, kept in memory with bounded staleness.
+
+The truth is SQL. Whoever notices a new revision publishes the catalog to Redis, where the
+controller reads it; a wiped Redis is published to again. Prices come from the ledger's
+publication. Guards the rule that no SQL is on the path of a call.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from billing.pricebook import PriceBook, read_published
+from gateway.store import TenantStore
+from gateway.tables import ModelRow, PoolRow
+from gateway.tokens import ByteBound, CheckpointTokens, TokenCounter
+from routing.types import CapacityClass, Model, Pool
+
+log = logging.getLogger(__name__)
+
+CATALOG_KEY = "sluice:catalog"
+REVISION_KEY = "sluice:catalog:revision"
+PRICES_KEY = "sluice:prices"
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """One revision of what there is."""
+
+    revision: int = -1
+    models: Mapping[str, Model] = field(default_factory=dict)
+    pools: tuple[Pool, ...] = ()
+    counters: Mapping[str, TokenCounter] = field(default_factory=dict)
+
+
+class CatalogKeeper:
+    """Keeps `catalog` and `prices` current; `changed` is called after each new revision."""
+
+    def __init__(
+        self, store: TenantStore, redis: Redis, changed: Callable[[], None], poll_s: float
+    ) -> None:
+        self._store = store
+        self._redis = redis
+        self._changed = changed
+        self._poll_s = poll_s
+        self._prices_raw = b""
+        self.catalog = Catalog()
+        self.prices = PriceBook(())
+
+    async def run(self) -> None:
+        while True:
+            await self.refresh()
+            await asyncio.sleep(self._poll_s)
+
+    async def refresh(self) -> None:
+        """Look once at both sources; what is out of reach is kept as it was, and logged."""
+        await self._read_sql()
+        try:
+            await self._publish_if_older()
+            await self._read_prices()
+        except RedisError as unreachable:
+            log.warning("catalog: redis is out of reach: %s", unreachable)
+
+    async def _read_sql(self) -> None:
+        revision = await asyncio.to_thread(self._store.revision)
+        if revision == self.catalog.revision:
+            return
+        self.catalog = await asyncio.to_thread(self._load)
+        self._changed()
+
+    def _load(self) -> Catalog:
+        revision, models, pools = self._store.catalog()
+        return Catalog(
+            revision=revision,
+            models={row.name: _model(row) for row in models},
+            pools=tuple(_pool(row) for row in pools),
+            counters={row.name: _counter(row.path) for row in models},
+        )
+
+    async def _publish_if_older(self) -> None:
+        published = await self._redis.get(REVISION_KEY)
+        if published is not None and int(published) >= self.catalog.revision:
+            return
+        rows = await asyncio.to_thread(self._store.catalog)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.set(CATALOG_KEY, _document(*rows))
+            pipe.set(REVISION_KEY, rows[0])
+            await pipe.execute()
+
+    async def _read_prices(self) -> None:
+        raw: bytes | None = await self._redis.get(PRICES_KEY)  # type: ignore[assignment]
+        if raw is not None and raw != self._prices_raw:
+            self.prices = read_published(raw)
+            self._prices_raw = raw
+
+
+def _document(revision: int, models: Sequence[ModelRow], pools: Sequence[PoolRow]) -> bytes:
+    return msgspec.json.encode(
+        {
+            "revision": revision,
+            "models": [row.model_dump() for row in models],
+            "pools": [row.model_dump() for row in pools],
+        }
+    )
+
+
+def readable_checkpoint(path: str) -> str | None:
+    """Why a folder cannot be served, or None: blocking, it loads the tokenizer."""
+    try:
+        CheckpointTokens(Path(path))
+    except (OSError, ValueError) as wrong:
+        return f"{path}: not a checkpoint folder with a tokenizer and a chat template: {wrong}"
+    return None
+
+
+def _counter(path: str | None) -> TokenCounter:
+    return CheckpointTokens(Path(path)) if path else ByteBound()
+
+
+def _model(row: ModelRow) -> Model:
+    return Model(
+        name=row.name,
+        path=row.path,
+        context_tokens=row.context_tokens,
+        max_output_tokens=row.max_output_tokens,
+        size_rank=row.size_rank,
+        quality=row.quality,
+    )
+
+
+def _pool(row: PoolRow) -> Pool:
+    return Pool(
+        name=row.name,
+        model=row.model,
+        variant=row.variant,
+        capacity_class=CapacityClass(row.capacity_class),
+        max_replicas=row.max_replicas,
+        max_ongoing=row.max_ongoing,
+        cost_nanousd_per_s=row.cost_nanousd_per_s,
+        cost_input_nanousd_per_mtok=row.cost_input_nanousd_per_mtok,
+        cost_output_nanousd_per_mtok=row.cost_output_nanousd_per_mtok,
+        cold_start_s=row.cold_start_s,
+        base_url=row.base_url,
+        api_key_env=row.api_key_env,
+    )

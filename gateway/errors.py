@@ -1,0 +1,126 @@
+"""Every no the gateway says, in OpenAI's shape: `{"error": {message, type, param, code}}`.
+
+Owns statuses, codes and their headers; knows nothing of how a no came about.
+"""
+
+import math
+
+import msgspec
+
+
+class ApiError(Exception):
+    """A refusal or failure that the caller sees.
+
+    `status` is the HTTP status; `retry_after_s` becomes `retry-after`; `stop_retrying` becomes
+    `x-should-retry: false`, which the OpenAI clients honour.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        type: str = "invalid_request_error",
+        code: str | None = None,
+        param: str | None = None,
+        retry_after_s: float | None = None,
+        stop_retrying: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.type = type
+        self.code = code
+        self.param = param
+        self.retry_after_s = retry_after_s
+        self.stop_retrying = stop_retrying
+
+    def body(self) -> bytes:
+        return msgspec.json.encode({"error": self.as_dict()})
+
+    def as_dict(self) -> dict[str, str | None]:
+        return {
+            "message": self.message,
+            "type": self.type,
+            "param": self.param,
+            "code": self.code,
+        }
+
+    def headers(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        if self.retry_after_s is not None:
+            found["retry-after"] = str(max(1, math.ceil(self.retry_after_s)))
+            found["retry-after-ms"] = str(max(1, round(self.retry_after_s * 1000)))
+        if self.stop_retrying:
+            found["x-should-retry"] = "false"
+        return found
+
+
+def bad_request(message: str, param: str | None = None, code: str | None = None) -> ApiError:
+    return ApiError(400, message, param=param, code=code)
+
+
+def invalid_key() -> ApiError:
+    return ApiError(401, "Incorrect API key provided.", code="invalid_api_key")
+
+
+def model_not_found(model: str) -> ApiError:
+    return ApiError(
+        404,
+        f"The model '{model}' does not exist or you do not have access to it.",
+        code="model_not_found",
+        param="model",
+    )
+
+
+def model_not_priced(model: str, tier: str) -> ApiError:
+    return ApiError(
+        400,
+        f"The model '{model}' has no price for the service tier '{tier}'.",
+        code="model_not_priced",
+        param="model",
+    )
+
+
+def context_length_exceeded(message: str) -> ApiError:
+    return ApiError(400, message, code="context_length_exceeded", param="messages")
+
+
+def rate_limited(message: str, retry_after_s: float) -> ApiError:
+    return ApiError(
+        429,
+        message,
+        type="rate_limit_error",
+        code="rate_limit_exceeded",
+        retry_after_s=retry_after_s,
+    )
+
+
+def insufficient_quota(message: str) -> ApiError:
+    return ApiError(
+        429, message, type="insufficient_quota", code="insufficient_quota", stop_retrying=True
+    )
+
+
+def overloaded(message: str, retry_after_s: float) -> ApiError:
+    return ApiError(
+        503,
+        message,
+        type="service_unavailable_error",
+        code="server_is_overloaded",
+        retry_after_s=retry_after_s,
+    )
+
+
+def deadline_passed(message: str) -> ApiError:
+    return ApiError(504, message, type="timeout_error", code="deadline_exceeded", retry_after_s=1.0)
+
+
+def upstream_lost(message: str) -> ApiError:
+    return ApiError(502, message, type="server_error", code="upstream_disconnected")
+
+
+def internal_error() -> ApiError:
+    return ApiError(
+        500, "The server had an error while processing your request.", type="server_error"
+    )

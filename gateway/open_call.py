@@ -1,0 +1,155 @@
+"""One admitted call: what was taken for it, what it used so far, and what it will be charged.
+
+The object that steps 5 to 8 of the journey share. It observes and adds up; what is written to
+Redis and to the spool is made from it in `gateway/accounts.py`. Times are epoch microseconds
+where a name ends in `_us`.
+"""
+
+from dataclasses import asdict, dataclass, field
+
+from billing.limits.types import RateState
+from billing.pricebook import Prices
+from billing.rating import Charge, hold_for, rate
+from billing.types import (
+    Attempt,
+    CallStatus,
+    OpenedCall,
+    SettledCall,
+    Usage,
+    UsageCheckpoint,
+    UsageSource,
+)
+from gateway.auth import Principal
+from gateway.meter import Meter
+from routing.types import Call, Candidate, Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The retail prices of every model the call may end on, all of one tier and version."""
+
+    version_id: str
+    prices: dict[str, Prices]
+
+    def hold_nanousd(self, call: Call, output_tokens: int) -> int:
+        """The dearest of them: an upper bound of any charge with that much output."""
+        return max(
+            hold_for(call.prompt_tokens[model], output_tokens, prices)
+            for model, prices in self.prices.items()
+        )
+
+
+@dataclass(slots=True)
+class OpenCall:
+    principal: Principal
+    call: Call
+    quote: Quote
+    decision: Decision
+    opened: OpenedCall
+    output_tokens_granted: int
+    requests: RateState | None = None
+    tokens: RateState | None = None
+    served: Candidate | None = None
+    meter: Meter | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    status: CallStatus | None = None
+    finish_reason: str | None = None
+    error_code: str | None = None
+    ended_us: int = 0
+    waits_for: str | None = None
+    renewed_s: float = 0.0
+    checkpoints: int = 0
+    booked_nanousd: int = 0
+    """What the ledger booked for it while it was still running (estimated, before a wipe)."""
+
+    @property
+    def rid(self) -> str:
+        return self.call.request_id
+
+    def begin_attempt(self, candidate: Candidate) -> Meter:
+        """A fresh meter for a fresh try: the customer pays for the last one only."""
+        self.served = candidate
+        self.meter = Meter(self.call.prompt_tokens[candidate.model])
+        return self.meter
+
+    @property
+    def held_nanousd(self) -> int:
+        """What is held for it by now: the prompt and every output slice granted."""
+        return self.quote.hold_nanousd(self.call, self.output_tokens_granted)
+
+    @property
+    def was_dispatched(self) -> bool:
+        return bool(self.meter and self.meter.frames)
+
+    @property
+    def usage(self) -> Usage:
+        return self.meter.usage if self.meter else Usage()
+
+    @property
+    def model(self) -> str:
+        return self.served.model if self.served else self.opened.model
+
+    @property
+    def charge(self) -> Charge:
+        """What is owed by now, rated with the frozen version at the model served."""
+        return rate(self.usage, self.quote.prices[self.model])
+
+    def checkpoint(self, now_us: int) -> UsageCheckpoint:
+        """How far the call has come, numbered; all zero before anything was dispatched."""
+        self.checkpoints += 1
+        served, usage = self.served, self.usage
+        return UsageCheckpoint(
+            seq=self.checkpoints,
+            model=self.model,
+            tier=served.tier if served else self.opened.tier,
+            pool=served.pool if served else "",
+            input=usage.input,
+            cached_input=usage.cached_input,
+            output=usage.output,
+            at_us=now_us,
+        )
+
+    def end(self, status: CallStatus, now_us: int, error_code: str | None = None) -> None:
+        """The terminal state; the first one stands (law 1: every call ends exactly once)."""
+        if self.status is not None:
+            return
+        self.status = status
+        self.ended_us = now_us
+        self.error_code = error_code
+        if self.finish_reason is None and self.meter is not None:
+            self.finish_reason = self.meter.finish_reason
+
+    def settled(self) -> SettledCall:
+        """The record everything about this call is later made from. Only after `end`."""
+        assert self.status is not None, "a call is settled after it has ended"
+        usage, opened, served = self.usage, self.opened, self.served
+        first_token_s = self.meter.first_token_s if self.meter else None
+        exact = self.meter is None or self.meter.is_exact
+        return SettledCall(
+            rid=opened.rid,
+            org=opened.org,
+            project=opened.project,
+            key=opened.key,
+            gateway=opened.gateway,
+            model_requested=opened.model_requested,
+            model=self.model,
+            variant=served.variant if served else "",
+            pool=served.pool if served else "",
+            capacity_class=served.capacity_class if served else "",
+            tier=served.tier if served else opened.tier,
+            batch=opened.batch,
+            price_version=opened.price_version,
+            status=self.status,
+            finish_reason=self.finish_reason,
+            source=UsageSource.EXACT if exact else UsageSource.ESTIMATED,
+            input=usage.input,
+            cached_input=usage.cached_input,
+            output=usage.output,
+            amount_nanousd=self.charge.amount_nanousd,
+            admitted_us=opened.admitted_us,
+            first_token_us=round(first_token_s * 1e6) if first_token_s else None,
+            ended_us=self.ended_us,
+            attempts=list(self.attempts),
+            decision=asdict(self.decision),
+            error_code=self.error_code,
+        )

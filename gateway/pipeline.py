@@ -1,0 +1,220 @@
+"""THE JOURNEY of one call: the file to read first.
+
+Eight steps: authenticate, shape, price, decide, admit, dispatch, relay, settle. Steps 1 to 4 take
+nothing, so a refusal there costs nobody anything. Step 5 takes rate, tokens, a slot and money in
+one round trip, and whatever happens after it, leaving its block settles (step 8).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from random import Random
+
+from billing.pricebook import Unpriced
+from billing.types import CallStatus
+from gateway.accounts import Accounts
+from gateway.auth import KeyDirectory, Principal
+from gateway.catalog import CatalogKeeper
+from gateway.errors import (
+    ApiError,
+    bad_request,
+    context_length_exceeded,
+    model_not_found,
+    model_not_priced,
+    overloaded,
+    upstream_lost,
+)
+from gateway.fleet import FleetKeeper
+from gateway.open_call import OpenCall, Quote
+from gateway.tokens import UnrenderableConversation
+from gateway.upstream.answer import Cut
+from gateway.upstream.dispatch import Dispatcher, Opened, Wanted
+from gateway.wire.chat import ChatRequest
+from gateway.wire.reply import Reply
+from routing.policy import Policy, decide
+from routing.types import (
+    AUTO_MODEL,
+    Call,
+    Clock,
+    Decision,
+    Model,
+    Refusal,
+    RefusalKind,
+    Tier,
+)
+
+DEADLINE_HEADER = "x-sluice-deadline-ms"
+DEADLINE_MS_MAX = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A generating request as it came in: its id, when, what it said and who it claims to be."""
+
+    request_id: str
+    arrived_s: float
+    headers: Mapping[str, str]
+    chat: ChatRequest
+
+
+class Pipeline:
+    """Walks calls through the eight steps; everything it needs is handed in."""
+
+    def __init__(
+        self,
+        *,
+        keys: KeyDirectory,
+        catalog: CatalogKeeper,
+        fleet: FleetKeeper,
+        accounts: Accounts,
+        dispatcher: Dispatcher,
+        policy: Policy,
+        rng: Random,
+        clock: Clock,
+    ) -> None:
+        self._keys = keys
+        self._catalog = catalog
+        self._fleet = fleet
+        self._accounts = accounts
+        self._dispatcher = dispatcher
+        self._policy = policy
+        self._rng = rng
+        self._clock = clock
+
+    async def journey(self, principal: Principal, received: Received, reply: Reply) -> None:
+        """Take one authenticated call from its shape to its last frame.
+
+        Raises ApiError for whatever goes wrong before an answer has begun.
+        """
+        call = self.shape(received, principal)
+        call, quote = self.price(call)
+        decision = self.decide(call)
+        async with self._accounts.admit(principal, call, quote, decision) as open_call:
+            wanted = Wanted(received.chat.messages, received.chat.sampling)
+            async with (
+                reply.kept_waiting(open_call),
+                self._dispatcher.dispatch(open_call, wanted) as opened,
+            ):
+                await reply.begin(open_call, opened.candidate)
+                await self._relay(open_call, opened, reply)
+            self._accounts.close(open_call)
+            await reply.finish(open_call)
+
+    # 1 -----------------------------------------------------------------------------------------
+
+    async def authenticate(self, headers: Mapping[str, str]) -> Principal:
+        """Raises ApiError 401."""
+        return await self._keys.authenticate(headers.get("authorization"))
+
+    # 2 -----------------------------------------------------------------------------------------
+
+    def shape(self, received: Received, principal: Principal) -> Call:
+        """What is wanted, free of HTTP; raises ApiError 400 or 404. Pure but for the catalog."""
+        chat = received.chat
+        tier = Tier.DEFAULT if chat.service_tier == "auto" else Tier(chat.service_tier)
+        models = self._models_of(chat.model)
+        prompt_tokens = {model.name: self._count(model, chat) for model in models}
+        wanted = chat.output_tokens_max or 1
+        fitting = [m for m in models if _room(m, prompt_tokens[m.name]) >= wanted]
+        if not fitting:
+            widest = max(models, key=lambda m: m.context_tokens)
+            raise _too_long(widest, prompt_tokens[widest.name], chat.output_tokens_max or 0)
+        room = min(_room(m, prompt_tokens[m.name]) for m in fitting)
+        return Call(
+            request_id=received.request_id,
+            organization=principal.organization,
+            project=principal.project,
+            key=principal.key,
+            model_requested=chat.model,
+            models=tuple(model.name for model in fitting),
+            tier=tier,
+            stream=chat.stream,
+            prompt_tokens=prompt_tokens,
+            output_tokens_max=chat.output_tokens_max or room,
+            arrived_s=received.arrived_s,
+            deadline_s=received.arrived_s + self._time_given_s(received.headers, tier),
+        )
+
+    def _models_of(self, requested: str) -> list[Model]:
+        models = self._catalog.catalog.models
+        if requested == AUTO_MODEL and models:
+            return list(models.values())
+        if requested in models:
+            return [models[requested]]
+        raise model_not_found(requested)
+
+    def _count(self, model: Model, chat: ChatRequest) -> int:
+        try:
+            return self._catalog.catalog.counters[model.name].count(chat.messages)
+        except UnrenderableConversation as refused:
+            raise bad_request(str(refused), "messages") from refused
+
+    def _time_given_s(self, headers: Mapping[str, str], tier: Tier) -> float:
+        given = headers.get(DEADLINE_HEADER)
+        if given is None:
+            return self._policy.tiers[tier].deadline_s
+        if not given.isascii() or not given.isdigit() or not 0 < int(given) <= DEADLINE_MS_MAX:
+            raise bad_request(f"'{DEADLINE_HEADER}' must be milliseconds, 1 to {DEADLINE_MS_MAX}.")
+        return int(given) / 1000
+
+    # 3 -----------------------------------------------------------------------------------------
+
+    def price(self, call: Call) -> tuple[Call, Quote]:
+        """The prices the call may end at; what has none is refused here, never free.
+
+        `auto` passes over a model without a price as long as another one has.
+        """
+        at_us = round(call.arrived_s * 1e6)
+        book = self._catalog.prices
+        version = book.at(at_us)
+        looked_up = {m: book.lookup(m, call.tier, False, at_us) for m in call.models}
+        priced = {m: p for m, p in looked_up.items() if not isinstance(p, Unpriced)}
+        if version is None or not priced:
+            raise model_not_priced(call.model_requested, call.tier)
+        return replace(call, models=tuple(priced)), Quote(version.version_id, priced)
+
+    # 4 -----------------------------------------------------------------------------------------
+
+    def decide(self, call: Call) -> Decision:
+        """Raises the ApiError of a Refusal; nothing has been taken yet."""
+        decided = decide(call, self._fleet.snapshot(), self._policy, self._rng)
+        if isinstance(decided, Refusal):
+            raise _refused(decided)
+        return decided
+
+    # 7 (5, 6 and 8 are `Accounts.admit`, `Dispatcher.dispatch` and the way out of `admit`) ------
+
+    async def _relay(self, open_call: OpenCall, opened: Opened, reply: Reply) -> None:
+        """Forward every frame and count it, for as long as the money held covers it."""
+        try:
+            await reply.forward(opened.first)
+            while await self._accounts.may_go_on(open_call):
+                frame = await anext(opened.frames, None)
+                if frame is None:
+                    return
+                opened.meter.observe(frame, self._clock())
+                await reply.forward(frame)
+        except Cut as cut:
+            open_call.end(CallStatus.FAILED, round(self._clock() * 1e6), "upstream_disconnected")
+            raise upstream_lost("The worker was lost before the answer was complete.") from cut
+        open_call.finish_reason = "length"
+        await reply.stop_early("budget_exhausted")
+
+
+def _room(model: Model, prompt_tokens: int) -> int:
+    """Output tokens the model has left after the prompt."""
+    return min(model.max_output_tokens, model.context_tokens - prompt_tokens)
+
+
+def _too_long(model: Model, prompt_tokens: int, output_tokens: int) -> ApiError:
+    return context_length_exceeded(
+        f"This model's maximum context length is {model.context_tokens} tokens. However, you "
+        f"requested {prompt_tokens + output_tokens} tokens ({prompt_tokens} in the messages, "
+        f"{output_tokens} in the completion). Please reduce the length of the messages or "
+        "completion."
+    )
+
+
+def _refused(refusal: Refusal) -> ApiError:
+    if refusal.kind is RefusalKind.CONTEXT_LENGTH:
+        return context_length_exceeded(refusal.message)
+    return overloaded(refusal.message, refusal.retry_after_s or 1.0)

@@ -1,0 +1,113 @@
+"""This gateway's part in recovering: after its own death, and after Redis was lost.
+
+Before the first call is served, the spool of the former life is replayed; whenever Redis has been
+restarted or wiped, what still runs is announced to it again and what has ended is replayed. Only
+then does the ledger open the shards for paid traffic. Guards law 4 with the ledger.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from billing.limits.holds import Holds
+from billing.limits.types import Booked, LimitsUnavailable
+from billing.queries import known
+from billing.rating import amounts_of_book
+from billing.recovery import LiveCall, reannounce, replay_spool
+from billing.spool import replay
+from billing.store.engine import Store
+from gateway.accounts import Accounts
+from gateway.catalog import CatalogKeeper
+from routing.types import Clock
+
+log = logging.getLogger(__name__)
+
+GATEWAYS_KEY = "sluice:gateways"
+RECOVERED_KEY = "sluice:recovered"
+LOOK_EVERY_S = 0.2
+
+
+class Recovery:
+    """Runs beside the calls; `accounts.is_ready` turns true at the end of the first round."""
+
+    def __init__(
+        self,
+        *,
+        redis: Redis,
+        holds: Holds,
+        accounts: Accounts,
+        catalog: CatalogKeeper,
+        ledger: Store,
+        spool_root: Path,
+        gateway_id: str,
+        clock: Clock,
+    ) -> None:
+        self._redis = redis
+        self._holds = holds
+        self._accounts = accounts
+        self._catalog = catalog
+        self._ledger = ledger
+        self._spool_root = spool_root
+        self._gateway_id = gateway_id
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Heartbeat, and recover whenever Redis does not know that we have; until cancelled."""
+        while True:
+            try:
+                await self.turn()
+            except (RedisError, LimitsUnavailable, OSError) as away:
+                log.warning("recovery waits: %s", away)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def turn(self) -> None:
+        await self._redis.zadd(GATEWAYS_KEY, {self._gateway_id: round(self._clock() * 1000)})
+        run_id = await self._holds.run_id()
+        recovered = await self._redis.hget(RECOVERED_KEY, self._gateway_id)
+        if self._accounts.is_ready and recovered == run_id.encode():
+            return
+        if self._catalog.prices.versions:
+            await self._recover()
+            await self._redis.hset(RECOVERED_KEY, self._gateway_id, run_id)
+            self._accounts.is_ready = True
+
+    async def _recover(self) -> None:
+        before = set(self._accounts.open)
+        calls = await asyncio.to_thread(replay, self._spool_root, self._gateway_id)
+        before_the_wipe = await reannounce(
+            self._live_calls(),
+            holds=self._holds,
+            known=self._known,
+            lease_s=self._accounts.lease_s,
+        )
+        self._accounts.remember_booked(before_the_wipe)
+        outcomes = await replay_spool(
+            calls,
+            holds=self._holds,
+            known=self._known,
+            rate=amounts_of_book(self._catalog.prices),
+            now_us=lambda: round(self._clock() * 1e6),
+            live=before | set(self._accounts.open),
+        )
+        await self._accounts.settle_put_off()
+        if outcomes:
+            log.info("replayed the spool: %s", dict(outcomes))
+
+    def _live_calls(self) -> list[LiveCall]:
+        now_us = round(self._clock() * 1e6)
+        return [
+            LiveCall(
+                opened=open_call.opened,
+                scopes=open_call.principal.scopes,
+                held_nanousd=open_call.held_nanousd,
+                checkpoint=open_call.checkpoint(now_us),
+            )
+            for open_call in self._accounts.open.values()
+        ]
+
+    async def _known(self, rids: Sequence[str]) -> Mapping[str, Booked]:
+        return await asyncio.to_thread(known, self._ledger, rids)

@@ -1,0 +1,229 @@
+"""How an answer leaves: whole, or as a stream of events. Owns the ASGI `send` of one request.
+
+A whole answer never commits early. A stream commits at its first frame, or after `commit_after_s`
+of waiting: then a 200 with comment keep-alives, and failures as an error event. Guards law 9: a
+stream that was cut ends with an error event, never with a clean `[DONE]`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from gateway.errors import ApiError
+from gateway.meter import Frame
+from gateway.money import usd
+from gateway.open_call import OpenCall
+from gateway.wire import headers
+from gateway.wire.chat import AnswerHead, ChunkShaper, whole_answer
+from gateway.wire.sse import DONE, comment, event
+from routing.types import Candidate, Clock
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+QueueNote = Callable[[OpenCall], Awaitable[str]]
+
+STREAM_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySettings:
+    commit_after_s: float = 5.0
+    keep_alive_every_s: float = 5.0
+
+
+class Reply(Protocol):
+    """The caller's side of one call, in the order the journey uses it."""
+
+    @property
+    def is_committed(self) -> bool: ...
+
+    def kept_waiting(self, open_call: OpenCall) -> Any:
+        """A block in which the caller is told that it waits, until `begin`."""
+        ...
+
+    async def begin(self, open_call: OpenCall, candidate: Candidate) -> None: ...
+
+    async def forward(self, frame: Frame) -> None: ...
+
+    async def stop_early(self, reason: str) -> None: ...
+
+    async def finish(self, open_call: OpenCall) -> None: ...
+
+    async def fail(self, error: ApiError) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One HTTP exchange: what every reply needs of it."""
+
+    request_id: str
+    arrived_s: float
+    clock: Clock
+    send: Send
+
+    async def start(self, status: int, found: dict[str, str]) -> None:
+        named = headers.identity(self.request_id, self.arrived_s, self.clock()) | found
+        await self.send(
+            {"type": "http.response.start", "status": status, "headers": headers.raw(named)}
+        )
+
+    async def body(self, payload: bytes, more: bool = False) -> None:
+        await self.send({"type": "http.response.body", "body": payload, "more_body": more})
+
+    async def whole(self, status: int, payload: bytes, found: dict[str, str]) -> None:
+        typed = {"content-type": "application/json", "content-length": str(len(payload))}
+        await self.start(status, typed | found)
+        await self.body(payload)
+
+    async def error(self, error: ApiError) -> None:
+        await self.whole(error.status, error.body(), error.headers())
+
+
+class WholeReply:
+    """Gathers the text and answers once, with the true status and the cost in a header."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._parts: list[str] = []
+        self._candidate: Candidate | None = None
+        self.is_committed = False
+
+    @asynccontextmanager
+    async def kept_waiting(self, open_call: OpenCall) -> AsyncIterator[None]:
+        yield
+
+    async def begin(self, open_call: OpenCall, candidate: Candidate) -> None:
+        self._candidate = candidate
+
+    async def forward(self, frame: Frame) -> None:
+        text = frame.delta.get("content")
+        if isinstance(text, str):
+            self._parts.append(text)
+
+    async def stop_early(self, reason: str) -> None:
+        """The finish reason of the whole answer says it."""
+
+    async def finish(self, open_call: OpenCall) -> None:
+        assert self._candidate is not None, "an answer is finished after it has begun"
+        cost = usd(open_call.charge.amount_nanousd)
+        payload = whole_answer(
+            _head(self._exchange, self._candidate),
+            "".join(self._parts),
+            open_call.finish_reason or "stop",
+            open_call.usage,
+            cost,
+        )
+        found = headers.limits(open_call) | headers.route(self._candidate)
+        self.is_committed = True
+        await self._exchange.whole(200, payload, found | {"x-sluice-cost-usd": cost})
+
+    async def fail(self, error: ApiError) -> None:
+        self.is_committed = True
+        await self._exchange.error(error)
+
+
+class StreamReply:
+    """Sends events as they come; `include_usage` as the client asked."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        *,
+        include_usage: bool,
+        settings: ReplySettings,
+        queue_note: QueueNote,
+    ) -> None:
+        self._exchange = exchange
+        self._include_usage = include_usage
+        self._settings = settings
+        self._queue_note = queue_note
+        self._waiting: asyncio.Task[None] | None = None
+        self._shaper: ChunkShaper | None = None
+        self._candidate: Candidate | None = None
+        self.is_committed = False
+
+    @asynccontextmanager
+    async def kept_waiting(self, open_call: OpenCall) -> AsyncIterator[None]:
+        self._waiting = asyncio.create_task(self._keep_alive(open_call))
+        try:
+            yield
+        finally:
+            await self._stop_waiting()
+
+    async def _keep_alive(self, open_call: OpenCall) -> None:
+        await asyncio.sleep(self._settings.commit_after_s)
+        await self._commit(headers.limits(open_call))
+        while True:
+            await self._exchange.body(comment(await self._queue_note(open_call)), more=True)
+            await asyncio.sleep(self._settings.keep_alive_every_s)
+
+    async def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._waiting
+            self._waiting = None
+
+    async def _commit(self, found: dict[str, str]) -> None:
+        if not self.is_committed:
+            self.is_committed = True
+            await self._exchange.start(200, STREAM_HEADERS | found)
+
+    async def begin(self, open_call: OpenCall, candidate: Candidate) -> None:
+        await self._stop_waiting()
+        self._candidate = candidate
+        self._shaper = ChunkShaper(_head(self._exchange, candidate), self._include_usage)
+        await self._commit(headers.limits(open_call) | headers.route(candidate))
+        await self._event(self._shaper.opening())
+
+    async def forward(self, frame: Frame) -> None:
+        if frame.finish_reason is None and not frame.delta.get("content"):
+            return
+        assert self._shaper is not None, "frames are forwarded after the answer has begun"
+        content = {k: v for k, v in frame.delta.items() if k != "role" and v}
+        if frame.finish_reason is not None and content:
+            await self._event(self._shaper.delta(content, None))
+            content = {}
+        await self._event(self._shaper.delta(content, frame.finish_reason))
+
+    async def stop_early(self, reason: str) -> None:
+        assert self._shaper is not None, "a stream is stopped after it has begun"
+        await self._event(self._shaper.delta({}, "length", {"stop_reason": reason}))
+
+    async def finish(self, open_call: OpenCall) -> None:
+        assert self._shaper and self._candidate, "a stream is finished after it has begun"
+        cost = usd(open_call.charge.amount_nanousd)
+        last = event(DONE)
+        if self._include_usage:
+            served = {"pool": self._candidate.pool, "tier": self._candidate.tier.value}
+            last = event(self._shaper.usage(open_call.usage, cost, served)) + last
+        await self._exchange.body(last)
+
+    async def fail(self, error: ApiError) -> None:
+        """The true status if nothing has left yet, else an error event and no `[DONE]`."""
+        await self._stop_waiting()
+        if self.is_committed:
+            payload = msgspec.json.encode({"error": error.as_dict()})
+            await self._exchange.body(event(payload))
+        else:
+            self.is_committed = True
+            await self._exchange.error(error)
+
+    async def _event(self, payload: bytes) -> None:
+        await self._exchange.body(event(payload), more=True)
+
+
+def _head(exchange: Exchange, candidate: Candidate) -> AnswerHead:
+    return AnswerHead(
+        id=f"chatcmpl-{exchange.request_id.removeprefix('req_')}",
+        created=int(exchange.arrived_s),
+        model=candidate.model,
+        service_tier=candidate.tier.value,
+    )

@@ -1,0 +1,102 @@
+"""`decide`: which pools a call should try, in which order, and why.
+
+Pure: a call, a fleet snapshot, a policy and a source of chance give a Decision or a Refusal.
+Guards law 5 (same inputs, same decision) and the rule that every candidate has a reason.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from routing import cost
+from routing.filters import Ruling, Weighed, ruling
+from routing.scorers import TierRule, score
+from routing.types import (
+    AUTO_MODEL,
+    Call,
+    Candidate,
+    Decision,
+    FleetSnapshot,
+    PoolState,
+    Refusal,
+    RefusalKind,
+    Tier,
+)
+
+GRAVEST_FIRST = (
+    RefusalKind.CONTEXT_LENGTH,
+    RefusalKind.DEADLINE,
+    RefusalKind.CAPACITY,
+    RefusalKind.NO_POOL,
+)
+CAPACITY_RETRY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What each tier pays for time, quality and safety; data, versioned by `revision`."""
+
+    revision: int
+    tiers: Mapping[Tier, TierRule]
+
+
+def decide(call: Call, snapshot: FleetSnapshot, policy: Policy, rng: Random) -> Decision | Refusal:
+    """Weigh every pool of the call's models; the cheapest all told comes first.
+
+    Ties are broken by `rng`, so that equal pools share the load.
+    """
+    states = [s for s in snapshot.pools if s.pool.model in call.models]
+    verdicts = [_weigh(call, state, snapshot, policy, rng) for state in states]
+    candidates = tuple(c for _, _, c in sorted(verdicts, key=lambda verdict: verdict[0]))
+    if any(c.eligible for c in candidates):
+        rule = f"{call.tier}/{'auto' if call.model_requested == AUTO_MODEL else 'named'}"
+        return Decision(rule=rule, policy_revision=policy.revision, candidates=candidates)
+    return _refusal(call, [r for _, r, _ in verdicts if r], candidates)
+
+
+_Order = tuple[bool, int, float]
+
+
+def _weigh(
+    call: Call, state: PoolState, snapshot: FleetSnapshot, policy: Policy, rng: Random
+) -> tuple[_Order, Ruling | None, Candidate]:
+    weighed = Weighed(
+        state=state,
+        model=snapshot.models[state.pool.model],
+        call=call,
+        wait_s=cost.wait_s(state, call, snapshot.at_s),
+        now_s=snapshot.at_s,
+    )
+    against = ruling(weighed)
+    priced = score(weighed, policy.tiers[call.tier])
+    candidate = Candidate(
+        pool=state.pool.name,
+        model=state.pool.model,
+        variant=state.pool.variant,
+        capacity_class=state.pool.capacity_class,
+        tier=call.tier,
+        eligible=against is None,
+        score_nanousd=priced.total_nanousd,
+        cost_nanousd=priced.cost_nanousd,
+        wait_s=round(weighed.wait_s, 3),
+        reason=against.reason if against else f"{_readiness(weighed)}: {priced.words()}",
+    )
+    return (against is not None, priced.total_nanousd, rng.random()), against, candidate
+
+
+def _readiness(weighed: Weighed) -> str:
+    if weighed.state.pool.is_external:
+        return "external"
+    if weighed.wait_s == 0:
+        return "warm"
+    return f"ready in about {weighed.wait_s:.1f} s"
+
+
+def _refusal(call: Call, rulings: list[Ruling], candidates: tuple[Candidate, ...]) -> Refusal:
+    """The gravest reason speaks; `retry_after_s` is when the soonest pool could begin."""
+    by_kind = {r.kind: r.reason for r in reversed(rulings)}
+    kind = next((k for k in GRAVEST_FIRST if k in by_kind), RefusalKind.NO_POOL)
+    reason = by_kind.get(kind, "no pool serves this model")
+    soonest_s = min((c.wait_s for c in candidates), default=CAPACITY_RETRY_S)
+    retry_after_s = None if kind is RefusalKind.CONTEXT_LENGTH else max(1.0, soonest_s)
+    return Refusal(kind, f"{call.model_requested}: {reason}", retry_after_s, candidates)

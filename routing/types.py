@@ -1,0 +1,186 @@
+"""The words of routing: what is wanted, what there is, and what was decided.
+
+Owns plain frozen values only. Knows no HTTP, no Redis, no SQL and no clock; every time here is
+an argument or a field. Guards law 5: the same (call, snapshot, policy, seed) decides the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+AUTO_MODEL = "auto"
+
+
+class Clock(Protocol):
+    """Seconds since the epoch; the one real clock is made in a composition root."""
+
+    def __call__(self) -> float: ...
+
+
+class Tier(StrEnum):
+    """Service tiers, in OpenAI's words; `auto` is resolved before a call reaches routing."""
+
+    PRIORITY = "priority"
+    DEFAULT = "default"
+    FLEX = "flex"
+
+
+class CapacityClass(StrEnum):
+    RESERVED = "reserved"
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+    EXTERNAL = "external"
+
+
+class ReplicaState(StrEnum):
+    COLD = "COLD"
+    STARTING = "STARTING"
+    SLEEPING = "SLEEPING"
+    WARM = "WARM"
+    DRAINING = "DRAINING"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a caller wants, free of HTTP.
+
+    `models` are the public names the call may end on: one, or several for `auto`.
+    `prompt_tokens` is per model name, since each model has its own tokenizer.
+    """
+
+    request_id: str
+    organization: str
+    project: str
+    key: str
+    model_requested: str
+    models: tuple[str, ...]
+    tier: Tier
+    stream: bool
+    prompt_tokens: Mapping[str, int]
+    output_tokens_max: int
+    arrived_s: float
+    deadline_s: float
+    """Absolute, on the gateway's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    id: str
+    address: str
+    state: ReplicaState
+    since_ms: int
+    running: int
+    queued: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Interchangeable replicas of one variant on one kind of hardware and capacity class."""
+
+    name: str
+    model: str
+    variant: str
+    capacity_class: CapacityClass
+    max_replicas: int
+    max_ongoing: int
+    cost_nanousd_per_s: int
+    cost_input_nanousd_per_mtok: int
+    cost_output_nanousd_per_mtok: int
+    cold_start_s: float
+    base_url: str | None = None
+    api_key_env: str | None = None
+    upstream_model: str | None = None
+    prefill_tokens_per_s: float = 4000.0
+    decode_tokens_per_s: float = 100.0
+
+    @property
+    def is_external(self) -> bool:
+        return self.capacity_class is CapacityClass.EXTERNAL
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A public model name; `quality` orders models from 0 (worst) to 1 (best)."""
+
+    name: str
+    path: str | None
+    context_tokens: int
+    max_output_tokens: int
+    size_rank: int
+    quality: float
+
+
+@dataclass(frozen=True, slots=True)
+class PoolState:
+    """A pool with its replicas at one instant; `in_flight` is this gateway's open attempts."""
+
+    pool: Pool
+    replicas: tuple[Replica, ...]
+    waiting: int
+    in_flight: Mapping[str, int] = field(default_factory=dict)
+    blocked_reason: str | None = None
+    """Why the controller will not start it now (a failing start that backs off), if so."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSnapshot:
+    """The fleet at `at_s`, by pool name, and the models it serves."""
+
+    at_s: float
+    models: Mapping[str, Model]
+    pools: tuple[PoolState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One pool weighed for one call.
+
+    `score_nanousd` is what the choice costs us, all told (lower is better): expected cost of
+    running it, the price this tier puts on waiting, and on less quality or more risk.
+    """
+
+    pool: str
+    model: str
+    variant: str
+    capacity_class: CapacityClass
+    tier: Tier
+    eligible: bool
+    score_nanousd: int
+    cost_nanousd: int
+    wait_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Ordered candidates, the best first; those that were ruled out stand last with a reason."""
+
+    rule: str
+    policy_revision: int
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def eligible(self) -> tuple[Candidate, ...]:
+        return tuple(c for c in self.candidates if c.eligible)
+
+    @property
+    def chosen(self) -> Candidate:
+        return self.candidates[0]
+
+
+class RefusalKind(StrEnum):
+    NO_POOL = "no_pool"
+    CONTEXT_LENGTH = "context_length"
+    DEADLINE = "deadline"
+    CAPACITY = "capacity"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A decided no. `retry_after_s` is when the best candidate would be able to answer."""
+
+    kind: RefusalKind
+    message: str
+    retry_after_s: float | None
+    candidates: tuple[Candidate, ...]
