@@ -15,6 +15,7 @@ CATALOG_KEY = "sluice:catalog"
 class Model(msgspec.Struct, frozen=True):
     name: str
     path: str | None = None
+    context_tokens: int = 2048
 
 
 class Pool(msgspec.Struct, frozen=True):
@@ -31,6 +32,7 @@ class Pool(msgspec.Struct, frozen=True):
     num_cpus: float = 0.1
     max_ongoing: int = 8
     cold_start_s: float = 10.0
+    enabled: bool = True
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -40,13 +42,12 @@ class Catalog(msgspec.Struct, frozen=True):
 
     @property
     def own_pools(self) -> tuple[Pool, ...]:
-        """The pools that run here: those with no external base URL and a model with a path."""
-        paths = self.model_paths
-        return tuple(p for p in self.pools if p.base_url is None and p.model in paths)
+        """The pools that run here: enabled, no external base URL, a model with a path."""
+        here = {model.name for model in self.models if model.path}
+        return tuple(p for p in self.pools if p.enabled and p.base_url is None and p.model in here)
 
-    @property
-    def model_paths(self) -> dict[str, str]:
-        return {m.name: m.path for m in self.models if m.path}
+    def model_of(self, pool: Pool) -> Model:
+        return next(model for model in self.models if model.name == pool.model)
 
 
 async def read_catalog(redis: Redis) -> Catalog | None:

@@ -47,11 +47,14 @@ class FleetPublisher:
         self._controller_id = controller_id
         self._seq = 0
 
-    async def resume(self) -> None:
-        """Continue after the last snapshot that anyone published."""
+    async def resume(self) -> Fleet | None:
+        """The last snapshot that anyone published, to continue after it."""
         raw = await self._redis.get(FLEET_KEY)
-        if raw is not None:
-            self._seq = max(self._seq, msgspec.json.decode(raw, type=Fleet).seq)
+        if raw is None:
+            return None
+        last = msgspec.json.decode(raw, type=Fleet)
+        self._seq = max(self._seq, last.seq)
+        return last
 
     async def publish(self, pools: tuple[PoolEntry, ...], *, at_ms: int) -> Fleet:
         self._seq += 1

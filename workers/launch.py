@@ -16,7 +16,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from workers.ray_cluster import RayCluster, RayFailed, RayFile
+from workers.ray_cluster import RayCluster, RayFailed
+from workers.ray_file import RayFile
 from workers.ray_ports import NoFreePorts
 from workers.ray_session import reap_children
 from workers.settings import WorkersSettings

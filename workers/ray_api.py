@@ -35,6 +35,7 @@ class DeploymentDetails(msgspec.Struct, frozen=True):
     message: str = ""
     target_num_replicas: int | None = None
     replicas: tuple[ReplicaDetails, ...] = ()
+    recent_dead_replicas: tuple[ReplicaDetails, ...] = ()
 
 
 class AppDetails(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """One Ray head on this machine, as a session of processes: start it, watch it, end all of it.
 
-Writes `ray.json` (0600) with every address and no secret, so that the controller finds the cluster
-and the next start finds what a killed one left. Guards that no process outlives `stop`.
+Leaves its addresses in `ray.json`, so that the controller finds it and the next start finds what a
+killed one left. Guards that no process outlives `stop`.
 """
 
 import hashlib
@@ -13,11 +13,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
+from workers.ray_file import RayFile, read_ray_file, write_ray_file
 from workers.ray_ports import RayPorts, claim_ports
 from workers.ray_session import Session, end_session, session_of
 from workers.settings import RaySettings, WorkersSettings
@@ -29,26 +27,6 @@ _SOCKET_TAIL = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store
 
 class RayFailed(Exception):
     """The cluster did not start, or something it cannot live without is gone."""
-
-
-class RayFile(msgspec.Struct, frozen=True):
-    """`ray.json`: where the running cluster is. The token is in RAY_AUTH_TOKEN, never here."""
-
-    dashboard_url: str
-    gcs_address: str
-    node_ip: str
-    serve_proxy_port: int
-    ingress_ports: tuple[int, int]
-    temp_dir: str
-    session: Session
-
-
-def read_ray_file(path: Path) -> RayFile | None:
-    """The last cluster started on this data folder; None when there was none."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=RayFile)
-    except (FileNotFoundError, msgspec.DecodeError):
-        return None
 
 
 class RayCluster:
@@ -87,7 +65,7 @@ class RayCluster:
                 start_new_session=True,
             )
         self._file = _ray_file(self._ray, ports, self._temp_dir, session_of(self._head.pid))
-        _write_private(self._settings.ray_file, msgspec.json.encode(self._file))
+        write_ray_file(self._settings.ray_file, self._file)
         try:
             self._await_dashboard()
         except BaseException:
@@ -227,13 +205,3 @@ def _ray_file(ray: RaySettings, ports: RayPorts, temp_dir: Path, session: Sessio
         temp_dir=str(temp_dir),
         session=session,
     )
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".tmp")
-    with suppress(FileNotFoundError):
-        beside.unlink()
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    beside.replace(path)

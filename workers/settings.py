@@ -43,10 +43,10 @@ class ControllerSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    engine: str = "continuous"
     import_path: str = "workers.deployments.engine_app:build"
     tick_s: float = Field(default=0.1, gt=0)  # how often waiting callers are looked for
-    observe_s: float = Field(default=0.5, gt=0)  # how often everything is observed when quiet
+    observe_s: float = Field(default=0.5, gt=0)  # how often everything is observed when quiet,
+    observe_moving_s: float = Field(default=0.2, gt=0)  # and while a count changes
     lease_ttl_s: float = Field(default=3.0, gt=0)
     ray_timeout_s: float = Field(default=15.0, gt=0)
     stats_timeout_s: float = Field(default=1.0, gt=0)
@@ -55,6 +55,7 @@ class ControllerSettings(BaseModel):
     settle_s: float = Field(default=0.6, ge=0)  # between published DRAINING and refusing work
     drain_timeout_s: float = Field(default=60.0, gt=0)
     start_timeout_s: float = Field(default=900.0, gt=0)
+    start_attempts: int = Field(default=3, ge=1, le=3)  # Serve gives up after three by itself
     backoff_s: float = Field(default=5.0, gt=0)
     backoff_max_s: float = Field(default=300.0, gt=0)
     cold_start_weight: float = Field(default=0.3, gt=0, le=1)
@@ -76,6 +77,7 @@ class WorkersSettings(BaseSettings):
     )
 
     data: Path = Path(".sluice")
+    engine: str = "continuous"  # a name in workers/engines/registry.py
     redis_url: str = "redis://127.0.0.1:6379/0"
     worker_secret: SecretStr = SecretStr("")
     ray_auth_token: SecretStr = Field(

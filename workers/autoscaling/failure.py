@@ -31,6 +31,7 @@ def note_failure(view: PoolView, memory: PoolMemory, knobs: Knobs) -> PoolMemory
         failures=failures,
         failure=why,
         quarantined_until_ms=view.at_ms + pause_ms,
+        attempts_since_ms=view.at_ms,
         start_since_ms=None,
         loading_since_ms=None,
         shortage_since_ms=None,
@@ -57,6 +58,9 @@ def _failure(view: PoolView, memory: PoolMemory, knobs: Knobs) -> str | None:
         return None
     if view.failure is not None:
         return view.failure
+    died = sum(started_ms >= memory.attempts_since_ms for started_ms in view.deaths_ms)
+    if died >= knobs.start_attempts and not view.replicas:
+        return view.error or f"{died} replicas died before one answered"
     if view.at_ms - memory.loading_since_ms > knobs.start_timeout_ms:
         return f"no replica answered within {knobs.start_timeout_ms / 1000:.0f} s"
     return None

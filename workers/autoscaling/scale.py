@@ -61,6 +61,7 @@ def _note_warm(memory: PoolMemory, view: PoolView, knobs: Knobs) -> PoolMemory:
         cold_start_ms=cold_start_ms,
         start_since_ms=None,
         loading_since_ms=None,
+        attempts_since_ms=view.at_ms,
         failures=0,
         failure=None,
     )

@@ -43,6 +43,7 @@ class Knobs:
     settle_ms: int  # from published DRAINING to refusing work: at least two gateway polls
     drain_timeout_ms: int
     start_timeout_ms: int
+    start_attempts: int  # so many replicas dead before one answered is a failed start
     backoff_ms: int
     backoff_max_ms: int
     down_utilization: float = 0.7  # a lower count must hold the load at this share of its slots
@@ -63,12 +64,15 @@ class ReplicaView:
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """One pool at an instant. `failure`: why its replicas could not start, None while they can."""
+    """One pool at an instant. `failure`: why it cannot start at all, None while it can;
+    `deaths_ms`: when those that died lately had been started; `error`: the last one's words."""
 
     at_ms: int
     replicas: tuple[ReplicaView, ...]
     waiting: int
     failure: str | None = None
+    deaths_ms: tuple[int, ...] = ()
+    error: str = ""
 
     @property
     def load(self) -> int:
@@ -96,6 +100,7 @@ class PoolMemory:
     cold_start_ms: float
     start_since_ms: int | None = None  # the open 0 -> 1, for the measured cold start
     loading_since_ms: int | None = None  # no replica is warm since then although some are wanted
+    attempts_since_ms: int = 0  # replicas started before this do not count as failed attempts
     shortage_since_ms: int | None = None
     excess_since_ms: int | None = None
     excess_peak: int = 0  # most replicas needed within the window of excess

@@ -1,0 +1,98 @@
+"""A worker with no model in it, for tests of the cluster: the real HTTP doors, a counted wait.
+
+A deployment by the same `build` contract as `workers.deployments.engine_app`. A model path that
+ends in `broken` fails to start.
+"""
+
+import asyncio
+import json
+import os
+import time
+from typing import Any
+
+from ray import serve
+
+
+@serve.ingress()
+class TinyWorker:
+    def __init__(self, args: dict[str, Any]) -> None:
+        if str(args["model_path"]).endswith("broken"):
+            raise RuntimeError("the checkpoint is broken")
+        self._pool = args["pool"]
+
+    def __serve_build_asgi_app__(self) -> Any:
+        return TinyServer(self._pool, os.environ["SLUICE_WORKER_SECRET"])
+
+
+class TinyServer:
+    def __init__(self, pool: str, secret: str) -> None:
+        self._pool = pool
+        self._secret = secret.encode()
+        self._running = 0
+        self._draining = False
+        self._active_s = time.monotonic()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        if dict(scope["headers"]).get(b"x-sluice-worker-secret") != self._secret:
+            await _answer(send, 401, {"error": {"code": "unauthorized"}})
+            return
+        path = scope["path"].removeprefix(f"/{self._pool}")
+        body = await _body(receive)
+        if path == "/v1/sluice/stats":
+            await _answer(send, 200, self._stats())
+        elif path == "/v1/sluice/drain":
+            self._draining = body["draining"]
+            await _answer(send, 200, {"draining": self._draining})
+        else:
+            await self._work(send, body)
+
+    def _stats(self) -> dict[str, Any]:
+        idle_ms = 0.0 if self._running else (time.monotonic() - self._active_s) * 1000
+        return {
+            "running": self._running,
+            "queued": 0,
+            "draining": self._draining,
+            "last_active_ms_ago": idle_ms,
+        }
+
+    async def _work(self, send: Any, body: Any) -> None:
+        if self._draining:
+            await _answer(send, 503, {"error": {"code": "worker_draining"}})
+            return
+        self._running += 1
+        try:
+            await asyncio.sleep(body["work_s"])
+        finally:
+            self._running -= 1
+            self._active_s = time.monotonic()
+        await _answer(send, 200, {"pool": self._pool, "pid": os.getpid()})
+
+
+def build(args: dict[str, Any]) -> serve.Application:
+    return serve.deployment(TinyWorker, name="engine").bind(args)
+
+
+async def _body(receive: Any) -> Any:
+    content = b""
+    while True:
+        message = await receive()
+        content += message.get("body", b"")
+        if not message.get("more_body"):
+            return json.loads(content or b"null")
+
+
+async def _answer(send: Any, status: int, content: dict[str, Any]) -> None:
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(content).encode()})
+
+
+async def _lifespan(receive: Any, send: Any) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -1,0 +1,166 @@
+"""`python -m workers.controller`: the process that makes replica counts follow demand.
+
+Owns the rhythm and the leadership, and leaves every decision to the reconciler: waiting callers
+are looked for every `tick_s`, everything is observed every `observe_s`, at once when somebody waits
+for a cold pool, and often while a count changes. A missing catalog or a lost Redis changes nothing.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import aiohttp
+import msgspec
+from pydantic import ValidationError
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from workers.catalog import Catalog, read_catalog
+from workers.fleet_publisher import FleetPublisher
+from workers.lease import Lease
+from workers.queue import WaitingRoom
+from workers.reconciler import Reconciler
+from workers.settings import WorkersSettings
+
+log = logging.getLogger(__name__)
+
+
+class Controller:
+    """One controller, leading or standing by; `redis` and `session` are the caller's."""
+
+    def __init__(
+        self,
+        settings: WorkersSettings,
+        *,
+        redis: Redis,
+        session: aiohttp.ClientSession,
+        controller_id: str,
+        now: Callable[[], float],
+    ) -> None:
+        self._knobs = settings.controller
+        self._redis = redis
+        self._now = now
+        self._lease = Lease(redis, holder=controller_id, ttl_s=self._knobs.lease_ttl_s)
+        self._rooms = WaitingRoom(redis, bound=self._knobs.waiting_max)
+        self._publisher = FleetPublisher(redis, controller_id=controller_id)
+        self._reconciler = Reconciler(
+            settings,
+            session=session,
+            publisher=self._publisher,
+            now_ms=lambda: int(now() * 1000),
+        )
+        self._catalog: Catalog | None = None
+        self._observed_s = 0.0
+        self._renewed_s = 0.0
+        self._trouble = ""
+        self.leading = False
+        self.ready = asyncio.Event()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Rounds until `stopping`; then the lease is given up."""
+        while not stopping.is_set():
+            await self._round_or_trouble()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), self._knobs.tick_s)
+        with suppress(RedisError):
+            await self._lease.release()
+
+    async def _round_or_trouble(self) -> None:
+        """One round; trouble is logged when it changes, and tried again."""
+        trouble = ""
+        try:
+            await self._round()
+            self.ready.set()
+        except (RedisError, OSError, msgspec.MsgspecError) as wrong:
+            trouble = f"{type(wrong).__name__}: {wrong}"
+        if trouble and trouble != self._trouble:
+            log.warning("%s", trouble)
+        self._trouble = trouble
+
+    async def _round(self) -> None:
+        if not await self._lead():
+            return
+        pools = () if self._catalog is None else self._catalog.own_pools
+        waiting = await self._rooms.depths([pool.name for pool in pools])
+        if not self._is_due(waiting):
+            return
+        self._observed_s = self._now()
+        known = {pool.name for pool in pools}
+        self._catalog = await read_catalog(self._redis) or self._catalog
+        if self._catalog is None:
+            await self._publisher.publish((), at_ms=int(self._now() * 1000))
+            return
+        new = [pool.name for pool in self._catalog.own_pools if pool.name not in known]
+        waiting |= await self._rooms.depths(new)
+        await self._reconciler.run_once(self._catalog, waiting)
+
+    async def _lead(self) -> bool:
+        """Hold the lease, renewed three times in its life."""
+        asked_s = self._now()
+        if self.leading and 0 <= asked_s - self._renewed_s < self._knobs.lease_ttl_s / 3:
+            return True
+        was_leading, self.leading = self.leading, False
+        self.leading = await self._lease.hold()
+        self._renewed_s = asked_s
+        if self.leading and not was_leading:
+            self._reconciler.begin(await self._publisher.resume())
+            log.info("leading")
+        return self.leading
+
+    def _is_due(self, waiting: Mapping[str, int]) -> bool:
+        period_s = (
+            self._knobs.observe_moving_s if self._reconciler.moving else self._knobs.observe_s
+        )
+        if not 0 <= self._now() - self._observed_s < period_s:
+            return True
+        return any(n > 0 and self._reconciler.is_cold(pool) for pool, n in waiting.items())
+
+
+async def serve(settings: WorkersSettings) -> None:
+    """Run until SIGTERM or SIGINT; says `ready controller` after the first whole round."""
+    stopping = asyncio.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signum, stopping.set)
+    redis: Redis = Redis.from_url(settings.redis_url)
+    async with aiohttp.ClientSession() as session:
+        controller = Controller(
+            settings,
+            redis=redis,
+            session=session,
+            controller_id=f"ctl-{os.urandom(4).hex()}",  # noqa: TID251 composition root
+            now=time.time,  # noqa: TID251 composition root
+        )
+        announcing = asyncio.create_task(_announce(controller))
+        try:
+            await controller.run(stopping)
+        finally:
+            announcing.cancel()
+            await redis.aclose()
+
+
+async def _announce(controller: Controller) -> None:
+    await controller.ready.wait()
+    role = "leading" if controller.leading else "standby"
+    print(f"ready controller {role}", flush=True)
+
+
+def main() -> int:
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    try:
+        settings = WorkersSettings()
+    except ValidationError as wrong:
+        print(f"controller: {wrong}", file=sys.stderr)
+        return 1
+    asyncio.run(serve(settings))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""What is seen of each pool: Serve's word on which replicas exist, joined with their own word.
+
+Serve knows a dead replica only after a health check, so a replica is WARM only while it answers
+`stats` itself; one whose port refuses is gone at once, and one that is merely slow keeps its last
+numbers for a while.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from workers.autoscaling.types import Phase, PoolView, ReplicaView
+from workers.catalog import Pool
+from workers.ray_api import DeploymentDetails, ReplicaDetails, ServeDetails
+from workers.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow, ReplicaStats
+from workers.serve_apps import DEPLOYMENT, app_name
+
+_ALIVE = frozenset({"STARTING", "UPDATING", "RECOVERING", "RUNNING", "PENDING_MIGRATION"})
+_FAILURE_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One pool as seen: the view to decide on, and what is needed to act on the decision.
+
+    `cluster_target` is the count that Serve holds, None while the pool has no deployment;
+    `unbuilt`: Serve gave up on the application itself, so it must be deployed again.
+    """
+
+    view: PoolView
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    cluster_target: int | None = None
+    unbuilt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The last that is known of one replica."""
+
+    address: str | None
+    phase: Phase
+    since_ms: int
+    stats: ReplicaStats | None = None
+    answered_ms: int | None = None
+
+
+class Observer:
+    """Looks at all replicas at once, and remembers who answered when."""
+
+    def __init__(self, replicas: ReplicaApi, *, now_ms: Callable[[], int], stale_ms: int) -> None:
+        self._replicas = replicas
+        self._now_ms = now_ms
+        self._stale_ms = stale_ms
+        self._known: dict[str, _Known] = {}
+
+    async def look(
+        self, pools: Sequence[Pool], details: ServeDetails, waiting: Mapping[str, int]
+    ) -> dict[str, Sighting]:
+        """One sighting per pool. Asks every replica that listens, all at the same time."""
+        present = [r for pool in pools for r in _replicas_of(pool, details)]
+        ids = {r.replica_id for r in present}
+        self._known = {id: known for id, known in self._known.items() if id in ids}
+        await asyncio.gather(*(self._ask(r, details) for r in present))
+        return {p.name: self._sighting(p, details, waiting.get(p.name, 0)) for p in pools}
+
+    async def _ask(self, replica: ReplicaDetails, details: ServeDetails) -> None:
+        known = self._known.get(replica.replica_id)
+        if known is None:
+            known = _Known(None, Phase.STARTING, int(replica.start_time_s * 1000))
+        # While Serve's controller restarts it names no address, and the replica still serves.
+        address = details.address_of(replica.actor_name) or known.address
+        known = replace(known, address=address)
+        if address is not None:
+            known = await self._answer(address, known)
+        self._known[replica.replica_id] = known
+
+    async def _answer(self, address: str, known: _Known) -> _Known:
+        try:
+            stats = await self._replicas.stats(address)
+        except ReplicaGone:
+            return replace(known, stats=None)
+        except ReplicaSlow:
+            fresh_ms = self._now_ms() - (known.answered_ms or 0)
+            return known if fresh_ms < self._stale_ms else replace(known, stats=None)
+        phase = Phase.DRAINING if stats.draining else Phase.WARM
+        since_ms = known.since_ms if phase is known.phase else self._now_ms()
+        return _Known(address, phase, since_ms, stats, self._now_ms())
+
+    def _sighting(self, pool: Pool, details: ServeDetails, waiting: int) -> Sighting:
+        app = details.applications.get(app_name(pool.name))
+        deployment = None if app is None else app.deployments.get(DEPLOYMENT)
+        seen = [
+            (r.replica_id, self._known[r.replica_id])
+            for r in _replicas_of(pool, details)
+            if _counts(self._known[r.replica_id])
+        ]
+        unbuilt = app is not None and deployment is None and app.status == "DEPLOY_FAILED"
+        view = PoolView(
+            at_ms=self._now_ms(),
+            replicas=tuple(_view(id, known) for id, known in seen),
+            waiting=waiting,
+            failure=_last_words(app.message) if app is not None and unbuilt else None,
+            deaths_ms=_deaths_ms(deployment),
+            error="" if deployment is None else _last_words(deployment.message),
+        )
+        return Sighting(
+            view=view,
+            addresses={id: known.address for id, known in seen if known.address is not None},
+            cluster_target=None if deployment is None else deployment.target_num_replicas,
+            unbuilt=unbuilt,
+        )
+
+
+def _replicas_of(pool: Pool, details: ServeDetails) -> tuple[ReplicaDetails, ...]:
+    app = details.applications.get(app_name(pool.name))
+    deployment = None if app is None else app.deployments.get(DEPLOYMENT)
+    if deployment is None:
+        return ()
+    return tuple(r for r in deployment.replicas if r.state in _ALIVE)
+
+
+def _counts(known: _Known) -> bool:
+    """A replica that answered once and does no longer is as good as gone."""
+    return known.phase is Phase.STARTING or known.stats is not None
+
+
+def _view(id: str, known: _Known) -> ReplicaView:
+    if known.stats is None:
+        return ReplicaView(id, known.phase, known.since_ms)
+    idle_ms = known.stats.last_active_ms_ago
+    return ReplicaView(
+        id,
+        known.phase,
+        known.since_ms,
+        running=known.stats.running,
+        queued=known.stats.queued,
+        idle_ms=None if idle_ms is None else int(idle_ms),
+    )
+
+
+def _deaths_ms(deployment: DeploymentDetails | None) -> tuple[int, ...]:
+    """Counted here because Serve's own status stays healthy when it gives up after scaling up."""
+    if deployment is None:
+        return ()
+    return tuple(int(r.start_time_s * 1000) for r in deployment.recent_dead_replicas)
+
+
+def _last_words(message: str) -> str:
+    """The line of a traceback that names the error."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return (lines[-1] if lines else message)[-_FAILURE_CHARS:]
