@@ -1,10 +1,10 @@
--- Prepended to every script, after a line `local RUN = '<run id of this Redis process>'`.
--- Times are microseconds of Redis' own clock; money passes through as decimal strings.
-
-local function now_us()
-  local t = redis.call('TIME')
-  return t[1] * 1000000 + t[2]
-end
+-- Prepended to every script, after a line `local RUN = '<run id of this Redis process>'` and
+-- `now_us`. Times are microseconds of Redis' own clock. All state is plain fields:
+--   hold   hash of an open hold: held, n (tokens counted), m (month field), s (scopes), o (opened),
+--          c (checkpoint)
+--   done   string left by a settled one: 'x amount' or 'e amount tokens month-field scopes'
+--   scope  hash: held, t and m<YYYYMM> (spent), rq and tk (when the request and the token bucket
+--          will be empty), rr and tr (what was ever given back to them)
 
 -- A shard is open only in the Redis process it was opened for: a restarted one starts unprimed.
 local OPEN = 'open:' .. RUN .. ':'
@@ -18,5 +18,5 @@ local function int(x)
 end
 
 -- A hold's field `s` lists its scopes, seven words each ('-' is none):
--- scope, tokens per minute, token mark, request cost, request mark, budget, budget window (t|m)
+-- scope, tokens per minute, token mark, request cost, request mark, budget, field it counts against
 local SCOPE = '(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)'

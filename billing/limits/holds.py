@@ -59,9 +59,11 @@ class Holds:
     """`redis` must not decode responses. Every method may raise LimitsUnavailable; after that the
     effect is unknown, and repeating the same call is safe."""
 
-    def __init__(self, redis: Redis, *, timeout_s: float = 1.0) -> None:
+    def __init__(
+        self, redis: Redis, *, timeout_s: float = 1.0, clock_lua: str | None = None
+    ) -> None:
         self._redis = redis
-        self._scripts = Scripts(redis, timeout_s=timeout_s)
+        self._scripts = Scripts(redis, timeout_s=timeout_s, clock_lua=clock_lua)
 
     async def admit(
         self, opened: OpenedCall, scopes: Sequence[ScopeLimits], *, lease_s: float
@@ -71,14 +73,10 @@ class Holds:
         if refused:
             return refused
         shard = keys.shard_of(opened.org)
-        rates = [
-            key
+        scope_keys = [
+            name(shard, limits.scope)
             for limits in scopes
-            for key in (
-                keys.rate_key(shard, limits.scope),
-                keys.concurrency_key(shard, limits.scope),
-                keys.money_key(shard, limits.scope),
-            )
+            for name in (keys.scope_key, keys.concurrency_key)
         ]
         args: list[Arg] = [
             opened.rid,
@@ -89,8 +87,8 @@ class Holds:
             encode(opened),
         ]
         for limits in scopes:
-            args += limit_args(limits, opened.tokens_estimate)
-        reply = await self._scripts.run("admit", _call_keys(shard, opened.rid) + rates, args)
+            args += limit_args(limits, opened.tokens_estimate, opened.month)
+        reply = await self._scripts.run("admit", _call_keys(shard, opened.rid) + scope_keys, args)
         if reply[0] == b"refused":
             return refusal(scopes[reply[1] - 1].scope, Dimension(reply[2].decode()), reply[3])
         return Admitted(
@@ -112,7 +110,12 @@ class Holds:
         shard = keys.shard_of(org)
         reply = await self._scripts.run(
             "renew",
-            [keys.hold_key(shard, rid), keys.due_key(shard), keys.epoch_key(shard)],
+            [
+                keys.hold_key(shard, rid),
+                keys.done_key(shard, rid),
+                keys.due_key(shard),
+                keys.epoch_key(shard),
+            ],
             [
                 rid,
                 milliseconds(lease_s),
@@ -191,7 +194,7 @@ class Holds:
                 keys.month_field(opened.month),
                 encode(opened),
                 encode(checkpoint) if checkpoint else b"",
-                pack_reannounced(scopes),
+                pack_reannounced(scopes, opened.month),
                 key_prefix(shard),
             ],
         )
@@ -221,10 +224,10 @@ class Holds:
     async def money(self, org: str, scope: str) -> Money:
         """What one scope of an organization has held and spent, as Redis counts it."""
         async with self._scripts.bounded():
-            fields = await self._redis.hgetall(keys.money_key(keys.shard_of(org), scope))
+            fields = await self._redis.hgetall(keys.scope_key(keys.shard_of(org), scope))
         amounts = {cast(bytes, name).decode(): int(amount) for name, amount in fields.items()}
         months = {name[1:]: amount for name, amount in amounts.items() if name.startswith("m")}
-        return Money(amounts.get("held", 0), Spent(amounts.get("t", 0), months))
+        return Money(amounts.get("held", 0), Spent(amounts.get(keys.TOTAL_FIELD, 0), months))
 
     async def begin_priming(self, shard: int, epoch: str) -> None:
         """Stop admission to a shard. `epoch` is `<run id of this Redis>:<anything>`."""
@@ -242,7 +245,7 @@ class Holds:
         """
         args: list[Arg] = [epoch, last_stream_id, key_prefix(shard)]
         for scope, sums in spent.items():
-            args += [scope, "t", sums.total_nanousd]
+            args += [scope, keys.TOTAL_FIELD, sums.total_nanousd]
             for month, amount in sums.months.items():
                 args += [scope, keys.month_field(month), amount]
         names = (keys.epoch_key, keys.usage_key, keys.due_key, keys.scopes_key)
@@ -272,16 +275,18 @@ class Holds:
     async def _read(self, shard: int, rids: Sequence[str]) -> list[Hold | None]:
         async with self._scripts.bounded(), self._redis.pipeline(transaction=True) as pipe:
             for rid in rids:
-                pipe.hmget(keys.hold_key(shard, rid), "st", "held", "a", "o", "c")
+                pipe.hmget(keys.hold_key(shard, rid), "held", "o", "c")
+                pipe.get(keys.done_key(shard, rid))
                 pipe.zscore(keys.due_key(shard), rid)
             replies = await pipe.execute()
-        pairs = zip(rids, replies[::2], replies[1::2], strict=True)
-        return [_hold(rid, fields, due_ms) for rid, fields, due_ms in pairs]
+        rows = zip(rids, replies[::3], replies[1::3], replies[2::3], strict=True)
+        return [_hold(rid, fields, done, due_ms) for rid, fields, done, due_ms in rows]
 
 
 def _call_keys(shard: int, rid: str) -> list[str]:
     return [
         keys.hold_key(shard, rid),
+        keys.done_key(shard, rid),
         keys.due_key(shard),
         keys.usage_key(shard),
         keys.epoch_key(shard),
@@ -289,22 +294,24 @@ def _call_keys(shard: int, rid: str) -> list[str]:
     ]
 
 
-_STATES = {b"h": HoldState.HELD, b"e": HoldState.ESTIMATED, b"x": HoldState.SETTLED}
-
-
-def _hold(rid: str, fields: Sequence[bytes | None], due_ms: float | None) -> Hold | None:
-    state, held, amount, opened, checkpoint = fields
-    if state is None:
-        return None
-    return Hold(
-        rid=rid,
-        state=_STATES[state],
-        held_nanousd=int(held or 0),
-        amount_nanousd=int(amount or 0),
-        opened=decode_opened(opened) if opened else None,
-        checkpoint=decode_checkpoint(checkpoint) if checkpoint else None,
-        due_ms=None if due_ms is None else int(due_ms),
-    )
+def _hold(
+    rid: str, fields: Sequence[bytes | None], done: bytes | None, due_ms: float | None
+) -> Hold | None:
+    held, opened, checkpoint = fields
+    if held is not None:
+        return Hold(
+            rid=rid,
+            state=HoldState.HELD,
+            held_nanousd=int(held),
+            opened=decode_opened(opened) if opened else None,
+            checkpoint=decode_checkpoint(checkpoint) if checkpoint else None,
+            due_ms=None if due_ms is None else int(due_ms),
+        )
+    if done is not None:
+        source, amount = done.split(b" ")[:2]
+        state = HoldState.SETTLED if source == b"x" else HoldState.ESTIMATED
+        return Hold(rid=rid, state=state, amount_nanousd=int(amount))
+    return None
 
 
 def _epoch(value: bytes | None) -> ShardEpoch:

@@ -31,24 +31,31 @@ def due_key(shard: int) -> str:
 
 
 def scopes_key(shard: int) -> str:
-    """Set of the scopes that have a money hash, so that priming can zero the forgotten ones."""
+    """Set of the scopes that have money, so that priming can zero the ones SQL does not name."""
     return f"{tag(shard)}:scopes"
 
 
 def hold_key(shard: int, rid: str) -> str:
+    """Hash of an open hold; it exists exactly as long as the hold is open."""
     return f"{tag(shard)}:hold:{rid}"
 
 
-def rate_key(shard: int, scope: str) -> str:
-    return f"{tag(shard)}:rate:{scope}"
+def done_key(shard: int, rid: str) -> str:
+    """String that a settled hold leaves behind for a while, so that settling again is known."""
+    return f"{tag(shard)}:done:{rid}"
+
+
+def scope_key(shard: int, scope: str) -> str:
+    """Hash: money held and spent, and the state of both buckets, of one scope."""
+    return f"{tag(shard)}:scope:{scope}"
 
 
 def concurrency_key(shard: int, scope: str) -> str:
+    """Sorted set of leases: request id -> ms until which it counts as running."""
     return f"{tag(shard)}:conc:{scope}"
 
 
-def money_key(shard: int, scope: str) -> str:
-    return f"{tag(shard)}:money:{scope}"
+TOTAL_FIELD = "t"
 
 
 def month_field(month: str) -> str:

@@ -11,7 +11,7 @@ from billing.limits.types import MONEY_MAX_NANOUSD, ScopeLimits
 Arg = str | bytes | int
 
 
-def limit_args(limits: ScopeLimits, tokens: int) -> list[Arg]:
+def limit_args(limits: ScopeLimits, tokens: int, month: str) -> list[Arg]:
     """The nine arguments of one scope in admit.lua; '' stands for no limit."""
     requests, per_request = limits.requests_per_minute, limits.tokens_per_minute
     return [
@@ -21,7 +21,7 @@ def limit_args(limits: ScopeLimits, tokens: int) -> list[Arg]:
         "" if per_request is None else per_request,
         "" if limits.concurrency is None else limits.concurrency,
         "" if limits.budget_nanousd is None else limits.budget_nanousd,
-        _window(limits),
+        _spent_field(limits, month),
     ]
 
 
@@ -37,19 +37,19 @@ def pack_scopes(scopes: Sequence[str]) -> str:
     return " ".join(f"{_word(scope)} - - - - - t" for scope in scopes)
 
 
-def pack_reannounced(scopes: Sequence[ScopeLimits]) -> str:
+def pack_reannounced(scopes: Sequence[ScopeLimits], month: str) -> str:
     """The field `s` of a hold whose place in the buckets is forgotten: debts count, no refunds."""
-    return " ".join(_packed(limits) for limits in scopes)
+    return " ".join(_packed(limits, month) for limits in scopes)
 
 
-def _packed(limits: ScopeLimits) -> str:
+def _packed(limits: ScopeLimits, month: str) -> str:
     rate = limits.tokens_per_minute or "-"
     budget = "-" if limits.budget_nanousd is None else limits.budget_nanousd
-    return f"{_word(limits.scope)} {rate} 0 - - {budget} {_window(limits)}"
+    return f"{_word(limits.scope)} {rate} 0 - - {budget} {_spent_field(limits, month)}"
 
 
-def _window(limits: ScopeLimits) -> str:
-    return "m" if limits.budget_window == "month" else "t"
+def _spent_field(limits: ScopeLimits, month: str) -> str:
+    return keys.month_field(month) if limits.budget_window == "month" else keys.TOTAL_FIELD
 
 
 def _word(scope: str) -> str:

@@ -14,19 +14,23 @@ if redis.call('EXISTS', KEYS[2]) == 1 then
 end
 if last ~= ARGV[2] then return 0 end
 
-local prefix = ARGV[3]
+local prefix = ARGV[3] .. 'scope:'
 for _, scope in ipairs(redis.call('SMEMBERS', KEYS[4])) do
-  redis.call('DEL', prefix .. 'money:' .. scope)
+  for _, field in ipairs(redis.call('HKEYS', prefix .. scope)) do
+    if field == 'held' or field == 't' or string.sub(field, 1, 1) == 'm' then
+      redis.call('HDEL', prefix .. scope, field)
+    end
+  end
 end
 redis.call('DEL', KEYS[4])
 for i = 4, #ARGV, 3 do
-  redis.call('HSET', prefix .. 'money:' .. ARGV[i], ARGV[i + 1], ARGV[i + 2])
+  redis.call('HSET', prefix .. ARGV[i], ARGV[i + 1], ARGV[i + 2])
   redis.call('SADD', KEYS[4], ARGV[i])
 end
 for _, rid in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
-  local h = redis.call('HMGET', prefix .. 'hold:' .. rid, 'held', 's')
+  local h = redis.call('HMGET', ARGV[3] .. 'hold:' .. rid, 'held', 's')
   for scope in string.gmatch(h[2] or '', SCOPE) do
-    redis.call('HINCRBY', prefix .. 'money:' .. scope, 'held', h[1])
+    redis.call('HINCRBY', prefix .. scope, 'held', h[1])
     redis.call('SADD', KEYS[4], scope)
   end
 end

@@ -1,5 +1,5 @@
--- Closes a hold once: leases back, held to spent, token bucket corrected, record into the stream.
--- KEYS: hold, due, usage, epoch, scopes
+-- Closes a hold once: leases back, held to spent, buckets corrected, record into the stream.
+-- KEYS: hold, done, due, usage, epoch, scopes
 -- ARGV: rid, amount, tokens, source (x exact | e estimated), refund (1|0), only if due (1|0),
 --   settled payload, key prefix, and for a lost hold: month field, packed scopes, amount booked;
 --   seconds to remember an exact and an estimated settlement
@@ -7,25 +7,25 @@
 
 local rid, amount, tokens, source = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local prefix = ARGV[8]
-local h = redis.call('HMGET', KEYS[1], 'st', 'held', 'n', 's', 'm', 'a')
-local state = h[1]
-if state == 'x' or (state == 'e' and source == 'e') then return 'already' end
+local h = redis.call('HMGET', KEYS[1], 'held', 'n', 's', 'm')
+local held, counted, packed, month = h[1], h[2], h[3], h[4]
+local answer, charge, now = 'settled', amount, now_us()
 
-local now = now_us()
-if state == 'h' and ARGV[6] == '1' then
-  local due = redis.call('ZSCORE', KEYS[2], rid)
-  if due and tonumber(due) > now / 1000 then return 'live' end
-end
-
-redis.call('XADD', KEYS[3], '*', 'k', 'settled', 'r', rid, 'p', ARGV[7])
-local open = is_open(KEYS[4])
-local packed, month, answer = h[4], h[5], 'settled'
-local charge = amount
-if state == 'e' then
-  answer, charge = 'corrected', int(amount - h[6])
-elseif not state then
-  packed, month, answer = ARGV[10], ARGV[9], 'lost'
-  charge = int(amount - ARGV[11])
+if held then
+  if ARGV[6] == '1' and tonumber(redis.call('ZSCORE', KEYS[3], rid) or 0) > now / 1000 then
+    return 'live'
+  end
+else
+  local done = redis.call('GET', KEYS[2])
+  if done and (source == 'e' or string.sub(done, 1, 1) == 'x') then return 'already' end
+  if done then
+    local before
+    before, counted, month, packed = string.match(done, '^e (%d+) (%d+) (%S+) (.*)$')
+    answer, charge = 'corrected', int(amount - before)
+  else
+    packed, month = ARGV[10], ARGV[9]
+    answer, charge = 'lost', int(amount - ARGV[11])
+  end
 end
 
 local function cost_us(units, per_minute)
@@ -35,49 +35,71 @@ local function cost_us(units, per_minute)
 end
 
 -- A debt fills the bucket; of too much only what has not leaked yet comes back (see gcra.py).
-local function correct(rate, delta, mark, tat_field, refunded_field)
-  if delta == 0 then return end
-  local r = redis.call('HMGET', rate, tat_field, refunded_field)
-  local tat, refunded = tonumber(r[1]) or 0, tonumber(r[2]) or 0
+local function correct(write, delta, mark, tat_field, tat, refunded_field, refunded)
+  tat, refunded = tonumber(tat) or 0, tonumber(refunded) or 0
   if delta > 0 then
     if tat < now then tat = now end
-    redis.call('HSET', rate, tat_field, int(tat + delta))
+    write[#write + 1] = tat_field
+    write[#write + 1] = int(tat + delta)
     return
   end
   local back = math.min(0 - delta, mark - refunded - now)
   if back > 0 then
-    redis.call('HSET', rate, tat_field, int(tat - back), refunded_field, int(refunded + back))
+    write[#write + 1] = tat_field
+    write[#write + 1] = int(tat - back)
+    write[#write + 1] = refunded_field
+    write[#write + 1] = int(refunded + back)
   end
 end
 
-local was = tonumber(h[3]) or tokens
-local unhold = state == 'h' and h[2] ~= '0' and int(0 - h[2])
+-- Sums may outgrow what a double carries exactly; then Redis adds, not Lua.
+local function add(write, field, sum, delta)
+  local total = (sum or 0) + delta
+  if total < 9007199254740992 then
+    write[#write + 1] = field
+    write[#write + 1] = int(total)
+  else
+    redis.call('HINCRBY', write[1], field, delta)
+  end
+end
+
+redis.call('XADD', KEYS[4], '*', 'k', 'settled', 'r', rid, 'p', ARGV[7])
+local open = is_open(KEYS[5])
+counted = tonumber(counted) or tokens
 for scope, tpm, tok_mark, req_cost, req_mark in string.gmatch(packed, SCOPE) do
-  if tpm ~= '-' and tokens ~= was then
-    local delta = cost_us(tokens, tonumber(tpm)) - cost_us(was, tonumber(tpm))
-    correct(prefix .. 'rate:' .. scope, delta, tonumber(tok_mark), 'tk', 'tr')
+  local key = prefix .. 'scope:' .. scope
+  local s = redis.call('HMGET', key, 'held', 't', month, 'tk', 'tr', 'rq', 'rr')
+  local write = {key}
+  if tpm ~= '-' and tokens ~= counted then
+    local delta = cost_us(tokens, tonumber(tpm)) - cost_us(counted, tonumber(tpm))
+    if delta ~= 0 then correct(write, delta, tok_mark, 'tk', s[4], 'tr', s[5]) end
   end
-  if ARGV[5] == '1' and req_cost ~= '-' then
-    correct(prefix .. 'rate:' .. scope, 0 - req_cost, tonumber(req_mark), 'rq', 'rr')
-  end
-  if state == 'h' then
-    redis.call('ZREM', prefix .. 'conc:' .. scope, rid)
+  if ARGV[5] == '1' and held and req_cost ~= '-' then
+    correct(write, 0 - req_cost, req_mark, 'rq', s[6], 'rr', s[7])
   end
   if open then
-    local money = prefix .. 'money:' .. scope
-    if unhold then redis.call('HINCRBY', money, 'held', unhold) end
+    if held then
+      write[#write + 1] = 'held'
+      write[#write + 1] = int((s[1] or 0) - held)
+    end
     if charge ~= '0' then
-      redis.call('HINCRBY', money, 't', charge)
-      redis.call('HINCRBY', money, month, charge)
-      if not state then redis.call('SADD', KEYS[5], scope) end
+      add(write, 't', s[2], charge)
+      add(write, month, s[3], charge)
+      if answer == 'lost' then redis.call('SADD', KEYS[6], scope) end
     end
   end
+  if write[2] then redis.call('HSET', unpack(write)) end
+  if held then redis.call('ZREM', prefix .. 'conc:' .. scope, rid) end
 end
 
-if state == 'h' then
-  redis.call('ZREM', KEYS[2], rid)
-  redis.call('HDEL', KEYS[1], 'held', 'o', 'c')
+if held then
+  redis.call('ZREM', KEYS[3], rid)
+  redis.call('DEL', KEYS[1])
 end
-redis.call('HSET', KEYS[1], 'st', source, 'a', amount, 'n', ARGV[3], 'm', month, 's', packed)
-redis.call('EXPIRE', KEYS[1], source == 'x' and ARGV[12] or ARGV[13])
+if source == 'x' then
+  redis.call('SET', KEYS[2], 'x ' .. amount, 'EX', ARGV[12])
+else
+  local done = 'e ' .. amount .. ' ' .. ARGV[3] .. ' ' .. month .. ' ' .. packed
+  redis.call('SET', KEYS[2], done, 'EX', ARGV[13])
+end
 return answer

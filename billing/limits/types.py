@@ -109,17 +109,17 @@ class Lost:
     settled: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """One hold as Redis has it. Settled ones keep no payloads."""
+    """One hold as Redis has it: an open one has its payloads, a settled one its amount."""
 
     rid: str
     state: HoldState
-    held_nanousd: int
-    amount_nanousd: int
-    opened: OpenedCall | None
-    checkpoint: UsageCheckpoint | None
-    due_ms: int | None
+    held_nanousd: int = 0
+    amount_nanousd: int = 0
+    opened: OpenedCall | None = None
+    checkpoint: UsageCheckpoint | None = None
+    due_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
