@@ -33,7 +33,7 @@ def redis_part(data: Path) -> tuple[PartSpec, str]:
     spec = PartSpec(
         name="redis",
         argv=(str(redis_binary()), str(config)),
-        ready=r"Ready to accept connections",
+        ready=r"[Rr]eady to accept connections",
         doing="reading its append-only file",
     )
     return spec, f"unix://{socket}"
