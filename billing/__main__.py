@@ -20,6 +20,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
+from billing.keeper import SpoolKeeper
 from billing.limits.holds import Holds
 from billing.prices import PriceError, publish_prices, seed
 from billing.primer import Primer
@@ -83,13 +84,14 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
     holds = Holds(redis, timeout_s=HOLDS_TIMEOUT_S)
     ledger = settings.ledger
     writer = Writer(UsageStreams(redis, ledger.consumer), store, ledger, now=now, tick=tick)
-    reaper = Reaper(redis, holds, store, ledger, now=now)
+    reaper = Reaper(redis, holds, store, settings.spool, ledger, now=now)
+    keeper = SpoolKeeper(settings.spool, store, ledger, now=now)
     announce = _announce_once(redis, store)
     primer = Primer(redis, holds, store, ledger, now=now, tick=tick, on_open=announce)
     publisher = _publish(redis, store, ledger.publish_interval_s)
     parts = [
         asyncio.create_task(part)
-        for part in (writer.run(), reaper.run(), primer.run(), publisher, stop.wait())
+        for part in (writer.run(), reaper.run(), primer.run(), keeper.run(), publisher, stop.wait())
     ]
     done, running = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
     for task in running:

@@ -1,8 +1,9 @@
-"""The reaper: settles holds whose gateway has gone, by what was last checkpointed.
+"""The reaper: settles calls whose gateway has gone, by the best that is known of them.
 
-It asks SQL first, because a hold may look open only where Redis lost the last second. What it
-settles is `estimated`; the exact record, should the gateway come back with one, supersedes it.
-Guards law 2: no hold stays open.
+It asks SQL first, because a hold may look open only where Redis lost the last second. Then the
+gateway's spool, where this process can read it: the end of the call, or a later checkpoint than
+Redis has. Without an end the settlement is `estimated`, and an exact record, should the gateway
+come back with one, supersedes it. Guards law 2: no hold stays open.
 """
 
 from __future__ import annotations
@@ -10,24 +11,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from billing.estimate import cut_call
+from billing.estimate import Rate, cut_call, later
 from billing.limits.holds import Holds
 from billing.limits.keys import SHARDS, due_key
-from billing.limits.types import Hold, LimitsUnavailable, SettleState
+from billing.limits.types import LimitsUnavailable, SettleState
 from billing.prices import load_book
 from billing.queries import known
 from billing.rating import Unrateable, amounts_of_book
 from billing.settings import LedgerSettings
+from billing.spool import SpooledCall, replay
+from billing.store import holds as hold_rows
 from billing.store.engine import Store
-from billing.types import OpenedCall, UsageCheckpoint
+from billing.types import OpenedCall, SettledCall, UsageCheckpoint, decode_opened
 
 log = logging.getLogger("sluice.ledger.reaper")
+
+MICROSECONDS = 1_000_000
 
 
 class Reaper:
@@ -38,6 +44,7 @@ class Reaper:
         redis: Redis,
         holds: Holds,
         store: Store,
+        spool_root: Path,
         settings: LedgerSettings,
         *,
         now: Callable[[], float],
@@ -46,6 +53,7 @@ class Reaper:
         self._redis: Any = redis
         self._holds = holds
         self._store = store
+        self._spool_root = spool_root
         self._settings = settings
         self._now = now
 
@@ -59,12 +67,12 @@ class Reaper:
             await asyncio.sleep(self._settings.reap_interval_s)
 
     async def turn(self) -> int:
-        """Settle what is overdue now; how many were."""
+        """Settle what is overdue now; how many calls that were."""
         before = self.settled
         for shard in await self._shards_with_holds():
             due = await self._holds.due(shard, limit=self._settings.reap_batch_max)
-            if due:
-                await self._reap(due)
+            await self._settle([(hold.opened, hold.checkpoint) for hold in due if hold.opened])
+        await self._settle([(call, None) for call in await self._orphans()])
         return self.settled - before
 
     async def _shards_with_holds(self) -> list[int]:
@@ -73,26 +81,59 @@ class Reaper:
             pipe.zcard(due_key(shard))
         return [shard for shard, count in enumerate(await pipe.execute()) if count]
 
-    async def _reap(self, due: Sequence[Hold]) -> None:
-        on_record = await asyncio.to_thread(known, self._store, [hold.rid for hold in due])
+    async def _orphans(self) -> list[OpenedCall]:
+        """Calls that SQL knows as open and Redis does not know at all: it was wiped, and no
+        gateway has announced them again for as long as it could take."""
+        before_us = int((self._now() - self._settings.orphan_after_s) * MICROSECONDS)
+        rows = await asyncio.to_thread(self._open_before, before_us)
+        calls = [decode_opened(row["opened"]) for row in rows]
+        return [call for call in calls if await self._holds.read(call.rid, call.org) is None]
+
+    def _open_before(self, before_us: int) -> list[dict[str, Any]]:
+        with self._store.read() as conn:
+            return hold_rows.admitted_before(conn, before_us, self._settings.reap_batch_max)
+
+    async def _settle(self, overdue: Sequence[tuple[OpenedCall, UsageCheckpoint | None]]) -> None:
+        if not overdue:
+            return
+        on_record = await asyncio.to_thread(known, self._store, [call.rid for call, _ in overdue])
         rate = amounts_of_book(await asyncio.to_thread(load_book, self._store))
-        for hold in due:
-            if hold.opened is None:
-                log.error("hold %s cannot be settled: it does not say what it is for", hold.rid)
-                continue
-            checkpoint = None if hold.rid in on_record else hold.checkpoint
-            ended_us = _ended_us(hold.opened, checkpoint)
+        spooled = await asyncio.to_thread(self._spooled, {call.gateway for call, _ in overdue})
+        for opened, checkpoint in overdue:
             try:
-                call = cut_call(hold.opened, checkpoint, ended_us=ended_us, rate=rate)
+                if opened.rid in on_record:
+                    call = _empty(opened, rate)
+                else:
+                    call = _owed(opened, checkpoint, spooled.get(opened.rid), rate)
             except Unrateable as error:
-                log.error("hold %s cannot be settled: %s", hold.rid, error)
+                log.error("%s cannot be settled: %s", opened.rid, error)
                 continue
             state = await self._holds.settle(call, only_if_due=True)
             if state != SettleState.LIVE:
                 self.settled += 1
-                log.info("settled %s as estimated: %s nano-USD", call.rid, call.amount_nanousd)
+                log.info("settled %s as %s: %d", call.rid, call.source, call.amount_nanousd)
+
+    def _spooled(self, gateways: set[str]) -> dict[str, SpooledCall]:
+        """What the spools of these gateways say; nothing, where they are on another machine."""
+        return {
+            call.rid: call for gateway in gateways for call in replay(self._spool_root, gateway)
+        }
 
 
-def _ended_us(opened: OpenedCall, checkpoint: UsageCheckpoint | None) -> int:
-    """The last instant the call was seen to live, so that settling again says the same."""
-    return checkpoint.at_us if checkpoint else opened.admitted_us
+def _owed(
+    opened: OpenedCall, checkpoint: UsageCheckpoint | None, spooled: SpooledCall | None, rate: Rate
+) -> SettledCall:
+    """The end of the call if its spool has it, else an estimate by the later checkpoint.
+
+    It ended when it was last seen to live, so that settling again says the same.
+    """
+    if spooled and spooled.closed:
+        return spooled.closed
+    last = later(checkpoint, spooled.checkpoint if spooled else None)
+    ended_us = last.at_us if last else opened.admitted_us
+    return cut_call(opened, last, ended_us=ended_us, rate=rate)
+
+
+def _empty(opened: OpenedCall, rate: Rate) -> SettledCall:
+    """Closes a hold that SQL has charged already: an estimate of nothing supersedes nothing."""
+    return cut_call(opened, None, ended_us=opened.admitted_us, rate=rate)
