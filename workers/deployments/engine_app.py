@@ -20,42 +20,29 @@ DEPLOYMENT = "engine"
 SECRET_ENV = "SLUICE_WORKER_SECRET"
 # Beside generation calls there are the controller's: stats, drain, health.
 CONTROL_CALLS_MAX = 16
+# A share, so that several pools fit on a small machine; a pool names its own in its settings.
+NUM_CPUS = 0.1
 
 
 class EngineAppArgs(BaseModel):
-    """What `PUT /api/serve/applications/` passes as `args`."""
+    """What `PUT /api/serve/applications/` passes as `args`: the pool, and the engine's bounds.
+    Replica counts, resources and health checks are overridden where Serve has fields for them."""
 
     model_config = ConfigDict(extra="forbid")
 
     pool: str
     model_path: Path
     engine: str = "continuous"
-    slots: int = 16
-    queue_max: int = 64
-    context_tokens: int = 2048
-    prefill_tokens_max: int = 128
-    block_tokens: int = 16
-    cache_tokens_max: int = 8192
-    threads: int = 1
-    num_cpus: float = 0.1
-    num_replicas: int = 1
-    graceful_shutdown_timeout_s: float = 30.0
-    health_check_period_s: float = 2.0
-    health_check_timeout_s: float = 10.0
-    resources: dict[str, float] = {}
-    label_selector: dict[str, str] = {}
+    slots: int = EngineSettings.slots
+    queue_max: int = EngineSettings.queue_max
+    context_tokens: int = EngineSettings.context_tokens
+    prefill_tokens_max: int = EngineSettings.prefill_tokens_max
+    block_tokens: int = EngineSettings.block_tokens
+    cache_tokens_max: int = EngineSettings.cache_tokens_max
+    threads: int = EngineSettings.threads
 
     def engine_settings(self) -> EngineSettings:
-        return EngineSettings(
-            model_path=self.model_path,
-            slots=self.slots,
-            queue_max=self.queue_max,
-            context_tokens=self.context_tokens,
-            prefill_tokens_max=self.prefill_tokens_max,
-            block_tokens=self.block_tokens,
-            cache_tokens_max=self.cache_tokens_max,
-            threads=self.threads,
-        )
+        return EngineSettings(**self.model_dump(exclude={"pool", "engine"}))
 
 
 @serve.ingress()
@@ -93,22 +80,12 @@ def build(args: dict[str, Any]) -> serve.Application:
     deployment = serve.deployment(
         EngineReplica,
         name=DEPLOYMENT,
-        num_replicas=parsed.num_replicas,
+        num_replicas=1,
         max_ongoing_requests=parsed.slots + parsed.queue_max + CONTROL_CALLS_MAX,
-        ray_actor_options=_actor_options(parsed),
-        graceful_shutdown_timeout_s=parsed.graceful_shutdown_timeout_s,
+        ray_actor_options={"num_cpus": NUM_CPUS},
         graceful_shutdown_wait_loop_s=0.1,
-        health_check_period_s=parsed.health_check_period_s,
-        health_check_timeout_s=parsed.health_check_timeout_s,
+        health_check_period_s=2.0,
+        health_check_timeout_s=10.0,
         logging_config=LoggingConfig(enable_access_log=False),
     )
     return deployment.bind(parsed.model_dump(mode="json"))
-
-
-def _actor_options(args: EngineAppArgs) -> dict[str, Any]:
-    options: dict[str, Any] = {"num_cpus": args.num_cpus}
-    if args.resources:
-        options["resources"] = args.resources
-    if args.label_selector:
-        options["label_selector"] = args.label_selector
-    return options

@@ -73,7 +73,7 @@ class EngineStats:
     requests_total: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, so that the defaults can be read from the class
 class EngineSettings:
     """The bounds of an engine. `slots` sequences decode together, `queue_max` more may wait; a step
     prefills at most `prefill_tokens_max` tokens, so running streams never wait longer than that;
@@ -151,8 +151,8 @@ class EngineError(Exception):
 class ContextLengthExceeded(EngineError):
     def __init__(self, *, prompt_tokens: int, context_tokens: int) -> None:
         super().__init__(
-            f"This model's maximum context length is {context_tokens} tokens, of which the prompt may"
-            f" use {context_tokens - 1}. Your messages resulted in {prompt_tokens} tokens."
+            f"This model's maximum context length is {context_tokens} tokens, and the prompt must"
+            f" leave room for one more. Your messages resulted in {prompt_tokens} tokens."
         )
         self.prompt_tokens = prompt_tokens
         self.context_tokens = context_tokens

@@ -80,7 +80,7 @@ def _inverse(probabilities: Tensor, draws: list[Draw]) -> list[int]:
 def _nucleus(probabilities: Tensor, draws: list[Draw]) -> list[int]:
     """Holtzman et al. 2020: the smallest set of likeliest tokens whose probability reaches
     top_p."""
-    ordered, order = probabilities.sort(-1, descending=True, stable=True)
+    ordered, order = probabilities.sort(dim=-1, descending=True, stable=True)
     before = ordered.cumsum(-1) - ordered
     ordered = ordered.masked_fill(before >= before.new_tensor([[draw.top_p] for draw in draws]), 0)
     picked = order.new_tensor(_inverse(ordered, draws))

@@ -1,0 +1,73 @@
+"""A client of an ASGI app without a socket, that can leave at any moment."""
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+
+from workers.deployments.server import WorkerServer
+
+SECRET = "a secret made at start"
+
+
+class Visit:
+    """One request: `parts` are the body parts as they are sent."""
+
+    def __init__(
+        self,
+        server: WorkerServer,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        secret: str | None = SECRET,
+        root_path: str = "",
+    ) -> None:
+        raw = (
+            body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+        )
+        self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._inbox.put_nowait({"type": "http.request", "body": raw, "more_body": False})
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        self.parts: list[bytes] = []
+        self._news = asyncio.Event()
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": root_path + path,
+            "root_path": root_path,
+            "headers": [(b"x-sluice-worker-secret", secret.encode())] if secret else [],
+        }
+        self.task = asyncio.ensure_future(server(scope, self._inbox.get, self._send))
+
+    async def _send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = dict(message["headers"])
+        else:
+            self.parts.append(message.get("body", b""))
+        self._news.set()
+
+    def leave(self) -> None:
+        self._inbox.put_nowait({"type": "http.disconnect"})
+
+    async def until_parts(self, count: int) -> None:
+        async with asyncio.timeout(30):
+            while len(self.parts) < count:
+                self._news.clear()
+                await self._news.wait()
+
+    async def end(self) -> "Visit":
+        async with asyncio.timeout(30):
+            await self.task
+        return self
+
+    def json(self) -> Any:
+        return json.loads(b"".join(self.parts))
+
+    def events(self) -> list[Any]:
+        lines = b"".join(self.parts).decode().split("\n\n")
+        data = [line.removeprefix("data: ") for line in lines if line]
+        return [line if line == "[DONE]" else json.loads(line) for line in data]

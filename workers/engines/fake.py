@@ -1,0 +1,96 @@
+"""An engine that plays a script, for tests of what stands in front of one: it can be slow, full,
+broken or endless. Nothing in the product names it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from workers.engines.base import (
+    EngineError,
+    EngineStats,
+    FinishReason,
+    Frame,
+    GenerationAborted,
+    GenerationRequest,
+    TokenUsage,
+)
+
+Scripted = Frame | EngineError
+
+
+class ScriptedStream:
+    """Plays its script; then, if that did not end the answer, waits for an abort."""
+
+    def __init__(self, engine: ScriptedEngine, request_id: str) -> None:
+        self._engine = engine
+        self._request_id = request_id
+        self._script = iter(engine.script)
+        self.aborted = asyncio.Event()
+
+    def __aiter__(self) -> AsyncIterator[Frame]:
+        return self
+
+    async def __anext__(self) -> Frame:
+        for step in self._script:
+            if isinstance(step, EngineError):
+                raise step
+            return step
+        if self._engine.ends:
+            raise StopAsyncIteration
+        await self.aborted.wait()
+        raise GenerationAborted(self._request_id)
+
+    async def aclose(self) -> None:
+        self._engine.open.pop(self._request_id, None)
+
+
+class ScriptedEngine:
+    def __init__(
+        self,
+        script: Sequence[Scripted],
+        *,
+        ends: bool = True,
+        refusal: EngineError | None = None,
+        broken: str | None = None,
+    ) -> None:
+        self.script = script
+        self.ends = ends
+        self.refusal = refusal
+        self.broken = broken
+        self.open: dict[str, ScriptedStream] = {}
+        self.requests: list[GenerationRequest] = []
+        self.aborted: list[str] = []
+        self.context_tokens = 1024
+
+    async def start(self) -> None: ...
+
+    def generate(self, request: GenerationRequest) -> ScriptedStream:
+        if self.refusal is not None:
+            raise self.refusal
+        self.requests.append(request)
+        stream = ScriptedStream(self, request.request_id)
+        self.open[request.request_id] = stream
+        return stream
+
+    def abort(self, request_id: str) -> None:
+        self.aborted.append(request_id)
+        if stream := self.open.get(request_id):
+            stream.aborted.set()
+
+    def stats(self) -> EngineStats:
+        return EngineStats(running=len(self.open), requests_total=len(self.requests))
+
+    def health(self) -> str | None:
+        return self.broken
+
+    async def stop(self) -> None: ...
+
+
+def word_frames(*words: str) -> list[Frame]:
+    """An answer of one token per word that ends with `stop`."""
+    reasons = [None] * (len(words) - 1) + [FinishReason.STOP]
+    return [
+        Frame(word, (number,), TokenUsage(3, 0, number), reason)
+        for number, (word, reason) in enumerate(zip(words, reasons, strict=True), start=1)
+    ]
