@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+
+from billing.limits import keys
+from billing.limits.types import Admitted, Dimension, Hold, HoldState, Refused, Spent
+from billing.types import decode_opened
+from tests.billing.calls import opened_call, settled_call
+from tests.billing.limits.harness import (
+    LEASE_S,
+    MONTH,
+    ORG,
+    SCOPES,
+    SHARD,
+    digest,
+    limited,
+    open_shard,
+    stopped_clock,
+    unlimited,
+)
+
+MINUTE_US = 60_000_000
+
+
+async def test_an_unprimed_shard_admits_nothing(redis: Redis) -> None:
+    holds, _ = await stopped_clock(redis)
+    answer = await holds.admit(opened_call(), unlimited(), lease_s=LEASE_S)
+    assert answer == Refused(SCOPES[0], Dimension.UNPRIMED, 1000)
+    await holds.begin_priming(SHARD, f"{await holds.run_id()}:1")
+    answer = await holds.admit(opened_call(), unlimited(), lease_s=LEASE_S)
+    assert isinstance(answer, Refused)
+
+
+async def test_admission_holds_money_takes_leases_and_writes_a_reserved_record(
+    redis: Redis,
+) -> None:
+    holds, clock = await stopped_clock(redis)
+    await open_shard(holds)
+    call = opened_call()
+    assert await holds.admit(call, unlimited(), lease_s=LEASE_S) == Admitted("new", None, None)
+    due_ms = clock.now_ms + int(LEASE_S * 1000)
+    for scope in SCOPES:
+        assert (await holds.money(ORG, scope)).held_nanousd == call.hold_nanousd
+        lease_ms = await redis.zscore(keys.concurrency_key(SHARD, scope), call.rid)
+        assert lease_ms == due_ms
+    assert await holds.read(call.rid, ORG) == Hold(
+        rid=call.rid,
+        state=HoldState.HELD,
+        held_nanousd=call.hold_nanousd,
+        opened=call,
+        due_ms=due_ms,
+    )
+    [(_, record)] = await redis.xrange(keys.usage_key(SHARD))
+    assert (record[b"k"], record[b"r"]) == (b"reserved", call.rid.encode())
+    assert decode_opened(record[b"p"]) == call
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("limits", "dimension", "retry_after_ms"),
+    [
+        ({"requests_per_minute": 2, "request_burst": 1}, Dimension.REQUESTS, 30_000),
+        ({"tokens_per_minute": 600, "token_burst": 300}, Dimension.TOKENS, 30_000),
+        ({"concurrency": 1}, Dimension.CONCURRENCY, 1_000),
+        ({"budget_nanousd": 1_999}, Dimension.BUDGET, None),
+        ({"budget_nanousd": 1_999, "budget_window": "month"}, Dimension.BUDGET, None),
+        ({"tokens_per_minute": 299}, Dimension.TOO_LARGE, None),
+        ({"requests_per_minute": 0}, Dimension.REQUESTS, 60_000),
+        ({"tokens_per_minute": 0}, Dimension.TOKENS, 60_000),
+    ],
+)
+async def test_a_refusal_names_scope_and_dimension_and_writes_nothing(
+    redis: Redis,
+    position: int,
+    limits: dict[str, object],
+    dimension: Dimension,
+    retry_after_ms: int | None,
+) -> None:
+    holds, _ = await stopped_clock(redis)
+    await open_shard(holds)
+    scopes = limited(SCOPES[position], **limits)
+    await holds.admit(opened_call("req_first"), unlimited(), lease_s=LEASE_S)
+    await holds.settle(settled_call(opened_call("req_first"), 0))
+    await holds.admit(opened_call("req_1"), scopes, lease_s=LEASE_S)
+    before = await digest(redis)
+    answer = await holds.admit(opened_call("req_2"), scopes, lease_s=LEASE_S)
+    assert answer == Refused(SCOPES[position], dimension, retry_after_ms)
+    assert await digest(redis) == before
+
+
+async def test_of_two_refusals_the_longer_wait_is_named_and_money_first(redis: Redis) -> None:
+    holds, _ = await stopped_clock(redis)
+    await open_shard(holds)
+    short = limited(SCOPES[0], requests_per_minute=60, request_burst=1)[0]
+    long = limited(SCOPES[2], tokens_per_minute=300)[2]
+    poor = limited(SCOPES[1], budget_nanousd=1_000)[1]
+    scopes = [short, unlimited()[1], long]
+    await holds.admit(opened_call("req_1"), scopes, lease_s=LEASE_S)
+    answer = await holds.admit(opened_call("req_2"), scopes, lease_s=LEASE_S)
+    assert answer == Refused(SCOPES[2], Dimension.TOKENS, 60_000)
+    answer = await holds.admit(opened_call("req_3"), [short, poor, long], lease_s=LEASE_S)
+    assert answer == Refused(SCOPES[1], Dimension.BUDGET, None)
+
+
+async def test_admitting_again_is_told_and_changes_nothing(redis: Redis) -> None:
+    holds, _ = await stopped_clock(redis)
+    await open_shard(holds)
+    scopes = limited(requests_per_minute=60, tokens_per_minute=6000, concurrency=1)
+    call = opened_call()
+    first = await holds.admit(call, scopes, lease_s=LEASE_S)
+    before = await digest(redis)
+    again = await holds.admit(call, scopes, lease_s=LEASE_S)
+    assert isinstance(first, Admitted) and isinstance(again, Admitted)
+    assert again == replace(first, state="held")
+    assert await digest(redis) == before
+    await holds.settle(settled_call(call))
+    again = await holds.admit(call, scopes, lease_s=LEASE_S)
+    assert isinstance(again, Admitted) and again.state == "settled"
+    assert (await holds.money(ORG, SCOPES[0])).held_nanousd == 0
+
+
+async def test_headers_tell_the_tightest_scope(redis: Redis) -> None:
+    holds, clock = await stopped_clock(redis)
+    await open_shard(holds)
+    scopes = [
+        replace(unlimited()[0], requests_per_minute=600),
+        replace(unlimited()[1], requests_per_minute=60, tokens_per_minute=60_000),
+        replace(unlimited()[2], tokens_per_minute=6_000, token_burst=1_000),
+    ]
+    answer = await holds.admit(opened_call(), scopes, lease_s=LEASE_S)
+    assert isinstance(answer, Admitted) and answer.requests and answer.tokens
+    assert answer.requests.scope == SCOPES[1]
+    assert (answer.requests.limit, answer.requests.remaining) == (60, 59)
+    assert answer.requests.reset_ms == 1000
+    assert answer.tokens.scope == SCOPES[2]
+    assert (answer.tokens.limit, answer.tokens.remaining) == (6_000, 700)
+    assert answer.tokens.reset_ms == 3000
+    await clock.advance(MINUTE_US)
+    answer = await holds.admit(opened_call("req_2"), scopes, lease_s=LEASE_S)
+    assert isinstance(answer, Admitted) and answer.tokens
+    assert answer.tokens.remaining == 700
+
+
+async def test_an_expired_lease_frees_its_slot_but_the_hold_stays_due(redis: Redis) -> None:
+    holds, clock = await stopped_clock(redis)
+    await open_shard(holds)
+    scopes = limited(concurrency=1)
+    await holds.admit(opened_call("req_1"), scopes, lease_s=LEASE_S)
+    assert isinstance(await holds.admit(opened_call("req_2"), scopes, lease_s=LEASE_S), Refused)
+    await clock.advance(int(LEASE_S * 1e6) + 1000)
+    assert isinstance(await holds.admit(opened_call("req_2"), scopes, lease_s=LEASE_S), Admitted)
+    assert [hold.rid for hold in await holds.due(SHARD, limit=9, now_ms=clock.now_ms)] == ["req_1"]
+
+
+async def test_a_budget_counts_what_is_spent_in_its_window(redis: Redis) -> None:
+    holds, _ = await stopped_clock(redis)
+    await open_shard(holds, {SCOPES[2]: Spent(10_000, {MONTH: 4_000, "202001": 6_000})})
+    total = limited(SCOPES[2], budget_nanousd=11_000)
+    month = limited(SCOPES[2], budget_nanousd=5_000, budget_window="month")
+    for number, scopes in enumerate((total, month)):
+        call = opened_call(f"req_{number}")
+        assert isinstance(await holds.admit(call, scopes, lease_s=LEASE_S), Admitted)
+        await holds.settle(settled_call(call, 0))
+        over = opened_call(f"req_over_{number}", hold_nanousd=1_001)
+        answer = await holds.admit(over, scopes, lease_s=LEASE_S)
+        assert isinstance(answer, Refused) and answer.dimension is Dimension.BUDGET
+
+
+@pytest.mark.parametrize("amount", [-1, 2**53 + 1])
+async def test_an_amount_the_scripts_cannot_carry_is_an_error(redis: Redis, amount: int) -> None:
+    holds, _ = await stopped_clock(redis)
+    with pytest.raises(ValueError, match="amount"):
+        await holds.admit(opened_call(hold_nanousd=amount), unlimited(), lease_s=LEASE_S)
