@@ -42,9 +42,10 @@ class AccountSettings:
     slice_tokens: int = 256
     slice_margin_tokens: int = 64
     """A slice is topped up when this much of it is left, more than any frame carries."""
-    lease_s: float = 60.0
+    lease_s: float = 30.0
     renew_every_s: float = 2.0
     retry_every_s: float = 0.5
+    calls_max: int = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,8 @@ class Accounts:
     async def _take(self, open_call: OpenCall) -> None:
         if not self.is_ready:
             raise overloaded("The gateway is still recovering.", REDIS_RETRY_S)
+        if len(self.open) >= self._settings.calls_max:
+            raise overloaded("The gateway has as many open calls as it may.", REDIS_RETRY_S)
         try:
             answer = await self._holds.admit(
                 open_call.opened, open_call.principal.scopes, lease_s=self.lease_s

@@ -123,7 +123,10 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         spool=spool,
         gateway_id=gateway_id,
         settings=AccountSettings(
-            slice_tokens=own.output_slice_tokens, lease_s=own.lease_s, renew_every_s=own.renew_s
+            slice_tokens=own.output_slice_tokens,
+            lease_s=own.lease_s,
+            renew_every_s=own.renew_s,
+            calls_max=own.calls_max,
         ),
         clock=outside.clock,
     )
@@ -185,19 +188,19 @@ def standard_policy(own: GatewaySettings) -> Policy:
         tiers={
             Tier.PRIORITY: TierRule(
                 wait_nanousd_per_s=2_000_000,
-                quality_nanousd=500_000,
+                quality_nanousd_per_token=5_000,
                 spot_risk_nanousd=1_000_000,
                 deadline_s=own.deadline_priority_s,
             ),
             Tier.DEFAULT: TierRule(
                 wait_nanousd_per_s=100_000,
-                quality_nanousd=50_000,
+                quality_nanousd_per_token=1_000,
                 spot_risk_nanousd=20_000,
                 deadline_s=own.deadline_default_s,
             ),
             Tier.FLEX: TierRule(
                 wait_nanousd_per_s=2_000,
-                quality_nanousd=5_000,
+                quality_nanousd_per_token=50,
                 spot_risk_nanousd=0,
                 deadline_s=own.deadline_flex_s,
             ),

@@ -66,11 +66,10 @@ class OpenCall:
     def rid(self) -> str:
         return self.call.request_id
 
-    def begin_attempt(self, candidate: Candidate) -> Meter:
-        """A fresh meter for a fresh try: the customer pays for the last one only."""
+    def serve_from(self, candidate: Candidate, meter: Meter) -> None:
+        """An attempt has delivered: the customer pays for what the last such one delivered."""
         self.served = candidate
-        self.meter = Meter(self.call.prompt_tokens[candidate.model])
-        return self.meter
+        self.meter = meter
 
     @property
     def held_nanousd(self) -> int:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from billing.pricebook import Unpriced
-from billing.types import CallStatus
 from gateway.accounts import Accounts
 from gateway.auth import KeyDirectory, Principal
 from gateway.catalog import CatalogKeeper
@@ -44,6 +43,7 @@ from routing.types import (
 
 DEADLINE_HEADER = "x-sluice-deadline-ms"
 DEADLINE_MS_MAX = 24 * 3600 * 1000
+WHOLE_ANSWER_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +90,8 @@ class Pipeline:
         decision = self.decide(call)
         async with self._accounts.admit(principal, call, quote, decision) as open_call:
             wanted = Wanted(received.chat.messages, received.chat.sampling)
-            async with (
-                reply.kept_waiting(open_call),
-                self._dispatcher.dispatch(open_call, wanted) as opened,
-            ):
-                await reply.begin(open_call, opened.candidate)
-                await self._relay(open_call, opened, reply)
+            async with reply.kept_waiting(open_call):
+                await self._answer(open_call, wanted, reply)
             self._accounts.close(open_call)
             await reply.finish(open_call)
 
@@ -181,21 +177,30 @@ class Pipeline:
             raise _refused(decided)
         return decided
 
-    # 7 (5, 6 and 8 are `Accounts.admit`, `Dispatcher.dispatch` and the way out of `admit`) ------
+    # 6 and 7 (5 and 8 are the way into and out of `Accounts.admit`) -----------------------------
+
+    async def _answer(self, open_call: OpenCall, wanted: Wanted, reply: Reply) -> None:
+        """Dispatch and relay; a lost worker is tried again only if nothing has left yet."""
+        for tries_left in reversed(range(WHOLE_ANSWER_TRIES)):
+            try:
+                async with self._dispatcher.dispatch(open_call, wanted) as opened:
+                    await reply.begin(open_call, opened.candidate)
+                    await self._relay(open_call, opened, reply)
+                    return
+            except Cut as cut:
+                if not tries_left or not reply.start_over():
+                    message = "The worker was lost before the answer was complete."
+                    raise upstream_lost(message) from cut
 
     async def _relay(self, open_call: OpenCall, opened: Opened, reply: Reply) -> None:
         """Forward every frame and count it, for as long as the money held covers it."""
-        try:
-            await reply.forward(opened.first)
-            while await self._accounts.may_go_on(open_call):
-                frame = await anext(opened.frames, None)
-                if frame is None:
-                    return
-                opened.meter.observe(frame, self._clock())
-                await reply.forward(frame)
-        except Cut as cut:
-            open_call.end(CallStatus.FAILED, round(self._clock() * 1e6), "upstream_disconnected")
-            raise upstream_lost("The worker was lost before the answer was complete.") from cut
+        await reply.forward(opened.first)
+        while await self._accounts.may_go_on(open_call):
+            frame = await anext(opened.frames, None)
+            if frame is None:
+                return
+            opened.meter.observe(frame, self._clock())
+            await reply.forward(frame)
         open_call.finish_reason = "length"
         await reply.stop_early("budget_exhausted")
 

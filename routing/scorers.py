@@ -16,8 +16,8 @@ class TierRule:
     """One tier's prices; all in nano-USD. `deadline_s` is the tier's default deadline."""
 
     wait_nanousd_per_s: int
-    quality_nanousd: int
-    """Price of a full step of quality, from 1 to 0, for one call."""
+    quality_nanousd_per_token: int
+    """Price of a full step of quality, from 1 to 0, for each output token."""
     spot_risk_nanousd: int
     deadline_s: float
 
@@ -66,6 +66,8 @@ def score(weighed: Weighed, rule: TierRule) -> Score:
         run_nanousd=cost.run_cost_nanousd(pool, prompt_tokens, output_tokens),
         start_nanousd=cost.start_cost_nanousd(weighed.state),
         wait_nanousd=round(weighed.wait_s * rule.wait_nanousd_per_s),
-        quality_nanousd=round((1 - weighed.model.quality) * rule.quality_nanousd),
+        quality_nanousd=round(
+            (1 - weighed.model.quality) * rule.quality_nanousd_per_token * output_tokens
+        ),
         risk_nanousd=rule.spot_risk_nanousd if is_spot else 0,
     )

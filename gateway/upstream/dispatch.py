@@ -252,11 +252,12 @@ class Dispatcher:
             stack.enter_context(self._fleet.attempt(place.id))
             record = stack.enter_context(_Record(open_call, candidate, place.id, self._clock))
             answer = await stack.enter_async_context(await self._upstream.open(place.target))
-            meter = open_call.begin_attempt(candidate)
             frames = answer.frames()
             stack.push_async_callback(frames.aclose)
             first = await anext(frames)
+            meter = Meter(open_call.call.prompt_tokens[candidate.model])
             meter.observe(first, self._clock())
+            open_call.serve_from(candidate, meter)
             record.meter = meter
             await attempt.enter_async_context(stack.pop_all())
         return Opened(candidate, place.id, meter, first, frames)

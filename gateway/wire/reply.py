@@ -52,6 +52,10 @@ class Reply(Protocol):
 
     async def forward(self, frame: Frame) -> None: ...
 
+    def start_over(self) -> bool:
+        """True if nothing of the answer has left, and what was gathered is forgotten."""
+        ...
+
     async def stop_early(self, reason: str) -> None: ...
 
     async def finish(self, open_call: OpenCall) -> None: ...
@@ -106,6 +110,10 @@ class WholeReply:
         text = frame.delta.get("content")
         if isinstance(text, str):
             self._parts.append(text)
+
+    def start_over(self) -> bool:
+        self._parts.clear()
+        return True
 
     async def stop_early(self, reason: str) -> None:
         """The finish reason of the whole answer says it."""
@@ -192,6 +200,9 @@ class StreamReply:
             await self._event(self._shaper.delta(content, None))
             content = {}
         await self._event(self._shaper.delta(content, frame.finish_reason))
+
+    def start_over(self) -> bool:
+        return False
 
     async def stop_early(self, reason: str) -> None:
         assert self._shaper is not None, "a stream is stopped after it has begun"
