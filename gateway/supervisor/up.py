@@ -30,20 +30,24 @@ from gateway.supervisor.supervisor import Bounds, Supervisor
 from workers.ray_session import Session
 
 Prepared = tuple[Sequence[PartSpec], Callable[[], Awaitable[Ready]]]
+Prepare = Callable[[Settings, Path], Prepared]
 
 
-def up() -> int:
-    """Run until stopped; 0 after Ctrl-C or SIGTERM, 1 with one line if it cannot start."""
+def up(prepare: Prepare | None = None) -> int:
+    """Run until stopped; 0 after Ctrl-C or SIGTERM, 1 with one line if it cannot start.
+
+    `prepare` names the parts and how to know that all is open; without it, the real ones.
+    """
     try:
         settings = load_settings()
-        data = settings.data.absolute()
-        return run(settings, data, lambda: _prepare(settings, find_config(None), data))
+        run(settings, settings.data.absolute(), prepare or _prepare)
     except (CannotStart, SettingsError) as reason:
         say(f"cannot start: {reason}")
         return 1
+    return 0
 
 
-def run(settings: Settings, data: Path, prepare: Callable[[], Prepared]) -> int:
+def run(settings: Settings, data: Path, prepare: Prepare) -> None:
     """Supervise what `prepare` names, as the only one on this data folder."""
     check_memory(free_memory_bytes(), settings.supervisor.memory_min_mb)
     try:
@@ -52,16 +56,16 @@ def run(settings: Settings, data: Path, prepare: Callable[[], Prepared]) -> int:
     except OSError as refused:
         raise CannotStart(f"{data}: {refused.strerror}") from refused
     with locked(data):
+        ready_file = ReadyFile(data)  # what a killed run announced is not true any more
         for name in end_leftovers(data):
             say(f"{name}: ended what an earlier run left")
         check_port(settings.gateway.host, settings.gateway.port)
-        specs, open_up = prepare()
+        specs, open_up = prepare(settings, data)
         try:
-            asyncio.run(_supervise(settings, data, specs, open_up))
+            asyncio.run(_supervise(settings, data, specs, open_up, ready_file))
         finally:
             end_leftovers(data)  # a part that had to be killed may have left a session of its own
             record(data, {})
-    return 0
 
 
 async def _supervise(
@@ -69,9 +73,9 @@ async def _supervise(
     data: Path,
     specs: Sequence[PartSpec],
     open_up: Callable[[], Awaitable[Ready]],
+    ready_file: ReadyFile,
 ) -> None:
     started_s = time.monotonic()  # noqa: TID251
-    ready_file = ReadyFile(data)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -114,14 +118,14 @@ def _bounds(settings: Settings) -> Bounds:
     return Bounds(**named)
 
 
-def _prepare(settings: Settings, config: Path, data: Path) -> Prepared:
+def _prepare(settings: Settings, data: Path) -> Prepared:
     """The real parts, and how to know that a tenant can call."""
     credentials = keep_credentials(data, lambda: secrets.token_hex(24))
     if settings.redis_url:
         redis_spec, redis_url = None, settings.redis_url
     else:
         redis_spec, redis_url = redis_part(data)
-    told = environment(settings, config, data, redis_url, credentials)
+    told = environment(settings, find_config(None), data, redis_url, credentials)
 
     async def open_up() -> Ready:
         redis = Redis.from_url(redis_url)

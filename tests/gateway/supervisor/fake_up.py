@@ -1,0 +1,52 @@
+"""`sluice up` with small parts in place of the real ones; everything else is the real thing.
+
+    python -m tests.gateway.supervisor.fake_up
+
+Each part starts a child of its own, as Ray does, so that ending a part has something to miss.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from gateway.settings import Settings
+from gateway.supervisor.part import PartSpec
+from gateway.supervisor.ready_file import Ready
+from gateway.supervisor.up import Prepared, up
+
+PART = """
+import os, signal, subprocess, sys, time
+name, behaviour = sys.argv[1], sys.argv[2]
+subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)", name])
+if behaviour == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if behaviour == "broken":
+    sys.exit("fake: no such thing")
+print("something else", flush=True)
+print("ready", name, flush=True)
+while True:
+    time.sleep(600)
+"""
+
+
+def fake_parts(settings: Settings, data: Path) -> Prepared:
+    behaviour = os.environ.get("FAKE_BEHAVIOUR", "good")
+    specs = [
+        PartSpec("once", (sys.executable, "-S", "-c", "pass"), once=True),
+        _spec("first", "good", "once"),
+        _spec("second", behaviour, "first"),
+    ]
+
+    async def open_up() -> Ready:
+        return Ready("http://127.0.0.1:1", "http://127.0.0.1:1/console", "a", "b", ["m"])
+
+    return specs, open_up
+
+
+def _spec(name: str, behaviour: str, *needs: str) -> PartSpec:
+    argv = (sys.executable, "-S", "-c", PART, name, behaviour)
+    return PartSpec(name, argv, ready=rf"^ready {name}\b", needs=needs)
+
+
+if __name__ == "__main__":
+    sys.exit(up(fake_parts))
