@@ -6,6 +6,11 @@
 --   scope  hash: held, t and m<YYYYMM> (spent), rq and tk (when the request and the token bucket
 --          will be empty), rr and tr (what was ever given back to them)
 
+-- Called without keys, a script only says whether this is the process it was written for.
+if #KEYS == 0 then
+  return string.find(redis.call('INFO', 'server'), 'run_id:' .. RUN, 1, true) and 1 or 0
+end
+
 -- A shard is open only in the Redis process it was opened for: a restarted one starts unprimed.
 local OPEN = 'open:' .. RUN .. ':'
 local function is_open(epoch_key)

@@ -1,13 +1,14 @@
 """Runs the Lua scripts of this folder, bound to the Redis process they were loaded into.
 
 The run id of the server is part of the script text. A restarted or failed-over Redis has lost its
-loaded scripts and has another run id, so the first call to it ends in NOSCRIPT, the run id is read
-again, and shards that were opened for the former process count as unprimed from then on.
+scripts and has another run id, so the first call to it ends in NOSCRIPT, the run id is read again,
+and shards that were opened for the former process count as unprimed from then on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -37,7 +38,6 @@ class Scripts:
         clock = clock_lua or _read("clock")
         self._sources = {name: "\n".join((clock, _read("common"), _read(name))) for name in NAMES}
         self._shas: Mapping[str, str] = {}
-        self.run_id = ""
 
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Arg]) -> Any:
         async with self.bounded():
@@ -52,17 +52,23 @@ class Scripts:
             raise LimitsUnavailable("redis keeps forgetting its scripts")
 
     async def load(self) -> None:
-        """Load every script for the process that answers now; read its run id before and after."""
+        """Make the process that answers now remember every script, under its own run id.
+
+        Not by SCRIPT LOAD: Redis before 7 writes that into the append-only file, and a restarted
+        process would know scripts that carry its predecessor's run id.
+        """
         for _ in range(_LOAD_TRIES):
             run_id = await self.read_run_id()
-            prelude = f"local RUN = '{run_id}'\n"
-            shas = {
-                name: _text(await self._redis.script_load(prelude + source))
-                for name, source in self._sources.items()
+            texts = {
+                name: f"local RUN = '{run_id}'\n{source}" for name, source in self._sources.items()
             }
-            if await self.read_run_id() == run_id:
-                self.run_id, self._shas = run_id, shas
+            if all([await self._redis.eval(text, 0) for text in texts.values()]):
+                self._shas = {
+                    name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+                    for name, text in texts.items()
+                }
                 return
+            await self._redis.script_flush()  # restarted in between: it must not keep these
         raise LimitsUnavailable("redis keeps restarting")
 
     @asynccontextmanager
@@ -71,7 +77,7 @@ class Scripts:
             async with asyncio.timeout(self._timeout_s):
                 yield
         except (RedisError, OSError) as error:
-            raise LimitsUnavailable(str(error)) from error
+            raise LimitsUnavailable(str(error) or "redis did not answer in time") from error
 
     async def read_run_id(self) -> str:
         run_id = (await self._redis.info("server"))["run_id"]
@@ -82,7 +88,3 @@ class Scripts:
 
 def _read(name: str) -> str:
     return files("billing.limits").joinpath(f"{name}.lua").read_text()
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+from redis.asyncio import Redis
+
+from billing.limits.holds import Holds
+from billing.limits.types import Admitted, LimitsUnavailable, SettleState
+from tests.billing.calls import opened_call, settled_call
+from tests.billing.limits.harness import LEASE_S, open_shard, unlimited
+from tests.redis_server import RedisServer
+
+
+async def test_a_redis_that_hangs_is_given_up_within_the_bound(
+    redis_server: RedisServer, redis: Redis
+) -> None:
+    holds = Holds(redis, timeout_s=0.2)
+    await open_shard(holds)
+    os.kill(redis_server.pid, signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        with pytest.raises(LimitsUnavailable):
+            await holds.admit(opened_call(), unlimited(), lease_s=LEASE_S)
+        assert time.monotonic() - started < 1.0
+    finally:
+        os.kill(redis_server.pid, signal.SIGCONT)
+    answer = await Holds(redis).admit(opened_call(), unlimited(), lease_s=LEASE_S)
+    assert isinstance(answer, Admitted)  # new or held: repeating is safe either way
+    assert await Holds(redis).settle(settled_call(opened_call())) is SettleState.SETTLED
+
+
+async def test_a_redis_that_is_gone_is_told_within_the_bound(
+    redis_server: RedisServer, redis: Redis
+) -> None:
+    holds = Holds(redis, timeout_s=0.2)
+    await open_shard(holds)
+    redis_server.kill9()
+    try:
+        started = time.monotonic()
+        with pytest.raises(LimitsUnavailable):
+            await holds.settle(settled_call(opened_call()))
+        assert time.monotonic() - started < 1.0
+    finally:
+        redis_server.start()
+
+
+async def test_a_cancelled_call_does_not_mix_up_the_answers_of_others(
+    redis: Redis,
+) -> None:
+    holds = Holds(redis)
+    await open_shard(holds)
+    for number in range(30):
+        admission = asyncio.create_task(
+            holds.admit(opened_call(f"req_{number}"), unlimited(), lease_s=LEASE_S)
+        )
+        for _ in range(number % 6):
+            await asyncio.sleep(0)
+        admission.cancel()
+        await asyncio.gather(admission, return_exceptions=True)
+        money = await holds.money("org_1", "org:org_1")
+        assert money.spent.total_nanousd == 0
+    for number in range(30):
+        await holds.settle(settled_call(opened_call(f"req_{number}"), 0))
+    assert (await holds.money("org_1", "org:org_1")).held_nanousd == 0
