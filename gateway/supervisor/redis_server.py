@@ -5,6 +5,7 @@ import importlib.util
 import os
 import shutil
 import tempfile
+import urllib.parse
 from pathlib import Path
 
 from gateway.supervisor.errors import CannotStart
@@ -14,9 +15,9 @@ SOCKET_BYTES_MAX = 107  # sun_path of a unix socket, less its final zero
 SETTINGS = """\
 # Written by `sluice up` at every start.
 port 0
-unixsocket "{socket}"
+unixsocket {socket}
 unixsocketperm 700
-dir "{data}"
+dir {data}
 daemonize no
 appendonly yes
 appendfsync everysec
@@ -29,14 +30,20 @@ def redis_part(data: Path) -> tuple[PartSpec, str]:
     """The part and its URL; writes its settings file. Raises CannotStart without a binary."""
     socket = socket_path(data)
     config = data / "redis.conf"
-    config.write_text(SETTINGS.format(socket=socket, data=data))
+    config.write_text(SETTINGS.format(socket=_quoted(socket), data=_quoted(data)))
     spec = PartSpec(
         name="redis",
         argv=(str(redis_binary()), str(config)),
         ready=r"[Rr]eady to accept connections",
         doing="reading its append-only file",
     )
-    return spec, f"unix://{socket}"
+    return spec, f"unix://{urllib.parse.quote(str(socket))}"
+
+
+def _quoted(path: Path) -> str:
+    """As redis.conf reads it."""
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def redis_binary() -> Path:

@@ -1,0 +1,42 @@
+"""The managed Redis: where its socket goes, and that it is the server its settings say."""
+
+import asyncio
+import stat
+from pathlib import Path
+
+from redis.asyncio import Redis
+
+from gateway.supervisor.part import Part
+from gateway.supervisor.redis_server import SOCKET_BYTES_MAX, redis_part, socket_path
+
+
+def test_socket_lies_in_the_data_folder_if_its_path_is_short(tmp_path: Path) -> None:
+    assert socket_path(tmp_path) == tmp_path / "redis.sock"
+
+
+def test_long_data_path_gets_a_short_private_folder_and_always_the_same(tmp_path: Path) -> None:
+    data = tmp_path / ("long" * 30)
+    path = socket_path(data)
+    assert len(str(path).encode()) <= SOCKET_BYTES_MAX
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert socket_path(data) == path
+    path.parent.rmdir()
+
+
+async def test_server_keeps_what_it_was_told_over_a_restart(tmp_path: Path) -> None:
+    data = tmp_path / 'with space and "quotes"'
+    data.mkdir()
+    spec, url = redis_part(data)
+    for expected in (None, b"1"):
+        part = await Part.start(spec, data / "redis.log", 1 << 20)
+        try:
+            async with asyncio.timeout(20):
+                await part.wait_ready()
+            redis = Redis.from_url(url)
+            assert await redis.get("kept") == expected
+            await redis.set("kept", "1")
+            assert await redis.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+            assert await redis.config_get("port") == {"port": "0"}
+            await redis.aclose()
+        finally:
+            await part.stop(10)

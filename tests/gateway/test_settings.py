@@ -1,0 +1,142 @@
+"""One file, one environment, one clear line for each mistake."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from gateway.settings import Settings, SettingsError, find_config, load_settings
+
+EXAMPLE = Path(__file__).parents[2] / "sluice.toml"
+FROM_ENVIRONMENT = {"admin_key", "api_key", "worker_secret"}
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("CONFIG", "DATA", "REDIS_URL", "SQL_URL", "GATEWAY__PORT"):
+        monkeypatch.delenv(f"SLUICE_{name}", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_example_lists_every_setting_with_its_default() -> None:
+    uncommented = "\n".join(_uncomment(line) for line in EXAMPLE.read_text().splitlines())
+    told = tomllib.loads(uncommented)
+    missing = set(Settings.model_fields) - FROM_ENVIRONMENT - set(told)
+    assert not missing
+    for table, field in Settings.model_fields.items():
+        if isinstance(field.default, BaseModel):
+            assert set(type(field.default).model_fields) == set(told[table]), table
+    written = tomllib.loads(EXAMPLE.read_text())
+    for table, values in written.items():
+        default = Settings.model_fields[table].default
+        if isinstance(default, BaseModel):
+            assert values == default.model_dump(mode="json", include=set(values)), table
+
+
+def test_example_has_two_models_four_pools_and_a_price_for_each_tier() -> None:
+    settings = load_settings(EXAMPLE)
+    models = {model.name for model in settings.models}
+    assert len(models) == 2
+    pools = {(pool.model, pool.capacity_class) for pool in settings.pools}
+    assert pools == {(model, kind) for model in models for kind in ("reserved", "spot")}
+    prices = {(price.model, price.tier) for price in settings.prices}
+    assert prices == {(m, tier) for m in models for tier in ("default", "priority", "flex")}
+
+
+def test_model_paths_are_relative_to_the_file() -> None:
+    assert [model.path for model in load_settings(EXAMPLE).models] == [
+        str(EXAMPLE.parent / "models/sluice-small"),
+        str(EXAMPLE.parent / "models/sluice-large"),
+    ]
+
+
+def test_variable_wins_over_the_file_and_leaves_its_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = _file(tmp_path, "[gateway]\nport = 9001\nlease_s = 7.0\n")
+    monkeypatch.setenv("SLUICE_GATEWAY__PORT", "9002")
+    gateway = load_settings(config).gateway
+    assert (gateway.port, gateway.lease_s) == (9002, 7.0)
+
+
+def test_file_is_the_one_named_else_here_else_the_one_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_config(None) == EXAMPLE
+    (tmp_path / "sluice.toml").touch()
+    assert find_config(None) == tmp_path / "sluice.toml"
+    monkeypatch.setenv("SLUICE_CONFIG", "named.toml")
+    assert find_config(None) == tmp_path / "named.toml"
+    assert find_config(Path("given.toml")) == tmp_path / "given.toml"
+
+
+POOL = '[[pools]]\nname = "p"\nmodel = "{}"\n'
+MODEL = """[[models]]
+name = "m"
+context_tokens = 8
+max_output_tokens = 8
+size_rank = 1
+quality = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("colour = 1", "unknown key colour"),
+        ("[gateway]\nprot = 1", "unknown key gateway.prot"),
+        ("[ledger]\nreap = 1", "unknown key ledger.reap"),
+        ("[ray]\nrays = 1", "unknown key ray.rays"),
+        ("[gateway]\nport = 'x'", "gateway.port: input should be a valid integer"),
+        ("[gateway]\nport = 0", "gateway.port: input should be greater than or equal to 1"),
+        (POOL.format("m"), "pools.0.model: no model is named m"),
+        (MODEL + MODEL, "models: the name m stands twice"),
+        (MODEL + POOL.format("m") + "initial_replicas = 2", "pools.0.max_replicas: less than"),
+        ("[gateway\n", "not valid TOML"),
+    ],
+)
+def test_mistake_is_one_line_with_file_and_key(tmp_path: Path, text: str, complaint: str) -> None:
+    config = _file(tmp_path, text)
+    line = _complaint(config)
+    assert line.startswith(f"{config}: {complaint}")
+    assert "\n" not in line
+
+
+def test_mistake_in_a_variable_names_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICE_GATEWAY__PORT", "much")
+    assert _complaint(_file(tmp_path, "")).startswith("variable SLUICE_GATEWAY__PORT: gateway.port")
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    assert (
+        _complaint(tmp_path / "gone.toml") == f"{tmp_path / 'gone.toml'}: No such file or directory"
+    )
+
+
+def _complaint(config: Path) -> str:
+    with pytest.raises(SettingsError) as raised:
+        load_settings(config)
+    return str(raised.value)
+
+
+def _file(folder: Path, text: str) -> Path:
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def _uncomment(line: str) -> str:
+    """`# key = value` is a setting that has no default, shown as one would write it."""
+    bare: Any = line.removeprefix("# ")
+    return str(bare) if line.startswith("# ") and _is_setting(bare) else line
+
+
+def _is_setting(line: str) -> bool:
+    try:
+        return bool(tomllib.loads(line))
+    except tomllib.TOMLDecodeError:
+        return False
