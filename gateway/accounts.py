@@ -8,6 +8,7 @@ every permit, hold and lease is closed on every path.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ class Accounts:
         self._settings = settings
         self._clock = clock
         self._unsettled: dict[str, _Owed] = {}
+        self._put_off: deque[str] = deque()
         self.open: dict[str, OpenCall] = {}
         self.is_ready = False
         """False until the former life's spool was replayed and Redis has been primed."""
@@ -202,6 +204,7 @@ class Accounts:
             await self._settle(open_call.rid)
         except LimitsUnavailable as away:
             log.warning("the settling of %s is put off: %s", open_call.rid, away)
+            self._put_off.append(open_call.rid)
 
     async def _settle(self, rid: str) -> None:
         owed = self._unsettled[rid]
@@ -282,10 +285,12 @@ class Accounts:
 
     async def settle_put_off(self) -> None:
         """Settle what found Redis away; in the order it ended, stopping where Redis is away."""
-        for rid in list(self._unsettled):
+        while self._put_off:
+            rid = self._put_off.popleft()
             try:
                 await self._settle(rid)
             except LimitsUnavailable:
+                self._put_off.appendleft(rid)
                 return
 
     def remember_booked(self, booked: Mapping[str, Booked]) -> None:

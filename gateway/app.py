@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -239,12 +240,8 @@ async def _end(task: asyncio.Task[None]) -> None:
 def _report_end(task: asyncio.Task[None]) -> None:
     """A keeper that ends by itself is a bug: without it the gateway goes stale, so end loudly."""
     if not task.cancelled() and (error := task.exception()):
-        log.critical("%s ended", task.get_name(), exc_info=error)
-        asyncio.get_running_loop().call_soon(_raise_exit)
-
-
-def _raise_exit() -> None:
-    raise SystemExit(1)
+        log.critical("%s ended, and with it the gateway", task.get_name(), exc_info=error)
+        signal.raise_signal(signal.SIGTERM)
 
 
 def _key_lookup(tenants: TenantStore) -> Lookup:
