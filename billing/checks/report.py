@@ -1,0 +1,66 @@
+"""What `verify` says: one named check per law of money, each with its first break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Outcome(StrEnum):
+    HOLDS = "holds"
+    BROKEN = "broken"
+    NOT_CHECKED = "not checked"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`detail` is the first offending row, or why it could not be checked."""
+
+    name: str
+    law: str
+    outcome: Outcome
+    checked: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(check.outcome != Outcome.BROKEN for check in self.checks)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "checks": [
+                {
+                    "name": check.name,
+                    "law": check.law,
+                    "outcome": check.outcome.value,
+                    "checked": check.checked,
+                    "detail": check.detail,
+                }
+                for check in self.checks
+            ],
+        }
+
+    def as_text(self) -> str:
+        lines = [_text(check) for check in self.checks]
+        lines.append("every law holds" if self.ok else "A LAW IS BROKEN")
+        return "\n".join(lines)
+
+
+def judged(name: str, law: str, breaks: Iterable[str], checked: int) -> Check:
+    """Holds if there is no break; else the first one is named."""
+    first = next(iter(breaks), None)
+    outcome = Outcome.HOLDS if first is None else Outcome.BROKEN
+    return Check(name, law, outcome, checked, first or "")
+
+
+def _text(check: Check) -> str:
+    detail = f": {check.detail}" if check.detail else ""
+    return f"{check.outcome.value:<11} {check.name} ({check.checked}) - {check.law}{detail}"

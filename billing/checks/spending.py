@@ -1,0 +1,74 @@
+"""Whether Redis counts what SQL has charged, scope by scope."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from redis.asyncio import Redis
+
+from billing.checks.report import Check, Outcome, judged
+from billing.limits.keys import SHARDS, TOTAL_FIELD, scope_key, scopes_key
+from billing.limits.types import Spent
+from billing.spending import ScopeSums, spent_by_shard
+from billing.store.engine import Store
+
+NAME = "I11 spent_in_redis"
+LAW = "what Redis counts as spent is what SQL has charged"
+ATTEMPTS = 10
+PAUSE_S = 0.2
+
+
+def not_checked(reason: str) -> Check:
+    return Check(NAME, LAW, Outcome.NOT_CHECKED, 0, reason)
+
+
+async def spent_matches(redis: Redis, store: Store) -> Check:
+    """Compare a few times: a record on its way from Redis to SQL is no break."""
+    breaks: list[str] = []
+    counted = 0
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            await asyncio.sleep(PAUSE_S)
+        in_redis = await _spent_in_redis(redis)
+        in_sql = await asyncio.to_thread(spent_by_shard, store)
+        counted = sum(len(sums) for sums in in_sql.values())
+        breaks = list(_differences(in_redis, in_sql))
+        if not breaks:
+            break
+    return judged(NAME, LAW, breaks, counted)
+
+
+def _differences(
+    in_redis: Mapping[int, ScopeSums], in_sql: Mapping[int, ScopeSums]
+) -> Iterator[str]:
+    nothing = Spent(0, {})
+    for shard in range(SHARDS):
+        for scope in sorted({*in_redis[shard], *in_sql[shard]}):
+            counted = in_redis[shard].get(scope, nothing)
+            charged = in_sql[shard].get(scope, nothing)
+            if counted != charged:
+                yield f"{scope}: Redis {counted}, SQL {charged}"
+
+
+async def _spent_in_redis(redis: Redis) -> dict[int, ScopeSums]:
+    client: Any = redis
+    async with client.pipeline(transaction=False) as pipe:
+        for shard in range(SHARDS):
+            pipe.smembers(scopes_key(shard))
+        scopes = await pipe.execute()
+    return {
+        shard: {scope.decode(): await _spent(client, shard, scope.decode()) for scope in members}
+        for shard, members in enumerate(scopes)
+    }
+
+
+async def _spent(client: Any, shard: int, scope: str) -> Spent:
+    fields = await client.hgetall(scope_key(shard, scope))
+    months = {
+        name.decode()[1:]: int(amount)
+        for name, amount in fields.items()
+        if name.startswith(b"m") and int(amount)
+    }
+    return Spent(int(fields.get(TOTAL_FIELD.encode(), 0)), months)

@@ -1,0 +1,246 @@
+"""The invoice run: one month, every organization, each in a transaction of its own.
+
+An open month gives drafts, recomputed by every run. A past month is finalised, numbered and
+posted once nothing can be missing from it: no call of it is open and the writer is past it. What
+arrives later for a finalised month goes on the next invoice. Guards law 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import Connection
+
+from billing.invoicing import Composition, Item, LineKind, Part, compose
+from billing.limits.keys import SHARDS
+from billing.periods import Period, period, period_at
+from billing.posting import CLOCK_SKEW_MAX_US, transfer, unbilled
+from billing.pricebook import Component, PriceBook, Unpriced
+from billing.prices import book_of
+from billing.store import holds, marks, transfers
+from billing.store import invoices as rows
+from billing.store.engine import Store
+
+ROUNDING = "rounding:cents"
+RIDS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class InvoiceResult:
+    """One invoice after a run, and why it is a draft if it is one."""
+
+    invoice: dict[str, Any]
+    lines: list[dict[str, Any]]
+    draft_because: tuple[str, ...] = ()
+
+
+def run_invoices(
+    store: Store, month: str, *, now_us: int, series: str, org: str | None = None
+) -> list[InvoiceResult]:
+    """Draft or finalise the month `YYYY-MM`; raises BadPeriod. Finalised ones stay as they are."""
+    wanted = period(month)
+    with store.read() as conn:
+        orgs = [org] if org else rows.orgs_with_usage(conn, wanted.end_us)
+    results = []
+    for one in orgs:
+        with store.write() as conn:
+            result = _run(conn, one, wanted, now_us, series)
+        if result:
+            results.append(result)
+    return results
+
+
+def list_invoices(
+    store: Store, *, org: str | None = None, month: str | None = None
+) -> list[InvoiceResult]:
+    """As they were last written, drafts included."""
+    with store.read() as conn:
+        found = rows.find(conn, org, month)
+        return [InvoiceResult(row, rows.lines(conn, row["invoice_id"])) for row in found]
+
+
+def line_transfers(store: Store, invoice_id: str, seq: int) -> list[dict[str, Any]]:
+    """The transfers behind one line."""
+    with store.read() as conn:
+        return rows.links(conn, invoice_id, seq)
+
+
+def _run(
+    conn: Connection, org: str, wanted: Period, now_us: int, series: str
+) -> InvoiceResult | None:
+    before = rows.find(conn, org, wanted.name)
+    if before and before[0]["status"] == "finalised":
+        return InvoiceResult(before[0], rows.lines(conn, before[0]["invoice_id"]))
+    invoice_id = _invoice_id(org, wanted)
+    closed = rows.finalised_periods(conn, org)
+    billed = [
+        row
+        for row in rows.unbilled(conn, org, wanted.end_us, invoice_id)
+        if row["booked_us"] >= wanted.start_us or period_at(row["booked_us"]).name in closed
+    ]
+    rows.delete_draft(conn, invoice_id)
+    if not billed:
+        return None
+    composition = compose(_items(conn, billed), wanted)
+    _write(conn, org, wanted, composition, billed, now_us, series)
+    reasons = _open_because(conn, org, wanted, now_us)
+    if not reasons:
+        year_series = f"{series}-{wanted.name[:4]}"
+        rows.finalise(conn, invoice_id, year_series)
+        transfers.post(conn, _issue(org, invoice_id, composition, now_us))
+    (written,) = rows.find(conn, org, wanted.name)
+    return InvoiceResult(written, rows.lines(conn, invoice_id), reasons)
+
+
+def _open_because(conn: Connection, org: str, wanted: Period, now_us: int) -> tuple[str, ...]:
+    reasons = []
+    if now_us < wanted.end_us:
+        reasons.append(f"{wanted.name} has not ended")
+    if count := holds.count_before(conn, wanted.end_us, org):
+        reasons.append(f"{count} of its calls are still open")
+    if marks.caught_up_us(conn, SHARDS) < wanted.end_us + CLOCK_SKEW_MAX_US:
+        reasons.append("the writer is not known to be past it")
+    return tuple(reasons)
+
+
+def _items(conn: Connection, billed: Sequence[dict[str, Any]]) -> list[Item]:
+    book = book_of(conn)
+    rids = sorted({row["rid"] for row in billed})
+    records: dict[tuple[str, int], dict[str, Any]] = {}
+    for start in range(0, len(rids), RIDS_MAX):
+        records |= rows.records(conn, rids[start : start + RIDS_MAX])
+    return [_item(row, records, book) for row in billed]
+
+
+def _item(
+    row: dict[str, Any], records: dict[tuple[str, int], dict[str, Any]], book: PriceBook
+) -> Item:
+    """A transfer's id names the record it stands for: `<rid>:charge:<n>`, `<rid>:reversal:<n>`."""
+    record = records[row["rid"], int(row["transfer_id"].rpartition(":")[2])]
+    reversal = row["kind"] == "reversal"
+    return Item(
+        transfer_id=row["transfer_id"],
+        kind=LineKind.ADJUSTMENT if reversal else LineKind.USAGE,
+        service=period_at(row["booked_us"]),
+        project=record["project"],
+        model=record["model"],
+        tier=record["tier"],
+        batch=bool(record["batch"]),
+        price_version=record["price_version"],
+        parts=_parts(record, book, sign=-1 if reversal else 1),
+    )
+
+
+def _parts(record: dict[str, Any], book: PriceBook, *, sign: int) -> tuple[Part, ...]:
+    prices = book.of_version(
+        record["price_version"], record["model"], record["tier"], bool(record["batch"])
+    )
+    assert not isinstance(prices, Unpriced), f"{record['rid']} was charged without a price"
+    return tuple(
+        Part(
+            component,
+            sign * (record[component] if component != Component.REQUEST else 1),
+            unit_price,
+            sign * record[f"{component}_nanousd"],
+        )
+        for component, unit_price in (
+            (Component.INPUT, prices.input),
+            (Component.CACHED_INPUT, prices.cached_input),
+            (Component.OUTPUT, prices.output),
+            (Component.REQUEST, prices.request),
+        )
+        if component != Component.REQUEST or unit_price
+    )
+
+
+def _write(
+    conn: Connection,
+    org: str,
+    wanted: Period,
+    composition: Composition,
+    billed: Sequence[dict[str, Any]],
+    now_us: int,
+    series: str,
+) -> None:
+    invoice_id = _invoice_id(org, wanted)
+    rows.insert_draft(
+        conn,
+        {
+            "invoice_id": invoice_id,
+            "org": org,
+            "period": wanted.name,
+            "status": "draft",
+            "series": series,
+            "number": None,
+            "currency": "USD",
+            "period_start_us": wanted.start_us,
+            "period_end_us": wanted.end_us,
+            "subtotal_nanousd": composition.subtotal_nanousd,
+            "rounding_nanousd": composition.rounding_nanousd,
+            "total_cents": composition.total_cents,
+            "computed_us": now_us,
+        },
+        [
+            {
+                "invoice_id": invoice_id,
+                "seq": seq,
+                "kind": line.kind.value,
+                "project": line.project,
+                "model": line.model,
+                "tier": line.tier,
+                "batch": line.batch,
+                "component": str(line.component),
+                "price_version": line.price_version,
+                "quantity": line.quantity,
+                "unit_price_nanousd_per_mtok": line.unit_price_nanousd_per_mtok,
+                "amount_nanousd": line.amount_nanousd,
+                "service_start_us": line.service.start_us,
+                "service_end_us": line.service.end_us,
+            }
+            for seq, line in enumerate(composition.lines, start=1)
+        ],
+        [{"transfer_id": row["transfer_id"], "invoice_id": invoice_id} for row in billed],
+        [
+            {
+                "invoice_id": invoice_id,
+                "seq": seq,
+                "transfer_id": link.transfer_id,
+                "amount_nanousd": link.amount_nanousd,
+            }
+            for seq, line in enumerate(composition.lines, start=1)
+            for link in line.links
+        ],
+    )
+
+
+def _issue(
+    org: str, invoice_id: str, composition: Composition, now_us: int
+) -> list[dict[str, Any]]:
+    """What was used becomes what is owed; the rounding to cents is a transfer of its own."""
+    receivable = f"org:{org}:receivable"
+    moves = (
+        ("invoice", unbilled(org), composition.subtotal_nanousd),
+        ("rounding", ROUNDING, composition.rounding_nanousd),
+    )
+    return [
+        transfer(
+            f"{invoice_id}:{kind}",
+            kind,
+            receivable if amount > 0 else other,
+            other if amount > 0 else receivable,
+            abs(amount),
+            org=org,
+            booked_us=now_us,
+            created_us=now_us,
+        )
+        for kind, other, amount in moves
+        if amount
+    ]
+
+
+def _invoice_id(org: str, wanted: Period) -> str:
+    """The run key is the identity: a second invoice for the same month cannot be written."""
+    return f"inv_{sha256(f'{org} {wanted.name}'.encode()).hexdigest()[:24]}"

@@ -1,0 +1,209 @@
+"""Invoice runs on a real SQLite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+
+from billing import ledger
+from billing.invoices import InvoiceResult, line_transfers, run_invoices
+from billing.ledger import Record
+from billing.limits.keys import SHARDS
+from billing.periods import BadPeriod, period
+from billing.prices import load_book
+from billing.rating import rate_frozen
+from billing.render.invoice_json import invoice_json
+from billing.store import marks
+from billing.store.engine import Store
+from billing.types import OpenedCall, SettledCall, UsageSource, encode
+from billing.verify import verify
+from tests.billing.calls import opened_call, settled_call
+
+SEPTEMBER, OCTOBER = period("2026-09"), period("2026-10")
+IN_OCTOBER_US, IN_NOVEMBER_US = OCTOBER.end_us - 1, OCTOBER.end_us + 3_600_000_000
+
+
+def call(store: Store, rid: str, at_us: int, **changes: Any) -> SettledCall:
+    """A call that ended at an instant, with the amount the book gives it."""
+    made = settled_call(opened_call(rid, admitted_us=at_us), 0, **{"ended_us": at_us, **changes})
+    charge = rate_frozen(
+        load_book(store),
+        model=made.model,
+        tier=made.tier,
+        batch=made.batch,
+        usage=made.usage,
+        price_version=made.price_version,
+    )
+    return settled_call(
+        opened_call(rid, admitted_us=at_us),
+        charge.amount_nanousd,
+        **{"ended_us": at_us, **changes},
+    )
+
+
+def book(store: Store, *payloads: SettledCall | OpenedCall, now_us: int = IN_NOVEMBER_US) -> None:
+    records = [
+        Record(
+            0,
+            f"{now_us}-{place}",
+            "settled" if isinstance(payload, SettledCall) else "reserved",
+            payload.rid,
+            encode(payload),
+        )
+        for place, payload in enumerate(payloads)
+    ]
+    prices = load_book(store)
+    with store.write() as conn:
+        booked = ledger.book(conn, records, prices, now_us)
+    assert not booked.failures
+
+
+def caught_up(store: Store, at_us: int) -> None:
+    with store.write() as conn:
+        marks.caught_up(conn, SHARDS, at_us)
+
+
+def run(store: Store, month: str, now_us: int = IN_NOVEMBER_US) -> list[InvoiceResult]:
+    return run_invoices(store, month, now_us=now_us, series="SLU")
+
+
+def holds(store: Store) -> bool:
+    report = verify(store, now_us=IN_NOVEMBER_US)
+    assert report.ok, report.as_text()
+    return True
+
+
+def test_an_open_month_is_a_draft_computed_anew(store: Store) -> None:
+    book(store, call(store, "req_1", IN_OCTOBER_US))
+    (first,) = run(store, "2026-10", now_us=IN_OCTOBER_US)
+    book(store, call(store, "req_2", IN_OCTOBER_US))
+    (second,) = run(store, "2026-10", now_us=IN_OCTOBER_US)
+    assert (first.invoice["status"], second.invoice["number"]) == ("draft", None)
+    assert second.invoice["subtotal_nanousd"] == 2 * first.invoice["subtotal_nanousd"]
+    assert "2026-10 has not ended" in second.draft_because
+    assert holds(store)
+
+
+def test_lines_are_by_project_model_tier_and_component(store: Store) -> None:
+    book(
+        store,
+        call(store, "req_1", IN_OCTOBER_US, cached_input=7),
+        call(store, "req_2", IN_OCTOBER_US, model="tale-small", project="proj_2"),
+        call(store, "req_3", IN_OCTOBER_US, tier="priority"),
+    )
+    (result,) = run(store, "2026-10")
+    lines = [
+        (line["project"], line["model"], line["tier"], line["component"], line["quantity"])
+        for line in result.lines
+        if line["kind"] == "usage"
+    ]
+    assert ("proj_1", "tale-large", "default", "cached_input", 7) in lines
+    assert ("proj_2", "tale-small", "default", "output", 56) in lines
+    assert ("proj_1", "tale-large", "priority", "request", 1) in lines
+    assert len(lines) == 4 + 3 + 3
+    usage = sum(line["amount_nanousd"] for line in result.lines if line["kind"] == "usage")
+    assert usage == result.invoice["subtotal_nanousd"]
+    assert holds(store)
+
+
+def test_every_line_names_its_transfers(store: Store) -> None:
+    book(store, *(call(store, f"req_{n}", IN_OCTOBER_US) for n in range(3)))
+    (result,) = run(store, "2026-10")
+    links = line_transfers(store, result.invoice["invoice_id"], 1)
+    assert [link["rid"] for link in links] == ["req_0", "req_1", "req_2"]
+    assert sum(link["amount_nanousd"] for link in links) == result.lines[0]["amount_nanousd"]
+
+
+def test_a_correction_is_a_line_of_its_own(store: Store) -> None:
+    estimate = call(store, "req_1", IN_OCTOBER_US, output=10, source=UsageSource.ESTIMATED)
+    exact = call(store, "req_1", IN_OCTOBER_US)
+    book(store, estimate, exact)
+    (result,) = run(store, "2026-10")
+    adjusted = sum(line["amount_nanousd"] for line in result.lines if line["kind"] == "adjustment")
+    assert adjusted == -estimate.amount_nanousd
+    assert result.invoice["subtotal_nanousd"] == exact.amount_nanousd
+    assert holds(store)
+
+
+def test_a_past_month_is_finalised_once_and_numbered(store: Store) -> None:
+    book(store, call(store, "req_1", IN_OCTOBER_US))
+    book(store, call(store, "req_2", IN_OCTOBER_US, org="org_2"))
+    caught_up(store, IN_NOVEMBER_US)
+    first, second = run(store, "2026-10")
+    assert [r.invoice["status"] for r in (first, second)] == ["finalised"] * 2
+    assert [r.invoice["number"] for r in (first, second)] == [1, 2]
+    assert run(store, "2026-10") == [first, second]
+    assert invoice_json(first)["number"] == "SLU-2026-000001"
+    assert holds(store)
+
+
+def test_finalising_moves_what_is_unbilled_to_what_is_owed(store: Store) -> None:
+    book(store, *(call(store, f"req_{n}", IN_OCTOBER_US, output=50_000) for n in range(9)))
+    caught_up(store, IN_NOVEMBER_US)
+    (result,) = run(store, "2026-10")
+    with store.read() as conn:
+        owed = conn.execute(
+            text("SELECT debits - credits FROM account WHERE code = 'org:org_1:receivable'")
+        ).scalar_one()
+        left = conn.execute(
+            text("SELECT debits - credits FROM account WHERE code = 'org:org_1:unbilled'")
+        ).scalar_one()
+    assert (owed, left) == (result.invoice["total_cents"] * 10_000_000, 0)
+    assert holds(store)
+
+
+def test_an_open_hold_keeps_the_month_a_draft(store: Store) -> None:
+    book(store, call(store, "req_1", IN_OCTOBER_US))
+    book(store, opened_call("req_2", admitted_us=IN_OCTOBER_US))
+    caught_up(store, IN_NOVEMBER_US)
+    (result,) = run(store, "2026-10")
+    assert result.invoice["status"] == "draft"
+    assert result.draft_because == ("1 of its calls are still open",)
+
+
+def test_a_writer_that_lags_keeps_the_month_a_draft(store: Store) -> None:
+    book(store, call(store, "req_1", IN_OCTOBER_US))
+    caught_up(store, IN_OCTOBER_US)
+    (result,) = run(store, "2026-10")
+    assert result.draft_because == ("the writer is not known to be past it",)
+
+
+def test_what_comes_late_goes_on_the_next_invoice(store: Store) -> None:
+    book(store, call(store, "req_1", SEPTEMBER.end_us - 1, source=UsageSource.ESTIMATED, output=1))
+    caught_up(store, IN_NOVEMBER_US)
+    (september,) = run(store, "2026-09")
+    book(store, call(store, "req_1", SEPTEMBER.end_us - 1), call(store, "req_2", IN_OCTOBER_US))
+    (october,) = run(store, "2026-10")
+    late = [line for line in october.lines if line["service_end_us"] == SEPTEMBER.end_us]
+    assert {line["kind"] for line in late} == {"usage", "adjustment"}
+    assert run(store, "2026-09") == [september]
+    assert holds(store)
+
+
+def test_a_finalised_invoice_cannot_be_changed(store: Store) -> None:
+    book(store, call(store, "req_1", IN_OCTOBER_US))
+    caught_up(store, IN_NOVEMBER_US)
+    run(store, "2026-10")
+    for statement in (
+        "UPDATE invoice SET total_cents = 0",
+        "DELETE FROM invoice_line",
+        "INSERT INTO invoice_line SELECT invoice_id, 99, kind, project, model, tier, batch, "
+        "component, price_version, 1, 1, 1, 1, 1 FROM invoice_line LIMIT 1",
+        "DELETE FROM invoice_transfer",
+        "UPDATE invoice_line_transfer SET amount_nanousd = 1",
+    ):
+        with pytest.raises(IntegrityError, match="may not change"), store.write() as conn:
+            conn.execute(text(statement))
+
+
+def test_a_month_without_usage_has_no_invoice(store: Store) -> None:
+    assert run(store, "2026-10") == []
+
+
+@pytest.mark.parametrize("month", ["2026-13", "2026-1", "october", "202610"])
+def test_a_month_is_named_in_full(store: Store, month: str) -> None:
+    with pytest.raises(BadPeriod):
+        run(store, month)

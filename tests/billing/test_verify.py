@@ -1,0 +1,135 @@
+"""`verify` names the first row that breaks a law. Each test breaks one, behind the triggers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+from sqlalchemy import text
+
+from billing.checks.report import Outcome, Report
+from billing.limits.holds import Holds
+from billing.limits.types import ScopeLimits
+from billing.spool import Spool
+from billing.store.engine import Store
+from billing.types import encode
+from billing.verify import verify, verify_all
+from tests.billing.calls import ADMITTED_US, opened_call
+from tests.billing.test_invoices import IN_NOVEMBER_US, IN_OCTOBER_US, book, call, run
+
+NOW_US = IN_NOVEMBER_US
+
+
+def broken(report: Report) -> dict[str, str]:
+    return {
+        check.name.partition(" ")[0]: check.detail
+        for check in report.checks
+        if check.outcome is Outcome.BROKEN
+    }
+
+
+def tamper(store: Store, *statements: str) -> None:
+    with store.write() as conn:
+        names = conn.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'"))
+        for name in names.scalars().all():
+            conn.execute(text(f"DROP TRIGGER {name}"))
+        conn.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+        for statement in statements:
+            conn.execute(text(statement))
+
+
+@pytest.fixture
+def booked(store: Store) -> Store:
+    book(store, *(call(store, f"req_{n}", IN_OCTOBER_US) for n in range(3)))
+    run(store, "2026-10")
+    assert verify(store, now_us=NOW_US).ok
+    return store
+
+
+@pytest.mark.parametrize(
+    ("law", "statement", "named"),
+    [
+        ("I1", "UPDATE account SET debits = debits + 1 WHERE code = 'revenue:usage'", "debits"),
+        (
+            "I2",
+            "UPDATE account SET debits = debits + 1, credits = credits + 1 "
+            "WHERE code = 'revenue:usage'",
+            "revenue:usage",
+        ),
+        (
+            "I3",
+            "UPDATE transfer SET amount_nanousd = amount_nanousd + 1 WHERE rid = 'req_1'",
+            "req_1",
+        ),
+        ("I3", "UPDATE transfer SET rid = 'req_9' WHERE rid = 'req_2'", "req_2:charge:1"),
+        (
+            "I4",
+            "UPDATE usage_event SET amount_nanousd = amount_nanousd + 1 WHERE rid = 'req_1'",
+            "req_1",
+        ),
+        ("I4", "UPDATE usage_event SET output = output + 1000 WHERE rid = 'req_2'", "req_2"),
+        (
+            "I4",
+            "UPDATE price_rate SET nanousd_per_mtok = 2 * nanousd_per_mtok",
+            "req_0",
+        ),
+        ("I5", "UPDATE invoice_line SET amount_nanousd = amount_nanousd + 1 WHERE seq = 1", "inv_"),
+        ("I5", "UPDATE invoice SET total_cents = total_cents + 1", "inv_"),
+        ("I5", "DELETE FROM invoice_line_transfer WHERE transfer_id = 'req_1:charge:1'", "inv_"),
+        ("I10", "UPDATE invoice SET status = 'finalised', number = 2", "[2]"),
+    ],
+)
+def test_a_tampered_row_is_named(booked: Store, law: str, statement: str, named: str) -> None:
+    tamper(booked, statement)
+    report = verify(booked, now_us=NOW_US)
+    assert not report.ok
+    assert named in broken(report)[law], report.as_text()
+
+
+def test_an_old_open_hold_is_a_break(booked: Store) -> None:
+    book(booked, opened_call("req_9", admitted_us=NOW_US - 2 * 3_600_000_000))
+    assert "req_9" in broken(verify(booked, now_us=NOW_US))["I6"]
+
+
+def test_a_call_that_is_in_the_spool_only_is_a_break(booked: Store, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", "gw-1")
+    for rid in ("req_0", "req_lost"):
+        spool.opened(opened_call(rid, admitted_us=ADMITTED_US))
+    spool.close()
+    report = verify(booked, now_us=NOW_US, spool_root=tmp_path / "spool")
+    assert "req_lost" in broken(report)["I15"]
+
+
+async def test_redis_that_counts_otherwise_is_a_break(
+    booked: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("billing.checks.spending.PAUSE_S", 0.001)
+    report = await verify_all(booked, now_us=NOW_US, redis=redis)
+    assert "org:org_1" in broken(report)["I11"] or "key:key_1" in broken(report)["I11"]
+
+
+async def test_a_call_that_redis_holds_open_is_no_break(
+    store: Store, redis: Redis, tmp_path: Path
+) -> None:
+    holds = Holds(redis)
+    run_id = await holds.run_id()
+    for shard in range(64):
+        await holds.begin_priming(shard, f"{run_id}:1")
+        assert await holds.prime(shard, {}, "0-0", f"{run_id}:1")
+    opened = opened_call()
+    scopes = [ScopeLimits(scope=scope) for scope in opened.scopes]
+    await holds.admit(opened, scopes, lease_s=60)
+    spool = Spool(tmp_path / "spool", "gw-1")
+    spool.opened(opened)
+    spool.close()
+    assert encode(opened)
+    report = await verify_all(store, now_us=NOW_US, redis=redis, spool_root=tmp_path / "spool")
+    assert report.ok, report.as_text()
+
+
+def test_the_report_reads_as_text_and_as_json(booked: Store) -> None:
+    report = verify(booked, now_us=NOW_US)
+    assert report.as_text().endswith("every law holds")
+    assert report.as_json()["ok"] is True
+    assert {check["outcome"] for check in report.as_json()["checks"]} == {"holds", "not checked"}
