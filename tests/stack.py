@@ -1,0 +1,419 @@
+"""The whole real stack for tests: `sluice up` as a process, on free ports and a folder of its own.
+
+Owns starting, looking inside, breaking and stopping; every wait has a bound. Knows no law: what
+must hold stands in the tests. Nothing here replaces a part.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2 as httpx
+import openai
+import psutil
+import redis
+
+from billing.limits import keys
+from tests.stack_config import ROOT, config_text
+from workers.queue import room_key
+from workers.ray_file import read_ray_file
+from workers.ray_session import Session, end_session, members, session_of
+
+T = TypeVar("T")
+READY_S = 150.0
+STOP_S = 60.0
+LOOK_EVERY_S = 0.05
+OUTSIDE_KEY = "sk-outside"
+"""What the gateway finds in the variable OUTSIDE_API_KEY, for external pools."""
+
+
+@dataclass(frozen=True)
+class Gauges:
+    """Everything that is taken while calls run; all zero when none does."""
+
+    open_calls: int
+    unsettled_calls: int
+    in_flight: int
+    waiting: int
+    open_holds: int
+    leases: int
+    held_nanousd: int
+    running: int
+    """Calls in the workers, queued ones included."""
+
+    @property
+    def are_zero(self) -> bool:
+        return not any(vars(self).values())
+
+
+@dataclass(frozen=True)
+class Tenant:
+    organization: str
+    project: str
+    key: str
+    secret: str
+
+    @property
+    def scopes(self) -> list[str]:
+        return [f"key:{self.key}", f"project:{self.project}", f"org:{self.organization}"]
+
+
+class Stack:
+    """Start once, share, stop. A context manager."""
+
+    def __init__(self) -> None:
+        self.data = Path(tempfile.mkdtemp(prefix="slt-", dir="/tmp"))
+        self.port = free_port()
+        self.config = self.data / "stack.toml"
+        self.config.write_text(config_text())
+        self._up: subprocess.Popen[bytes] | None = None
+        self._http = httpx.Client(timeout=30.0)
+        self._tenants = 0
+
+    # --- life ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Run `sluice up` and wait until it says that a tenant can call."""
+        with self.log.open("ab") as output:
+            self._up = subprocess.Popen(
+                self.command("up", "--port", str(self.port)),
+                cwd=ROOT,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=_stop_with_parent,
+            )
+        self.wait_until(self._is_ready, READY_S, "ready.json")
+
+    def stop(self) -> list[str]:
+        """End `sluice up` as Ctrl-C does; answers what it left running, which is ended too."""
+        sessions = self._sessions()
+        if self._up is not None and self._up.poll() is None:
+            self._up.send_signal(signal.SIGCONT)
+            self._up.send_signal(signal.SIGINT)
+            try:
+                self._up.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self._up.kill()
+                self._up.wait(STOP_S)
+        self._http.close()
+        left = [_named(process) for session in sessions for process in members(session)]
+        for session in sessions:
+            end_session(session, grace_s=1.0)
+        shutil.rmtree(self.data, ignore_errors=True)
+        return left
+
+    def __enter__(self) -> Stack:
+        try:
+            self.start()
+        except BaseException as failed:
+            words = self.log.read_text(errors="replace")[-3000:]
+            self.stop()
+            raise RuntimeError(f"the stack did not start:\n{words}") from failed
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.stop()
+
+    def command(self, *words: str) -> list[str]:
+        where = ["--data", str(self.data), "--config", str(self.config)]
+        return [sys.executable, "-m", "gateway.cli", *words, *where]
+
+    def _is_ready(self) -> bool:
+        assert self._up is not None
+        if self._up.poll() is not None:
+            raise RuntimeError(f"`sluice up` ended with {self._up.returncode}")
+        return (self.data / "ready.json").exists()
+
+    @property
+    def log(self) -> Path:
+        return self.data / "up.log"
+
+    # --- callers ---------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> dict[str, Any]:
+        """ready.json as it is now."""
+        found: dict[str, Any] = json.loads((self.data / "ready.json").read_bytes())
+        return found
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def openai(self, secret: str | None = None, **options: Any) -> openai.OpenAI:
+        """The official client, without its retries; with the key of `up` unless told another."""
+        return openai.OpenAI(**self._client_options(secret, options))
+
+    def async_openai(self, secret: str | None = None, **options: Any) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(**self._client_options(secret, options))
+
+    def _client_options(self, secret: str | None, options: dict[str, Any]) -> dict[str, Any]:
+        defaults = {"max_retries": 0, "timeout": 60.0}
+        api_key = secret or self.ready["api_key"]
+        return {"base_url": f"{self.base_url}/v1", "api_key": api_key, **defaults, **options}
+
+    def call(
+        self, method: str, path: str, *, secret: str | None = None, **options: Any
+    ) -> httpx.Response:
+        """One plain HTTP request as a tenant."""
+        headers = {"authorization": f"Bearer {secret or self.ready['api_key']}"}
+        headers |= options.pop("headers", {})
+        return self._http.request(method, f"{self.base_url}{path}", headers=headers, **options)
+
+    def admin(self, method: str, path: str, body: object = None) -> Any:
+        """The JSON answer of `/admin/v1<path>`; raises httpx.HTTPStatusError for 4xx and 5xx."""
+        response = self.admin_response(method, path, body)
+        response.raise_for_status()
+        return response.json()
+
+    def admin_response(self, method: str, path: str, body: object = None) -> httpx.Response:
+        return self._http.request(
+            method,
+            f"{self.base_url}/admin/v1{path}",
+            headers={"authorization": f"Bearer {self.ready['admin_key']}"},
+            json=body,
+        )
+
+    def tenant(
+        self, *, budget_usd: str | None = None, window: str = "total", **limits: int
+    ) -> Tenant:
+        """A new organization with a project and a key; limits and budget are the key's."""
+        self._tenants += 1
+        slug = f"t{os.getpid()}-{self._tenants}"
+        organization = self.admin("POST", "/organizations", {"name": slug, "slug": slug})["id"]
+        project = self.admin("POST", "/projects", {"organization": organization, "name": slug})
+        key = self.admin("POST", "/keys", {"project": project["id"], "name": slug})
+        if limits:
+            self.admin("PUT", f"/limits/key:{key['id']}", limits)
+        if budget_usd is not None:
+            budget = {"limit_usd": budget_usd, "window": window}
+            self.admin("PUT", f"/budgets/key:{key['id']}", budget)
+        return Tenant(organization, project["id"], key["id"], key["secret"])
+
+    # --- looking inside --------------------------------------------------------------------------
+
+    def redis(self) -> redis.Redis:
+        """The stack's own Redis, blocking."""
+        return redis.Redis(unix_socket_path=str(self.data / "redis.sock"))
+
+    def fleet(self) -> dict[str, Any]:
+        """Pools by name, as the gateway has them."""
+        return {pool["name"]: pool for pool in self.admin("GET", "/fleet")["pools"]}
+
+    def replicas(self, pool: str, state: str | None = None) -> list[dict[str, Any]]:
+        found = self.fleet().get(pool, {}).get("replicas", [])
+        return [r for r in found if state is None or r["state"] == state]
+
+    def replica_stats(self, pool: str) -> list[dict[str, Any]]:
+        """What each WARM replica of the pool says of itself."""
+        secret = json.loads((self.data / "secrets.json").read_bytes())["worker_secret"]
+        found = []
+        for replica in self.replicas(pool, "WARM"):
+            response = self._http.get(
+                f"{replica['address']}/v1/sluice/stats",
+                headers={"x-sluice-worker-secret": secret},
+            )
+            found.append(response.raise_for_status().json())
+        return found
+
+    def gauges(self) -> Gauges:
+        fleet = self.admin("GET", "/fleet")
+        pools = [pool["name"] for pool in fleet["pools"]]
+        with self.redis() as client:
+            waiting = sum(client.zcard(room_key(pool)) for pool in pools)
+            open_holds = sum(client.zcard(keys.due_key(shard)) for shard in range(keys.SHARDS))
+            leases = sum(client.zcard(key) for key in client.scan_iter("*:conc:*", 1000))
+            scopes = list(client.scan_iter("*:scope:*", 1000))
+            held = sum(int(client.hget(key, "held") or 0) for key in scopes)
+        stats = [s for pool in pools for s in self.replica_stats(pool)]
+        return Gauges(
+            open_calls=fleet["gateway"]["open_calls"],
+            unsettled_calls=fleet["gateway"]["unsettled_calls"],
+            in_flight=sum(fleet["gateway"]["in_flight"].values()),
+            waiting=waiting,
+            open_holds=open_holds,
+            leases=leases,
+            held_nanousd=held,
+            running=sum(s["running"] + s["queued"] for s in stats),
+        )
+
+    def wait_quiet(self, timeout_s: float = 20.0) -> None:
+        """Until nothing is taken any more; fails with the gauges that are not zero."""
+        self.wait_until(lambda: self.gauges().are_zero, timeout_s, self.gauges)
+
+    def generation(self, request_id: str) -> dict[str, Any]:
+        """What the ledger has of a call, waiting for it; for any tenant."""
+
+        def look() -> dict[str, Any] | None:
+            response = self.admin_response("GET", f"/requests/{request_id}")
+            return response.json() if response.status_code == 200 else None
+
+        found: dict[str, Any] = self.wait_until(look, 20.0, f"the ledger to know {request_id}")
+        return found
+
+    def requests_of(self, tenant: Tenant) -> list[dict[str, Any]]:
+        """The tenant's calls that the ledger has, newest first."""
+        path = f"/requests?organization={tenant.organization}&limit=1000"
+        found: list[dict[str, Any]] = self.admin("GET", path)["data"]
+        return found
+
+    def ledger_verify(self) -> tuple[int, dict[str, Any]]:
+        """Exit status and report of `sluice ledger verify --json`."""
+        return self.run_json("ledger", "verify", "--json")
+
+    def invoices(self, period: str) -> tuple[int, Any]:
+        """Exit status and document of `sluice invoice run`."""
+        return self.run_json("invoice", "run", "--period", period)
+
+    def run_json(self, *words: str) -> tuple[int, Any]:
+        done = subprocess.run(
+            self.command(*words), cwd=ROOT, env=_environment(), capture_output=True, timeout=60
+        )
+        try:
+            return done.returncode, json.loads(done.stdout)
+        except ValueError as broken:
+            raise AssertionError(f"{words}: {done.stdout!r} {done.stderr!r}") from broken
+
+    def wait_until(self, look: Callable[[], T], timeout_s: float, what: object = "it") -> T:
+        """The first true answer of `look`; a part that is away is looked at again."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            with suppress(httpx.TransportError, redis.exceptions.ConnectionError):
+                if found := look():
+                    return found
+            if time.monotonic() > deadline:
+                told = what() if callable(what) else what
+                raise AssertionError(f"waited {timeout_s:g} s in vain for {told}")
+            time.sleep(LOOK_EVERY_S)
+
+    # --- breaking it -----------------------------------------------------------------------------
+
+    def pids(self) -> dict[str, int]:
+        """Of the parts: redis, workers, ledger, controller, gateway."""
+        return dict(self.ready["pids"])
+
+    def kill9(self, part: str) -> int:
+        """End a part as the kernel would; answers the pid it had. The supervisor restarts it."""
+        pid = self.pids()[part]
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def kill9_replica(self, pool: str) -> int:
+        """End the process behind the pool's first warm replica; answers its pid."""
+        address = self.replicas(pool, "WARM")[0]["address"]
+        port = int(address.split("/")[2].rsplit(":", 1)[1])
+        pid = next(p for p, laddr in self.listening() if laddr.port == port)
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def pause(self, part: str) -> None:
+        os.kill(self.pids()[part], signal.SIGSTOP)
+
+    def resume(self, part: str) -> None:
+        os.kill(self.pids()[part], signal.SIGCONT)
+
+    @contextmanager
+    def supervisor_paused(self) -> Iterator[None]:
+        """While the block runs, a killed part stays down."""
+        assert self._up is not None
+        self._up.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._up.send_signal(signal.SIGCONT)
+
+    def wait_restarted(self, part: str, old_pid: int, timeout_s: float = 60.0) -> None:
+        """Until the supervisor runs another process as this part and the gateway takes calls."""
+        self.wait_until(
+            lambda: self.pids().get(part, old_pid) != old_pid, timeout_s, f"{part} to be restarted"
+        )
+        self.wait_takes_calls(timeout_s)
+
+    def wait_takes_calls(self, timeout_s: float = 60.0) -> None:
+        """Until the gateway is ready and every shard is open for paid traffic."""
+        self.wait_until(
+            lambda: self.call("GET", "/readyz").status_code == 200 and self._all_open(),
+            timeout_s,
+            "the gateway to take calls",
+        )
+
+    def _all_open(self) -> bool:
+        with self.redis() as client:
+            found = client.mget([keys.epoch_key(shard) for shard in range(keys.SHARDS)])
+            run_id = client.info("server")["run_id"]
+        return all(epoch and epoch.startswith(f"open:{run_id}".encode()) for epoch in found)
+
+    # --- its processes ---------------------------------------------------------------------------
+
+    def processes(self) -> list[psutil.Process]:
+        """The supervisor and everything below it, Ray's own processes included."""
+        return [process for session in self._sessions() for process in members(session)]
+
+    def listening(self) -> list[tuple[int, Any]]:
+        """Every TCP socket that a process of the stack listens on: pid and address."""
+        found = []
+        for process in self.processes():
+            with suppress(psutil.Error):
+                found += [
+                    (process.pid, connection.laddr)
+                    for connection in process.net_connections("tcp")
+                    if connection.status == psutil.CONN_LISTEN
+                ]
+        return found
+
+    def _sessions(self) -> list[Session]:
+        leaders = [self._up.pid] if self._up is not None else []
+        with suppress(FileNotFoundError):
+            leaders += self.pids().values()
+        sessions = []
+        for pid in leaders:
+            with suppress(psutil.NoSuchProcess):
+                sessions.append(session_of(pid))
+        ray = read_ray_file(self.data / "ray.json")
+        return [*sessions, ray.session] if ray is not None else sessions
+
+
+def free_port() -> int:
+    """A port nobody listens on, outside Ray's block and the ephemeral range."""
+    for port in range(10_000 + os.getpid() % 5000, 20_000):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no free port")
+
+
+def _environment() -> dict[str, str]:
+    """This process' own, without settings that the developer may have set for Sluice."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLUICE_", "RAY_"))}
+    return kept | {"OUTSIDE_API_KEY": OUTSIDE_KEY, "PYTHONUNBUFFERED": "1"}
+
+
+def _stop_with_parent() -> None:
+    """In the child: be told to stop when the test run dies (PR_SET_PDEATHSIG)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def _named(process: psutil.Process) -> str:
+    with suppress(psutil.Error):
+        return f"{process.pid} {' '.join(process.cmdline())[:200]}"
+    return str(process.pid)
