@@ -1,0 +1,206 @@
+"""Laws of the ledger: however records arrive, the money of a call is that of its best record."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from billing import ledger
+from billing.ledger import Record
+from billing.pricebook import Component, PriceRate, Prices, PriceVersion, Unpriced, make_book
+from billing.prices import activate_version, create_version, load_book
+from billing.queries import call_by_rid, spent_by_scopes, usage_summary
+from billing.rating import hold_for, rate, rate_frozen
+from billing.store import holds
+from billing.store.engine import Store, open_store
+from billing.types import OpenedCall, SettledCall, Usage, UsageSource, encode
+from billing.verify import verify
+from migrations.run import migrate
+from tests.billing.calls import ADMITTED_US, opened_call, settled_call
+
+RATES = [
+    PriceRate(model="tale-large", tier="default", component=component, nanousd_per_mtok=price)
+    for component, price in (
+        (Component.INPUT, 333_333),
+        (Component.CACHED_INPUT, 77_777),
+        (Component.OUTPUT, 1_500_001),
+        (Component.REQUEST, 10_500_000),
+    )
+]
+BOOK = make_book([PriceVersion("pv_1", 1, None, tuple(RATES))])
+LAW = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+tokens = st.integers(0, 400)
+usages = st.builds(Usage, input=tokens, cached_input=tokens, output=tokens)
+prices = st.integers(0, 10**13)
+
+
+@pytest.fixture(scope="module")
+def template() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.db"
+        migrate(f"sqlite:///{path}")
+        store = open_store(f"sqlite:///{path}")
+        create_version(store, RATES, created_by="test", now_us=1, version_id="pv_1")
+        activate_version(store, "pv_1", effective_from_us=1, now_us=1)
+        store.close()
+        yield path
+
+
+@contextmanager
+def fresh(template: Path) -> Iterator[Store]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        path.write_bytes(template.read_bytes())
+        store = open_store(f"sqlite:///{path}")
+        yield store
+        store.close()
+
+
+def ended(rid: str, usage: Usage, source: UsageSource, org: str) -> SettledCall:
+    call = settled_call(
+        opened_call(rid, org=org),
+        0,
+        source=source,
+        input=usage.input,
+        cached_input=usage.cached_input,
+        output=usage.output,
+    )
+    return msgspec.structs.replace(call, amount_nanousd=amount(call))
+
+
+def amount(call: SettledCall) -> int:
+    return rate_frozen(
+        BOOK,
+        model=call.model,
+        tier=call.tier,
+        batch=call.batch,
+        usage=call.usage,
+        price_version=call.price_version,
+    ).amount_nanousd
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> tuple[list[OpenedCall | SettledCall], dict[str, SettledCall]]:
+    """Deliveries of a few calls, duplicated and shuffled, and the record each must end with."""
+    deliveries: list[OpenedCall | SettledCall] = []
+    best: dict[str, SettledCall] = {}
+    for number in range(draw(st.integers(1, 5))):
+        rid, org = f"req_{number}", f"org_{number % 2}"
+        estimates = [
+            ended(rid, usage, UsageSource.ESTIMATED, org)
+            for usage in draw(st.lists(usages, max_size=2, unique_by=lambda u: u.total))
+        ]
+        exact = [
+            ended(rid, usage, UsageSource.EXACT, org)
+            for usage in draw(st.lists(usages, min_size=0 if estimates else 1, max_size=1))
+        ]
+        best[rid] = exact[0] if exact else max(estimates, key=lambda call: call.usage.total)
+        deliveries += [opened_call(rid, org=org), *estimates, *exact]
+    repeated = draw(st.lists(st.sampled_from(deliveries), max_size=10))
+    return draw(st.permutations(deliveries + repeated)), best
+
+
+def deliver(store: Store, deliveries: list[OpenedCall | SettledCall], cuts: list[int]) -> None:
+    """In batches of drawn sizes, each its own transaction."""
+    records = [
+        Record(
+            0,
+            f"1-{place}",
+            "settled" if isinstance(call, SettledCall) else "reserved",
+            call.rid,
+            encode(call),
+        )
+        for place, call in enumerate(deliveries)
+    ]
+    book = load_book(store)
+    while records:
+        size = cuts.pop() if cuts else len(records)
+        with store.write() as conn:
+            booked = ledger.book(conn, records[:size], book, ADMITTED_US + 10)
+        assert not booked.failures
+        records = records[size:]
+
+
+@LAW
+@given(life=lives(), cuts=st.lists(st.integers(1, 6), max_size=8))
+def test_any_delivery_leaves_one_event_and_the_net_of_the_best_record(
+    template: Path,
+    life: tuple[list[OpenedCall | SettledCall], dict[str, SettledCall]],
+    cuts: list[int],
+) -> None:
+    deliveries, best = life
+    with fresh(template) as store:
+        deliver(store, deliveries, list(cuts))
+        report = verify(store, now_us=ADMITTED_US + 10)
+        assert report.ok, report.as_text()
+        for rid, call in best.items():
+            found = call_by_rid(store, rid)
+            assert found is not None
+            assert found.usage.source == call.source
+            assert found.usage.amount_nanousd == call.amount_nanousd
+            net = sum(
+                t["amount_nanousd"] * (1 if t["kind"] == "charge" else -1) for t in found.transfers
+            )
+            assert net == call.amount_nanousd
+        with store.read() as conn:
+            assert holds.admitted_before(conn, ADMITTED_US + 10, 10) == []
+        (total,) = usage_summary(store, None, 0, 2 * ADMITTED_US)
+        assert total.requests == len(best)
+        assert total.amount_nanousd == sum(call.amount_nanousd for call in best.values())
+        spent = spent_by_scopes(store)
+        by_org = sum(s.total_nanousd for scope, s in spent.items() if scope.startswith("org:"))
+        assert by_org == total.amount_nanousd
+
+
+@LAW
+@given(life=lives())
+def test_replaying_everything_changes_nothing(
+    template: Path, life: tuple[list[OpenedCall | SettledCall], dict[str, SettledCall]]
+) -> None:
+    deliveries, best = life
+    with fresh(template) as store:
+        deliver(store, deliveries, [])
+        before = [call_by_rid(store, rid) for rid in best]
+        deliver(store, deliveries, [3, 3, 3])
+        assert [call_by_rid(store, rid) for rid in best] == before
+
+
+@given(
+    usage=usages, output_more=tokens, input_price=prices, cached_price=prices, output_price=prices
+)
+def test_a_hold_covers_every_charge_it_may_become(
+    usage: Usage, output_more: int, input_price: int, cached_price: int, output_price: int
+) -> None:
+    at = Prices("v", "m", "t", False, input_price, cached_price, output_price, request=7_500_000)
+    held = hold_for(usage.prompt, usage.output + output_more, at)
+    assert rate(usage, at).amount_nanousd <= held
+
+
+@given(one=usages, other=usages)
+def test_rating_is_monotone(one: Usage, other: Usage) -> None:
+    at = BOOK.of_version("pv_1", "tale-large", "default", False)
+    assert not isinstance(at, Unpriced)
+    assert rate(one, at).amount_nanousd <= rate(one + other, at).amount_nanousd
+
+
+@given(starts=st.lists(st.integers(1, 10**6), min_size=1, unique=True), at_us=st.integers(0, 10**6))
+def test_exactly_one_version_holds_at_an_instant(starts: list[int], at_us: int) -> None:
+    book = make_book(PriceVersion(f"pv_{start}", start, None, ()) for start in starts)
+    holding = [
+        version
+        for version in book.versions
+        if version.effective_from_us <= at_us
+        and (version.effective_to_us is None or at_us < version.effective_to_us)
+    ]
+    assert holding == ([book.at(at_us)] if book.at(at_us) else [])
+    assert len(holding) == (1 if at_us >= min(starts) else 0)

@@ -1,0 +1,102 @@
+"""One history for every table: from nothing to what the row classes say."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic import command
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+
+from billing.store.engine import open_store
+from migrations.run import alembic_config, migrate
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_newest_revision_is_what_the_row_classes_say(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    migrate(url)
+    store = open_store(url)
+    with store.write() as conn:
+        command.check(alembic_config(conn))
+    store.close()
+
+
+def test_migrating_again_does_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    migrate(url)
+    migrate(url)
+
+
+def test_the_way_down_leaves_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    migrate(url)
+    store = open_store(url)
+    with store.write() as conn:
+        command.downgrade(alembic_config(conn), "base")
+        left = conn.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'")).scalars()
+        assert set(left) <= {"alembic_version"}
+    store.close()
+
+
+def test_processes_that_start_together_migrate_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    program = f"from migrations.run import migrate; migrate({url!r})"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    started = [
+        subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment)
+        for _ in range(3)
+    ]
+    assert [process.wait(timeout=60) for process in started] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("table", ["transfer", "usage_event"])
+def test_rows_of_the_ledger_cannot_be_changed(tmp_path: Path, table: str) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    migrate(url)
+    store = open_store(url)
+    with store.write() as conn:
+        conn.execute(text("INSERT INTO account VALUES ('a', NULL, 'USD', 0, 0)"))
+        conn.execute(text("INSERT INTO account VALUES ('b', NULL, 'USD', 0, 0)"))
+        conn.execute(
+            text(
+                "INSERT INTO transfer VALUES "
+                "('t', 'charge', 'a', 'b', 1, 'USD', 'o', NULL, NULL, 1, 1)"
+            )
+        )
+        columns = conn.execute(text("SELECT name FROM pragma_table_info('usage_event')")).scalars()
+        values = ", ".join(
+            {"source": "'exact'", "status": "'answered'"}.get(name, "1") for name in columns
+        )
+        conn.execute(text(f"INSERT INTO usage_event VALUES ({values})"))
+    for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET org = 'x'"):
+        with pytest.raises(IntegrityError, match="may not change"), store.write() as conn:
+            conn.execute(text(statement))
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "('t', 'charge', 'a', 'b', 0, 'USD', 'o', NULL, NULL, 1, 1)",
+        "('t', 'charge', 'a', 'a', 1, 'USD', 'o', NULL, NULL, 1, 1)",
+        "('t', 'charge', 'a', 'nobody', 1, 'USD', 'o', NULL, NULL, 1, 1)",
+        "('t', 'gift', 'a', 'b', 1, 'USD', 'o', NULL, NULL, 1, 1)",
+    ],
+    ids=["nothing moved", "one account", "unknown account", "unknown kind"],
+)
+def test_a_transfer_moves_something_between_two_accounts(tmp_path: Path, row: str) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    migrate(url)
+    store = open_store(url)
+    with store.write() as conn:
+        conn.execute(text("INSERT INTO account VALUES ('a', NULL, 'USD', 0, 0)"))
+        conn.execute(text("INSERT INTO account VALUES ('b', NULL, 'USD', 0, 0)"))
+    with pytest.raises(IntegrityError), store.write() as conn:
+        conn.execute(text(f"INSERT INTO transfer VALUES {row}"))
+    store.close()
