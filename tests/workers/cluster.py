@@ -1,0 +1,216 @@
+"""A private Ray cluster, Redis and controllers as real processes, with a gateway's view of them.
+
+Everything is started by the commands that `sluice up` uses. `Fleet` does what a gateway does:
+publishes the catalog, waits in the waiting room, reads the snapshot, calls warm replicas.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import psutil
+from redis.asyncio import Redis
+
+from tests.redis_server import RedisServer
+from workers.fleet_publisher import FLEET_KEY, Fleet, PoolEntry
+from workers.queue import WaitingRoom
+from workers.ray_file import RayFile, read_ray_file
+from workers.ray_session import Session, members
+
+ROOT = Path(__file__).parent.parent.parent
+SECRET = "the-workers-secret"
+TOKEN = "0123456789abcdef0123456789abcdef"
+READY_TIMEOUT_S = 90.0
+
+
+class Part:
+    """One process of the product, known to be ready by the line that it prints."""
+
+    def __init__(self, module: str, env: dict[str, str], log: Path) -> None:
+        self.log = log
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            cwd=ROOT,
+            env=os.environ | env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log.open("ab"),
+        )
+
+    def await_ready(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().decode()
+        assert line.startswith("ready "), f"{line!r}: {self.log.read_text()[-2000:]}"
+        return line
+
+    def end(self, signum: int = signal.SIGTERM) -> int:
+        if self._process.poll() is None:
+            self._process.send_signal(signum)
+        return self._process.wait(timeout=30)
+
+    def wait(self, timeout_s: float) -> int:
+        return self._process.wait(timeout=timeout_s)
+
+
+class Cluster:
+    """Processes of one test session, in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.redis = RedisServer(folder)
+        self.launcher: Part | None = None
+        self.controllers: list[Part] = []
+        self.env = {
+            "SLUICE_DATA": str(folder / "data"),
+            "SLUICE_REDIS_URL": self.redis.url,
+            "SLUICE_WORKER_SECRET": SECRET,
+            "RAY_AUTH_TOKEN": TOKEN,
+            "SLUICE_RAY__NUM_CPUS": "4",
+            "SLUICE_CONTROLLER__IMPORT_PATH": "tests.workers.tiny_worker:build",
+            "SLUICE_CONTROLLER__LEASE_TTL_S": "1.5",
+            "SLUICE_CONTROLLER__BACKOFF_S": "2",
+        }
+
+    def start(self) -> None:
+        self.redis.start()
+        self.launch()
+        self.control()
+
+    def launch(self) -> None:
+        self.launcher = Part("workers.launch", self.env, self.folder / "launch.log")
+        self.launcher.await_ready()
+
+    def control(self) -> Part:
+        part = Part("workers.controller", self.env, self.folder / "controller.log")
+        part.await_ready()
+        self.controllers.append(part)
+        return part
+
+    @property
+    def ray_file(self) -> RayFile:
+        file = read_ray_file(self.folder / "data" / "ray.json")
+        assert file is not None
+        return file
+
+    def processes(self) -> dict[str, int]:
+        """Every process of the Ray session by name, for killing one of them."""
+        return {p.name(): p.pid for p in members(self.ray_file.session)}
+
+    def stop(self) -> list[psutil.Process]:
+        """End everything; answers what is still there."""
+        session: Session | None = None
+        if self.launcher is not None:
+            session = self.ray_file.session if (self.folder / "data/ray.json").exists() else None
+            self.launcher.end()
+        for part in self.controllers:
+            part.end()
+        self.redis.kill9()
+        return [] if session is None else members(session)
+
+
+def pool(name: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "model": "m",
+        "variant": "fp16",
+        "capacity_class": "reserved",
+        "base_url": None,
+        "min_replicas": 0,
+        "max_replicas": 1,
+        "initial_replicas": 0,
+        "idle_s": 600.0,
+        "num_cpus": 0.1,
+        "max_ongoing": 16,
+        "cold_start_s": 5.0,
+    } | fields
+
+
+class Gateway(AbstractAsyncContextManager["Gateway"]):
+    """What a gateway is to the workers: the other end of Redis, and their HTTP client."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.redis: Redis = cluster.redis.client()
+        self.room = WaitingRoom(self.redis)
+        self._revision = 0
+
+    async def __aenter__(self) -> "Gateway":
+        self._http = aiohttp.ClientSession(headers={"x-sluice-worker-secret": SECRET})
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self._http.close()
+        await self.redis.aclose()
+
+    async def publish(self, *pools: dict[str, Any]) -> None:
+        self._revision += 1
+        models = [{"name": "m", "path": "/models/m"}, {"name": "b", "path": "/models/broken"}]
+        catalog = {"revision": self._revision, "models": models, "pools": pools}
+        await self.redis.set("sluice:catalog", msgspec.json.encode(catalog))
+
+    async def fleet(self) -> Fleet | None:
+        raw = await self.redis.get(FLEET_KEY)
+        return None if raw is None else msgspec.json.decode(raw, type=Fleet)
+
+    async def pool(self, name: str) -> PoolEntry | None:
+        fleet = await self.fleet()
+        pools = () if fleet is None else fleet.pools
+        return next((p for p in pools if p.name == name), None)
+
+    async def next_controller(self, controller: str) -> Fleet:
+        """The first snapshot that another controller published."""
+        for _ in range(1_000):
+            fleet = await self.fleet()
+            if fleet is not None and fleet.controller != controller:
+                return fleet
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"{controller} still leads")
+
+    async def until(
+        self, name: str, holds: Callable[[PoolEntry], bool], timeout_s: float = 30.0
+    ) -> PoolEntry:
+        """The first snapshot of the pool that satisfies `holds`."""
+        seen = None
+        deadline_s = time.monotonic() + timeout_s
+        while time.monotonic() < deadline_s:
+            seen = await self.pool(name)
+            if seen is not None and holds(seen):
+                return seen
+            await asyncio.sleep(0.02)
+        log = (self.cluster.folder / "controller.log").read_text()[-3000:]
+        raise AssertionError(f"still {seen} after {timeout_s} s\n{log}")
+
+    async def call(self, name: str, rid: str, *, work_s: float = 0.0) -> dict[str, Any]:
+        """One call, held as long as it takes; a refusal before any work sends it back to wait."""
+        deadline_s = time.monotonic() + 30.0
+        while time.monotonic() < deadline_s:
+            entry = await self.pool(name)
+            warm = [] if entry is None else [r for r in entry.replicas if r.state == "WARM"]
+            answer = await self._try(warm[0].address, work_s) if warm else None
+            if answer is not None:
+                await self.room.leave(name, rid)
+                return answer
+            await self.room.enter(name, rid, wait_ms=30_000)
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"call {rid} was lost: {entry}")
+
+    async def _try(self, address: str, work_s: float) -> dict[str, Any] | None:
+        try:
+            url = f"{address}/v1/chat/completions"
+            async with self._http.post(url, json={"work_s": work_s}) as reply:
+                if reply.status == 503:
+                    return None
+                assert reply.status == 200, await reply.text()
+                answer: dict[str, Any] = await reply.json()
+                return answer
+        except aiohttp.ClientConnectorError:
+            return None

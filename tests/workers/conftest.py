@@ -1,0 +1,34 @@
+"""One private cluster for the tests that need one; started at its first use."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.workers.cluster import Cluster, Gateway
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with tempfile.TemporaryDirectory(prefix="sluice-test-") as folder:
+        cluster = Cluster(Path(folder))
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            left = cluster.stop()
+        assert not left, f"processes left behind: {left}"
+
+
+@pytest.fixture
+async def gateway(cluster: Cluster) -> AsyncIterator[Gateway]:
+    async with Gateway(cluster) as gateway:
+        yield gateway
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Measured times are told, not asserted."""
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties:
+            terminalreporter.write_line(f"{report.nodeid.split('::')[-1]}: {name} {value:.2f}")

@@ -1,0 +1,167 @@
+"""The journey of pools on a real Ray cluster with a real Redis: cold, warm, killed, lost.
+
+One cluster for the file; the tests build on each other's fleet in order, as a day in its life.
+"""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from tests.workers.cluster import Cluster, Gateway, pool
+from workers.fleet_publisher import PoolEntry
+
+pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.timeout(180)]
+
+Record = Callable[[str, object], None]
+
+STEADY = pool("steady", initial_replicas=1)
+BRIEF = pool("brief", idle_s=1.0)
+
+
+def is_warm(entry: PoolEntry) -> bool:
+    return any(r.state == "WARM" for r in entry.replicas)
+
+
+def is_cold(entry: PoolEntry) -> bool:
+    return entry.target == 0 and not entry.replicas
+
+
+def is_draining(entry: PoolEntry) -> bool:
+    return any(r.state == "DRAINING" for r in entry.replicas)
+
+
+async def steady_replica(gateway: Gateway) -> str:
+    return (await gateway.until("steady", is_warm)).replicas[0].id
+
+
+async def test_pools_are_deployed_as_the_catalog_says(
+    gateway: Gateway, record_property: Record
+) -> None:
+    started_s = time.monotonic()
+    await gateway.publish(STEADY, BRIEF)
+    await gateway.until("steady", is_warm, timeout_s=60)
+    record_property("deploy_to_warm_s", time.monotonic() - started_s)
+    assert is_cold(await gateway.until("brief", is_cold))
+
+
+async def test_ten_callers_of_a_cold_pool_cause_one_start(
+    gateway: Gateway, record_property: Record
+) -> None:
+    started_s = time.monotonic()
+    calls = [asyncio.create_task(gateway.call("brief", f"ten-{i}")) for i in range(10)]
+    replicas, targets = set(), set()
+    while not all(call.done() for call in calls):
+        entry = await gateway.pool("brief")
+        assert entry is not None
+        targets.add(entry.target)
+        replicas |= {r.id for r in entry.replicas}
+        await asyncio.sleep(0.02)
+    record_property("cold_to_answer_s", time.monotonic() - started_s)
+    assert len({call.result()["pid"] for call in calls}) == 1
+    assert len(replicas) == 1
+    assert targets <= {0, 1}
+    assert await gateway.room.depth("brief") == 0
+
+
+async def test_measured_start_replaces_the_guess(gateway: Gateway) -> None:
+    entry = await gateway.until("brief", lambda p: p.cold_start_s != 5.0)
+    assert 0 < entry.cold_start_s < 5.0
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.5, 0.7, 1.0])
+async def test_call_on_the_way_down_is_not_lost(gateway: Gateway, late_s: float) -> None:
+    await gateway.call("brief", f"wake-{late_s}")
+    await gateway.until("brief", is_draining)
+    await asyncio.sleep(late_s)
+    answer = await gateway.call("brief", f"late-{late_s}")
+    assert answer["pool"] == "brief"
+
+
+async def test_running_call_keeps_its_pool_up(gateway: Gateway) -> None:
+    call = asyncio.create_task(gateway.call("brief", "long", work_s=3.0))
+    first = await gateway.until("brief", lambda p: any(r.running for r in p.replicas))
+    answer = await call
+    assert answer["pool"] == "brief"
+    assert (await gateway.until("brief", is_warm)).replicas[0].id == first.replicas[0].id
+    await gateway.until("brief", is_cold)
+
+
+async def test_killed_replica_is_dropped_at_once_and_replaced(
+    gateway: Gateway, record_property: Record
+) -> None:
+    replica = await steady_replica(gateway)
+    pid = (await gateway.call("steady", "who"))["pid"]
+    psutil.Process(pid).send_signal(signal.SIGKILL)
+    killed_s = time.monotonic()
+    await gateway.until("steady", lambda p: not is_warm(p))
+    record_property("dead_until_dropped_s", time.monotonic() - killed_s)
+    entry = await gateway.until("steady", is_warm)
+    record_property("dead_until_replaced_s", time.monotonic() - killed_s)
+    assert entry.replicas[0].id != replica
+    assert (await gateway.call("steady", "again"))["pid"] != pid
+
+
+async def test_one_pools_change_leaves_the_others_alone(gateway: Gateway) -> None:
+    replica = await steady_replica(gateway)
+    changed = BRIEF | {"max_ongoing": 4}
+    await gateway.publish(STEADY, changed, pool("added"))
+    await gateway.until("added", is_cold)
+    await gateway.publish(STEADY | {"idle_s": 500.0}, changed)
+    assert (await gateway.call("brief", "changed"))["pool"] == "brief"
+    assert await gateway.pool("added") is None
+    assert await steady_replica(gateway) == replica
+
+
+async def test_broken_pool_is_left_alone_and_says_why(gateway: Gateway) -> None:
+    await gateway.publish(STEADY, BRIEF, pool("broken", model="b"))
+    await gateway.until("broken", is_cold)
+    await gateway.room.enter("broken", "hopeful", wait_ms=10_000)
+    entry = await gateway.until("broken", lambda p: p.blocked is not None)
+    assert entry.target == 0
+    assert entry.blocked is not None and "the checkpoint is broken" in entry.blocked
+    await gateway.room.leave("broken", "hopeful")
+    await gateway.publish(STEADY, BRIEF)
+
+
+async def test_standby_takes_over_and_adopts_what_it_finds(
+    cluster: Cluster, gateway: Gateway
+) -> None:
+    replica = await steady_replica(gateway)
+    cluster.control()
+    before = await gateway.fleet()
+    assert before is not None
+    cluster.controllers.pop(0).end(signal.SIGKILL)
+    after = await gateway.next_controller(before.controller)
+    assert after.seq > before.seq
+    assert await steady_replica(gateway) == replica
+    assert (await gateway.call("steady", "adopted"))["pool"] == "steady"
+
+
+async def test_wiped_redis_removes_nothing(cluster: Cluster, gateway: Gateway) -> None:
+    replica = await steady_replica(gateway)
+    cluster.redis.wipe()
+    await gateway.until("steady", is_warm)
+    await gateway.publish(STEADY, BRIEF)
+    assert await steady_replica(gateway) == replica
+    assert (await gateway.call("brief", "after-wipe"))["pool"] == "brief"
+
+
+async def test_lost_head_ends_the_launcher_and_comes_back_with_all_pools(
+    cluster: Cluster, gateway: Gateway, record_property: Record
+) -> None:
+    await gateway.until("steady", is_warm)
+    session = cluster.ray_file.session
+    psutil.Process(cluster.processes()["gcs_server"]).kill()
+    assert cluster.launcher is not None
+    assert await asyncio.to_thread(cluster.launcher.wait, 30) == 1
+    assert not psutil.pid_exists(session.sid)
+    await gateway.until("steady", lambda p: not is_warm(p))
+    lost_s = time.monotonic()
+    await asyncio.to_thread(cluster.launch)
+    await gateway.until("steady", is_warm, timeout_s=60)
+    record_property("head_lost_until_warm_s", time.monotonic() - lost_s)
+    assert (await gateway.call("brief", "after-loss"))["pool"] == "brief"
