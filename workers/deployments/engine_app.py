@@ -39,6 +39,7 @@ class EngineAppArgs(BaseModel):
     prefill_tokens_max: int = EngineSettings.prefill_tokens_max
     block_tokens: int = EngineSettings.block_tokens
     cache_tokens_max: int = EngineSettings.cache_tokens_max
+    frame_interval_s: float = EngineSettings.frame_interval_s
     threads: int = EngineSettings.threads
 
     def engine_settings(self) -> EngineSettings:

@@ -77,16 +77,18 @@ class EngineStats:
 class EngineSettings:
     """The bounds of an engine. `slots` sequences decode together, `queue_max` more may wait; a step
     prefills at most `prefill_tokens_max` tokens, so running streams never wait longer than that;
-    `cache_tokens_max` bounds the prefix cache, which shares whole blocks of `block_tokens`."""
+    `cache_tokens_max` bounds the prefix cache, which shares whole blocks of `block_tokens`; tokens
+    that come faster than every `frame_interval_s` ride in one frame, but for a first and a last."""
 
     model_path: Path
     slots: int = 16
     staging_rows: int = 4
     queue_max: int = 64
     context_tokens: int = 2048
-    prefill_tokens_max: int = 128
+    prefill_tokens_max: int = 256
     block_tokens: int = 16
     cache_tokens_max: int = 8192
+    frame_interval_s: float = 0.02
     threads: int = 1
 
     def __post_init__(self) -> None:

@@ -59,8 +59,8 @@ class Bench:
         return sequence
 
     def step(self) -> None:
-        for sequence, frame in self.batch.step():
-            self.frames[sequence.request.request_id].append(frame)
+        for sequence in self.batch.step():
+            self.frames[sequence.request.request_id].append(sequence.frame())
 
     def run(self, *requests: GenerationRequest) -> None:
         for request in requests:

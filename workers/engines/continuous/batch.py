@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from workers.engines.base import EngineSettings, EngineStats, Frame
+from workers.engines.base import EngineSettings, EngineStats
 from workers.engines.continuous.checkpoint import Checkpoint
 from workers.engines.continuous.prefix import PrefixIndex
 from workers.engines.continuous.runner import RowInput, Runner
@@ -54,8 +54,8 @@ class Batch:
         elif sequence in self._decoding:
             self._vacate(self._decoding.index(sequence))
 
-    def step(self) -> list[tuple[RunningSequence, Frame]]:
-        """Everyone who gained a token, with it."""
+    def step(self) -> list[RunningSequence]:
+        """Everyone who gained a token."""
         self._admit()
         decoding = len(self._decoding)
         return [*self._prefill(), *self._decode(decoding)]
@@ -86,11 +86,11 @@ class Batch:
             self._totals.cached += sequence.cached
             self._staging.append(sequence)
 
-    def _prefill(self) -> list[tuple[RunningSequence, Frame]]:
-        chunks = prefill_chunks([s.prompt_remaining for s in self._staging], self._limits)
+    def _prefill(self) -> list[RunningSequence]:
+        staged = list(self._staging)
+        chunks = prefill_chunks([s.prompt_remaining for s in staged], self._limits)
         if not chunks:
             return []
-        staged = list(self._staging)
         inputs = [
             RowInput(s.computed, s.tokens[s.computed : s.computed + chunk])
             for s, chunk in zip(staged, chunks, strict=True)
@@ -101,15 +101,12 @@ class Batch:
         for sequence, chunk in zip(staged, chunks, strict=True):
             sequence.computed += chunk
         done = [row for row, sequence in enumerate(staged) if not sequence.prompt_remaining]
-        gained = self._accept([staged[row] for row in done], logits[done]) if done else []
-        for row in reversed(
-            done
-        ):  # from the end, so that moving the last row disturbs none still to come
+        for row in reversed(done):  # from the end, so that moving the last row disturbs no other
             self._remember(self._staging_row(row), staged[row])
             self._promote(row)
-        return self._settle(gained)
+        return self._gain([staged[row] for row in done], logits[done]) if done else []
 
-    def _decode(self, count: int) -> list[tuple[RunningSequence, Frame]]:
+    def _decode(self, count: int) -> list[RunningSequence]:
         """Newcomers promoted in this step already have their token of it."""
         decoding = self._decoding[:count]
         if not decoding:
@@ -118,24 +115,18 @@ class Batch:
         self._totals.decode_steps += 1
         for sequence in decoding:
             sequence.computed += 1
-        return self._settle(self._accept(decoding, logits))
+        return self._gain(decoding, logits)
 
-    def _accept(
-        self, sequences: list[RunningSequence], logits: Any
-    ) -> list[tuple[RunningSequence, Frame]]:
+    def _gain(self, sequences: list[RunningSequence], logits: Any) -> list[RunningSequence]:
         tokens = next_tokens(logits, [sequence.draw() for sequence in sequences])
         self._totals.out += len(tokens)
-        return [(s, s.accept(token)) for s, token in zip(sequences, tokens, strict=True)]
-
-    def _settle(
-        self, gained: list[tuple[RunningSequence, Frame]]
-    ) -> list[tuple[RunningSequence, Frame]]:
-        for sequence, frame in gained:
-            if frame.finish_reason is not None:
+        for sequence, token in zip(sequences, tokens, strict=True):
+            sequence.accept(token)
+            if sequence.finish_reason is not None:
                 row = self._decoding.index(sequence)
                 self._remember(row, sequence)
                 self._vacate(row)
-        return gained
+        return sequences
 
     def _remember(self, row: int, sequence: RunningSequence) -> None:
         known = sequence.tokens[: sequence.computed]

@@ -10,6 +10,8 @@ REPLACEMENT = "\ufffd"
 UNFINISHED_MAX = 3
 # Bytes that never make a character would let the window grow for ever.
 WINDOW_MAX = 64
+# So that a window of settled and new tokens is well below that.
+PUSH_MAX = 16
 
 
 class Detokenizer:
@@ -23,6 +25,10 @@ class Detokenizer:
         self._emitted = 0  # characters of the window's text that are out
 
     def push(self, token_ids: Sequence[int]) -> str:
+        starts = range(0, len(token_ids), PUSH_MAX)
+        return "".join(self._push(token_ids[start : start + PUSH_MAX]) for start in starts)
+
+    def _push(self, token_ids: Sequence[int]) -> str:
         self._window += token_ids
         text = self._decode(self._window)
         stable = len(text) - unfinished(text)

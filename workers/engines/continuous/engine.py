@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from workers.engines.base import (
     PromptInvalid,
     RequestInFlight,
 )
+from workers.engines.continuous.outbox import Outbox
 from workers.engines.continuous.stream import Stream
 
 if TYPE_CHECKING:  # torch is imported by the thread that loads the model
@@ -50,8 +52,11 @@ class Loaded:
 
 
 class ContinuousEngine:
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(
+        self, settings: EngineSettings, *, now_s: Callable[[], float] = time.perf_counter
+    ) -> None:
         self._settings = settings
+        self._now_s = now_s
         self._open: dict[str, Running] = {}
         self._orders: deque[Callable[[], object]] = deque()
         self._work = Event()
@@ -124,12 +129,12 @@ class ContinuousEngine:
         self._orders.append(order)
         self._work.set()
 
-    def _deliver(self, gained: list[tuple[RunningSequence, Frame]], stats: EngineStats) -> None:
+    def _deliver(self, frames: list[tuple[RunningSequence, Frame]], stats: EngineStats) -> None:
         self._stats = stats
-        for sequence, frame in gained:
+        for sequence, frame in frames:
             running = self._open.get(sequence.request.request_id)
             if running is None or running.sequence is not sequence:
-                continue  # closed while this step ran
+                continue  # closed meanwhile
             if frame.finish_reason is not None:
                 del self._open[sequence.request.request_id]
             running.stream.offer(frame)
@@ -153,20 +158,24 @@ class ContinuousEngine:
             return
         self._post(started.set_result, loaded)
         try:
+            outbox = Outbox(interval_s=self._settings.frame_interval_s, now_s=self._now_s)
             while not self._stopping:
-                self._turn(loaded.batch)
+                self._turn(loaded.batch, outbox)
         except Exception as error:
             log.exception("a step of the engine failed")
             self._post(self._break, f"a step of the engine failed: {error!r}")
 
-    def _turn(self, batch: Batch) -> None:
+    def _turn(self, batch: Batch, outbox: Outbox) -> None:
         if batch.idle and not self._orders:
             self._work.wait()
         self._work.clear()
+        ordered = bool(self._orders)
         while self._orders:
             self._orders.popleft()()
-        gained = [] if batch.idle else batch.step()
-        self._post(self._deliver, gained, batch.stats())
+        if not batch.idle:
+            outbox.add(batch.step())
+        if ordered or batch.idle or outbox.due:
+            self._post(self._deliver, outbox.frames(), batch.stats())
 
     def _post(self, callback: Callable[..., object], *args: object) -> None:
         self._loop.call_soon_threadsafe(callback, *args)

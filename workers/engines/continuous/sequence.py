@@ -28,7 +28,10 @@ class RunningSequence:
         self._tokens_max = room if request.tokens_max is None else min(request.tokens_max, room)
         self._eos_token_ids = frozenset() if request.ignore_eos else eos_token_ids
         self._detokenizer = Detokenizer(decode)
-        self._stops = StopMatcher(request.stop)
+        self._stops = StopMatcher(request.stop) if request.stop else None
+        self.finish_reason: FinishReason | None = None
+        self._framed = self.prompt_tokens  # tokens that are already in a frame
+        self._text: list[str] = []
 
     @property
     def prompt_tokens(self) -> int:
@@ -42,23 +45,45 @@ class RunningSequence:
     def output_tokens(self) -> int:
         return len(self.tokens) - self.prompt_tokens
 
+    @property
+    def urgent(self) -> bool:
+        """A first token and a last one are waited for; those between may ride together."""
+        return self.finish_reason is not None or self._framed == self.prompt_tokens
+
     def draw(self) -> Draw:
         """For the token that comes next."""
         request = self.request
         return Draw(request.temperature, request.top_p, uniform(request.seed, self.output_tokens))
 
-    def accept(self, token: int) -> Frame:
-        """Append a sampled token; the frame says if it was the last."""
+    def accept(self, token: int) -> None:
+        """Append a sampled token, and decide whether it was the last."""
         self.tokens.append(token)
-        if token in self._eos_token_ids:
-            return self._frame(token, self._stops.flush(), FinishReason.STOP)
-        passed = self._stops.push(self._detokenizer.push([token]))
-        if passed.stopped:
-            return self._frame(token, passed.text, FinishReason.STOP)
-        if self.output_tokens >= self._tokens_max:
-            return self._frame(token, passed.text + self._stops.flush(), FinishReason.LENGTH)
-        return self._frame(token, passed.text, None)
+        if token in self._eos_token_ids or self._stopped_by(token):
+            self.finish_reason = FinishReason.STOP
+        elif self.output_tokens >= self._tokens_max:
+            self.finish_reason = FinishReason.LENGTH
 
-    def _frame(self, token: int, text: str, finish_reason: FinishReason | None) -> Frame:
+    def frame(self) -> Frame:
+        """Everything accepted since the last frame."""
+        token_ids = self.tokens[self._framed :]
+        self._framed = len(self.tokens)
         usage = TokenUsage(self.prompt_tokens - self.cached, self.cached, self.output_tokens)
-        return Frame(text, (token,), usage, finish_reason)
+        return Frame(self._text_of(token_ids), tuple(token_ids), usage, self.finish_reason)
+
+    def _stopped_by(self, token: int) -> bool:
+        if self._stops is None:
+            return False
+        passed = self._stops.push(self._detokenizer.push([token]))
+        self._text.append(passed.text)
+        return passed.stopped
+
+    def _text_of(self, token_ids: list[int]) -> str:
+        """Without stop strings nobody needs text token by token, so it is decoded once a frame."""
+        if self._stops is None:
+            ended = self.finish_reason is FinishReason.STOP  # by an end token, which has no text
+            return self._detokenizer.push(token_ids[:-1] if ended else token_ids)
+        if self.finish_reason is not None:
+            self._text.append(self._stops.flush())
+        text = "".join(self._text)
+        self._text = []
+        return text
