@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from enum import Enum
 
 from billing.limits.holds import Holds
 from billing.limits.types import (
@@ -21,6 +22,7 @@ from billing.limits.types import (
     LimitsUnavailable,
     Lost,
     Refused,
+    Renewed,
     RenewRefused,
     ScopeLimits,
 )
@@ -46,6 +48,8 @@ class AccountSettings:
     lease_s: float = 30.0
     renew_every_s: float = 2.0
     retry_every_s: float = 0.5
+    outage_wait_s: float = 10.0
+    """How long a stream that has used its slice up waits for a Redis that is away."""
     calls_max: int = 2000
 
 
@@ -56,6 +60,12 @@ class _Owed:
     settled: SettledCall
     refund: bool
     booked_nanousd: int = 0
+
+
+class _Renewal(Enum):
+    GRANTED = "granted"
+    REFUSED = "refused"
+    AWAY = "away"
 
 
 class Accounts:
@@ -216,25 +226,40 @@ class Accounts:
     # --- while it runs -------------------------------------------------------------------------
 
     async def may_go_on(self, open_call: OpenCall) -> bool:
-        """True while the money held covers the next frames; tops the hold up when it runs low."""
-        left = open_call.output_tokens_granted - open_call.usage.output
-        is_all = open_call.output_tokens_granted >= open_call.call.output_tokens_max
-        if is_all or left > self._settings.slice_margin_tokens:
-            return True
-        return await self._grant_slice(open_call) or left > 0
+        """True while the money held covers the next frames; tops the hold up when it runs low.
 
-    async def _grant_slice(self, open_call: OpenCall) -> bool:
+        Refused: what is held may still be used up. Redis away: the same, and then a bounded wait.
+        """
+        wait_until_s = self._clock() + self._settings.outage_wait_s
+        while self._runs_low(open_call):
+            renewal = await self._grant_slice(open_call)
+            if renewal is _Renewal.GRANTED or open_call.output_tokens_left > 0:
+                return True
+            if renewal is _Renewal.REFUSED or self._clock() > wait_until_s:
+                return False
+            await asyncio.sleep(self._settings.retry_every_s)
+        return True
+
+    def _runs_low(self, open_call: OpenCall) -> bool:
+        if open_call.output_tokens_granted >= open_call.call.output_tokens_max:
+            return False
+        left = open_call.output_tokens_left
+        asked = open_call.output_tokens_asked_for > open_call.output_tokens_granted
+        return left <= 0 or (left <= self._settings.slice_margin_tokens and not asked)
+
+    async def _grant_slice(self, open_call: OpenCall) -> _Renewal:
         granted = open_call.output_tokens_granted
         wanted = min(open_call.call.output_tokens_max, granted + self._settings.slice_tokens)
         before = open_call.quote.hold_nanousd(open_call.call, granted)
         topup = open_call.quote.hold_nanousd(open_call.call, wanted) - before
-        if not await self._renew(open_call, topup):
-            return False
-        open_call.output_tokens_granted = wanted
-        return True
+        open_call.output_tokens_asked_for = wanted
+        renewal = await self._renew(open_call, topup)
+        if renewal is _Renewal.GRANTED:
+            open_call.output_tokens_granted = wanted
+        return renewal
 
-    async def _renew(self, open_call: OpenCall, topup_nanousd: int) -> bool:
-        """Extend, checkpoint and top up; False where the top-up was refused."""
+    async def _renew(self, open_call: OpenCall, topup_nanousd: int) -> _Renewal:
+        """Extend the lease, checkpoint the usage and top the hold up, in one round trip."""
         checkpoint = open_call.checkpoint(self._now_us())
         open_call.renewed_s = self._clock()
         self._spool_checkpoint(open_call.rid, checkpoint)
@@ -246,16 +271,17 @@ class Accounts:
                 topup_nanousd=topup_nanousd,
                 checkpoint=checkpoint,
             )
-        except LimitsUnavailable:
-            return False
-        match answer:
-            case RenewRefused():
-                return False
-            case Lost(settled=False):
+            if answer == Lost(settled=False):
                 await self._announce(open_call)
-                return topup_nanousd == 0
+        except LimitsUnavailable:
+            return _Renewal.AWAY
+        match answer:
+            case Renewed():
+                return _Renewal.GRANTED
+            case RenewRefused(dimension=Dimension.UNPRIMED) | Lost(settled=False):
+                return _Renewal.AWAY
             case _:
-                return True
+                return _Renewal.REFUSED
 
     def _spool_checkpoint(self, rid: str, checkpoint: UsageCheckpoint) -> None:
         try:
@@ -279,8 +305,10 @@ class Accounts:
             await asyncio.sleep(self._settings.retry_every_s)
             due_s = self._clock() - self._settings.renew_every_s
             for open_call in [c for c in self.open.values() if c.renewed_s <= due_s]:
-                if open_call.rid in self.open:
-                    await self._renew(open_call, topup_nanousd=0)
+                if open_call.rid not in self.open:
+                    continue
+                if await self._renew(open_call, topup_nanousd=0) is _Renewal.AWAY:
+                    break
             await self.settle_put_off()
 
     async def settle_put_off(self) -> None:

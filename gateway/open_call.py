@@ -47,6 +47,7 @@ class OpenCall:
     decision: Decision
     opened: OpenedCall
     output_tokens_granted: int
+    output_tokens_asked_for: int = 0
     requests: RateState | None = None
     tokens: RateState | None = None
     served: Candidate | None = None
@@ -70,6 +71,11 @@ class OpenCall:
         """An attempt has delivered: the customer pays for what the last such one delivered."""
         self.served = candidate
         self.meter = meter
+
+    @property
+    def output_tokens_left(self) -> int:
+        """Of what is granted; money is held for so many more."""
+        return self.output_tokens_granted - self.usage.output
 
     @property
     def held_nanousd(self) -> int:
