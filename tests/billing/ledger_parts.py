@@ -1,0 +1,83 @@
+"""Parts of the ledger process wired for tests, and short ways to their effects."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from redis.asyncio import Redis
+
+from billing.limits.holds import Holds
+from billing.limits.keys import SHARDS
+from billing.limits.types import ScopeLimits
+from billing.primer import Primer
+from billing.reaper import Reaper
+from billing.settings import LedgerSettings
+from billing.store.engine import Store
+from billing.stream import UsageStreams
+from billing.types import OpenedCall
+from billing.writer import Writer
+
+SETTINGS = LedgerSettings(
+    block_ms=20,
+    linger_ms=0,
+    retry_after_s=0.02,
+    recovery_grace_s=0.4,
+    gateway_silent_s=2.0,
+    orphan_after_s=0.001,
+)
+
+
+def make_writer(redis: Redis, store: Store, settings: LedgerSettings = SETTINGS) -> Writer:
+    streams = UsageStreams(redis, settings.consumer)
+    return Writer(streams, store, settings, now=time.time, tick=time.monotonic)
+
+
+def make_reaper(redis: Redis, store: Store, spool_root: Path) -> Reaper:
+    return Reaper(redis, Holds(redis), store, spool_root, SETTINGS, now=time.time)
+
+
+def make_primer(redis: Redis, store: Store, opened: list[str] | None = None) -> Primer:
+    async def on_open(run_id: str) -> None:
+        if opened is not None:
+            opened.append(run_id)
+
+    return Primer(
+        redis, Holds(redis), store, SETTINGS, now=time.time, tick=time.monotonic, on_open=on_open
+    )
+
+
+@asynccontextmanager
+async def writing(redis: Redis, store: Store) -> AsyncIterator[Writer]:
+    """A writer that runs meanwhile."""
+    writer = make_writer(redis, store)
+    task = asyncio.create_task(writer.run())
+    try:
+        yield writer
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def open_shards(redis: Redis) -> None:
+    """As after a priming that found nothing spent."""
+    holds = Holds(redis)
+    epoch = f"{await holds.run_id()}:1"
+    for shard in range(SHARDS):
+        await holds.begin_priming(shard, epoch)
+        last_id = await holds.last_stream_id(shard)
+        assert await holds.prime(shard, {}, last_id, epoch)
+
+
+def unlimited(opened: OpenedCall) -> list[ScopeLimits]:
+    return [ScopeLimits(scope=scope) for scope in opened.scopes]
+
+
+async def eventually(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 - SQL has no event to wait for
+            await asyncio.sleep(0.005)

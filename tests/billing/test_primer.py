@@ -1,0 +1,134 @@
+"""The primer against a real Redis that is restarted and wiped."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from redis.asyncio import Redis
+
+from billing.limits.holds import Holds
+from billing.limits.keys import shard_of, usage_key
+from billing.limits.types import Admitted, Refused
+from billing.primer import GATEWAYS_KEY, READY_KEY, RECOVERED_KEY
+from billing.queries import call_by_rid
+from billing.store.engine import Store
+from billing.types import encode
+from tests.billing.calls import opened_call, settled_call
+from tests.billing.ledger_parts import (
+    eventually,
+    make_primer,
+    make_writer,
+    unlimited,
+    writing,
+)
+from tests.redis_server import RedisServer
+
+AMOUNT = 220 + 1120 + 1
+OPENED = opened_call("req_new")
+
+
+async def settled_before(redis: Redis, rid: str = "req_old") -> None:
+    call = settled_call(opened_call(rid), AMOUNT)
+    await redis.xadd(usage_key(shard_of(call.org)), {"k": "settled", "r": rid, "p": encode(call)})
+
+
+async def spent(redis: Redis) -> int:
+    return (await Holds(redis).money("org_1", "org:org_1")).spent.total_nanousd
+
+
+async def test_every_shard_opens_with_what_sql_has_charged(redis: Redis, store: Store) -> None:
+    await settled_before(redis)
+    await make_writer(redis, store).turn()
+    await redis.flushall()
+    opened: list[str] = []
+    async with writing(redis, store):
+        await make_primer(redis, store, opened).turn()
+    assert await spent(redis) == AMOUNT
+    run_id = await Holds(redis).run_id()
+    assert opened == [run_id]
+    assert await redis.get(READY_KEY) == run_id.encode()
+    epochs = await Holds(redis).shard_epochs()
+    assert {epoch.state for epoch in epochs.values()} == {"open"}
+
+
+async def test_an_open_shard_is_left_as_it_is(redis: Redis, store: Store) -> None:
+    primer = make_primer(redis, store)
+    async with writing(redis, store):
+        await primer.turn()
+        before = await Holds(redis).shard_epochs()
+        await make_primer(redis, store).turn()
+    assert await Holds(redis).shard_epochs() == before
+
+
+async def test_a_shard_opens_only_behind_its_last_record(redis: Redis, store: Store) -> None:
+    await settled_before(redis)
+    priming = asyncio.create_task(make_primer(redis, store).turn())
+    await asyncio.sleep(0.2)
+    refused = await Holds(redis).admit(OPENED, unlimited(OPENED), lease_s=5)
+    assert isinstance(refused, Refused) and refused.dimension == "unprimed"
+    assert not priming.done()
+    async with writing(redis, store):
+        await asyncio.wait_for(priming, 5)
+    assert call_by_rid(store, "req_old") is not None
+    assert await spent(redis) == AMOUNT
+    assert isinstance(await Holds(redis).admit(OPENED, unlimited(OPENED), lease_s=5), Admitted)
+
+
+async def test_a_live_gateway_is_waited_for(redis: Redis, store: Store) -> None:
+    run_id = await Holds(redis).run_id()
+    await redis.zadd(GATEWAYS_KEY, {"gw-1": time.time() * 1000})
+    async with writing(redis, store):
+        priming = asyncio.create_task(make_primer(redis, store).turn())
+        await asyncio.sleep(0.1)
+        assert not priming.done()
+        await redis.hset(RECOVERED_KEY, "gw-1", run_id)
+        begun = time.monotonic()
+        await asyncio.wait_for(priming, 5)
+    assert time.monotonic() - begun < 0.25
+
+
+async def test_a_gateway_that_never_comes_is_not_waited_for_long(
+    redis: Redis, store: Store
+) -> None:
+    await redis.zadd(GATEWAYS_KEY, {"gw-1": time.time() * 1000})
+    begun = time.monotonic()
+    async with writing(redis, store):
+        await asyncio.wait_for(make_primer(redis, store).turn(), 5)
+    assert 0.35 < time.monotonic() - begun < 2
+
+
+async def test_a_silent_gateway_is_not_waited_for(redis: Redis, store: Store) -> None:
+    await redis.zadd(GATEWAYS_KEY, {"gw-1": (time.time() - 60) * 1000})
+    begun = time.monotonic()
+    async with writing(redis, store):
+        await asyncio.wait_for(make_primer(redis, store).turn(), 5)
+    assert time.monotonic() - begun < 0.35
+
+
+async def test_a_restarted_and_a_wiped_redis_are_primed_again(
+    server: RedisServer, redis: Redis, store: Store
+) -> None:
+    primer = make_primer(redis, store)
+    running = asyncio.create_task(primer.run())
+    async with writing(redis, store):
+        await settled_before(redis)
+        await eventually(lambda: call_by_rid(store, "req_old") is not None)
+        for disturb in (server.restart, server.wipe):
+            await asyncio.to_thread(disturb)
+            async with asyncio.timeout(10):
+                while True:
+                    answer = await _admit(redis, disturb.__name__)
+                    if isinstance(answer, Admitted):
+                        break
+                    await asyncio.sleep(0.02)
+            assert await spent(redis) == AMOUNT
+    running.cancel()
+
+
+async def _admit(redis: Redis, name: str) -> Admitted | Refused | None:
+    opened = opened_call(f"req_{name}")
+    try:
+        return await Holds(redis).admit(opened, unlimited(opened), lease_s=5)
+    except Exception:
+        return None  # the server is being replaced
