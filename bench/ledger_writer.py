@@ -1,0 +1,120 @@
+"""How many usage records a second the writer books: Redis stream to committed SQLite rows.
+
+    python -m bench.ledger_writer [--calls 20000] [--data DIR]
+
+Starts a real Redis, puts a reserved and a settled record of every call into its stream, and runs
+the writer until all are booked and acknowledged; then delivers everything a second time, and last
+verifies every law. SQLite runs as in production: WAL, synchronous=FULL.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from redis.asyncio import Redis
+
+from billing.limits.keys import shard_of, usage_key
+from billing.pricebook import Component, PriceRate
+from billing.prices import activate_version, create_version
+from billing.settings import LedgerSettings
+from billing.store.engine import Store, open_store
+from billing.stream import UsageStreams
+from billing.types import SettledCall, encode
+from billing.verify import verify_all
+from billing.writer import Writer
+from migrations.run import migrate
+from tests.billing.calls import ADMITTED_US, opened_call, settled_call
+from tests.redis_server import RedisServer
+
+ORGS = 100
+PRICE = 1_000_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=20_000)
+    parser.add_argument("--data", help="folder on the disk to measure (default: a temporary one)")
+    arguments = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="sl-", dir=arguments.data) as folder,
+        RedisServer(Path(folder)) as server,
+    ):
+        figures = asyncio.run(measure(server, Path(folder), arguments.calls))
+    print(json.dumps(figures, indent=2))
+
+
+async def measure(server: RedisServer, folder: Path, count: int) -> dict[str, float | int | bool]:
+    database = folder / "ledger.db"
+    store = priced_store(f"sqlite:///{database}")
+    redis = server.client()
+    calls = [call(number) for number in range(count)]
+    streams = UsageStreams(redis, "ledger")
+    settings = LedgerSettings(linger_ms=0, block_ms=50)
+    writer = Writer(streams, store, settings, now=time.time, tick=time.monotonic)
+    await writer.turn()
+    await fill(redis, calls)
+    first_s, cpu_s = await drain(writer, count)
+    await fill(redis, calls)
+    second_s, _ = await drain(writer, count * 2)
+    report = await verify_all(store, now_us=ADMITTED_US + 10)
+    assert report.ok, report.as_text()
+    store.close()
+    await redis.aclose()
+    return {
+        "calls": count,
+        "records": 2 * count,
+        "first_s": round(first_s, 2),
+        "events_per_s": round(count / first_s),
+        "cpu_us_per_event": round(cpu_s / count * 1e6),
+        "replay_events_per_s": round(count / second_s),
+        "batches": writer.stats.batches,
+        "bytes_per_event": round(database.stat().st_size / count),
+        "laws_hold": report.ok,
+    }
+
+
+def priced_store(url: str) -> Store:
+    migrate(url)
+    store = open_store(url)
+    rates = [
+        PriceRate(model="tale-large", tier="default", component=part, nanousd_per_mtok=PRICE)
+        for part in (Component.INPUT, Component.OUTPUT)
+    ]
+    create_version(store, rates, created_by="bench", now_us=1, version_id="pv_1")
+    activate_version(store, "pv_1", effective_from_us=1, now_us=1)
+    return store
+
+
+def call(number: int) -> SettledCall:
+    opened = opened_call(
+        f"req_{number:032x}", org=f"org_{number % ORGS}", key=f"key_{number % ORGS}"
+    )
+    return settled_call(opened, 44 + 56)
+
+
+async def fill(redis: Redis, calls: list[SettledCall]) -> None:
+    for start in range(0, len(calls), 1000):
+        pipe = redis.pipeline(transaction=False)
+        for one in calls[start : start + 1000]:
+            opened = opened_call(one.rid, org=one.org, key=one.key)
+            key = usage_key(shard_of(one.org))
+            pipe.xadd(key, {"k": "reserved", "r": one.rid, "p": encode(opened)})
+            pipe.xadd(key, {"k": "settled", "r": one.rid, "p": encode(one)})
+        await pipe.execute()
+
+
+async def drain(writer: Writer, booked: int) -> tuple[float, float]:
+    begun, cpu = time.perf_counter(), sum(os.times()[:2])
+    while writer.stats.events + writer.stats.repeated < booked:
+        await writer.turn()
+    return time.perf_counter() - begun, sum(os.times()[:2]) - cpu
+
+
+if __name__ == "__main__":
+    main()
