@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.redis_fixtures import redis, redis_server
 from tests.workers.cluster import Cluster, Gateway
+
+__all__ = ["redis", "redis_server"]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,120 @@
+"""One declarative document in which a pool's change touches no other pool."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from workers.catalog import Catalog, Model, Pool
+from workers.ray_api import AppDetails, DeploymentDetails, ServeDetails
+from workers.ray_file import RayFile
+from workers.ray_session import Session
+from workers.serve_apps import serve_config
+from workers.settings import WorkersSettings
+
+PLACE = RayFile(
+    dashboard_url="http://127.0.0.1:1",
+    gcs_address="127.0.0.2:2",
+    node_ip="127.0.0.2",
+    serve_proxy_port=3,
+    ingress_ports=(4, 5),
+    temp_dir="/tmp/x",
+    session=Session(1, 0.0),
+)
+SETTINGS = WorkersSettings()
+A, B = Pool("a", "m"), Pool("b", "m", max_ongoing=4)
+
+
+@dataclass
+class FakeServe:
+    """Remembers documents as Serve does, and scales as it is told."""
+
+    details: ServeDetails
+
+    def put(self, document: dict[str, Any]) -> None:
+        apps = {
+            app["name"]: self._deployed(app, self.details.applications.get(app["name"]))
+            for app in document["applications"]
+        }
+        self.details = ServeDetails(applications=apps)
+
+    def scale(self, app: str, count: int) -> None:
+        deployment = DeploymentDetails("engine", "HEALTHY", target_num_replicas=count)
+        apps = dict(self.details.applications)
+        apps[app] = msgspec.structs.replace(apps[app], deployments={"engine": deployment})
+        self.details = ServeDetails(applications=apps)
+
+    def _deployed(self, app: dict[str, Any], before: AppDetails | None) -> AppDetails:
+        if before is not None and before.deployed_app_config == app:
+            return before
+        count = app["deployments"][0]["num_replicas"]
+        deployment = DeploymentDetails("engine", "UPDATING", target_num_replicas=count)
+        return AppDetails(
+            app["name"], "RUNNING", deployed_app_config=app, deployments={"engine": deployment}
+        )
+
+
+def document(serve: FakeServe, *pools: Pool, rebuild: bool = False) -> dict[str, Any] | None:
+    catalog = Catalog(1, models=(Model("m", "/models/m"),), pools=pools)
+    return serve_config(catalog, serve.details, SETTINGS, place=PLACE, rebuild=rebuild)
+
+
+def deployed(*pools: Pool) -> FakeServe:
+    serve = FakeServe(ServeDetails())
+    first = document(serve, *pools)
+    assert first is not None
+    serve.put(first)
+    return serve
+
+
+def counts(config: dict[str, Any] | None) -> dict[str, int]:
+    assert config is not None
+    return {app["name"]: app["deployments"][0]["num_replicas"] for app in config["applications"]}
+
+
+def test_all_pools_are_in_one_document() -> None:
+    assert counts(document(FakeServe(ServeDetails()), A, B)) == {"pool-a": 1, "pool-b": 1}
+
+
+def test_what_is_deployed_is_not_deployed_again() -> None:
+    serve = deployed(A, B)
+    serve.scale("pool-a", 0)
+    serve.scale("pool-b", 3)
+    assert document(serve, A, B) is None
+
+
+def test_bounds_and_idle_time_are_no_concern_of_serve() -> None:
+    changed = msgspec.structs.replace(A, min_replicas=1, max_replicas=9, idle_s=1.0)
+    assert document(deployed(A, B), changed, B) is None
+
+
+def test_a_changed_pool_keeps_its_count_and_the_others_their_document() -> None:
+    serve = deployed(A, B)
+    serve.scale("pool-a", 2)
+    serve.scale("pool-b", 3)
+    before = serve.details.applications["pool-a"]
+    config = document(serve, A, msgspec.structs.replace(B, max_ongoing=9))
+    assert counts(config) == {"pool-a": 1, "pool-b": 3}
+    assert config is not None
+    serve.put(config)
+    assert serve.details.applications["pool-a"] == before
+    assert document(serve, A, msgspec.structs.replace(B, max_ongoing=9)) is None
+
+
+def test_a_pool_that_left_the_catalog_is_removed() -> None:
+    assert counts(document(deployed(A, B), A)) == {"pool-a": 1}
+
+
+def test_a_rebuild_puts_the_same_document_again() -> None:
+    assert counts(document(deployed(A), A, rebuild=True)) == {"pool-a": 1}
+
+
+def test_external_disabled_and_pathless_pools_are_not_ours() -> None:
+    pools = (
+        A,
+        Pool("external", "m", base_url="https://elsewhere"),
+        Pool("off", "m", enabled=False),
+        Pool("nowhere", "pathless"),
+    )
+    models = (Model("m", "/models/m"), Model("pathless"))
+    assert Catalog(1, models=models, pools=pools).own_pools == (A,)
