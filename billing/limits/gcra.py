@@ -52,7 +52,7 @@ def take(bucket: Bucket, *, now_us: int, cost_us: int, tolerance_us: int) -> Tak
 
 def correct(bucket: Bucket, *, now_us: int, mark_us: int, delta_us: int) -> Bucket:
     """Add a debt (`delta_us` above 0) or give back what has not leaked (below 0)."""
-    if delta_us >= 0:
+    if delta_us > 0:
         return replace(bucket, tat_us=max(bucket.tat_us, now_us) + delta_us)
     back_us = min(-delta_us, mark_us - bucket.refunded_us - now_us)
     if back_us <= 0:

@@ -75,7 +75,7 @@ REFUND_AFTER_REFUND = (
 
 @example(LATE_REFUND)
 @example(REFUND_AFTER_REFUND)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(stories())
 def test_use_never_exceeds_burst_plus_rate_times_time(story: tuple[int, int, list[Step]]) -> None:
     rate, burst, steps = story
