@@ -232,7 +232,7 @@ def test_the_text_of_frames_is_the_decoding_of_their_tokens(
 def test_a_seed_decides_the_draws_whoever_shares_the_batch(bench: Benches, ask: Ask) -> None:
     def answers(seed: int, companions: int) -> list[int]:
         running = bench()
-        warm = ask("hello", request_id="mine", seed=seed, temperature=0.8, top_p=0.9)
+        warm = ask("hello", request_id="mine", seed=seed, temperature=2.0, top_p=0.95)
         others = [
             ask("name a bird", request_id=str(n), seed=n, temperature=1.5)
             for n in range(companions)

@@ -39,7 +39,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
         eos_token_ids=_eos_token_ids(model),
         context_tokens=_context_tokens(model.config),
         vocabulary=model.config.vocab_size,
-        kv_shape=_kv_shape(model.config),
+        kv_shape=kv_shape(model.config),
     )
 
 
@@ -73,12 +73,12 @@ def _context_tokens(config: Any) -> int:
     return int(limit)
 
 
-def _kv_shape(config: Any) -> KvShape:
+def kv_shape(config: Any) -> KvShape:
     """Full attention with equal key and value heads; anything else (sliding windows, recurrent
     states) would need rows of another kind."""
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    window = getattr(config, "sliding_window", None)
-    if kinds != {"full_attention"} or (window is not None and window < _context_tokens(config)):
+    window = getattr(config, "sliding_window", None) or _context_tokens(config)
+    if kinds != {"full_attention"} or window < _context_tokens(config):
         raise CheckpointUnsupported(f"attention kinds {sorted(kinds)} (sliding window {window})")
     heads = config.num_attention_heads
     return KvShape(

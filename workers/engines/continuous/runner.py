@@ -13,7 +13,7 @@ from workers.engines.base import CheckpointUnsupported
 from workers.engines.continuous.slots import KvRows, RowsCache, Window
 
 Tensor = Any
-LOGITS_TOLERANCE = 1e-2
+LOGITS_TOLERANCE = 1e-3  # of the largest; float32 sums in another order differ by 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Runner:
             0, [RowInput(half, ids[half:]), RowInput(half - 1, ids[half - 1 : half])]
         )
         wanted = torch.stack([plain[-1], plain[half - 1]])
-        off = (ours - wanted).abs().max().item() / max(1.0, wanted.abs().max().item())
+        off = (ours - wanted).abs().max().item() / wanted.abs().max().item()
         if not off < LOGITS_TOLERANCE:
             raise CheckpointUnsupported(
                 f"its cached logits differ from its plain ones by {off:.3g}"
