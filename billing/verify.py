@@ -6,19 +6,25 @@ completeness, the folder of the spools. A break names the first row that offends
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import json
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 
 from billing.checks import calls, invoices, money, spending
 from billing.checks.report import Check, Report
 from billing.limits.holds import Holds
 from billing.limits.types import HoldState, LimitsUnavailable
 from billing.prices import book_of
-from billing.store.engine import Store
+from billing.settings import BillingSettings
+from billing.store.engine import Store, open_store
 from billing.types import OpenedCall
 
 MICROSECONDS = 1_000_000
@@ -126,5 +132,31 @@ async def _spent(redis: Redis | None, store: Store) -> Check:
         return spending.not_checked("no Redis was given")
     try:
         return await spending.spent_matches(redis, store)
-    except (RedisError, OSError) as error:
+    except (RedisError, LimitsUnavailable, OSError) as error:
         return spending.not_checked(f"Redis does not answer: {error}")
+
+
+def main() -> int:
+    """`python -m billing.verify [--json]`: 1 if a law is broken, 2 if it cannot be told."""
+    parser = argparse.ArgumentParser(prog="python -m billing.verify")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    arguments = parser.parse_args()
+    settings = BillingSettings()
+    store = open_store(settings.sql)
+    try:
+        report = verify(
+            store,
+            now_us=int(time.time() * MICROSECONDS),  # noqa: TID251 - a command's own clock
+            spool_root=settings.spool,
+            redis_url=settings.redis,
+            hold_age_max_s=settings.ledger.hold_age_max_s,
+        )
+    except SQLAlchemyError as error:
+        print(f"the ledger cannot be read (sluice migrate?): {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(report.as_json(), indent=2) if arguments.json else report.as_text())
+    return 0 if report.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from redis.asyncio import Redis
 
 from billing.checks.report import Check, Outcome, judged
+from billing.limits.holds import Holds
 from billing.limits.keys import SHARDS, TOTAL_FIELD, scope_key, scopes_key
 from billing.limits.types import Spent
 from billing.spending import ScopeSums, spent_by_shard
@@ -31,20 +32,35 @@ async def spent_matches(redis: Redis, store: Store) -> Check:
     for attempt in range(ATTEMPTS):
         if attempt:
             await asyncio.sleep(PAUSE_S)
+        primed = await _open_shards(redis)
+        if not primed:
+            return not_checked("no shard is primed: the ledger process is not running")
         in_redis = await _spent_in_redis(redis)
         in_sql = await asyncio.to_thread(spent_by_shard, store)
-        counted = sum(len(sums) for sums in in_sql.values())
-        breaks = list(_differences(in_redis, in_sql))
+        counted = sum(len(in_sql[shard]) for shard in primed)
+        breaks = list(_differences(primed, in_redis, in_sql))
         if not breaks:
             break
     return judged(NAME, LAW, breaks, counted)
 
 
+async def _open_shards(redis: Redis) -> list[int]:
+    """Shards whose counters were set from SQL for the Redis process that answers now."""
+    holds = Holds(redis)
+    run_id = await holds.run_id()
+    epochs = await holds.shard_epochs()
+    return [
+        shard
+        for shard, found in epochs.items()
+        if found.state == "open" and found.epoch and found.epoch.startswith(f"{run_id}:")
+    ]
+
+
 def _differences(
-    in_redis: Mapping[int, ScopeSums], in_sql: Mapping[int, ScopeSums]
+    shards: Iterable[int], in_redis: Mapping[int, ScopeSums], in_sql: Mapping[int, ScopeSums]
 ) -> Iterator[str]:
     nothing = Spent(0, {})
-    for shard in range(SHARDS):
+    for shard in shards:
         for scope in sorted({*in_redis[shard], *in_sql[shard]}):
             counted = in_redis[shard].get(scope, nothing)
             charged = in_sql[shard].get(scope, nothing)

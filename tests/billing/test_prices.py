@@ -115,4 +115,4 @@ async def test_what_is_published_is_the_book_also_after_a_wipe(store: Store, red
     await redis.flushall()
     assert await publish_prices(redis, store, now_us=NOW_US + 2) is True
     payload = await redis.get(PRICES_KEY)
-    assert payload is not None and read_published(payload) == load_book(store)
+    assert isinstance(payload, bytes) and read_published(payload) == load_book(store)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from redis.asyncio import Redis
 
@@ -120,8 +121,8 @@ async def test_a_hold_that_sql_has_charged_already_is_only_closed(
     writer = make_writer(redis, store)
     await admit(redis)
     await renew(redis, checkpoint(5))
-    hold = await redis.dump(hold_key(SHARD, OPENED.rid))
-    due = await redis.dump(due_key(SHARD))
+    hold: Any = await redis.dump(hold_key(SHARD, OPENED.rid))
+    due: Any = await redis.dump(due_key(SHARD))
     await Holds(redis).settle(answered(store))
     await writer.turn()
     await redis.delete(done_key(SHARD, OPENED.rid))
