@@ -7,6 +7,7 @@ for free: a call on a replica with `max_ongoing` slots is charged its share of t
 from routing.types import Call, Pool, PoolState, ReplicaState
 
 TOKENS_PER_MTOK = 1_000_000
+PAID_FOR = (ReplicaState.STARTING, ReplicaState.WARM)
 
 
 def service_s(pool: Pool, prompt_tokens: int, output_tokens: int) -> float:
@@ -29,9 +30,10 @@ def run_cost_nanousd(pool: Pool, prompt_tokens: int, output_tokens: int) -> int:
 def start_cost_nanousd(state: PoolState) -> int:
     """What starting a replica for this call costs: the cold start's seconds at pool price.
 
-    A replica that is already starting, or warm, has been paid for by somebody else's need.
+    A replica that is already starting, or warm, has been paid for by somebody else's need; one
+    that drains has to be started again.
     """
-    if state.pool.is_external or state.replicas:
+    if state.pool.is_external or any(r.state in PAID_FOR for r in state.replicas):
         return 0
     return round(state.pool.cold_start_s * state.pool.cost_nanousd_per_s)
 

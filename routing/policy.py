@@ -23,10 +23,10 @@ from routing.types import (
     Tier,
 )
 
-GRAVEST_FIRST = (
-    RefusalKind.CONTEXT_LENGTH,
+CURABLE_FIRST = (
     RefusalKind.DEADLINE,
     RefusalKind.CAPACITY,
+    RefusalKind.CONTEXT_LENGTH,
     RefusalKind.NO_POOL,
 )
 CAPACITY_RETRY_S = 5.0
@@ -51,7 +51,7 @@ def decide(call: Call, snapshot: FleetSnapshot, policy: Policy, rng: Random) -> 
     if any(c.eligible for c in candidates):
         rule = f"{call.tier}/{'auto' if call.model_requested == AUTO_MODEL else 'named'}"
         return Decision(rule=rule, policy_revision=policy.revision, candidates=candidates)
-    return _refusal(call, [r for _, r, _ in verdicts if r], candidates)
+    return _refusal(call, [(r, c) for _, r, c in verdicts if r], candidates)
 
 
 _Order = tuple[bool, int, float]
@@ -92,11 +92,16 @@ def _readiness(weighed: Weighed) -> str:
     return f"ready in about {weighed.wait_s:.1f} s"
 
 
-def _refusal(call: Call, rulings: list[Ruling], candidates: tuple[Candidate, ...]) -> Refusal:
-    """The gravest reason speaks; `retry_after_s` is when the soonest pool could begin."""
-    by_kind = {r.kind: r.reason for r in reversed(rulings)}
-    kind = next((k for k in GRAVEST_FIRST if k in by_kind), RefusalKind.NO_POOL)
-    reason = by_kind.get(kind, "no pool serves this model")
-    soonest_s = min((c.wait_s for c in candidates), default=CAPACITY_RETRY_S)
+def _refusal(
+    call: Call,
+    against: list[tuple[Ruling, Candidate]],
+    candidates: tuple[Candidate, ...],
+) -> Refusal:
+    """What time may cure speaks first; `retry_after_s` is when the soonest such pool can begin."""
+    kinds = {ruling.kind for ruling, _ in against}
+    kind = next((k for k in CURABLE_FIRST if k in kinds), RefusalKind.NO_POOL)
+    said = [(r.reason, c.wait_s) for r, c in against if r.kind is kind]
+    reason = said[0][0] if said else "no pool serves this model"
+    soonest_s = min((wait_s for _, wait_s in said), default=CAPACITY_RETRY_S)
     retry_after_s = None if kind is RefusalKind.CONTEXT_LENGTH else max(1.0, soonest_s)
     return Refusal(kind, f"{call.model_requested}: {reason}", retry_after_s, candidates)
