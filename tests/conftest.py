@@ -1,12 +1,25 @@
-"""The one real stack of a test run. Tests that use it run in one worker, one after the other."""
+"""The one real stack of a test run, and how Hypothesis works on machines of any speed.
+
+Tests that use the stack run in one worker, one after the other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.stack import Stack
+
+settings.register_profile(
+    "sluice",
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.load_profile("sluice")
 
 STACK_TIMEOUT_S = 240
 """Of one test, the start of the stack included."""
