@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,6 +206,24 @@ class Stack:
             budget = {"limit_usd": budget_usd, "window": window}
             self.admin("PUT", f"/budgets/key:{key['id']}", budget)
         return Tenant(organization, project["id"], key["id"], key["secret"])
+
+    def add_prices(
+        self, model: str, usd_per_mtok: Mapping[str, str], tier: str = "default"
+    ) -> None:
+        """A version of the price book with these rates in it too, once the gateway has it."""
+        active = [v for v in self.admin("GET", "/prices")["data"] if v["status"] == "active"]
+        rates = max(active, key=lambda version: version["effective_from"])["rates"]
+        ours = [
+            {"model": model, "tier": tier, "component": component, "usd_per_mtok": usd}
+            for component, usd in usd_per_mtok.items()
+        ]
+        others = [rate for rate in rates if (rate["model"], rate["tier"]) != (model, tier)]
+        self.admin("POST", "/prices", {"rates": others + ours, "note": f"with {model}"})
+        self.wait_until(lambda: self._is_priced(model, tier), 20.0, f"{model} to have a price")
+
+    def _is_priced(self, model: str, tier: str) -> bool:
+        found = self.call("GET", f"/v1/models/{model}")
+        return found.status_code == 200 and tier in found.json()["pricing"]
 
     # --- looking inside --------------------------------------------------------------------------
 

@@ -7,7 +7,26 @@ from collections.abc import Iterator
 import openai
 import pytest
 
+from tests.journeys.outside import Outside, Script
 from tests.stack import Stack, Tenant
+
+OUTSIDE_MODEL = {
+    "path": None,
+    "context_tokens": 4096,
+    "max_output_tokens": 512,
+    "size_rank": 9,
+    "quality": 0.0,
+}
+OUTSIDE_POOL = {
+    "model": "outside",
+    "variant": "their-model",
+    "capacity_class": "external",
+    "api_key_env": "OUTSIDE_API_KEY",
+    # So dear that `auto` never ends here, whatever a test asks for.
+    "cost_input_nanousd_per_mtok": 10**15,
+    "cost_output_nanousd_per_mtok": 10**15,
+}
+OUTSIDE_PRICES = {"input": "1", "cached_input": "0.5", "output": "2"}
 
 
 @pytest.fixture(autouse=True)
@@ -27,3 +46,20 @@ def tenant(stack: Stack) -> Tenant:
 def client(stack: Stack, tenant: Tenant) -> Iterator[openai.OpenAI]:
     with stack.openai(tenant.secret) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def outside_server(stack: Stack) -> Iterator[Outside]:
+    """An external pool of the model `outside`, over a real server that tests control."""
+    with Outside() as server:
+        stack.admin("PUT", "/models/outside", OUTSIDE_MODEL)
+        stack.admin("PUT", "/pools/outside", OUTSIDE_POOL | {"base_url": server.base_url})
+        stack.add_prices("outside", OUTSIDE_PRICES)
+        yield server
+
+
+@pytest.fixture
+def outside(outside_server: Outside) -> Iterator[Outside]:
+    outside_server.begin(Script())
+    yield outside_server
+    outside_server.release.set()
