@@ -38,7 +38,7 @@ $(VENV)/.test: requirements/test.lock $(VENV)/.runtime
 check: install-test
 	@echo '== ruff: lint';                  $(BIN)/ruff check .
 	@echo '== mypy: strict types';          $(BIN)/mypy
-	@echo '== import-linter: who may import whom'; $(BIN)/lint-imports
+	@echo '== import-linter: who may import whom'; $(BIN)/lint-imports --no-logo
 
 test: check
 	@echo '== pytest: $(WORKERS) workers, at most $(TEST_LIMIT_S) s'; $(PYTEST) -m 'not long' $(ARGS)

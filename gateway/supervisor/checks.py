@@ -1,10 +1,12 @@
-"""What must hold before anything is started: a free port, and enough memory."""
+"""What must hold before anything is started: a free port, enough memory, the models' files."""
 
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
+from gateway.settings import ModelSettings
 from gateway.supervisor.errors import CannotStart
 
 CGROUP = Path("/sys/fs/cgroup")
@@ -33,6 +35,13 @@ def check_memory(free_bytes: int, min_mb: int) -> None:
             f"{free_bytes // MEGABYTE} MB of memory are free, {min_mb} MB are needed; free some,"
             " or lower supervisor.memory_min_mb and the number of pools"
         )
+
+
+def check_models(models: Sequence[ModelSettings]) -> None:
+    """Raises CannotStart if a checkpoint folder is not where the settings say."""
+    for model in models:
+        if model.path is not None and not (Path(model.path) / "config.json").is_file():
+            raise CannotStart(f"model {model.name}: no checkpoint folder at {model.path}")
 
 
 def free_memory_bytes(cgroup: Path = CGROUP) -> int:

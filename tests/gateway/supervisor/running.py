@@ -17,6 +17,7 @@ import psutil
 T = TypeVar("T")
 ROOT = Path(__file__).parents[3]
 QUICK = {
+    "SLUICE_CONFIG": os.devnull,
     "SLUICE_SUPERVISOR__MEMORY_MIN_MB": "1",
     "SLUICE_SUPERVISOR__RESTART_BACKOFF_S": "0.05",
     "SLUICE_SUPERVISOR__STOP_TIMEOUT_S": "1",

@@ -1,11 +1,12 @@
-"""Free memory is what the machine has, or the container's limit where that is tighter."""
+"""Checks before the start. Free memory is the machine's, or a container's limit if tighter."""
 
 from pathlib import Path
 
 import psutil
 import pytest
 
-from gateway.supervisor.checks import check_memory, free_memory_bytes
+from gateway.settings import ModelSettings
+from gateway.supervisor.checks import check_memory, check_models, free_memory_bytes
 from gateway.supervisor.errors import CannotStart
 
 
@@ -27,3 +28,19 @@ def test_refusal_names_what_is_free_and_what_is_needed() -> None:
     check_memory(3_000_000_000, 3000)
     with pytest.raises(CannotStart, match="2999 MB of memory are free, 3000 MB are needed"):
         check_memory(2_999_999_999, 3000)
+
+
+def test_model_without_its_checkpoint_is_named(tmp_path: Path) -> None:
+    model = ModelSettings(
+        name="m",
+        path=str(tmp_path / "m"),
+        context_tokens=8,
+        max_output_tokens=8,
+        size_rank=1,
+        quality=0.5,
+    )
+    with pytest.raises(CannotStart, match=f"model m: no checkpoint folder at {tmp_path}"):
+        check_models([model])
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.json").touch()
+    check_models([model, model.model_copy(update={"path": None})])
