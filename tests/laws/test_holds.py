@@ -1,0 +1,346 @@
+"""Laws of permits and money: whatever is admitted, renewed, settled, repeated, lost or primed in
+whatever order, held is the sum of the open holds, spent the sum of what was settled, and nothing
+is left when everything has ended. An auditor model predicts every answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from billing.limits import keys
+from billing.limits.holds import Holds
+from billing.limits.types import (
+    Admitted,
+    Dimension,
+    HoldState,
+    Lost,
+    Money,
+    Refused,
+    Renewed,
+    RenewRefused,
+    ScopeLimits,
+    SettleState,
+    Spent,
+)
+from billing.types import OpenedCall, UsageSource, decode_settled
+from tests.billing.calls import checkpoint, opened_call, settled_call
+from tests.billing.limits.harness import (
+    MONTH,
+    ORG,
+    SCOPES,
+    SHARD,
+    digest,
+    open_shard,
+    stopped_clock,
+)
+from tests.redis_server import RedisServer
+
+T = TypeVar("T")
+LEASE_MS = 10_000
+BUDGET_NANOUSD = 5_000
+CONCURRENCY = 3
+LIMITS = [
+    ScopeLimits(scope=SCOPES[0], concurrency=CONCURRENCY),
+    ScopeLimits(scope=SCOPES[1], budget_nanousd=BUDGET_NANOUSD, budget_window="month"),
+    ScopeLimits(scope=SCOPES[2], budget_nanousd=BUDGET_NANOUSD),
+]
+RIDS = st.integers(0, 5).map(lambda number: f"req_{number}")
+AMOUNTS = st.integers(0, 3_000)
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What the auditor knows about one request id."""
+
+    state: HoldState
+    held: int = 0
+    amount: int = 0
+    due_ms: int = 0
+
+
+class MoneyOfCalls(RuleBasedStateMachine):
+    def __init__(self, server: RedisServer, runner: asyncio.Runner) -> None:
+        super().__init__()
+        self.runner = runner
+        self.redis = server.client()
+        self.calls: dict[str, Audited] = {}
+        self.settled_records = 0
+        self.open = False
+        self.epochs = 0
+        self.refilled_by_ledger = True
+
+    def run(self, steps: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(steps)
+
+    @initialize()
+    def start(self) -> None:
+        self.run(self.redis.flushall())
+        self.holds, self.clock = self.run(stopped_clock(self.redis))
+        self.prime()
+
+    @rule(rid=RIDS, hold=AMOUNTS)
+    def admit(self, rid: str, hold: int) -> None:
+        before = self.run(digest(self.redis))
+        call = opened_call(rid, hold_nanousd=hold)
+        answer = self.run(self.holds.admit(call, LIMITS, lease_s=LEASE_MS / 1000))
+        expected = self.expected_admission(rid, hold)
+        if isinstance(answer, Refused):
+            assert answer.dimension is expected
+        else:
+            assert answer.state == expected
+        if expected == "new":
+            due_ms = self.clock.now_ms + LEASE_MS
+            self.calls[rid] = Audited(HoldState.HELD, held=hold, due_ms=due_ms)
+        else:
+            assert self.run(digest(self.redis)) == before
+
+    def expected_admission(self, rid: str, hold: int) -> Dimension | str:
+        if not self.open:
+            return Dimension.UNPRIMED
+        if rid in self.calls:
+            return "held" if self.calls[rid].state is HoldState.HELD else "settled"
+        if self.spent + self.held + hold > BUDGET_NANOUSD:
+            return Dimension.BUDGET
+        leases = [call for call in self.held_calls.values() if call.due_ms >= self.clock.now_ms]
+        return Dimension.CONCURRENCY if len(leases) >= CONCURRENCY else "new"
+
+    @rule(rid=RIDS, topup=AMOUNTS)
+    def renew(self, rid: str, topup: int) -> None:
+        answer = self.run(
+            self.holds.renew(
+                rid,
+                ORG,
+                lease_s=LEASE_MS / 1000,
+                topup_nanousd=topup,
+                checkpoint=checkpoint(len(self.calls)),
+            )
+        )
+        call = self.calls.get(rid)
+        if call is None or call.state is not HoldState.HELD:
+            assert answer == Lost(settled=call is not None)
+            return
+        renewed = replace(call, due_ms=self.clock.now_ms + LEASE_MS)
+        if topup and not self.open:
+            assert answer == RenewRefused("", Dimension.UNPRIMED, call.held)
+        elif topup and self.spent + self.held + topup > BUDGET_NANOUSD:
+            assert answer == RenewRefused(SCOPES[1], Dimension.BUDGET, call.held)
+        else:
+            renewed = replace(renewed, held=call.held + topup)
+            assert answer == Renewed(renewed.held)
+        self.calls[rid] = renewed
+
+    @rule(rid=RIDS, amount=AMOUNTS, exact=st.booleans(), only_if_due=st.booleans())
+    def settle(self, rid: str, amount: int, exact: bool, only_if_due: bool) -> None:
+        before = self.run(digest(self.redis))
+        source = UsageSource.EXACT if exact else UsageSource.ESTIMATED
+        call = settled_call(opened_call(rid), amount, source=source)
+        answer = self.run(self.holds.settle(call, only_if_due=only_if_due))
+        assert answer is self.expected_settlement(rid, exact, only_if_due)
+        if answer in (SettleState.ALREADY, SettleState.LIVE):
+            assert self.run(digest(self.redis)) == before
+            return
+        state = HoldState.SETTLED if exact else HoldState.ESTIMATED
+        self.calls[rid] = Audited(state, amount=amount)
+        self.settled_records += 1
+
+    def expected_settlement(self, rid: str, exact: bool, only_if_due: bool) -> SettleState:
+        call = self.calls.get(rid)
+        if call is None:
+            return SettleState.LOST
+        if call.state is HoldState.HELD:
+            live = only_if_due and call.due_ms > self.clock.now_ms
+            return SettleState.LIVE if live else SettleState.SETTLED
+        corrects = exact and call.state is HoldState.ESTIMATED
+        return SettleState.CORRECTED if corrects else SettleState.ALREADY
+
+    @rule(ms=st.sampled_from([1, 3_000, LEASE_MS, LEASE_MS + 1]))
+    def pass_time(self, ms: int) -> None:
+        self.run(self.clock.advance(ms * 1000))
+
+    @rule()
+    def reap(self) -> None:
+        due = self.run(self.holds.due(SHARD, limit=99, now_ms=self.clock.now_ms))
+        overdue = {rid for rid, call in self.held_calls.items() if call.due_ms <= self.clock.now_ms}
+        assert {hold.rid for hold in due} == overdue
+        for rid in sorted(overdue):
+            self.settle(rid, 100, exact=False, only_if_due=True)
+
+    @rule()
+    def begin_priming(self) -> None:
+        self.open = False
+        self.epochs += 1
+        run_id = self.run(self.holds.run_id())
+        self.run(self.holds.begin_priming(SHARD, f"{run_id}:{self.epochs}"))
+
+    @precondition(lambda self: not self.open)
+    @rule()
+    def prime(self) -> None:
+        spent = Spent(self.spent, {MONTH: self.spent})
+        self.run(open_shard(self.holds, {scope: spent for scope in SCOPES}))
+        self.open = True
+
+    @rule(rid=RIDS)
+    def reannounce(self, rid: str) -> None:
+        created = self.run(
+            self.holds.reannounce(
+                opened_call(rid), LIMITS, held_nanousd=7, lease_s=LEASE_MS / 1000, checkpoint=None
+            )
+        )
+        assert created is (rid not in self.calls)
+        if created:
+            due_ms = self.clock.now_ms + LEASE_MS
+            self.calls[rid] = Audited(HoldState.HELD, held=7, due_ms=due_ms)
+
+    @invariant()
+    def money_is_that_of_the_calls(self) -> None:
+        if self.open:
+            for scope in SCOPES:
+                money = self.run(self.holds.money(ORG, scope))
+                assert (money.held_nanousd, money.spent.total_nanousd) == (self.held, self.spent)
+                assert money.spent.months.get(MONTH, 0) == self.spent
+
+    @invariant()
+    def leases_and_due_times_are_those_of_the_open_holds(self) -> None:
+        expected = {rid.encode(): float(call.due_ms) for rid, call in self.held_calls.items()}
+        for key in (
+            keys.due_key(SHARD),
+            *(keys.concurrency_key(SHARD, scope) for scope in SCOPES),
+        ):
+            assert dict(self.run(self.redis.zrange(key, 0, -1, withscores=True))) == expected
+
+    def teardown(self) -> None:
+        if hasattr(self, "holds"):
+            self.everything_ends()
+        self.run(self.redis.aclose())
+
+    def everything_ends(self) -> None:
+        if not self.open:
+            self.prime()
+        for rid in self.held_calls:
+            self.settle(rid, 100, exact=True, only_if_due=False)
+        for scope in SCOPES:
+            money = self.run(self.holds.money(ORG, scope))
+            assert (money.held_nanousd, money.spent.total_nanousd) == (0, self.spent)
+            assert not self.run(self.redis.exists(keys.concurrency_key(SHARD, scope)))
+        stream = self.run(self.redis.xrange(keys.usage_key(SHARD)))
+        records = [
+            decode_settled(fields[b"p"]) for _, fields in stream if fields[b"k"] == b"settled"
+        ]
+        assert len(records) == self.settled_records
+        assert {call.rid: call.amount_nanousd for call in records} == {
+            rid: call.amount for rid, call in self.calls.items()
+        }
+
+    @property
+    def held_calls(self) -> dict[str, Audited]:
+        return {rid: call for rid, call in self.calls.items() if call.state is HoldState.HELD}
+
+    @property
+    def held(self) -> int:
+        return sum(call.held for call in self.calls.values())
+
+    @property
+    def spent(self) -> int:
+        return sum(call.amount for call in self.calls.values())
+
+
+def test_held_and_spent_are_those_of_the_calls_in_any_order(
+    law_server: RedisServer, runner: asyncio.Runner
+) -> None:
+    run_state_machine_as_test(
+        lambda: MoneyOfCalls(law_server, runner),
+        settings=settings(
+            max_examples=25,
+            stateful_step_count=30,
+            deadline=None,
+            phases=[Phase.generate, Phase.shrink],
+        ),
+    )
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    budget=st.integers(1_000, 20_000),
+    calls=st.lists(st.tuples(AMOUNTS, AMOUNTS, AMOUNTS), min_size=20, max_size=60),
+)
+def test_no_budget_is_overspent_by_any_number_of_gateways(
+    law_server: RedisServer,
+    runner: asyncio.Runner,
+    budget: int,
+    calls: list[tuple[int, int, int]],
+) -> None:
+    runner.run(many_gateways(law_server, budget, calls))
+
+
+async def many_gateways(
+    server: RedisServer, budget: int, calls: list[tuple[int, int, int]]
+) -> None:
+    clients = [server.client() for _ in range(4)]
+    await clients[0].flushall()
+    gateways = [Holds(client, timeout_s=10) for client in clients]
+    await open_shard(gateways[0])
+    scopes = [
+        ScopeLimits(scope=SCOPES[0]),
+        ScopeLimits(scope=SCOPES[1]),
+        ScopeLimits(scope=SCOPES[2], budget_nanousd=budget),
+    ]
+
+    async def one_call(number: int, hold: int, topup: int, used: int) -> int:
+        """Spends at most what it was granted, as a gateway does."""
+        holds = gateways[number % len(gateways)]
+        call: OpenedCall = opened_call(f"req_{number}", hold_nanousd=hold)
+        if not isinstance(await holds.admit(call, scopes, lease_s=60), Admitted):
+            return 0
+        renewed = await holds.renew(
+            call.rid, ORG, lease_s=60, topup_nanousd=topup, checkpoint=checkpoint()
+        )
+        assert isinstance(renewed, Renewed | RenewRefused)
+        amount = min(used, renewed.held_nanousd)
+        assert await holds.settle(settled_call(call, amount)) is SettleState.SETTLED
+        return amount
+
+    spent = sum(await asyncio.gather(*(one_call(n, *call) for n, call in enumerate(calls))))
+    assert spent <= budget
+    month = {MONTH: spent} if spent else {}
+    assert await gateways[0].money(ORG, SCOPES[2]) == Money(0, Spent(spent, month))
+    for client in clients:
+        await client.aclose()
+
+
+def test_a_hundred_callers_at_the_last_dollar_hold_no_more_than_a_dollar(
+    law_server: RedisServer, runner: asyncio.Runner
+) -> None:
+    runner.run(last_dollar(law_server))
+
+
+async def last_dollar(server: RedisServer) -> None:
+    clients = [server.client() for _ in range(4)]
+    await clients[0].flushall()
+    gateways = [Holds(client, timeout_s=10) for client in clients]
+    await open_shard(gateways[0])
+    dollar = 10**9
+    scopes = [ScopeLimits(scope=scope, budget_nanousd=dollar) for scope in SCOPES]
+    answers = await asyncio.gather(
+        *(
+            gateways[number % 4].admit(
+                opened_call(f"req_{number}", hold_nanousd=dollar // 7), scopes, lease_s=60
+            )
+            for number in range(100)
+        )
+    )
+    assert sum(isinstance(answer, Admitted) for answer in answers) == 7
+    for client in clients:
+        await client.aclose()
