@@ -80,4 +80,4 @@ def unlimited(opened: OpenedCall) -> list[ScopeLimits]:
 async def eventually(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - SQL has no event to wait for
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.02)

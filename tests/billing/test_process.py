@@ -1,0 +1,130 @@
+"""The ledger as processes: killed while it writes, asked to verify, asked for invoices."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis
+
+from billing.limits.keys import shard_of, usage_key
+from billing.periods import period_at
+from billing.queries import usage_summary
+from billing.store.engine import Store
+from billing.types import encode
+from tests.billing.calls import ADMITTED_US, opened_call, settled_call
+from tests.billing.ledger_parts import eventually
+from tests.redis_server import RedisServer
+
+ROOT = Path(__file__).parents[2]
+CALLS = 1500
+AMOUNT = 220 + 1120 + 1
+
+
+def environment(server: RedisServer, store: Store, data: Path) -> dict[str, str]:
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")},
+        "PYTHONPATH": str(ROOT),
+        "SLUICE_DATA": str(data),
+        "SLUICE_REDIS_URL": server.url,
+        "SLUICE_SQL_URL": str(store.engine.url),
+        "SLUICE_LEDGER__LINGER_MS": "0",
+        "SLUICE_LEDGER__MARK_INTERVAL_S": "0.1",
+    }
+
+
+@contextmanager
+def ledger(env: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-m", "billing"], env=env, stdout=subprocess.PIPE)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def fill(redis: Redis) -> None:
+    pipe: Any = redis.pipeline(transaction=False)
+    for number in range(CALLS):
+        opened = opened_call(f"req_{number}", org=f"org_{number % 7}")
+        call = settled_call(opened, AMOUNT)
+        key = usage_key(shard_of(opened.org))
+        pipe.xadd(key, {"k": "reserved", "r": opened.rid, "p": encode(opened)})
+        pipe.xadd(key, {"k": "settled", "r": opened.rid, "p": encode(call)})
+    await pipe.execute()
+
+
+def booked(store: Store) -> int:
+    (total,) = usage_summary(store, None, 0, 2 * ADMITTED_US)
+    return total.requests
+
+
+async def more_booked(store: Store, before: int) -> None:
+    await eventually(lambda: booked(store) > before, 20)
+
+
+async def test_a_writer_killed_mid_batch_books_every_call_once(
+    server: RedisServer, redis: Redis, store: Store, tmp_path: Path
+) -> None:
+    env = environment(server, store, tmp_path)
+    rng = random.Random(7)
+    await fill(redis)
+    for _ in range(2):
+        before = booked(store)
+        with ledger(env):
+            await more_booked(store, before)
+            await asyncio.sleep(rng.random() * 0.1)
+    with ledger(env) as process:
+        await eventually(lambda: booked(store) == CALLS, 30)
+        assert process.stdout is not None
+        assert await asyncio.to_thread(process.stdout.readline) == b"ready ledger\n"
+        report = await asyncio.to_thread(_run, env, "billing.verify", "--json")
+        checks = {check["name"]: check for check in report["checks"]}
+        assert report["ok"], report
+        assert checks["I11 spent_in_redis"]["outcome"] == "holds"
+    (total,) = usage_summary(store, None, 0, 2 * ADMITTED_US)
+    assert total.amount_nanousd == CALLS * AMOUNT
+    invoices = await asyncio.to_thread(
+        _run, env, "billing.invoicing_run", "--period", period_at(ADMITTED_US).name
+    )
+    assert len(invoices["invoices"]) == 7
+
+
+async def test_a_broken_law_is_exit_status_one(
+    server: RedisServer, store: Store, tmp_path: Path
+) -> None:
+    env = environment(server, store, tmp_path)
+    with store.write() as conn:
+        conn.exec_driver_sql("INSERT INTO account VALUES ('a', NULL, 'USD', 1, 0)")
+    ended = await asyncio.to_thread(_command, env, "billing.verify")
+    assert ended.returncode == 1
+    assert "I1 debits_equal_credits" in ended.stdout
+
+
+async def test_a_month_that_is_none_is_one_clear_line(
+    server: RedisServer, store: Store, tmp_path: Path
+) -> None:
+    env = environment(server, store, tmp_path)
+    ended = await asyncio.to_thread(_command, env, "billing.invoicing_run", "--period", "2026-13")
+    assert ended.returncode == 2
+    assert ended.stderr == "'2026-13' is not a month of the form YYYY-MM\n"
+
+
+def _run(env: dict[str, str], module: str, *arguments: str) -> dict[str, Any]:
+    ended = _command(env, module, *arguments)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def _command(env: dict[str, str], module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
