@@ -6,10 +6,11 @@ a malformed event, an early end or a silence beyond the idle bound is `Cut`.
 """
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import aiohttp
 import msgspec
@@ -22,6 +23,7 @@ from gateway.wire.sse import DONE, EventTooLarge, SseDecoder
 ERROR_BODY_MAX = 64 * 1024
 SATURATED = (429, 503)
 NOT_THE_CALLERS_FAULT = (401, 403, 404, 408)
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +113,13 @@ def read_frame(payload: bytes) -> Frame:
     """One event's payload as a Frame; raises Cut where it is not a chunk of the OpenAI shape."""
     try:
         chunk = msgspec.json.decode(payload, type=_Chunk)
-    except (msgspec.DecodeError, UnicodeDecodeError) as malformed:
+    except UNREADABLE as malformed:
         raise Cut(f"a malformed chunk: {malformed}") from malformed
     if chunk.error is not None:
         raise Cut(f"the upstream reported: {chunk.error.get('message')}")
     choice = chunk.choices[0] if chunk.choices else _Choice()
+    if not isinstance(choice.delta.get("content"), str | None):
+        raise Cut("a malformed chunk: its content is no text")
     return Frame(
         delta=choice.delta,
         finish_reason=choice.finish_reason,
@@ -124,29 +128,33 @@ def read_frame(payload: bytes) -> Frame:
     )
 
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+"""What an upstream says it used is charged, so it is not believed below zero or beyond reason."""
+
+
 class _Choice(msgspec.Struct):
     delta: dict[str, object] = {}
     finish_reason: str | None = None
 
 
 class _OwnUsage(msgspec.Struct):
-    input: int
-    cached_input: int
-    output: int
+    input: Count
+    cached_input: Count
+    output: Count
 
 
 class _Sluice(msgspec.Struct):
-    position: int
+    position: Count
     usage: _OwnUsage
 
 
 class _PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = 0
+    cached_tokens: Count | None = 0
 
 
 class _PlainUsage(msgspec.Struct):
-    prompt_tokens: int
-    completion_tokens: int = 0
+    prompt_tokens: Count
+    completion_tokens: Count = 0
     prompt_tokens_details: _PromptDetails | None = None
 
 
@@ -177,27 +185,41 @@ async def _refusal(response: aiohttp.ClientResponse) -> Unreachable | Saturated 
     """The error that a status other than 200 stands for."""
     error = await _error_object(response)
     message = str(error.get("message") or f"status {response.status}")
-    code = error.get("code")
+    code = _word(error.get("code"))
     if code == "worker_draining":
         return Unreachable(message)
     if response.status in SATURATED:
         return Saturated(message, _retry_after_s(response.headers.get("retry-after")))
     if 400 <= response.status < 500 and response.status not in NOT_THE_CALLERS_FAULT:
-        return Rejected(Rejection(response.status, message, code, error.get("param")))
+        return Rejected(Rejection(response.status, message, code, _word(error.get("param"))))
     return Cut(f"status {response.status}: {message}")
 
 
 async def _error_object(response: aiohttp.ClientResponse) -> dict[str, Any]:
     try:
-        body = msgspec.json.decode(await response.content.read(ERROR_BODY_MAX))
-    except (aiohttp.ClientError, msgspec.DecodeError, UnicodeDecodeError, OSError, TimeoutError):
+        body = msgspec.json.decode(await _whole_body(response))
+    except (aiohttp.ClientError, OSError, TimeoutError, *UNREADABLE):
         return {}
     error = body.get("error") if isinstance(body, dict) else None
     return error if isinstance(error, dict) else {}
 
 
+async def _whole_body(response: aiohttp.ClientResponse) -> bytes:
+    """All of it, however TCP cut it, but no more than an error can be long."""
+    parts = b""
+    while len(parts) < ERROR_BODY_MAX and (part := await response.content.readany()):
+        parts += part
+    return parts
+
+
+def _word(said: object) -> str | None:
+    """Some servers put numbers where OpenAI has words: ours are words or nothing."""
+    return said if isinstance(said, str) else None
+
+
 def _retry_after_s(header: str | None) -> float | None:
     try:
-        return float(header) if header else None
+        seconds = float(header) if header else math.nan
     except ValueError:
         return None
+    return seconds if 0 <= seconds < math.inf else None

@@ -16,13 +16,14 @@ class EventTooLarge(ValueError):
 class SseDecoder:
     """Feed bytes as they come, get the payload of every finished event.
 
-    Bytes are copied at most twice; what is kept is the unfinished tail, bounded by
-    `EVENT_BYTES_MAX`.
+    Bytes are copied at most twice; what is kept is the unfinished event, its line
+    and its lines each bounded by `EVENT_BYTES_MAX`.
     """
 
     def __init__(self) -> None:
         self._tail = b""
         self._data: list[bytes] = []
+        self._size = 0
 
     def feed(self, received: bytes) -> Iterator[bytes]:
         *lines, self._tail = (self._tail + received).split(b"\n")
@@ -32,9 +33,13 @@ class SseDecoder:
             line = raw.removesuffix(b"\r")
             if line.startswith(b"data:"):
                 self._data.append(line[5:].removeprefix(b" "))
+                self._size += len(line)
+                if self._size > EVENT_BYTES_MAX:
+                    raise EventTooLarge
             elif not line and self._data:
                 yield b"\n".join(self._data)
                 self._data = []
+                self._size = 0
 
 
 def event(payload: bytes) -> bytes:

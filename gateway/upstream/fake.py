@@ -1,0 +1,212 @@
+"""A misbehaving OpenAI-compatible server, for tests and for trying things out: real sockets, real
+bytes. It can be slow, refuse, stall, talk nonsense, cut its own words anywhere and hang up at any
+point. Knows nothing of the adapter that it torments.
+"""
+
+import asyncio
+import json
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from socket import SO_LINGER, SOL_SOCKET
+from types import TracebackType
+from typing import Any, Self
+
+DONE = b"data: [DONE]\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Bytes of the body, written at once."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Hang up with a TCP reset, as a killed process does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Hang up with the body unfinished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """Say nothing more, until the other side hangs up."""
+
+
+Act = Send | Pause | Reset | Close | Stall
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One answer: a status, headers, and what happens after them. No status: not even a line."""
+
+    acts: Sequence[Act]
+    status: int | None = 200
+    headers: tuple[tuple[str, str], ...] = (("content-type", "text/event-stream"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+Behaviour = Callable[[Request], Script]
+
+
+class FakeUpstream:
+    """Serves on a free loopback port; `scripts` are used up first, then `behaviour` answers."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self.behaviour = behaviour
+        self.scripts: deque[Script] = deque()
+        self.requests: list[Request] = []
+        self.open = 0
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    @property
+    def address(self) -> str:
+        assert self._server is not None, "the fake has an address while it serves"
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return f"http://{host}:{port}"
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._server is not None, "the fake is left after it was entered"
+        self._server.close()
+        for connection in list(self._connections):
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def all_hung_up(self, *, within_s: float) -> None:
+        """Return once no connection is open; raises TimeoutError."""
+        async with asyncio.timeout(within_s):
+            while self._connections:
+                await asyncio.wait(self._connections)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = asyncio.ensure_future(self._serve(reader, writer))
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)
+        await asyncio.wait({connection})
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open += 1
+        try:
+            request = await _read_request(reader)
+            self.requests.append(request)
+            script = self.scripts.popleft() if self.scripts else self.behaviour(request)
+            await _perform(script, reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # the other side hung up first: the fake has nobody left to torment
+        finally:
+            self.open -= 1
+            writer.close()
+
+
+async def _read_request(reader: asyncio.StreamReader) -> Request:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    first, *lines = head.rstrip().split("\r\n")
+    headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Request(first.split(" ")[1], headers, json.loads(body or b"{}"))
+
+
+async def _perform(
+    script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    if script.status is not None:
+        lines = [f"HTTP/1.1 {script.status} Fake", "transfer-encoding: chunked"]
+        lines.append("connection: close")
+        lines += [f"{name}: {value}" for name, value in script.headers]
+        writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    for act in script.acts:
+        match act:
+            case Send(data=data):
+                writer.write(b"%x\r\n%b\r\n" % (len(data), data) if data else b"")
+                await writer.drain()
+            case Pause(seconds=seconds):
+                await asyncio.sleep(seconds)
+            case Reset():
+                linger = struct.pack("ii", 1, 0)
+                writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, linger)
+                writer.transport.abort()
+                return
+            case Close():
+                return
+            case Stall():
+                await reader.read()
+                return
+    writer.write(b"0\r\n\r\n")
+    await writer.drain()
+
+
+# --- what there is to say -----------------------------------------------------------------------
+
+
+def own_frame(
+    text: str, output: int, *, prompt: int = 10, cached: int = 0, finish: str | None = None
+) -> bytes:
+    """An event as an own worker sends it: `output` tokens so far, usage cumulative."""
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
+    usage = {"input": prompt - cached, "cached_input": cached, "output": output}
+    return event({"choices": [choice], "sluice": {"v": 1, "position": output, "usage": usage}})
+
+
+def plain_frame(text: str | None = None, finish: str | None = None) -> bytes:
+    """An event as an external server sends it, without a word on usage."""
+    delta = {} if text is None else {"content": text}
+    return event({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+
+
+def plain_usage(prompt: int, output: int, cached: int = 0) -> bytes:
+    usage = {
+        "prompt_tokens": prompt,
+        "completion_tokens": output,
+        "prompt_tokens_details": {"cached_tokens": cached},
+    }
+    return event({"choices": [], "usage": usage})
+
+
+def event(payload: object) -> bytes:
+    return b"data: " + json.dumps(payload).encode() + b"\n\n"
+
+
+def stream(*parts: bytes, then: Iterable[Act] = ()) -> Script:
+    """These bytes one after the other, and then a proper end unless `then` hangs up."""
+    return Script([*(Send(part) for part in parts), *then])
+
+
+def refusal(
+    status: int, error: dict[str, Any] | bytes, headers: tuple[tuple[str, str], ...] = ()
+) -> Script:
+    """An answer that is no stream: OpenAI's error object, or whatever bytes."""
+    body = error if isinstance(error, bytes) else json.dumps({"error": error}).encode()
+    return Script([Send(body)], status, (("content-type", "application/json"), *headers))
+
+
+def cut_into(data: bytes, places: Iterable[int]) -> list[Act]:
+    """The same bytes, written in pieces that end at `places`."""
+    ends = [*sorted({p for p in places if 0 < p < len(data)}), len(data)]
+    starts = [0, *ends[:-1]]
+    return [Send(data[start:end]) for start, end in zip(starts, ends, strict=True)]

@@ -1,0 +1,249 @@
+"""The adapter against a server that does everything wrong that a server can."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+
+import aiohttp
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from billing.types import Usage
+from gateway.meter import Frame
+from gateway.upstream import fake
+from gateway.upstream.answer import Cut, Rejected, Saturated, Unreachable, UpstreamError
+from gateway.upstream.openai import OpenAIUpstream, Target, read_frame
+
+STORY = (
+    fake.own_frame("Once", 1, prompt=12, cached=4)
+    + b": keep-alive\r\n\r\n"
+    + fake.own_frame(" upon é \U0001f600", 5, prompt=12, cached=4)
+    + fake.own_frame("", 6, prompt=12, cached=4, finish="stop")
+    + fake.DONE
+)
+
+
+async def talk(upstream: OpenAIUpstream, server: fake.FakeUpstream) -> list[Frame]:
+    target = Target(f"{server.address}/v1/chat/completions", {}, b'{"stream":true}')
+    async with asyncio.timeout(10):
+        async with await upstream.open(target) as answer:
+            return [frame async for frame in answer.frames()]
+
+
+def text_of(frames: list[Frame]) -> str:
+    return "".join(str(frame.delta.get("content", "")) for frame in frames)
+
+
+# --- whole answers ------------------------------------------------------------------------------
+
+
+async def test_own_worker_frames_carry_cumulative_usage_and_position(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream
+) -> None:
+    server.scripts.append(fake.stream(STORY))
+    frames = await talk(upstream, server)
+    assert text_of(frames) == "Once upon é \U0001f600"
+    assert [frame.position for frame in frames] == [1, 5, 6]
+    assert frames[-1].usage == Usage(input=8, cached_input=4, output=6)
+    assert frames[-1].finish_reason == "stop"
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(1, len(STORY) - 1), max_size=30))
+def test_any_cut_of_the_bytes_gives_the_same_frames(places: list[int]) -> None:
+    async def both() -> tuple[list[Frame], list[Frame]]:
+        split = fake.Script(fake.cut_into(STORY, places))
+        async with (
+            fake.FakeUpstream(lambda _: split) as server,
+            aiohttp.ClientSession() as session,
+        ):
+            upstream = OpenAIUpstream(session, connect_timeout_s=1.0, idle_timeout_s=2.0)
+            server.scripts.append(fake.stream(STORY))
+            return await talk(upstream, server), await talk(upstream, server)
+
+    whole, cut = asyncio.run(both())
+    assert cut == whole
+
+
+async def test_external_server_says_its_usage_in_the_last_chunk(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream
+) -> None:
+    parts = (fake.plain_frame("Hi"), fake.plain_frame(finish="stop"), fake.plain_usage(9, 2, 3))
+    server.scripts.append(fake.stream(*parts, fake.DONE))
+    frames = await talk(upstream, server)
+    assert frames[-1].usage == Usage(input=6, cached_input=3, output=2)
+
+
+async def test_end_without_done_after_a_finish_reason_is_complete(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream
+) -> None:
+    server.scripts.append(fake.stream(fake.plain_frame("Hi"), fake.plain_frame(finish="stop")))
+    assert text_of(await talk(upstream, server)) == "Hi"
+
+
+# --- streams that are cut -------------------------------------------------------------------------
+
+FIRST = fake.own_frame("Once", 1)
+CUTS = {
+    "reset mid-stream": fake.stream(FIRST, then=[fake.Pause(0.05), fake.Reset()]),
+    "closed mid-stream": fake.stream(FIRST, then=[fake.Close()]),
+    "clean end without a finish": fake.stream(FIRST),
+    "done without a finish": fake.stream(FIRST, fake.DONE),
+    "done at once": fake.stream(fake.DONE),
+    "nothing at all": fake.stream(),
+    "silence": fake.stream(FIRST, then=[fake.Stall()]),
+    "no JSON": fake.stream(FIRST, b"data: {nonsense\n\n"),
+    "half an event, then the end": fake.stream(FIRST, FIRST[: len(FIRST) // 2]),
+    "invalid UTF-8": fake.stream(b'data: {"choices":[{"delta":{"content":"\xff"}}]}\n\n'),
+    "a chunk that is a list": fake.stream(fake.event([])),
+    "choices of another shape": fake.stream(fake.event({"choices": 1})),
+    "content that is no text": fake.stream(
+        fake.event({"choices": [{"delta": {"content": 5}, "finish_reason": None}]})
+    ),
+    "negative usage": fake.stream(fake.own_frame("x", -5, finish="stop"), fake.DONE),
+    "negative plain usage": fake.stream(fake.plain_frame("x", "stop"), fake.plain_usage(-9, 2)),
+    "absurd usage": fake.stream(fake.own_frame("x", 2**62, finish="stop"), fake.DONE),
+    "deep nesting": fake.stream(b'data: {"choices":[{"delta":{"x":' + b"[" * 10**5 + b"\n\n"),
+    "an error event": fake.stream(FIRST, fake.event({"error": {"message": "engine died"}})),
+    "an oversized event": fake.stream(b"data: " + b"x" * (5 * 1024 * 1024)),
+    "an oversized event in lines": fake.stream(*[b"data: " + b"x" * 2**20 + b"\n"] * 6, b"\n"),
+}
+
+
+@pytest.mark.parametrize("script", CUTS.values(), ids=CUTS.keys())
+async def test_whatever_is_not_a_finished_stream_is_cut(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream, script: fake.Script
+) -> None:
+    server.scripts.append(script)
+    with pytest.raises(Cut):
+        await talk(upstream, server)
+
+
+async def test_reset_before_a_single_byte_is_cut(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream
+) -> None:
+    server.scripts.append(fake.Script([fake.Reset()], status=None))
+    with pytest.raises(Cut):
+        await talk(upstream, server)
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=200) | st.recursive(st.none() | st.text(), st.lists).map(json.dumps))
+def test_any_payload_is_a_frame_or_cut(payload: bytes | str) -> None:
+    data = payload.encode("utf-8", "surrogatepass") if isinstance(payload, str) else payload
+    with suppress(Cut):
+        assert isinstance(read_frame(data), Frame)
+
+
+# --- refusals before the stream -------------------------------------------------------------------
+
+
+async def refused(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream, script: fake.Script
+) -> UpstreamError:
+    server.scripts.append(script)
+    with pytest.raises(UpstreamError) as caught:
+        await talk(upstream, server)
+    return caught.value
+
+
+async def test_nobody_listening_is_unreachable(upstream: OpenAIUpstream) -> None:
+    async with fake.FakeUpstream(lambda _: fake.stream()) as gone:
+        pass_on = Target(f"{gone.address}/v1/chat/completions", {}, b"{}")
+    with pytest.raises(Unreachable):
+        await upstream.open(pass_on)
+
+
+async def test_draining_worker_is_unreachable_even_if_its_words_come_in_pieces(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream
+) -> None:
+    body = b'{"error":{"message":"on its way down","code":"worker_draining"}}'
+    pieces = [fake.Send(body[:20]), fake.Pause(0.05), fake.Send(body[20:])]
+    json_type = (("content-type", "application/json"),)
+    assert isinstance(
+        await refused(upstream, server, fake.Script(pieces, 503, json_type)), Unreachable
+    )
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_overloaded_server_is_saturated_with_its_own_retry_after(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream, status: int
+) -> None:
+    script = fake.refusal(status, {"message": "busy"}, (("retry-after", "7"),))
+    found = await refused(upstream, server, script)
+    assert isinstance(found, Saturated) and found.retry_after_s == 7.0
+
+
+async def test_senseless_retry_after_is_ignored(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream
+) -> None:
+    for senseless in ("soon", "nan", "inf", "-3", "1e999"):
+        script = fake.refusal(429, {"message": "busy"}, (("retry-after", senseless),))
+        found = await refused(upstream, server, script)
+        assert isinstance(found, Saturated) and found.retry_after_s is None
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_the_callers_mistake_is_passed_on_in_the_upstreams_words(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream, status: int
+) -> None:
+    error = {"message": "too hot", "code": "invalid_value", "param": "temperature"}
+    found = await refused(upstream, server, fake.refusal(status, error))
+    assert isinstance(found, Rejected)
+    rejection = found.rejection
+    assert (rejection.message, rejection.code, rejection.param) == (
+        "too hot",
+        "invalid_value",
+        "temperature",
+    )
+
+
+async def test_code_that_is_a_number_never_reaches_our_records(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream
+) -> None:
+    """Some servers say `"code": 400`; a settled call's `error_code` is a string or nothing."""
+    error = {"message": "bad", "code": 400, "param": ["x"]}
+    found = await refused(upstream, server, fake.refusal(400, error))
+    assert isinstance(found, Rejected)
+    assert (found.rejection.code, found.rejection.param) == (None, None)
+
+
+@pytest.mark.parametrize("status", [301, 401, 403, 404, 408, 500, 502, 504])
+async def test_what_is_neither_load_nor_the_callers_fault_is_cut(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream, status: int
+) -> None:
+    script = fake.refusal(status, {"message": "no"}, (("location", "http://127.0.0.1:9/"),))
+    assert isinstance(await refused(upstream, server, script), Cut)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>", b"[]", b'{"error":"text"}', b"[" * 10**5, b"\xff"],
+    ids=lambda body: body[:9],
+)
+async def test_error_body_of_any_kind_is_survived(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream, body: bytes
+) -> None:
+    assert isinstance(await refused(upstream, server, fake.refusal(400, body)), Rejected)
+
+
+async def test_error_body_that_never_ends_is_not_waited_for(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream
+) -> None:
+    script = fake.Script([fake.Send(b'{"error":'), fake.Stall()], 503)
+    assert isinstance(await refused(upstream, server, script), Saturated)
+
+
+async def test_leaving_the_block_hangs_up_so_that_the_worker_stops(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream
+) -> None:
+    server.scripts.append(fake.stream(FIRST, then=[fake.Stall()]))
+    target = Target(f"{server.address}/v1/chat/completions", {}, b"{}")
+    async with await upstream.open(target) as answer:
+        frames = answer.frames()
+        await anext(frames)
+        await frames.aclose()
+    await server.all_hung_up(within_s=5)
