@@ -13,6 +13,9 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from gateway.settings import PREFIX, Settings, SettingsError, find_config, load_settings
+from gateway.supervisor.credentials import kept_credentials
+from gateway.supervisor.errors import CannotStart
+from gateway.supervisor.redis_server import redis_url
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -80,9 +83,18 @@ def workers(data: Path | None, config: Path | None) -> None:
 def migrate(data: Path | None, config: Path | None) -> None:
     """Bring the database to the newest revision."""
     settings = _tell(data, config)
+    from sqlalchemy.exc import SQLAlchemyError
+
     from migrations.run import migrate as bring_up_to_date
 
-    bring_up_to_date(sql_url(settings))
+    try:
+        settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        bring_up_to_date(settings.sql)
+    except OSError as refused:
+        raise click.ClickException(f"{settings.data}: {refused.strerror}") from refused
+    except SQLAlchemyError as failed:
+        why = str(failed).splitlines()[0]
+        raise click.ClickException(f"the database cannot be migrated: {why}") from failed
 
 
 @main.group(invoke_without_command=True)
@@ -92,7 +104,8 @@ def ledger(context: click.Context, data: Path | None, config: Path | None) -> No
     """Run the ledger: writer, reaper and primer; or check it with `ledger verify`."""
     if context.invoked_subcommand is None:
         _become(data, config, "billing")
-    _tell(data, config)
+    _set("DATA", data and data.absolute())
+    _set("CONFIG", config and config.absolute())
 
 
 @ledger.command()
@@ -100,8 +113,7 @@ def ledger(context: click.Context, data: Path | None, config: Path | None) -> No
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def verify(data: Path | None, config: Path | None, as_json: bool) -> None:
     """Check every law of money; exit status 1 if one is broken."""
-    _tell(data, config)
-    _become_module("billing.verify", *(["--json"] if as_json else []))
+    _become(data, config, "billing.verify", *(["--json"] if as_json else []))
 
 
 @main.group()
@@ -114,23 +126,33 @@ def invoice() -> None:
 @click.option("--period", required=True, help="The month in UTC, as YYYY-MM.")
 def run(data: Path | None, config: Path | None, period: str) -> None:
     """Write the invoices of a month: drafts while it is open, final ones afterwards."""
-    _tell(data, config)
-    _become_module("billing.invoicing_run", "--period", period)
+    _become(data, config, "billing.invoicing_run", "--period", period)
 
 
-def sql_url(settings: Settings) -> str:
-    return settings.sql_url or f"sqlite:///{settings.data.absolute() / 'sluice.db'}"
-
-
-def _become(data: Path | None, config: Path | None, module: str) -> NoReturn:
-    _tell(data, config)
-    _become_module(module)
-
-
-def _become_module(module: str, *arguments: str) -> NoReturn:
+def _become(data: Path | None, config: Path | None, module: str, *arguments: str) -> NoReturn:
     """Replace this process: signals and exit status are the part's own."""
+    _join(_tell(data, config))
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
+
+
+def _join(settings: Settings) -> None:
+    """Become one of the parts of this data folder: its Redis, database and secrets.
+
+    Whatever the environment says already, as it does below `sluice up`, is left alone.
+    """
+    data = settings.data.absolute()
+    known = {
+        "SLUICE_REDIS_URL": settings.redis_url or redis_url(data),
+        "SLUICE_SQL_URL": settings.sql,
+    }
+    try:
+        if (kept := kept_credentials(data)) is not None:
+            known |= kept.environment
+    except CannotStart as damaged:
+        raise click.ClickException(str(damaged)) from damaged
+    for name, value in known.items():
+        os.environ.setdefault(name, value)
 
 
 def _tell(data: Path | None, config: Path | None) -> Settings:

@@ -140,6 +140,11 @@ class Settings(BaseSettings):
     pools: tuple[PoolSettings, ...] = ()
     prices: tuple[PriceSettings, ...] = ()
 
+    @property
+    def sql(self) -> str:
+        """The database: the one named, else SQLite in the data folder."""
+        return self.sql_url or f"sqlite:///{self.data.absolute() / 'sluice.db'}"
+
     @classmethod
     def settings_customise_sources(
         cls,

@@ -30,16 +30,23 @@ class Credentials:
 
 def keep_credentials(data: Path, token: Callable[[], str]) -> Credentials:
     """Those of the folder; made with `token`, a source of unguessable text, if it is new."""
+    if (kept := kept_credentials(data)) is not None:
+        return kept
+    made = Credentials(
+        admin_key=f"sk-sluice-admin-{token()}",
+        api_key=f"sk-sluice-{token()}",
+        worker_secret=token(),
+        ray_auth_token=token(),
+    )
+    write_private(data / FILE, asdict(made))
+    return made
+
+
+def kept_credentials(data: Path) -> Credentials | None:
+    """Those of the folder, None if it has none yet. Raises CannotStart if they are damaged."""
     path = data / FILE
     if not path.exists():
-        made = Credentials(
-            admin_key=f"sk-sluice-admin-{token()}",
-            api_key=f"sk-sluice-{token()}",
-            worker_secret=token(),
-            ray_auth_token=token(),
-        )
-        write_private(path, asdict(made))
-        return made
+        return None
     kept = read_json(path)
     names = {field.name for field in fields(Credentials)}
     if not isinstance(kept, dict) or not all(isinstance(kept.get(name), str) for name in names):

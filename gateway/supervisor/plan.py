@@ -38,7 +38,7 @@ def environment(
         "SLUICE_CONFIG": str(config),
         "SLUICE_DATA": str(data),
         "SLUICE_REDIS_URL": redis_url,
-        "SLUICE_SQL_URL": settings.sql_url or f"sqlite:///{data / 'sluice.db'}",
+        "SLUICE_SQL_URL": settings.sql,
         "SLUICE_ENGINE": settings.engine,
         "SLUICE_GATEWAY__HOST": settings.gateway.host,
         "SLUICE_GATEWAY__PORT": str(settings.gateway.port),

@@ -37,7 +37,12 @@ def redis_part(data: Path) -> tuple[PartSpec, str]:
         ready=r"[Rr]eady to accept connections",
         doing="reading its append-only file",
     )
-    return spec, f"unix://{urllib.parse.quote(str(socket))}"
+    return spec, redis_url(data)
+
+
+def redis_url(data: Path) -> str:
+    """Where the Redis of this data folder is, whether it runs or not."""
+    return f"unix://{urllib.parse.quote(str(socket_path(data)))}"
 
 
 def _quoted(path: Path) -> str:

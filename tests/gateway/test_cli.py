@@ -1,0 +1,76 @@
+"""The command line, called as a user calls it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.supervisor.credentials import keep_credentials
+
+
+def test_help_names_every_command(tmp_path: Path) -> None:
+    told = sluice("--help").stdout
+    for command in ("up", "gateway", "ledger", "controller", "workers", "migrate", "invoice"):
+        assert f"\n  {command} " in told
+
+
+def test_fresh_ledger_migrates_twice_verifies_and_has_no_invoices(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    for _ in range(2):
+        assert sluice("migrate", "--data", data).returncode == 0
+    verified = sluice("ledger", "verify", "--json", "--data", data)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert json.loads(verified.stdout)["ok"] is True
+    invoiced = sluice("invoice", "run", "--period", "2026-01", "--data", data)
+    assert invoiced.returncode == 0, invoiced.stderr
+    assert json.loads(invoiced.stdout)["invoices"] == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("up",), ("gateway",), ("ledger",), ("ledger", "verify"), ("controller",), ("workers",)],
+)
+def test_broken_settings_end_every_command_with_one_line(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    config = tmp_path / "mine.toml"
+    config.write_text("[ledger]\nraep_interval_s = 1\n")
+    ended = sluice(*command, "--config", str(config), "--data", str(tmp_path))
+    assert ended.returncode == 1
+    assert ended.stderr == f"Error: settings: {config}: unknown key ledger.raep_interval_s\n"
+
+
+def test_migrate_into_a_file_in_the_way_says_so(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    ended = sluice("migrate", "--data", str(tmp_path / "data"))
+    assert ended.returncode != 0
+    assert ended.stderr.strip().endswith("is a file.")
+
+
+def test_part_started_by_hand_joins_its_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gateway import cli
+    from gateway.settings import Settings
+
+    made = keep_credentials(tmp_path, lambda: "token")
+    monkeypatch.setattr(os, "environ", {"SLUICE_ADMIN_KEY": "mine"})
+    cli._join(Settings(data=tmp_path))
+    assert os.environ["SLUICE_REDIS_URL"] == f"unix://{tmp_path}/redis.sock"
+    assert os.environ["SLUICE_WORKER_SECRET"] == made.worker_secret
+    assert os.environ["SLUICE_ADMIN_KEY"] == "mine"
+
+
+def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
+    return subprocess.run(
+        [sys.executable, "-m", "gateway.cli", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+        cwd=Path(__file__).parents[2],
+    )
