@@ -115,12 +115,18 @@ class WorkerServer:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                await self._engine.start()
-                await send({"type": "lifespan.startup.complete"})
+                await send(await self._started())
             else:
                 await self._engine.stop()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+    async def _started(self) -> Message:
+        try:
+            await self._engine.start()
+        except EngineError as error:
+            return {"type": "lifespan.startup.failed", "message": str(error)}
+        return {"type": "lifespan.startup.complete"}
 
     async def _exchange(self, exchange: Exchange) -> None:
         try:

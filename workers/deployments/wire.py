@@ -25,8 +25,6 @@ DONE = b"data: [DONE]\n\n"
 TokensMax = Annotated[int, msgspec.Meta(ge=1)]
 Temperature = Annotated[float, msgspec.Meta(ge=0, le=2)]
 TopP = Annotated[float, msgspec.Meta(ge=0, le=1)]
-TOP_P_MIN = 1e-6
-"""OpenAI takes 0: the smallest nucleus, which is the likeliest token."""
 Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Stops = Annotated[list[str], msgspec.Meta(max_length=4)]
 
@@ -95,7 +93,7 @@ def generation_request(body: ChatBody, prompt_token_ids: tuple[int, ...]) -> Gen
         seed=seed_of(request_id) if body.seed is None else body.seed,
         tokens_max=body.max_completion_tokens or body.max_tokens,
         temperature=1.0 if body.temperature is None else body.temperature,
-        top_p=1.0 if body.top_p is None else max(body.top_p, TOP_P_MIN),
+        top_p=1.0 if body.top_p is None else body.top_p,
         stop=(body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ()),
         cache_salt=body.sluice.cache_salt,
     )

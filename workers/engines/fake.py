@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from workers.engines.base import (
     EngineError,
+    EngineFailed,
     EngineStats,
     FinishReason,
     Frame,
@@ -63,7 +64,9 @@ class ScriptedEngine:
         self.aborted: list[str] = []
         self.context_tokens = 1024
 
-    async def start(self) -> None: ...
+    async def start(self) -> None:
+        if self.broken is not None:
+            raise EngineFailed(self.broken)
 
     def generate(self, request: GenerationRequest) -> ScriptedStream:
         if self.refusal is not None:

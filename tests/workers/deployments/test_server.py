@@ -118,7 +118,7 @@ def test_a_server_without_a_secret_is_not_made() -> None:
         (body(max_tokens=0), "invalid_body"),
         (body(max_tokens="ten"), "invalid_body"),
         (body(temperature=3), "invalid_body"),
-        (body(top_p=0), "invalid_body"),
+        (body(top_p=-0.1), "invalid_body"),
         (body(sluice={}), "invalid_body"),
         (body(messages=[]), "invalid_prompt"),
     ],
@@ -231,6 +231,23 @@ async def test_health_is_the_engines() -> None:
     well = await Visit(serve(ScriptedEngine([])), "GET", "/v1/sluice/health").end()
     ill = await Visit(serve(ScriptedEngine([], broken="step")), "GET", "/v1/sluice/health").end()
     assert (well.status, ill.status) == (200, 503)
+
+
+@pytest.mark.parametrize(("broken", "answer"), [(None, "complete"), ("no model", "failed")])
+async def test_a_start_that_fails_says_why(broken: str | None, answer: str) -> None:
+    said: list[Any] = []
+    inbox = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+
+    async def receive() -> dict[str, str]:
+        return next(inbox)
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    await serve(ScriptedEngine([], broken=broken))({"type": "lifespan"}, receive, send)
+    assert said[0]["type"] == f"lifespan.startup.{answer}"
+    assert said[0].get("message") == broken
+    assert said[1]["type"] == "lifespan.shutdown.complete"
 
 
 async def test_the_app_may_be_mounted_below_a_prefix_and_knows_no_other_path() -> None:

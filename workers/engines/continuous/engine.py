@@ -74,6 +74,7 @@ class ContinuousEngine:
         self._thread = Thread(target=self._run, args=(started,), name="engine", daemon=True)
         self._thread.start()
         self._loaded = await started
+        self._stats = self._loaded.batch.stats()
         self._broken = None
 
     def generate(self, request: GenerationRequest) -> Stream:
@@ -94,6 +95,8 @@ class ContinuousEngine:
         return replace(self._stats, running=running, queued=len(self._open) - running)
 
     def health(self) -> str | None:
+        if self._broken is None and not self._thread.is_alive():
+            return "the engine's thread has died"
         return self._broken
 
     async def stop(self) -> None:
@@ -108,7 +111,10 @@ class ContinuousEngine:
             raise EngineFailed(self._broken)
         if not prompt_tokens:
             raise PromptInvalid("the prompt has no tokens")
-        if not all(0 <= token < self._loaded.vocabulary for token in request.prompt_token_ids):
+        if (
+            min(request.prompt_token_ids) < 0
+            or max(request.prompt_token_ids) >= self._loaded.vocabulary
+        ):
             raise PromptInvalid("the prompt has tokens that are not in the model's vocabulary")
         if prompt_tokens >= self.context_tokens:
             raise ContextLengthExceeded(

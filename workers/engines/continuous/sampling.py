@@ -23,7 +23,8 @@ class Draw:
 
     @property
     def greedy(self) -> bool:
-        return self.temperature < TEMPERATURE_MIN
+        """The smallest nucleus, of top_p 0, is the likeliest token too."""
+        return self.temperature < TEMPERATURE_MIN or self.top_p <= 0
 
 
 def uniform(seed: int, position: int) -> float:
