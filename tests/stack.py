@@ -333,13 +333,11 @@ class Stack:
         os.kill(pid, signal.SIGKILL)
         return pid
 
-    def kill9_replica(self, pool: str) -> int:
-        """End the process behind the pool's first warm replica; answers its pid."""
+    def replica_pid(self, pool: str) -> int:
+        """The process behind the pool's first warm replica."""
         address = self.replicas(pool, "WARM")[0]["address"]
         port = int(address.split("/")[2].rsplit(":", 1)[1])
-        pid = next(p for p, laddr in self.listening() if laddr.port == port)
-        os.kill(pid, signal.SIGKILL)
-        return pid
+        return next(pid for pid, laddr in self.listening() if laddr.port == port)
 
     def pause(self, part: str) -> None:
         os.kill(self.pids()[part], signal.SIGSTOP)
