@@ -29,8 +29,9 @@ from billing.limits.types import (
 from billing.spool import Spool, SpoolFull
 from billing.types import CallStatus, OpenedCall, SettledCall, UsageCheckpoint, utc_month
 from gateway.auth import Principal
-from gateway.errors import ApiError, bad_request, insufficient_quota, overloaded, rate_limited
+from gateway.errors import ApiError, overloaded
 from gateway.open_call import OpenCall, Quote
+from gateway.refusal import refusal
 from routing.types import Call, Clock, Decision
 
 log = logging.getLogger(__name__)
@@ -193,7 +194,7 @@ class Accounts:
             raise overloaded("The limiter is out of reach.", REDIS_RETRY_S) from away
         match answer:
             case Refused() as refused:
-                raise _refusal(refused)
+                raise refusal(refused, open_call.principal.scopes)
             case Admitted(requests=requests, tokens=tokens):
                 open_call.requests, open_call.tokens = requests, tokens
         self.open[open_call.rid] = open_call
@@ -329,19 +330,3 @@ class Accounts:
 
     def _now_us(self) -> int:
         return round(self._clock() * 1e6)
-
-
-def _refusal(refused: Refused) -> ApiError:
-    where, after_s = refused.scope, (refused.retry_after_ms or 1000) / 1000
-    match refused.dimension:
-        case Dimension.BUDGET:
-            return insufficient_quota(f"The budget of {where} is used up.")
-        case Dimension.TOO_LARGE:
-            return bad_request(
-                f"The call is larger than {where} may ever send at once.",
-                code="request_too_large_for_limit",
-            )
-        case Dimension.UNPRIMED:
-            return overloaded("The limiter is being rebuilt from the ledger.", after_s)
-        case dimension:
-            return rate_limited(f"Rate limit reached for {where} on {dimension}.", after_s)

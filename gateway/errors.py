@@ -4,6 +4,7 @@ Owns statuses, codes and their headers; knows nothing of how a no came about.
 """
 
 import math
+from collections.abc import Mapping
 
 import msgspec
 
@@ -25,6 +26,7 @@ class ApiError(Exception):
         param: str | None = None,
         retry_after_s: float | None = None,
         stop_retrying: bool = False,
+        extra_headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -34,6 +36,7 @@ class ApiError(Exception):
         self.param = param
         self.retry_after_s = retry_after_s
         self.stop_retrying = stop_retrying
+        self.extra_headers = extra_headers or {}
 
     def body(self) -> bytes:
         return msgspec.json.encode({"error": self.as_dict()})
@@ -47,7 +50,7 @@ class ApiError(Exception):
         }
 
     def headers(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        found = dict(self.extra_headers)
         if self.retry_after_s is not None:
             found["retry-after"] = str(max(1, math.ceil(self.retry_after_s)))
             found["retry-after-ms"] = str(max(1, round(self.retry_after_s * 1000)))
@@ -86,13 +89,14 @@ def context_length_exceeded(message: str) -> ApiError:
     return ApiError(400, message, code="context_length_exceeded", param="messages")
 
 
-def rate_limited(message: str, retry_after_s: float) -> ApiError:
+def rate_limited(message: str, retry_after_s: float, extra_headers: Mapping[str, str]) -> ApiError:
     return ApiError(
         429,
         message,
         type="rate_limit_error",
         code="rate_limit_exceeded",
         retry_after_s=retry_after_s,
+        extra_headers=extra_headers,
     )
 
 

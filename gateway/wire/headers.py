@@ -22,7 +22,7 @@ def identity(request_id: str, arrived_s: float, now_s: float) -> dict[str, str]:
 
 def limits(open_call: OpenCall) -> dict[str, str]:
     """OpenAI's `x-ratelimit-*` of the tightest scope; nothing for a dimension without a limit."""
-    return _rate("requests", open_call.requests) | _rate("tokens", open_call.tokens)
+    return rate("requests", open_call.requests) | rate("tokens", open_call.tokens)
 
 
 def route(candidate: Candidate) -> dict[str, str]:
@@ -45,7 +45,7 @@ def go_duration(milliseconds: int) -> str:
     return f"{minutes}m{seconds}" if minutes else seconds
 
 
-def _rate(dimension: str, state: RateState | None) -> dict[str, str]:
+def rate(dimension: str, state: RateState | None) -> dict[str, str]:
     if state is None:
         return {}
     return {
