@@ -83,7 +83,7 @@ class Primer:
 
     async def _closed(self, run_id: str) -> dict[int, ShardEpoch]:
         epochs = await self._holds.shard_epochs()
-        return {shard: e for shard, e in epochs.items() if not _open_in(e, run_id)}
+        return {shard: e for shard, e in epochs.items() if not open_in(e, run_id)}
 
     async def _prime(self, run_id: str, closed: dict[int, ShardEpoch]) -> None:
         epochs = await self._begin(run_id, closed)
@@ -166,7 +166,8 @@ class Primer:
         return ends
 
 
-def _open_in(epoch: ShardEpoch, run_id: str) -> bool:
+def open_in(epoch: ShardEpoch, run_id: str) -> bool:
+    """Whether a shard was opened for this Redis process."""
     return epoch.state == "open" and bool(epoch.epoch and epoch.epoch.startswith(f"{run_id}:"))
 
 

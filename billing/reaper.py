@@ -20,9 +20,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from billing.estimate import Rate, cut_call, later
 from billing.limits.holds import Holds
-from billing.limits.keys import SHARDS, due_key
+from billing.limits.keys import SHARDS, due_key, hold_key, shard_of
 from billing.limits.types import LimitsUnavailable, SettleState
 from billing.prices import load_book
+from billing.primer import open_in
 from billing.queries import known
 from billing.rating import Unrateable, amounts_of_book
 from billing.settings import LedgerSettings
@@ -34,6 +35,7 @@ from billing.types import OpenedCall, SettledCall, UsageCheckpoint, decode_opene
 log = logging.getLogger("sluice.ledger.reaper")
 
 MICROSECONDS = 1_000_000
+ORPHANS_LOOKED_AT = 10_000
 
 
 class Reaper:
@@ -50,6 +52,9 @@ class Reaper:
         now: Callable[[], float],
     ) -> None:
         self.settled = 0
+        self._quiet_until = 0.0
+        self._next_orphans = 0.0
+        self._missing_since: dict[str, float] = {}
         self._redis: Any = redis
         self._holds = holds
         self._store = store
@@ -69,11 +74,20 @@ class Reaper:
     async def turn(self) -> int:
         """Settle what is overdue now; how many calls that were."""
         before = self.settled
-        for shard in await self._shards_with_holds():
-            due = await self._holds.due(shard, limit=self._settings.reap_batch_max)
-            await self._settle([(hold.opened, hold.checkpoint) for hold in due if hold.opened])
-        await self._settle([(call, None) for call in await self._orphans()])
+        if not await self._is_quiet():
+            for shard in await self._shards_with_holds():
+                due = await self._holds.due(shard, limit=self._settings.reap_batch_max)
+                await self._settle([(hold.opened, hold.checkpoint) for hold in due if hold.opened])
+            await self._settle([(call, None) for call in await self._orphans()])
         return self.settled - before
+
+    async def _is_quiet(self) -> bool:
+        """While Redis is primed and a while after, live gateways may be late with their leases."""
+        run_id = await self._holds.run_id()
+        epochs = await self._holds.shard_epochs()
+        if not all(open_in(epoch, run_id) for epoch in epochs.values()):
+            self._quiet_until = self._now() + self._settings.recovery_grace_s
+        return self._now() < self._quiet_until
 
     async def _shards_with_holds(self) -> list[int]:
         pipe = self._redis.pipeline(transaction=False)
@@ -82,16 +96,26 @@ class Reaper:
         return [shard for shard, count in enumerate(await pipe.execute()) if count]
 
     async def _orphans(self) -> list[OpenedCall]:
-        """Calls that SQL knows as open and Redis does not know at all: it was wiped, and no
-        gateway has announced them again for as long as it could take."""
-        before_us = int((self._now() - self._settings.orphan_after_s) * MICROSECONDS)
-        rows = await asyncio.to_thread(self._open_before, before_us)
-        calls = [decode_opened(row["opened"]) for row in rows]
-        return [call for call in calls if await self._holds.read(call.rid, call.org) is None]
+        """Calls that SQL knows as open and Redis has not known for `orphan_after_s`: it was
+        wiped, and no gateway has announced them again."""
+        if self._now() < self._next_orphans:
+            return []
+        self._next_orphans = self._now() + self._settings.orphan_after_s / 4
+        rows = await asyncio.to_thread(self._open_in_sql)
+        pipe = self._redis.pipeline(transaction=False)
+        for row in rows:
+            pipe.exists(hold_key(shard_of(row["org"]), row["rid"]))
+        held = await pipe.execute()
+        missing = {row["rid"]: row for row, there in zip(rows, held, strict=True) if not there}
+        since = {rid: self._missing_since.get(rid, self._now()) for rid in missing}
+        self._missing_since = since
+        oldest = self._now() - self._settings.orphan_after_s
+        return [decode_opened(missing[rid]["opened"]) for rid, at in since.items() if at <= oldest]
 
-    def _open_before(self, before_us: int) -> list[dict[str, Any]]:
+    def _open_in_sql(self) -> list[dict[str, Any]]:
         with self._store.read() as conn:
-            return hold_rows.admitted_before(conn, before_us, self._settings.reap_batch_max)
+            now_us = int(self._now() * MICROSECONDS)
+            return hold_rows.admitted_before(conn, now_us, ORPHANS_LOOKED_AT)
 
     async def _settle(self, overdue: Sequence[tuple[OpenedCall, UsageCheckpoint | None]]) -> None:
         if not overdue:

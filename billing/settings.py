@@ -53,7 +53,7 @@ class LedgerSettings(BaseModel):
     outage_pause_s: float = Field(0.5, gt=0)  # wait before asking a failed Redis or SQL again
     reap_interval_s: float = Field(2.0, gt=0)
     reap_batch_max: int = Field(200, ge=1)  # overdue holds settled a shard and round
-    orphan_after_s: float = Field(600.0, gt=0)  # a call that only SQL knows is settled after this
+    orphan_after_s: float = Field(60.0, gt=0)  # a call that only SQL knows is settled after this
     spool_interval_s: float = Field(10.0, gt=0)  # how often finished spool segments are confirmed
     spool_keep_days: float = Field(7.0, ge=0)  # confirmed segments are removed after this
     prime_interval_s: float = Field(0.2, gt=0)

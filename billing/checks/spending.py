@@ -12,6 +12,7 @@ from billing.checks.report import Check, Outcome, judged
 from billing.limits.holds import Holds
 from billing.limits.keys import SHARDS, TOTAL_FIELD, scope_key, scopes_key
 from billing.limits.types import Spent
+from billing.primer import open_in
 from billing.spending import ScopeSums, spent_by_shard
 from billing.store.engine import Store
 
@@ -49,11 +50,7 @@ async def _open_shards(redis: Redis) -> list[int]:
     holds = Holds(redis)
     run_id = await holds.run_id()
     epochs = await holds.shard_epochs()
-    return [
-        shard
-        for shard, found in epochs.items()
-        if found.state == "open" and found.epoch and found.epoch.startswith(f"{run_id}:")
-    ]
+    return [shard for shard, epoch in epochs.items() if open_in(epoch, run_id)]
 
 
 def _differences(

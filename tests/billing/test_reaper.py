@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from billing.store.engine import Store
 from billing.types import OpenedCall, SettledCall, UsageCheckpoint
 from tests.billing.calls import checkpoint, opened_call, settled_call
 from tests.billing.ledger_parts import (
+    SETTINGS,
     make_reaper,
     make_writer,
     open_shards,
@@ -146,7 +148,21 @@ async def test_a_call_that_only_sql_knows_is_settled_in_time(
     await redis.flushall()
     await open_shards(redis)
     assert open_call(store, OPENED.rid) is not None
-    assert await make_reaper(redis, store, tmp_path).turn() == 1
+    reaper = make_reaper(redis, store, tmp_path)
+    assert await reaper.turn() == 0  # its gateway may still announce it
+    await asyncio.sleep(0.005)
+    assert await reaper.turn() == 1
     await make_writer(redis, store).turn()
     assert open_call(store, OPENED.rid) is None
     assert call_by_rid(store, OPENED.rid) is not None
+
+
+async def test_nothing_is_reaped_while_redis_is_primed_and_shortly_after(
+    redis: Redis, store: Store, tmp_path: Path
+) -> None:
+    reaper = make_reaper(redis, store, tmp_path)
+    assert await reaper.turn() == 0  # unprimed
+    await admit(redis)
+    assert await reaper.turn() == 0
+    await asyncio.sleep(SETTINGS.recovery_grace_s)
+    assert await reaper.turn() == 1
