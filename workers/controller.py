@@ -52,30 +52,39 @@ class Controller:
             settings,
             session=session,
             publisher=self._publisher,
+            may_write=lambda: self._lease.held,
             now_ms=lambda: int(now() * 1000),
         )
         self._catalog: Catalog | None = None
-        self._observed_s = 0.0
-        self._renewed_s = 0.0
+        self._leading = False
+        self._observed_s = float("-inf")
         self._trouble = ""
-        self.leading = False
         self.ready = asyncio.Event()
+
+    @property
+    def leading(self) -> bool:
+        return self._lease.held
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Rounds until `stopping`; then the lease is given up."""
-        while not stopping.is_set():
-            await self._round_or_trouble()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), self._knobs.tick_s)
-        with suppress(RedisError):
-            await self._lease.release()
+        keeping = asyncio.create_task(self._lease.keep())
+        try:
+            while not stopping.is_set():
+                await self._round_or_trouble()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopping.wait(), self._knobs.tick_s)
+        finally:
+            keeping.cancel()
+            with suppress(RedisError):
+                await self._lease.release()
 
     async def _round_or_trouble(self) -> None:
         """One round; trouble is logged when it changes, and tried again."""
         trouble = ""
         try:
             await self._round()
-            self.ready.set()
+            if self._lease.decided:
+                self.ready.set()
         except (RedisError, OSError, msgspec.MsgspecError) as wrong:
             trouble = f"{type(wrong).__name__}: {wrong}"
         if trouble and trouble != self._trouble:
@@ -89,7 +98,7 @@ class Controller:
         waiting = await self._rooms.depths([pool.name for pool in pools])
         if not self._is_due(waiting):
             return
-        self._observed_s = self._now()
+        self._observed_s = asyncio.get_running_loop().time()
         known = {pool.name for pool in pools}
         self._catalog = await read_catalog(self._redis) or self._catalog
         if self._catalog is None:
@@ -100,23 +109,20 @@ class Controller:
         await self._reconciler.run_once(self._catalog, waiting)
 
     async def _lead(self) -> bool:
-        """Hold the lease, renewed three times in its life."""
-        asked_s = self._now()
-        if self.leading and 0 <= asked_s - self._renewed_s < self._knobs.lease_ttl_s / 3:
-            return True
-        was_leading, self.leading = self.leading, False
-        self.leading = await self._lease.hold()
-        self._renewed_s = asked_s
-        if self.leading and not was_leading:
+        """Whether this controller acts now; what it does first when it begins to."""
+        if not self._lease.held:
+            self._leading = False
+        elif not self._leading:
             self._reconciler.begin(await self._publisher.resume())
+            self._leading = True
             log.info("leading")
-        return self.leading
+        return self._leading
 
     def _is_due(self, waiting: Mapping[str, int]) -> bool:
         period_s = (
             self._knobs.observe_moving_s if self._reconciler.moving else self._knobs.observe_s
         )
-        if not 0 <= self._now() - self._observed_s < period_s:
+        if asyncio.get_running_loop().time() - self._observed_s >= period_s:
             return True
         return any(n > 0 and self._reconciler.is_cold(pool) for pool, n in waiting.items())
 

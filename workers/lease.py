@@ -1,11 +1,17 @@
 """Who leads: one Redis key with a time to live, held by one controller and renewed in time.
 
 A standby tries to take the key whenever it looks; a leader that stops renewing is replaced after
-`ttl_s`. This is a lease, not a fence: a leader that was paused for longer may still send one last
-absolute target, which the next one overwrites.
+`ttl_s`, and stops believing that it leads at the same moment. This is a lease, not a fence: a
+write that was already on its way is an absolute target, which the next leader's overwrites.
 """
 
+import asyncio
+import logging
+
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+log = logging.getLogger(__name__)
 
 LEASE_KEY = "sluice:controller:lease"
 
@@ -23,16 +29,47 @@ return 1
 
 
 class Lease:
+    """One contender; `keep` holds the lease in the background, `held` says whether it is ours."""
+
     def __init__(self, redis: Redis, *, holder: str, ttl_s: float) -> None:
         self._holder = holder
-        self._ttl_ms = int(ttl_s * 1000)
+        self._ttl_s = ttl_s
         self._hold = redis.register_script(_HOLD)
         self._release = redis.register_script(_RELEASE)
+        self._held_until_s = float("-inf")
+        self._decided = False
+
+    @property
+    def held(self) -> bool:
+        return asyncio.get_running_loop().time() < self._held_until_s
+
+    @property
+    def decided(self) -> bool:
+        """Whether Redis has answered at all, either way."""
+        return self._decided
+
+    async def keep(self) -> None:
+        """Contend and renew, three times in the life of a lease, until cancelled."""
+        while True:
+            try:
+                await self.hold()
+            except RedisError as unreachable:
+                log.warning("lease: %s", unreachable)
+            await asyncio.sleep(self._ttl_s / 3)
 
     async def hold(self) -> bool:
-        """Take or renew the lease; True while it is ours."""
-        return bool(await self._hold(keys=[LEASE_KEY], args=[self._holder, self._ttl_ms]))
+        """Take or renew the lease once. Its life counts from before the question was asked."""
+        asked_s = asyncio.get_running_loop().time()
+        held = bool(await self._hold(keys=[LEASE_KEY], args=[self._holder, self._ttl_ms]))
+        self._held_until_s = asked_s + self._ttl_s if held else float("-inf")
+        self._decided = True
+        return held
 
     async def release(self) -> None:
         """Give it up, so that a standby need not wait."""
+        self._held_until_s = float("-inf")
         await self._release(keys=[LEASE_KEY], args=[self._holder])
+
+    @property
+    def _ttl_ms(self) -> int:
+        return int(self._ttl_s * 1000)

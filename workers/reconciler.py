@@ -35,12 +35,14 @@ class Reconciler:
         *,
         session: aiohttp.ClientSession,
         publisher: FleetPublisher,
+        may_write: Callable[[], bool],
         now_ms: Callable[[], int],
     ) -> None:
         self._settings = settings
         self._knobs = settings.controller
         self._session = session
         self._publisher = publisher
+        self._may_write = may_write
         self._now_ms = now_ms
         self._replicas = ReplicaApi(
             session,
@@ -60,7 +62,8 @@ class Reconciler:
         """Start leading: forget what was intended, and take over what was measured."""
         self._memories = {}
         self._reasons = {}
-        self._measured_s = {} if last is None else {p.name: p.cold_start_s for p in last.pools}
+        if last is not None:
+            self._measured_s |= {p.name: p.cold_start_s for p in last.pools}
 
     def is_cold(self, pool: str) -> bool:
         """Whether a waiting caller would start it now."""
@@ -75,6 +78,8 @@ class Reconciler:
         decisions = {p.name: self._decide(p, sightings[p.name]) for p in pools}
         self._memories = {n: m for n, m in self._memories.items() if n in decisions}
         self.moving = any(_is_moving(sightings[n], d) for n, d in decisions.items())
+        if not self._may_write():
+            return  # another leads by now; looking took too long
         if ray is not None:
             await self._write(ray, sightings, decisions)
         await self._publish(pools, sightings, decisions)
@@ -112,7 +117,7 @@ class Reconciler:
         config = serve_config(
             catalog, self._details, self._settings, place=place, rebuild=self._must_rebuild(catalog)
         )
-        if config is not None:
+        if config is not None and self._may_write():
             log.info("deploying %s", [app["name"] for app in config["applications"]])
             await api.deploy(config)
             self._details = await api.details()

@@ -50,7 +50,7 @@ class ControllerSettings(BaseModel):
     lease_ttl_s: float = Field(default=3.0, gt=0)
     ray_timeout_s: float = Field(default=15.0, gt=0)
     stats_timeout_s: float = Field(default=1.0, gt=0)
-    stats_stale_s: float = Field(default=5.0, gt=0)  # how long old numbers of a slow replica count
+    stats_stale_s: float = Field(default=15.0, gt=0)  # how long old numbers of a slow replica count
     up_delay_s: float = Field(default=2.0, ge=0)
     settle_s: float = Field(default=0.6, ge=0)  # between published DRAINING and refusing work
     drain_timeout_s: float = Field(default=60.0, gt=0)
