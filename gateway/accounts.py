@@ -226,27 +226,28 @@ class Accounts:
 
     # --- while it runs -------------------------------------------------------------------------
 
-    async def may_go_on(self, open_call: OpenCall) -> bool:
-        """True while the money held covers the next frames; tops the hold up when it runs low.
+    async def covers(self, open_call: OpenCall, output_tokens: int) -> bool:
+        """True while the money held covers so much output; tops the hold up when it runs low.
 
         Refused: what is held may still be used up. Redis away: the same, and then a bounded wait.
         """
         wait_until_s = self._clock() + self._settings.outage_wait_s
-        while self._runs_low(open_call):
+        while self._runs_low(open_call, output_tokens):
             renewal = await self._grant_slice(open_call)
-            if renewal is _Renewal.GRANTED or open_call.output_tokens_left > 0:
+            if open_call.output_tokens_granted >= output_tokens:
                 return True
             if renewal is _Renewal.REFUSED or self._clock() > wait_until_s:
                 return False
-            await asyncio.sleep(self._settings.retry_every_s)
+            if renewal is _Renewal.AWAY:
+                await asyncio.sleep(self._settings.retry_every_s)
         return True
 
-    def _runs_low(self, open_call: OpenCall) -> bool:
+    def _runs_low(self, open_call: OpenCall, output_tokens: int) -> bool:
         if open_call.output_tokens_granted >= open_call.call.output_tokens_max:
             return False
-        left = open_call.output_tokens_left
+        left = open_call.output_tokens_granted - output_tokens
         asked = open_call.output_tokens_asked_for > open_call.output_tokens_granted
-        return left <= 0 or (left <= self._settings.slice_margin_tokens and not asked)
+        return left < 0 or (left <= self._settings.slice_margin_tokens and not asked)
 
     async def _grant_slice(self, open_call: OpenCall) -> _Renewal:
         granted = open_call.output_tokens_granted

@@ -46,6 +46,14 @@ class Meter:
         if frame.finish_reason is not None:
             self.finish_reason = frame.finish_reason
 
+    def output_with(self, frame: Frame) -> int:
+        """Output tokens once this frame is counted too; of a complete answer, what it has."""
+        if self.finish_reason is not None:
+            return self.usage.output
+        if frame.usage is not None:
+            return frame.usage.output
+        return self.usage.output + bool(frame.delta.get("content"))
+
     @property
     def usage(self) -> Usage:
         """Tokens of the frames received so far, by disjoint class; nothing before the first."""

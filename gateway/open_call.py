@@ -73,11 +73,6 @@ class OpenCall:
         self.meter = meter
 
     @property
-    def output_tokens_left(self) -> int:
-        """Of what is granted; money is held for so many more."""
-        return self.output_tokens_granted - self.usage.output
-
-    @property
     def held_nanousd(self) -> int:
         """What is held for it by now: the prompt and every output slice granted."""
         return self.quote.hold_nanousd(self.call, self.output_tokens_granted)

@@ -193,16 +193,19 @@ class Pipeline:
                     raise upstream_lost(message) from cut
 
     async def _relay(self, open_call: OpenCall, opened: Opened, reply: Reply) -> None:
-        """Forward every frame and count it, for as long as the money held covers it."""
+        """Count and forward every frame that the money held covers; the first other one ends it.
+
+        A frame that is not covered is neither charged nor sent: nothing is ever overspent.
+        """
         await reply.forward(opened.first)
-        while await self._accounts.may_go_on(open_call):
-            frame = await anext(opened.frames, None)
-            if frame is None:
+        async for frame in opened.frames:
+            output_tokens = opened.meter.output_with(frame)
+            if not await self._accounts.covers(open_call, output_tokens):
+                open_call.finish_reason = "length"
+                await reply.stop_early("budget_exhausted")
                 return
             opened.meter.observe(frame, self._clock())
             await reply.forward(frame)
-        open_call.finish_reason = "length"
-        await reply.stop_early("budget_exhausted")
 
 
 def _room(model: Model, prompt_tokens: int) -> int:
