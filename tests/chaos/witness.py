@@ -94,7 +94,7 @@ class Witness:
         await asyncio.to_thread(harm)
         await asyncio.wait_for(asyncio.gather(*tasks), timeout=90)
 
-    # --- what must hold afterwards ------------------------------------------------------------------
+    # --- what must hold afterwards ---------------------------------------------------------------
 
     def assert_ledger_agrees(self) -> list[dict[str, Any]]:
         """Every call this witness knows by id has one event, and its net charge is in bounds."""
