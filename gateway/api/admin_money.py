@@ -1,4 +1,4 @@
-"""Prices, calls, usage, the ledger's accounts, transfers and proof, and invoices."""
+"""Prices, calls and usage."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from billing import prices, queries
 from billing.pricebook import Component, PriceRate
 from gateway.api.admin_tenants import attempt
 from gateway.api.needs import parts_of
-from gateway.api.shapes import at, explained, summary, transfer, usage_sum
+from gateway.api.shapes import at, explained, summary, usage_sum
 from gateway.errors import ApiError, bad_request
 from gateway.money import nanousd, usd
 
@@ -109,24 +109,6 @@ async def usage(
     }
 
 
-@router.get("/ledger/accounts")
-async def accounts(request: Request) -> dict[str, Any]:
-    ledger = parts_of(request).ledger
-    rows = await attempt(lambda: queries.accounts(ledger))
-    return {"object": "list", "data": [_account(row) for row in rows]}
-
-
-@router.get("/ledger/transfers")
-async def transfers(
-    request: Request,
-    organization: str | None = None,
-    limit: int = Query(50, ge=1, le=LIST_MAX),
-) -> dict[str, Any]:
-    ledger = parts_of(request).ledger
-    rows = await attempt(lambda: queries.recent_transfers(ledger, limit, organization))
-    return {"object": "list", "data": [transfer(row) for row in rows]}
-
-
 def _rate(index: int, body: RateBody) -> PriceRate:
     try:
         amount = nanousd(body.usd_per_mtok)
@@ -161,8 +143,3 @@ def _version(version: prices.VersionInfo) -> dict[str, Any]:
             for rate in version.rates
         ],
     }
-
-
-def _account(row: dict[str, Any]) -> dict[str, Any]:
-    rest = {k: v for k, v in row.items() if k not in ("debits", "credits")}
-    return rest | {"debits_usd": usd(row["debits"]), "credits_usd": usd(row["credits"])}
