@@ -103,14 +103,17 @@ def current_of(conn: Connection, rid: str) -> dict[str, Any] | None:
 def recent(
     conn: Connection, limit: int, org: str | None, before_us: int | None
 ) -> list[dict[str, Any]]:
-    """The newest calls, each by its best record."""
-    usage = current()
-    statement = select(usage).order_by(usage.c.ended_us.desc(), usage.c.rid.desc()).limit(limit)
+    """The newest calls by the end of their event, each by its best record."""
+    newest = select(EVENT).order_by(EVENT.c.ended_us.desc(), EVENT.c.rid.desc()).limit(limit)
     if org is not None:
-        statement = statement.where(usage.c.org == org)
+        newest = newest.where(EVENT.c.org == org)
     if before_us is not None:
-        statement = statement.where(usage.c.ended_us < before_us)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+        newest = newest.where(EVENT.c.ended_us < before_us)
+    best = {row["rid"]: dict(row) for row in conn.execute(newest).mappings()}
+    better = select(CORRECTION).where(CORRECTION.c.rid.in_(list(best))).order_by(CORRECTION.c.n)
+    for row in conn.execute(better).mappings():
+        best[row["rid"]] = dict(row)
+    return list(best.values())
 
 
 def decision_of(conn: Connection, rid: str) -> str | None:
