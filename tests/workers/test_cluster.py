@@ -13,6 +13,7 @@ import pytest
 
 from tests.workers.cluster import Cluster, Gateway, pool
 from workers.fleet_publisher import PoolEntry
+from workers.ray_session import members
 
 pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.timeout(180)]
 
@@ -150,18 +151,30 @@ async def test_wiped_redis_removes_nothing(cluster: Cluster, gateway: Gateway) -
     assert (await gateway.call("brief", "after-wipe"))["pool"] == "brief"
 
 
-async def test_lost_head_ends_the_launcher_and_comes_back_with_all_pools(
+async def test_killed_launcher_leaves_nothing_to_its_successor_but_the_pools(
     cluster: Cluster, gateway: Gateway, record_property: Record
+) -> None:
+    replica = await steady_replica(gateway)
+    session = cluster.ray_file.session
+    assert cluster.launcher is not None
+    cluster.launcher.end(signal.SIGKILL)
+    assert (await gateway.call("steady", "orphaned"))["pool"] == "steady"
+    relaunched_s = time.monotonic()
+    await asyncio.to_thread(cluster.launch)
+    assert members(session) == []
+    entry = await gateway.until("steady", is_warm, timeout_s=60)
+    record_property("launch_to_warm_s", time.monotonic() - relaunched_s)
+    assert entry.replicas[0].id != replica
+    assert (await gateway.call("brief", "relaunched"))["pool"] == "brief"
+
+
+async def test_lost_head_ends_the_launcher_and_every_process_of_ray(
+    cluster: Cluster, gateway: Gateway
 ) -> None:
     await gateway.until("steady", is_warm)
     session = cluster.ray_file.session
     psutil.Process(cluster.processes()["gcs_server"]).kill()
     assert cluster.launcher is not None
     assert await asyncio.to_thread(cluster.launcher.wait, 30) == 1
-    assert not psutil.pid_exists(session.sid)
-    await gateway.until("steady", lambda p: not is_warm(p))
-    lost_s = time.monotonic()
-    await asyncio.to_thread(cluster.launch)
-    await gateway.until("steady", is_warm, timeout_s=60)
-    record_property("head_lost_until_warm_s", time.monotonic() - lost_s)
-    assert (await gateway.call("brief", "after-loss"))["pool"] == "brief"
+    assert members(session) == []
+    await gateway.until("steady", lambda p: not p.replicas)
