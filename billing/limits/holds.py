@@ -18,7 +18,7 @@ from billing.limits.packing import (
     limit_args,
     milliseconds,
     nanousd,
-    pack_reannounced,
+    no_marks,
     pack_scopes,
     token_units,
 )
@@ -85,6 +85,7 @@ class Holds:
             milliseconds(lease_s),
             keys.month_field(opened.month),
             encode(opened),
+            pack_scopes(scopes, opened.month),
         ]
         for limits in scopes:
             args += limit_args(limits, opened.tokens_estimate, opened.month)
@@ -150,7 +151,11 @@ class Holds:
         if refund and call.amount_nanousd:
             raise ValueError("a refunded call cannot cost anything")
         shard = keys.shard_of(call.org)
-        scopes = [f"key:{call.key}", f"project:{call.project}", f"org:{call.org}"]
+        month = utc_month(call.admitted_us)
+        scopes = [
+            ScopeLimits(scope=scope)
+            for scope in (f"key:{call.key}", f"project:{call.project}", f"org:{call.org}")
+        ]
         reply = await self._scripts.run(
             "settle",
             _call_keys(shard, call.rid),
@@ -163,8 +168,8 @@ class Holds:
                 int(only_if_due),
                 encode(call),
                 key_prefix(shard),
-                keys.month_field(utc_month(call.admitted_us)),
-                pack_scopes(scopes),
+                keys.month_field(month),
+                pack_scopes(scopes, month),
                 nanousd(booked_nanousd),
                 EXACT_REMEMBERED_S,
                 ESTIMATED_REMEMBERED_S,
@@ -194,7 +199,8 @@ class Holds:
                 keys.month_field(opened.month),
                 encode(opened),
                 encode(checkpoint) if checkpoint else b"",
-                pack_reannounced(scopes, opened.month),
+                pack_scopes(scopes, opened.month),
+                no_marks(scopes),
                 key_prefix(shard),
             ],
         )

@@ -12,13 +12,11 @@ Arg = str | bytes | int
 
 
 def limit_args(limits: ScopeLimits, tokens: int, month: str) -> list[Arg]:
-    """The nine arguments of one scope in admit.lua; '' stands for no limit."""
-    requests, per_request = limits.requests_per_minute, limits.tokens_per_minute
+    """The eight arguments of one scope in admit.lua; '' stands for no limit."""
     return [
-        _word(limits.scope),
-        *_bucket_args(1, requests, limits.request_burst),
-        *_bucket_args(token_units(tokens), per_request, limits.token_burst),
-        "" if per_request is None else per_request,
+        limits.scope,
+        *_bucket_args(1, limits.requests_per_minute, limits.request_burst),
+        *_bucket_args(token_units(tokens), limits.tokens_per_minute, limits.token_burst),
         "" if limits.concurrency is None else limits.concurrency,
         "" if limits.budget_nanousd is None else limits.budget_nanousd,
         _spent_field(limits, month),
@@ -32,20 +30,23 @@ def _bucket_args(units: int, per_minute: int | None, burst: int | None) -> tuple
     return cost_us(units, per_minute), cost_us(tolerance, per_minute)
 
 
-def pack_scopes(scopes: Sequence[str]) -> str:
-    """The field `s` of a hold (see common.lua) for scopes whose limits nobody remembers."""
-    return " ".join(f"{_word(scope)} - - - - - t" for scope in scopes)
+def pack_scopes(scopes: Sequence[ScopeLimits], month: str) -> str:
+    """The field `s` of a hold (see common.lua)."""
+    return " ".join([_packed(limits, month) for limits in scopes])
 
 
-def pack_reannounced(scopes: Sequence[ScopeLimits], month: str) -> str:
-    """The field `s` of a hold whose place in the buckets is forgotten: debts count, no refunds."""
-    return " ".join(_packed(limits, month) for limits in scopes)
+def no_marks(scopes: Sequence[ScopeLimits]) -> str:
+    """The field `k` of a hold whose place in the buckets is forgotten: debts count, no refunds."""
+    return " ".join(["0 0"] * len(scopes))
 
 
 def _packed(limits: ScopeLimits, month: str) -> str:
-    rate = limits.tokens_per_minute or "-"
+    tokens = limits.tokens_per_minute or "-"
+    requests = limits.requests_per_minute
+    request_cost = cost_us(1, requests) if requests else "-"
     budget = "-" if limits.budget_nanousd is None else limits.budget_nanousd
-    return f"{_word(limits.scope)} {rate} 0 - - {budget} {_spent_field(limits, month)}"
+    spent = _spent_field(limits, month)
+    return f"{_word(limits.scope)} {tokens} {request_cost} {budget} {spent}"
 
 
 def _spent_field(limits: ScopeLimits, month: str) -> str:

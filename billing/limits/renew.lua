@@ -16,7 +16,7 @@ local due = int(now_us() / 1000 + ARGV[2])
 redis.call('HSET', KEYS[1], 'c', ARGV[4])
 redis.call('ZADD', KEYS[3], due, ARGV[1])
 local scopes = {}
-for scope, _, _, _, _, budget, field in string.gmatch(h[2], SCOPE) do
+for scope, _, _, budget, field in string.gmatch(h[2], SCOPE) do
   scopes[#scopes + 1] = scope
   redis.call('ZADD', ARGV[5] .. 'conc:' .. scope, due, ARGV[1])
   if topup > 0 and not refused and budget ~= '-' then

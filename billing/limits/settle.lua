@@ -7,8 +7,8 @@
 
 local rid, amount, tokens, source = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local prefix = ARGV[8]
-local h = redis.call('HMGET', KEYS[1], 'held', 'n', 's', 'm')
-local held, counted, packed, month = h[1], h[2], h[3], h[4]
+local h = redis.call('HMGET', KEYS[1], 'held', 'n', 's', 'k', 'm')
+local held, counted, packed, marks, month = h[1], h[2], h[3], h[4], h[5]
 local answer, charge, now = 'settled', amount, now_us()
 
 if held then
@@ -20,10 +20,11 @@ else
   if done and (source == 'e' or string.sub(done, 1, 1) == 'x') then return 'already' end
   if done then
     local before
-    before, counted, month, packed = string.match(done, '^e (%d+) (%d+) (%S+) (.*)$')
+    before, counted, month, marks, packed =
+      string.match(done, '^e (%d+) (%d+) (%S+) ([%d ]+) | (.*)$')
     answer, charge = 'corrected', int(amount - before)
   else
-    packed, month = ARGV[10], ARGV[9]
+    packed, month, marks = ARGV[10], ARGV[9], '0 0 0 0 0 0'
     answer, charge = 'lost', int(amount - ARGV[11])
   end
 end
@@ -35,61 +36,54 @@ local function cost_us(units, per_minute)
 end
 
 -- A debt fills the bucket; of too much only what has not leaked yet comes back (see gcra.py).
-local function correct(write, delta, mark, tat_field, tat, refunded_field, refunded)
-  tat, refunded = tonumber(tat) or 0, tonumber(refunded) or 0
+local function correct(delta, mark, tat, refunded)
+  tat, refunded = tat or '0', refunded or '0'
   if delta > 0 then
-    if tat < now then tat = now end
-    write[#write + 1] = tat_field
-    write[#write + 1] = int(tat + delta)
-    return
+    local from = tonumber(tat)
+    return int((from < now and now or from) + delta), refunded
   end
   local back = math.min(0 - delta, mark - refunded - now)
-  if back > 0 then
-    write[#write + 1] = tat_field
-    write[#write + 1] = int(tat - back)
-    write[#write + 1] = refunded_field
-    write[#write + 1] = int(refunded + back)
-  end
+  if back <= 0 then return tat, refunded end
+  return int(tat - back), int(refunded + back)
 end
 
--- Sums may outgrow what a double carries exactly; then Redis adds, not Lua.
-local function add(write, field, sum, delta)
-  local total = (sum or 0) + delta
-  if total < 9007199254740992 then
-    write[#write + 1] = field
-    write[#write + 1] = int(total)
-  else
-    redis.call('HINCRBY', write[1], field, delta)
-  end
-end
+local EXACT = 9007199254740992 -- beyond it a double cannot add exactly: Redis does, not Lua
 
 redis.call('XADD', KEYS[4], '*', 'k', 'settled', 'r', rid, 'p', ARGV[7])
-local open = is_open(KEYS[5])
+local open, refund = is_open(KEYS[5]), held and ARGV[5] == '1'
 counted = tonumber(counted) or tokens
-for scope, tpm, tok_mark, req_cost, req_mark in string.gmatch(packed, SCOPE) do
+local mark = string.gmatch(marks, MARKS)
+for scope, tpm, request_cost in string.gmatch(packed, SCOPE) do
   local key = prefix .. 'scope:' .. scope
-  local s = redis.call('HMGET', key, 'held', 't', month, 'tk', 'tr', 'rq', 'rr')
-  local write = {key}
+  local token_mark, request_mark = mark()
+  local s = redis.call('HMGET', key, 'held', 't', month, 'tk', 'tr')
+  local tk, tr = s[4] or '0', s[5] or '0'
   if tpm ~= '-' and tokens ~= counted then
     local delta = cost_us(tokens, tonumber(tpm)) - cost_us(counted, tonumber(tpm))
-    if delta ~= 0 then correct(write, delta, tok_mark, 'tk', s[4], 'tr', s[5]) end
+    tk, tr = correct(delta, token_mark, tk, tr)
   end
-  if ARGV[5] == '1' and held and req_cost ~= '-' then
-    correct(write, 0 - req_cost, req_mark, 'rq', s[6], 'rr', s[7])
+  if refund and request_cost ~= '-' then
+    local r = redis.call('HMGET', key, 'rq', 'rr')
+    local rq, rr = correct(0 - request_cost, request_mark, r[1], r[2])
+    redis.call('HSET', key, 'rq', rq, 'rr', rr)
   end
-  if open then
-    if held then
-      write[#write + 1] = 'held'
-      write[#write + 1] = int((s[1] or 0) - held)
-    end
+  if not open then
+    if held then redis.call('HSET', key, 'tk', tk, 'tr', tr) end
+  elseif held and charge ~= '0' and (s[2] or 0) + charge < EXACT then
+    redis.call('HSET', key, 'held', int(s[1] - held), 'tk', tk, 'tr', tr,
+      't', int((s[2] or 0) + charge), month, int((s[3] or 0) + charge))
+  else
+    redis.call('HSET', key, 'held', int((s[1] or 0) - (held or 0)), 'tk', tk, 'tr', tr)
     if charge ~= '0' then
-      add(write, 't', s[2], charge)
-      add(write, month, s[3], charge)
-      if answer == 'lost' then redis.call('SADD', KEYS[6], scope) end
+      redis.call('HINCRBY', key, 't', charge)
+      redis.call('HINCRBY', key, month, charge)
     end
   end
-  if write[2] then redis.call('HSET', unpack(write)) end
-  if held then redis.call('ZREM', prefix .. 'conc:' .. scope, rid) end
+  if held then
+    redis.call('ZREM', prefix .. 'conc:' .. scope, rid)
+  elseif open then
+    redis.call('SADD', KEYS[6], scope)
+  end
 end
 
 if held then
@@ -99,7 +93,7 @@ end
 if source == 'x' then
   redis.call('SET', KEYS[2], 'x ' .. amount, 'EX', ARGV[12])
 else
-  local done = 'e ' .. amount .. ' ' .. ARGV[3] .. ' ' .. month .. ' ' .. packed
+  local done = table.concat({'e', amount, ARGV[3], month, marks, '|', packed}, ' ')
   redis.call('SET', KEYS[2], done, 'EX', ARGV[13])
 end
 return answer

@@ -6,7 +6,15 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.limits import keys
-from billing.limits.types import Admitted, Dimension, Hold, HoldState, Refused, Spent
+from billing.limits.types import (
+    Admitted,
+    Dimension,
+    Hold,
+    HoldState,
+    Refused,
+    ScopeLimits,
+    Spent,
+)
 from billing.types import decode_opened
 from tests.billing.calls import opened_call, settled_call
 from tests.billing.limits.harness import (
@@ -174,3 +182,20 @@ async def test_an_amount_the_scripts_cannot_carry_is_an_error(redis: Redis, amou
     holds, _ = await stopped_clock(redis)
     with pytest.raises(ValueError, match="amount"):
         await holds.admit(opened_call(hold_nanousd=amount), unlimited(), lease_s=LEASE_S)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+async def test_any_number_of_scopes_is_admitted_and_settled(redis: Redis, count: int) -> None:
+    holds, _ = await stopped_clock(redis)
+    await open_shard(holds)
+    scopes = [
+        ScopeLimits(scope=f"scope:{n}", requests_per_minute=60 if n % 2 else None)
+        for n in range(count)
+    ]
+    call = opened_call()
+    assert isinstance(await holds.admit(call, scopes, lease_s=LEASE_S), Admitted)
+    assert (await holds.money(ORG, scopes[-1].scope)).held_nanousd == call.hold_nanousd
+    await holds.settle(settled_call(call, 700))
+    for limits in scopes:
+        money = await holds.money(ORG, limits.scope)
+        assert (money.held_nanousd, money.spent.total_nanousd) == (0, 700)
