@@ -10,7 +10,7 @@ INSTALL := VENV=$(VENV) PYTHON='$(PYTHON)' TORCH='$(TORCH)' requirements/install
 # One worker per core, four at most: the tests start real parts, which want a core of their own.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 TEST_LIMIT_S ?= 840
-PYTEST := timeout --kill-after=20 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+PYTEST = timeout --kill-after=20 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 .PHONY: help up install install-test check test test-all bench lock clean
 .NOTPARALLEL:

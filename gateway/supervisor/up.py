@@ -79,7 +79,10 @@ async def _supervise(
     started_s = time.monotonic()  # noqa: TID251
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    ending = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup means to outlive its terminal
+        ending.append(signal.SIGHUP)
+    for number in ending:
         loop.add_signal_handler(number, _begin_stop, stop, ready_file)
 
     def follow(running: Mapping[str, Session]) -> None:

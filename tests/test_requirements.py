@@ -1,0 +1,65 @@
+"""What a stranger's machine installs: pinned by hash, from anywhere, without CUDA or a compiler."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "requirements"
+INSTALL = FOLDER / "install.sh"
+
+
+@pytest.mark.parametrize("lock", sorted(FOLDER.glob("*.lock")), ids=lambda path: path.name)
+def test_lock_pins_by_hash_and_names_no_index_and_no_path(lock: Path) -> None:
+    lines = [line for line in lock.read_text().splitlines() if line and line[0] != "#"]
+    for line in lines:
+        assert re.match(r"    --hash=sha256:[0-9a-f]{64}( \\)?$|[a-z0-9._-]+==\S+ .*\\$", line), (
+            line
+        )
+    named = [line for line in lines if not line.startswith(" ")]
+    assert named
+
+
+@pytest.mark.parametrize("lock", ["runtime.lock", "test.lock", "torch-cpu.lock"])
+def test_machine_without_a_gpu_fetches_nothing_of_cuda(lock: str) -> None:
+    names = re.findall(r"^([a-z0-9._-]+)==", (FOLDER / lock).read_text(), re.MULTILINE)
+    assert not [name for name in names if re.match(r"nvidia|cuda|triton", name)]
+
+
+@pytest.mark.parametrize("source", sorted(FOLDER.glob("*.in")), ids=lambda path: path.name)
+def test_every_dependency_says_why_and_is_pinned(source: Path) -> None:
+    pinned = "".join(lock.read_text() for lock in FOLDER.glob("*.lock"))
+    for line in source.read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, _, reason = line.partition("#")
+            assert len(reason.split()) > 3, line
+            bare = re.split(r"[\[=; ]", name)[0]
+            assert re.search(rf"^{re.escape(bare)}==", pinned, re.MULTILINE), bare
+
+
+def test_wrong_python_is_one_line(tmp_path: Path) -> None:
+    old = tmp_path / "python"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    ended = _install("runtime", VENV=str(tmp_path / "venv"), PYTHON=str(old))
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"sluice: PYTHON={old} is not a Python 3.11")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_python_without_venv_names_the_package_to_install(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text('#!/bin/sh\ncase "$2" in *ensurepip*) exit 1;; esac\nexit 0\n')
+    bare.chmod(0o755)
+    ended = _install("runtime", VENV=str(tmp_path / "venv"), PYTHON=str(bare))
+    assert ended.returncode == 1
+    assert "apt-get install python3-venv" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def _install(what: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(INSTALL), what], env={**os.environ, **env}, capture_output=True, text=True, timeout=60
+    )
