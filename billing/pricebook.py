@@ -120,12 +120,11 @@ class PriceBook:
 def make_book(versions: Iterable[PriceVersion], revision: int = 0) -> PriceBook:
     """Order versions by their start and end each where the next one begins."""
     ordered = sorted(versions, key=lambda v: v.effective_from_us)
-    ends: list[int | None] = [v.effective_from_us for v in ordered[1:]]
-    ends.append(None)
+    ends = [*(version.effective_from_us for version in ordered[1:]), None]
     return PriceBook(
         tuple(
             msgspec.structs.replace(version, effective_to_us=end)
-            for version, end in zip(ordered, ends, strict=True)
+            for version, end in zip(ordered, ends, strict=False)
         ),
         revision,
     )
