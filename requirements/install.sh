@@ -52,7 +52,7 @@ pip() {
 }
 
 give_up() {
-  grep -E '^ *ERROR' "$pip_log" | tail -3 >&2 || true
+  grep -E '^ *ERROR' "$pip_log" | tail -1 | cut -c1-200 >&2 || true
   fail "$1 (the whole story: $pip_log)"
 }
 
