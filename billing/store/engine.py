@@ -32,7 +32,9 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A consistent snapshot; it takes no write lock."""
-        options = {_READ_ONLY: True}
+        options: dict[str, Any] = {_READ_ONLY: True}
+        if self.engine.dialect.name == "postgresql":
+            options["isolation_level"] = "REPEATABLE READ"
         with self.engine.connect().execution_options(**options) as conn, conn.begin():
             yield conn
 

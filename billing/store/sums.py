@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Subquery, func, select
+from sqlalchemy import ColumnElement, Connection, Subquery, func, literal_column, select
 
 from billing.store.usage import current
 
@@ -66,6 +66,8 @@ def summary(
 
 
 def _dimension(usage: Subquery, name: str) -> ColumnElement[Any]:
+    """A width is written out: PostgreSQL groups by equal text, not by equal parameters."""
     if width_us := BUCKETS_US.get(name):
-        return usage.c.ended_us - usage.c.ended_us % width_us
+        width: ColumnElement[int] = literal_column(str(width_us))
+        return usage.c.ended_us - usage.c.ended_us % width
     return usage.c[name]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from redis.asyncio import Redis
 
 from billing.pricebook import Component, PriceRate
 from billing.prices import activate_version, create_version
 from billing.store.engine import Store, open_store
 from migrations.run import migrate
 from tests.billing.calls import ADMITTED_US
-from tests.redis_server import RedisServer
+from tests.redis_fixtures import redis, redis_server
+
+__all__ = ["empty_ledger", "redis", "redis_server", "store"]
 
 RATES = [
     PriceRate(model=model, tier=tier, component=component, nanousd_per_mtok=price)
@@ -27,20 +27,6 @@ RATES = [
         (Component.REQUEST, 1_000_000),
     )
 ]
-
-
-@pytest.fixture(scope="package")
-def server() -> Iterator[RedisServer]:
-    with tempfile.TemporaryDirectory(prefix="sluice-") as folder, RedisServer(Path(folder)) as one:
-        yield one
-
-
-@pytest.fixture
-async def redis(server: RedisServer) -> AsyncIterator[Redis]:
-    client = server.client()
-    await client.flushall()
-    yield client
-    await client.aclose()
 
 
 @pytest.fixture(scope="session")

@@ -107,14 +107,14 @@ async def test_a_silent_gateway_is_not_waited_for(redis: Redis, store: Store) ->
 
 
 async def test_a_restarted_and_a_wiped_redis_are_primed_again(
-    server: RedisServer, redis: Redis, store: Store
+    redis_server: RedisServer, redis: Redis, store: Store
 ) -> None:
     primer = make_primer(redis, store)
     running = asyncio.create_task(primer.run())
     async with writing(redis, store):
         await settled_before(redis)
         await eventually(lambda: call_by_rid(store, "req_old") is not None)
-        for disturb in (server.restart, server.wipe):
+        for disturb in (redis_server.restart, redis_server.wipe):
             await asyncio.to_thread(disturb)
             async with asyncio.timeout(10):
                 while True:

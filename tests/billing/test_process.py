@@ -72,9 +72,9 @@ async def more_booked(store: Store, before: int) -> None:
 
 
 async def test_a_writer_killed_mid_batch_books_every_call_once(
-    server: RedisServer, redis: Redis, store: Store, tmp_path: Path
+    redis_server: RedisServer, redis: Redis, store: Store, tmp_path: Path
 ) -> None:
-    env = environment(server, store, tmp_path)
+    env = environment(redis_server, store, tmp_path)
     rng = random.Random(7)
     await fill(redis)
     for _ in range(2):
@@ -99,9 +99,9 @@ async def test_a_writer_killed_mid_batch_books_every_call_once(
 
 
 async def test_a_broken_law_is_exit_status_one(
-    server: RedisServer, store: Store, tmp_path: Path
+    redis_server: RedisServer, store: Store, tmp_path: Path
 ) -> None:
-    env = environment(server, store, tmp_path)
+    env = environment(redis_server, store, tmp_path)
     with store.write() as conn:
         conn.exec_driver_sql("INSERT INTO account VALUES ('a', NULL, 'USD', 1, 0)")
     ended = await asyncio.to_thread(_command, env, "billing.verify")
@@ -110,9 +110,9 @@ async def test_a_broken_law_is_exit_status_one(
 
 
 async def test_a_month_that_is_none_is_one_clear_line(
-    server: RedisServer, store: Store, tmp_path: Path
+    redis_server: RedisServer, store: Store, tmp_path: Path
 ) -> None:
-    env = environment(server, store, tmp_path)
+    env = environment(redis_server, store, tmp_path)
     ended = await asyncio.to_thread(_command, env, "billing.invoicing_run", "--period", "2026-13")
     assert ended.returncode == 2
     assert ended.stderr == "'2026-13' is not a month of the form YYYY-MM\n"

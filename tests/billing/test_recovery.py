@@ -116,7 +116,7 @@ async def test_a_gateway_that_returns_after_the_reaper_corrects_its_estimate(
 
 
 async def test_after_a_wipe_live_calls_run_on_and_ended_ones_are_settled_from_the_spool(
-    server: RedisServer, redis: Redis, tmp_path: Path, ledger: Ledger
+    redis_server: RedisServer, redis: Redis, tmp_path: Path, ledger: Ledger
 ) -> None:
     holds = Holds(redis)
     await open_shard(holds)
@@ -126,7 +126,7 @@ async def test_after_a_wipe_live_calls_run_on_and_ended_ones_are_settled_from_th
     await holds.settle(settled_call(opened_call("req_booked"), 300))
     spool.closed(settled_call(opened_call("req_booked"), 300))
     await ledger.write()
-    server.wipe()
+    redis_server.wipe()
     live = LiveCall(opened_call("req_live"), unlimited(), 1_000, checkpoint(1))
     for _ in range(2):
         assert await reannounce([live], holds=holds, known=ledger.known, lease_s=LEASE_S) == {}

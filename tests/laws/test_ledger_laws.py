@@ -6,11 +6,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 from billing import ledger
 from billing.ledger import Record
@@ -62,8 +64,13 @@ def fresh(template: Path) -> Iterator[Store]:
         path = Path(folder) / "ledger.db"
         path.write_bytes(template.read_bytes())
         store = open_store(f"sqlite:///{path}")
+        event.listen(store.engine, "connect", _without_fsync)
         yield store
         store.close()
+
+
+def _without_fsync(connection: Any, _record: Any) -> None:
+    connection.execute("PRAGMA synchronous = OFF")
 
 
 def ended(rid: str, usage: Usage, source: UsageSource, org: str) -> SettledCall:
