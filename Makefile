@@ -12,7 +12,7 @@ WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 TEST_LIMIT_S ?= 840
 PYTEST = timeout --kill-after=20 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: help up install install-test check test test-all bench lock clean
+.PHONY: help up install install-test check lint types arrows test test-all bench lock clean
 .NOTPARALLEL:
 
 help:
@@ -35,9 +35,15 @@ $(VENV)/.runtime: requirements/runtime.lock requirements/torch-cpu.lock requirem
 $(VENV)/.test: requirements/test.lock $(VENV)/.runtime
 	@$(INSTALL) test
 
-check: install-test
-	@echo '== ruff: lint';                  $(BIN)/ruff check .
-	@echo '== mypy: strict types';          $(BIN)/mypy
+check: lint types arrows
+
+lint: install-test
+	@echo '== ruff: lint'; $(BIN)/ruff check .
+
+types: install-test
+	@echo '== mypy: strict types'; $(BIN)/mypy
+
+arrows: install-test
 	@echo '== import-linter: who may import whom'; $(BIN)/lint-imports --no-logo
 
 test: check
