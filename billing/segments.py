@@ -5,6 +5,7 @@ a segment ends at, at most its torn last line is lost.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,10 +100,7 @@ def index(segment: Segment) -> SegmentIndex:
 
 async def in_ledger(segment: Segment, known: Known) -> bool:
     """Whether SQL has an event for every call in the segment, and an exact one where it ended."""
-    needed: dict[str, bool] = {}
-    for line in read_lines(segment):
-        exact = line.k is LineKind.CLOSED and _is_exact(line)
-        needed[line.r] = needed.get(line.r, False) or exact
+    needed = await asyncio.to_thread(_needed, segment)
     rids = list(needed)
     for start in range(0, len(rids), KNOWN_BATCH):
         batch = rids[start : start + KNOWN_BATCH]
@@ -145,6 +143,15 @@ def _size_bytes(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:  # removed by the ledger meanwhile
         return 0
+
+
+def _needed(segment: Segment) -> dict[str, bool]:
+    """Every request id in the segment, and whether its exact end stands there."""
+    needed: dict[str, bool] = {}
+    for line in read_lines(segment):
+        exact = line.k is LineKind.CLOSED and _is_exact(line)
+        needed[line.r] = needed.get(line.r, False) or exact
+    return needed
 
 
 _LINE = msgspec.json.Decoder(Line)

@@ -50,7 +50,8 @@ from billing.types import (
     utc_month,
 )
 
-EXACT_REMEMBERED_S = 24 * 3600
+EXACT_REMEMBERED_S = 3600
+"""Long enough for repeats that do not ask SQL first; about 200 bytes a call stay in Redis."""
 ESTIMATED_REMEMBERED_S = 8 * 24 * 3600
 """Longer than spool segments are kept, so that a replayed exact record finds what it corrects."""
 
