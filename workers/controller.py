@@ -16,7 +16,6 @@ from contextlib import suppress
 
 import aiohttp
 import msgspec
-from pydantic import ValidationError
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
@@ -25,7 +24,7 @@ from workers.fleet_publisher import FleetPublisher
 from workers.lease import Lease
 from workers.queue import WaitingRoom
 from workers.reconciler import Reconciler
-from workers.settings import WorkersSettings
+from workers.settings import SettingsError, WorkersSettings, load_settings
 
 log = logging.getLogger(__name__)
 
@@ -66,17 +65,24 @@ class Controller:
         return self._lease.held
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Rounds until `stopping`; then the lease is given up."""
-        keeping = asyncio.create_task(self._lease.keep())
+        """Rounds until `stopping`; then the lease is given up. Raises what ended a round."""
+        works = [self._lease.keep(), self._rounds(), stopping.wait()]
+        tasks = [asyncio.ensure_future(work) for work in works]
         try:
-            while not stopping.is_set():
-                await self._round_or_trouble()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stopping.wait(), self._knobs.tick_s)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
-            keeping.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             with suppress(RedisError):
                 await self._lease.release()
+
+    async def _rounds(self) -> None:
+        while True:
+            await self._round_or_trouble()
+            await asyncio.sleep(self._knobs.tick_s)
 
     async def _round_or_trouble(self) -> None:
         """One round; trouble is logged when it changes, and tried again."""
@@ -160,8 +166,8 @@ def main() -> int:
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
     try:
-        settings = WorkersSettings()
-    except ValidationError as wrong:
+        settings = load_settings()
+    except SettingsError as wrong:
         print(f"controller: {wrong}", file=sys.stderr)
         return 1
     asyncio.run(serve(settings))

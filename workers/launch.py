@@ -14,13 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from workers.ray_cluster import RayCluster, RayFailed
 from workers.ray_file import RayFile
 from workers.ray_ports import NoFreePorts
 from workers.ray_session import reap_children
-from workers.settings import WorkersSettings
+from workers.settings import SettingsError, WorkersSettings, load_settings
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -41,17 +39,17 @@ def main() -> int:
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda *_: stopping.set())
     try:
-        settings = WorkersSettings()
+        settings = load_settings()
         with _alone_on(settings.data):
             return _supervise(RayCluster(settings), settings, stopping)
-    except (ValidationError, RayFailed, NoFreePorts, BlockingIOError) as wrong:
+    except (SettingsError, RayFailed, NoFreePorts, BlockingIOError) as wrong:
         print(f"workers: {wrong}", file=sys.stderr)
-        return 1
+        return 0 if stopping.is_set() else 1
 
 
 def _supervise(cluster: RayCluster, settings: WorkersSettings, stopping: threading.Event) -> int:
     _adopt_orphans()
-    file = cluster.start()
+    file = cluster.start(is_stopped=stopping.is_set)
     try:
         print(f"ready workers dashboard={file.dashboard_url} gcs={file.gcs_address}", flush=True)
         while not stopping.wait(settings.ray.watch_interval_s):

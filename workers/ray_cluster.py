@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 from workers.ray_file import RayFile, read_ray_file, write_ray_file
@@ -47,8 +48,9 @@ class RayCluster:
         assert self._file is not None, "the cluster is not started"
         return self._file
 
-    def start(self) -> RayFile:
-        """Start the head and wait until its REST API answers. Raises RayFailed."""
+    def start(self, *, is_stopped: Callable[[], bool] = lambda: False) -> RayFile:
+        """Start the head and wait until its REST API answers, or until `is_stopped` says to give
+        up. Raises RayFailed, and leaves nothing behind then."""
         _check_socket_path(self._temp_dir)
         self._end_leftovers()
         self._settings.data.mkdir(parents=True, exist_ok=True)
@@ -67,7 +69,7 @@ class RayCluster:
         self._file = _ray_file(self._ray, ports, self._temp_dir, session_of(self._head.pid))
         write_ray_file(self._settings.ray_file, self._file)
         try:
-            self._await_dashboard()
+            self._await_dashboard(is_stopped)
         except BaseException:
             self.stop()
             raise
@@ -104,7 +106,7 @@ class RayCluster:
             print(f"ended {ended} processes of an earlier cluster", file=sys.stderr)
         shutil.rmtree(self._temp_dir, ignore_errors=True)
 
-    def _await_dashboard(self) -> None:
+    def _await_dashboard(self, is_stopped: Callable[[], bool]) -> None:
         step_s = 0.2
         for _ in range(round(self._ray.start_timeout_s / step_s)):
             assert self._head is not None
@@ -112,6 +114,8 @@ class RayCluster:
                 raise RayFailed(
                     f"ray start ended with code {self._head.returncode}, see {self._log_path}"
                 )
+            if is_stopped():
+                raise RayFailed("stopped while starting")
             if self._dashboard_answers():
                 return
             time.sleep(step_s)
@@ -123,7 +127,7 @@ class RayCluster:
             headers={"authorization": f"Bearer {self._settings.ray_auth_token.get_secret_value()}"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=10.0) as reply:
+            with urllib.request.urlopen(request, timeout=2.0) as reply:
                 return bool(reply.status == 200)
         except urllib.error.HTTPError as refused:
             if refused.code in (401, 403):

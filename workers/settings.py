@@ -5,9 +5,10 @@ name. Tables of other parts in the same file are theirs; an unknown key in ours 
 """
 
 import os
+import tomllib
 from pathlib import Path
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -45,7 +46,7 @@ class ControllerSettings(BaseModel):
 
     import_path: str = "workers.deployments.engine_app:build"
     tick_s: float = Field(default=0.1, gt=0)  # how often waiting callers are looked for
-    observe_s: float = Field(default=0.5, gt=0)  # how often everything is observed when quiet,
+    observe_s: float = Field(default=0.3, gt=0)  # how often everything is observed when quiet,
     observe_moving_s: float = Field(default=0.2, gt=0)  # and while a count changes
     lease_ttl_s: float = Field(default=3.0, gt=0)
     ray_timeout_s: float = Field(default=15.0, gt=0)
@@ -104,3 +105,19 @@ class WorkersSettings(BaseSettings):
         if config is None:
             return init_settings, env_settings
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, Path(config))
+
+
+class SettingsError(Exception):
+    """One line for the user: which key, and what is wrong with it."""
+
+
+def load_settings() -> WorkersSettings:
+    """Read the file and the environment. Raises SettingsError."""
+    try:
+        return WorkersSettings()
+    except ValidationError as mistakes:
+        first = mistakes.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"{key}: {first['msg']}") from mistakes
+    except (OSError, tomllib.TOMLDecodeError) as unreadable:
+        raise SettingsError(f"SLUICE_CONFIG: {unreadable}") from unreadable
