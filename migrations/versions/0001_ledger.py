@@ -74,8 +74,8 @@ def _postgresql_guard(name: str, table: str, event: str, when: str | None) -> No
     condition = f"IF {when} THEN RAISE" if when else "RAISE"
     end = " END IF;" if when else ""
     op.execute(
-        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-        f"{condition} EXCEPTION '{table} may not change';{end} "
+        f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        f"{condition} EXCEPTION '{table} may not change' USING ERRCODE = '23000';{end} "
         f"RETURN {'OLD' if event == 'DELETE' else 'NEW'}; END $$"
     )
     op.execute(

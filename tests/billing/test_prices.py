@@ -66,7 +66,7 @@ def test_an_active_version_is_frozen(store: Store) -> None:
         "UPDATE price_rate SET nanousd_per_mtok = 1",
         "DELETE FROM price_rate",
         "UPDATE price_version SET effective_from_us = 7",
-        "INSERT INTO price_rate VALUES ('pv_1', 'x', 'default', 0, 'input', 1)",
+        "INSERT INTO price_rate VALUES ('pv_1', 'x', 'default', FALSE, 'input', 1)",
     ):
         with pytest.raises(IntegrityError, match="may not change"), store.write() as conn:
             conn.execute(text(statement))
