@@ -112,12 +112,20 @@ class SettingsError(Exception):
 
 
 def load_settings() -> WorkersSettings:
-    """Read the file and the environment. Raises SettingsError."""
+    """Read the file and the environment. Raises SettingsError.
+
+    Both secrets must be there: without them everybody could drive the cluster and its workers.
+    """
     try:
-        return WorkersSettings()
+        settings = WorkersSettings()
     except ValidationError as mistakes:
         first = mistakes.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
         raise SettingsError(f"{key}: {first['msg']}") from mistakes
     except (OSError, tomllib.TOMLDecodeError) as unreadable:
         raise SettingsError(f"SLUICE_CONFIG: {unreadable}") from unreadable
+    if not settings.ray_auth_token.get_secret_value():
+        raise SettingsError("RAY_AUTH_TOKEN is not set")
+    if not settings.worker_secret.get_secret_value():
+        raise SettingsError("SLUICE_WORKER_SECRET is not set")
+    return settings

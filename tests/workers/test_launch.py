@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers.cluster import ROOT, TOKEN
+from tests.workers.cluster import ROOT, SECRET, TOKEN
 from workers.ray_file import read_ray_file
 from workers.ray_session import members
 
@@ -28,7 +28,13 @@ def launch(data: Path, **env: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "workers.launch"],
         cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "SLUICE_DATA": str(data), "RAY_AUTH_TOKEN": TOKEN} | env,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "SLUICE_DATA": str(data),
+            "SLUICE_WORKER_SECRET": SECRET,
+            "RAY_AUTH_TOKEN": TOKEN,
+        }
+        | env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -73,3 +79,10 @@ def test_wrong_setting_is_refused_in_one_line_that_names_it(data: Path) -> None:
     assert (launcher.returncode, out) == (1, "")
     assert len(err.splitlines()) == 1
     assert "ray.num_cpus" in err
+
+
+@pytest.mark.parametrize("secret", ["RAY_AUTH_TOKEN", "SLUICE_WORKER_SECRET"])
+def test_nothing_starts_without_secrets(data: Path, secret: str) -> None:
+    _, err = (launcher := launch(data, **{secret: ""})).communicate(timeout=30)
+    assert launcher.returncode == 1
+    assert err.splitlines() == [f"workers: {secret} is not set"]

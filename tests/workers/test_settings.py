@@ -1,0 +1,44 @@
+"""Settings come from one file and the environment, which wins; a mistake is named."""
+
+from pathlib import Path
+
+import pytest
+
+from workers.settings import SettingsError, load_settings
+
+
+@pytest.fixture(autouse=True)
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "ab" * 16)
+    monkeypatch.setenv("SLUICE_WORKER_SECRET", "secret")
+
+
+def configure(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> None:
+    path = folder / "sluice.toml"
+    path.write_text(text)
+    monkeypatch.setenv("SLUICE_CONFIG", str(path))
+
+
+def test_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    configure(monkeypatch, tmp_path, "[controller]\ntick_s = 0.2\nup_delay_s = 7.0\n")
+    monkeypatch.setenv("SLUICE_CONTROLLER__TICK_S", "0.5")
+    controller = load_settings().controller
+    assert (controller.tick_s, controller.up_delay_s) == (0.5, 7.0)
+
+
+def test_tables_of_other_parts_are_theirs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    configure(monkeypatch, tmp_path, 'engine = "other"\n[gateway]\nport = 1\n')
+    assert load_settings().engine == "other"
+
+
+def test_unknown_key_in_our_table_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    configure(monkeypatch, tmp_path, "[controller]\ntik_s = 0.2\n")
+    with pytest.raises(SettingsError, match=r"controller\.tik_s"):
+        load_settings()
+
+
+def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "secret'" not in repr(load_settings())
+    assert "abab" not in repr(load_settings())
