@@ -31,6 +31,7 @@ async def test_a_restarted_redis_admits_nothing_until_it_is_primed_again(
     redis_server: RedisServer, redis: Redis
 ) -> None:
     holds = Holds(redis)
+    await redis.config_set("appendfsync", "always")  # else a slow fsync may lose what was answered
     await open_shard(holds)
     assert isinstance(await holds.admit(opened_call(), unlimited(), lease_s=LEASE_S), Admitted)
     redis_server.restart()
