@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 MINUTE_US = 60_000_000
 UNITS_MAX = 100_000_000
-"""Largest burst or cost in units, so that `units x MINUTE_US` stays exact in a double."""
+"""Largest cost in units, so that `units x MINUTE_US` stays exact in a double."""
 
 
 def cost_us(units: int, per_minute: int) -> int:

@@ -10,6 +10,9 @@ from billing.limits.types import MONEY_MAX_NANOUSD, ScopeLimits
 
 Arg = str | bytes | int
 
+TOLERANCE_MAX_US = 2**52
+"""142 years: keeps every time in the scripts exact, whatever burst somebody sets."""
+
 
 def limit_args(limits: ScopeLimits, tokens: int, month: str) -> list[Arg]:
     """The eight arguments of one scope in admit.lua; '' stands for no limit."""
@@ -26,8 +29,8 @@ def limit_args(limits: ScopeLimits, tokens: int, month: str) -> list[Arg]:
 def _bucket_args(units: int, per_minute: int | None, burst: int | None) -> tuple[Arg, Arg]:
     if per_minute is None:
         return "", ""
-    tolerance = token_units(per_minute if burst is None else burst)
-    return cost_us(units, per_minute), cost_us(tolerance, per_minute)
+    tolerance_us = cost_us(per_minute if burst is None else burst, per_minute)
+    return cost_us(units, per_minute), min(tolerance_us, TOLERANCE_MAX_US)
 
 
 def pack_scopes(scopes: Sequence[ScopeLimits], month: str) -> str:

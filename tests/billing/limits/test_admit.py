@@ -13,6 +13,7 @@ from billing.limits.types import (
     HoldState,
     Refused,
     ScopeLimits,
+    SettleState,
     Spent,
 )
 from billing.types import decode_opened
@@ -199,3 +200,12 @@ async def test_any_number_of_scopes_is_admitted_and_settled(redis: Redis, count:
     for limits in scopes:
         money = await holds.money(ORG, limits.scope)
         assert (money.held_nanousd, money.spent.total_nanousd) == (0, 700)
+
+
+@pytest.mark.parametrize("burst", [None, 1, 10**15])
+async def test_limits_of_any_size_can_be_set(redis: Redis, burst: int | None) -> None:
+    holds, _ = await stopped_clock(redis)
+    await open_shard(holds)
+    scopes = limited(requests_per_minute=1, request_burst=burst, tokens_per_minute=10**13)
+    assert isinstance(await holds.admit(opened_call(), scopes, lease_s=LEASE_S), Admitted)
+    assert await holds.settle(settled_call(opened_call())) is SettleState.SETTLED
