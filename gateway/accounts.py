@@ -122,7 +122,7 @@ class Accounts:
         Raises ApiError 429, 400 or 503. Leaving the block settles, whatever happened in it.
         """
         open_call = self._open_call(principal, call, quote, decision)
-        await self._take(open_call)
+        await self._take_or_leave(open_call)
         try:
             yield open_call
         except asyncio.CancelledError:
@@ -180,6 +180,19 @@ class Accounts:
             month=utc_month(now_us),
         )
         return OpenCall(principal, call, quote, decision, opened, granted, renewed_s=self._clock())
+
+    async def _take_or_leave(self, open_call: OpenCall) -> None:
+        """A caller who leaves meanwhile: only what is known to be taken can be given back."""
+        taking = asyncio.create_task(self._take(open_call))
+        try:
+            await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            await asyncio.wait({taking})
+            if open_call.rid in self.open:
+                open_call.end(CallStatus.CANCELLED, self._now_us(), "client_closed_request")
+                self.close(open_call)
+                await self._give_back(open_call)
+            raise
 
     async def _take(self, open_call: OpenCall) -> None:
         if not self.is_ready:

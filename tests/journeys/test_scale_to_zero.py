@@ -1,0 +1,178 @@
+"""A pool without traffic has no replica; whoever calls next waits for one, and nobody is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2 as httpx
+import openai
+import pytest
+
+from tests.journeys.calls import CHAT, NAP, body, chunks_of, events, opened, rid_of, said
+from tests.stack import Stack, Tenant
+
+POOL = "nap"
+LOOK_EVERY_S = 0.01
+
+
+@pytest.fixture
+def cold(stack: Stack) -> None:
+    """The pool has gone to zero by itself."""
+    stack.wait_until(lambda: not stack.replicas(POOL), 60, "the pool to go to zero")
+
+
+def published(stack: Stack) -> list[dict[str, Any]]:
+    """The pool's replicas as the controller publishes them."""
+    with stack.redis() as client:
+        fleet = json.loads(client.get("sluice:fleet") or b'{"pools": []}')
+    return next((p["replicas"] for p in fleet["pools"] if p["name"] == POOL), [])
+
+
+@contextmanager
+def sightings(stack: Stack) -> Iterator[set[str]]:
+    """Every replica of the pool that exists at some time while the block runs."""
+    seen: set[str] = set()
+    end = threading.Event()
+
+    def look() -> None:
+        while not end.wait(LOOK_EVERY_S):
+            seen.update(replica["id"] for replica in published(stack))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        end.set()
+        watcher.join()
+
+
+@pytest.mark.usefixtures("cold")
+def test_call_for_a_cold_pool_is_held_and_answered(stack: Stack, tenant: Tenant) -> None:
+    response = stack.call("POST", CHAT, secret=tenant.secret, json=body(NAP, max_tokens=8))
+    assert response.status_code == 200
+    assert response.headers["x-sluice-pool"] == POOL
+    explained = stack.generation(response.headers["x-request-id"])
+    assert explained["status"] == "answered"
+    [candidate] = explained["candidates"]
+    assert "ready in about" in candidate["reason"]
+    assert stack.replicas(POOL, "WARM")
+
+
+@pytest.mark.usefixtures("cold")
+def test_ten_callers_cause_one_start_and_none_is_lost(stack: Stack, tenant: Tenant) -> None:
+    async def ask_all() -> list[Any]:
+        async with stack.async_openai(tenant.secret) as client:
+            asked = [
+                client.chat.completions.create(model=NAP, messages=said(), max_tokens=8)
+                for _ in range(10)
+            ]
+            return await asyncio.gather(*asked)
+
+    with sightings(stack) as seen:
+        answers = asyncio.run(ask_all())
+    assert len({answer.id for answer in answers}) == 10
+    assert len(seen) == 1, seen
+    booked = stack.wait_until(
+        lambda: (found := stack.requests_of(tenant)) and len(found) == 10 and found, 20, "ten calls"
+    )
+    assert {call["status"] for call in booked} == {"answered"}
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.4, 0.7, 1.0])
+def test_call_on_the_way_down_is_not_lost(stack: Stack, tenant: Tenant, after_s: float) -> None:
+    """A lone call meets the replica as it leaves, refuses, is proven idle, is gone: answered."""
+    stack.call("POST", CHAT, secret=tenant.secret, json=body(NAP, max_tokens=1))
+    stack.wait_until(
+        lambda: any(replica["state"] == "DRAINING" for replica in published(stack)),
+        30,
+        "the replica to leave",
+    )
+    time.sleep(after_s)
+    response = stack.call("POST", CHAT, secret=tenant.secret, json=body(NAP, max_tokens=2))
+    assert response.status_code == 200, response.text
+    assert stack.generation(response.headers["x-request-id"])["status"] == "answered"
+
+
+@pytest.mark.usefixtures("cold")
+def test_deadline_shorter_than_the_start_is_refused_at_once(stack: Stack, tenant: Tenant) -> None:
+    """Decided before anything is taken: no record, no charge, no start."""
+    for stream in (False, True):
+        with (
+            stack.openai(tenant.secret) as client,
+            pytest.raises(openai.InternalServerError) as raised,
+        ):
+            client.chat.completions.create(
+                model=NAP,
+                messages=said(),
+                stream=stream,
+                extra_headers={"x-sluice-deadline-ms": "300"},
+            )
+        response = raised.value.response
+        assert response.status_code == 503
+        assert raised.value.code == "server_is_overloaded"
+        assert int(response.headers["retry-after"]) >= 1
+    assert stack.requests_of(tenant) == []
+    assert stack.replicas(POOL) == []
+
+
+@pytest.mark.usefixtures("cold")
+def test_stream_that_waits_is_kept_alive_and_then_answered(stack: Stack, tenant: Tenant) -> None:
+    wanted = body(NAP, max_tokens=8, stream_options={"include_usage": True})
+    with opened(stack, tenant, wanted) as response:
+        assert response.status_code == 200
+        assert "x-sluice-pool" not in response.headers, "nobody knew yet who would answer"
+        found = list(events(response.iter_lines()))
+    comments = [event for event in found if event.startswith(":")]
+    assert comments and found[: len(comments)] == comments
+    assert all("waiting for" in comment for comment in comments)
+    assert any("position 0" in comment for comment in comments)
+    *chunks, last = chunks_of(found)
+    assert found[-1] == "[DONE]"
+    assert last["sluice"] == {"pool": POOL, "tier": "default"}
+    assert stack.generation(rid_of(chunks[0]["id"]))["cost_usd"] == last["usage"]["cost"]
+
+
+@pytest.mark.usefixtures("cold")
+def test_client_understands_a_stream_that_began_with_waiting(client: openai.OpenAI) -> None:
+    with client.chat.completions.create(
+        model=NAP, messages=said(), max_tokens=8, stream=True
+    ) as stream:
+        reasons = [choice.finish_reason for chunk in stream for choice in chunk.choices]
+    assert reasons[-1] in ("stop", "length")
+
+
+@pytest.mark.usefixtures("cold")
+def test_deadline_that_passes_while_waiting_ends_the_wait(stack: Stack, tenant: Tenant) -> None:
+    """The controller stands still, so no replica comes: 504 for a whole answer, an error event
+    for a stream that has its 200 already, and everything taken is given back."""
+    expected_s = stack.fleet()[POOL].get("cold_start_s") or 8.0
+    headers = {"x-sluice-deadline-ms": str(round(expected_s * 1000) + 2000)}
+
+    async def ask_both() -> tuple[httpx.Response, httpx.Response]:
+        headers["authorization"] = f"Bearer {tenant.secret}"
+        async with httpx.AsyncClient(timeout=60, headers=headers) as client:
+            url = stack.base_url + CHAT
+            whole = client.post(url, json=body(NAP))
+            stream = client.post(url, json=body(NAP, stream=True))
+            return await asyncio.gather(whole, stream)
+
+    stack.pause("controller")
+    try:
+        whole, stream = asyncio.run(ask_both())
+    finally:
+        stack.resume("controller")
+    assert whole.status_code == 504
+    assert whole.json()["error"]["code"] == "deadline_exceeded"
+    assert stream.status_code == 200
+    *comments, last = list(events(iter(stream.text.splitlines())))
+    assert comments and all(comment.startswith(":") for comment in comments)
+    assert json.loads(last)["error"]["code"] == "deadline_exceeded"
+    booked = stack.generation(whole.headers["x-request-id"])
+    assert (booked["status"], booked["cost_usd"]) == ("refused", "0")
