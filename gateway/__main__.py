@@ -9,7 +9,8 @@ import time
 
 import uvicorn
 
-from gateway.app import Outside, create_app
+from gateway.app import create_app
+from gateway.parts import Outside
 from gateway.settings import SettingsError, load_settings
 
 

@@ -3,10 +3,8 @@
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from random import Random
 
 import aiohttp
 from fastapi import FastAPI
@@ -16,7 +14,7 @@ from starlette.routing import Route
 from billing.limits.holds import Holds
 from billing.limits.types import ScopeLimits
 from billing.spool import Spool
-from billing.store.engine import Store, open_store
+from billing.store.engine import open_store
 from gateway.accounts import Accounts, AccountSettings
 from gateway.admin.bootstrap import bootstrap
 from gateway.api import admin, health, public
@@ -26,7 +24,8 @@ from gateway.api.identity import IdentityMiddleware
 from gateway.auth import KeyDirectory, Lookup, Principal
 from gateway.catalog import CatalogKeeper
 from gateway.fleet import FleetKeeper
-from gateway.identity import NewId, id_maker
+from gateway.identity import id_maker
+from gateway.parts import Outside, Parts
 from gateway.pipeline import Pipeline
 from gateway.recovery import Recovery
 from gateway.settings import GatewaySettings, Settings
@@ -36,39 +35,10 @@ from gateway.upstream.openai import OpenAIUpstream
 from gateway.wire.reply import ReplySettings
 from routing.policy import Policy
 from routing.scorers import TierRule
-from routing.types import Clock, Tier
+from routing.types import Tier
 from workers.queue import WaitingRoom
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """What comes from outside the program: time, chance, entropy and the environment."""
-
-    clock: Clock
-    rng: Random
-    entropy: Callable[[int], bytes]
-    environment: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Everything the routes need, made once."""
-
-    settings: Settings
-    outside: Outside
-    new_id: NewId
-    tenants: TenantStore
-    ledger: Store
-    redis: Redis
-    keys: KeyDirectory
-    catalog: CatalogKeeper
-    fleet: FleetKeeper
-    accounts: Accounts
-    dispatcher: Dispatcher
-    pipeline: Pipeline
-    recovery: Recovery
 
 
 def create_app(settings: Settings, outside: Outside) -> FastAPI:

@@ -1,18 +1,16 @@
 """What routes ask for: the parts, the calling principal, the administrator."""
 
 import hmac
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import Depends, Request
 
 from gateway.auth import Principal, bearer
 from gateway.errors import invalid_key
-
-if TYPE_CHECKING:
-    from gateway.app import Parts
+from gateway.parts import Parts
 
 
-def parts_of(request: Request) -> "Parts":
+def parts_of(request: Request) -> Parts:
     parts: Parts = request.app.state.parts
     return parts
 

@@ -1,0 +1,49 @@
+"""What a gateway consists of: the parts that `app.py` makes once and the routes are given."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from redis.asyncio import Redis
+
+from billing.store.engine import Store
+from gateway.accounts import Accounts
+from gateway.auth import KeyDirectory
+from gateway.catalog import CatalogKeeper
+from gateway.fleet import FleetKeeper
+from gateway.identity import NewId
+from gateway.pipeline import Pipeline
+from gateway.recovery import Recovery
+from gateway.settings import Settings
+from gateway.store import TenantStore
+from gateway.upstream.dispatch import Dispatcher
+from routing.types import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What comes from outside the program: time, chance, entropy and the environment."""
+
+    clock: Clock
+    rng: Random
+    entropy: Callable[[int], bytes]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything the routes need, made once."""
+
+    settings: Settings
+    outside: Outside
+    new_id: NewId
+    tenants: TenantStore
+    ledger: Store
+    redis: Redis
+    keys: KeyDirectory
+    catalog: CatalogKeeper
+    fleet: FleetKeeper
+    accounts: Accounts
+    dispatcher: Dispatcher
+    pipeline: Pipeline
+    recovery: Recovery
