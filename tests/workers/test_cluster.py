@@ -91,6 +91,24 @@ async def test_running_call_keeps_its_pool_up(gateway: Gateway) -> None:
     await gateway.until("brief", is_cold)
 
 
+async def test_depth_adds_a_replica_and_the_one_at_work_survives_the_way_back(
+    gateway: Gateway, record_property: Record
+) -> None:
+    await gateway.publish(STEADY, BRIEF, pool("wide", max_replicas=2, max_ongoing=4, idle_s=1.0))
+    first = (await gateway.call("wide", "wake"))["pid"]
+    busy_s = time.monotonic()
+    long = asyncio.create_task(gateway.call("wide", "long", work_s=12.0))
+    short = [asyncio.create_task(gateway.call("wide", f"s{i}", work_s=4.0)) for i in range(5)]
+    await gateway.until("wide", lambda p: sum(r.state == "WARM" for r in p.replicas) == 2)
+    record_property("depth_until_second_warm_s", time.monotonic() - busy_s)
+    await asyncio.gather(*short)
+    assert (await gateway.until("wide", is_draining)).target == 2
+    await gateway.until("wide", lambda p: p.target == 1 and len(p.replicas) == 1)
+    assert not long.done()
+    assert (await long)["pid"] == first
+    await gateway.publish(STEADY, BRIEF)
+
+
 async def test_killed_replica_is_dropped_at_once_and_replaced(
     gateway: Gateway, record_property: Record
 ) -> None:

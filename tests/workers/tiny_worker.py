@@ -72,7 +72,9 @@ class TinyServer:
 
 
 def build(args: dict[str, Any]) -> serve.Application:
-    return serve.deployment(TinyWorker, name="engine").bind(args)
+    # Far above its slots, as in the product: Serve would otherwise queue our questions as well.
+    deployment = serve.deployment(TinyWorker, name="engine", max_ongoing_requests=1_000)
+    return deployment.bind(args)
 
 
 async def _body(receive: Any) -> Any:
