@@ -43,6 +43,7 @@ from routing.types import (
 
 DEADLINE_HEADER = "x-sluice-deadline-ms"
 DEADLINE_MS_MAX = 24 * 3600 * 1000
+DEADLINE_DIGITS_MAX = len(str(DEADLINE_MS_MAX))
 WHOLE_ANSWER_TRIES = 3
 
 
@@ -148,7 +149,8 @@ class Pipeline:
         given = headers.get(DEADLINE_HEADER)
         if given is None:
             return self._policy.tiers[tier].deadline_s
-        if not given.isascii() or not given.isdigit() or not 0 < int(given) <= DEADLINE_MS_MAX:
+        is_number = given.isascii() and given.isdigit() and len(given) <= DEADLINE_DIGITS_MAX
+        if not is_number or not 0 < int(given) <= DEADLINE_MS_MAX:
             raise bad_request(f"'{DEADLINE_HEADER}' must be milliseconds, 1 to {DEADLINE_MS_MAX}.")
         return int(given) / 1000
 
