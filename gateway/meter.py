@@ -2,7 +2,7 @@
 
 Guards law 4's half at the edge: what is charged is what arrived here in frames. An own worker
 says in each frame how much it has used so far; a plain upstream says it once at the end, and
-until then each content delta counts as one token, marked `estimated`.
+until then each content delta counts as one token.
 """
 
 from dataclasses import dataclass
@@ -62,7 +62,3 @@ class Meter:
         if self.frames == 0:
             return Usage(input=0, cached_input=0, output=0)
         return Usage(input=self._prompt_tokens, cached_input=0, output=self._deltas)
-
-    @property
-    def is_exact(self) -> bool:
-        return self._reported is not None or self.frames == 0

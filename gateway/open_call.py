@@ -120,11 +120,13 @@ class OpenCall:
             self.finish_reason = self.meter.finish_reason
 
     def settled(self) -> SettledCall:
-        """The record everything about this call is later made from. Only after `end`."""
+        """The record everything about this call is later made from. Only after `end`.
+
+        Exact, since its gateway saw the end; `estimated` is what others conclude without it.
+        """
         assert self.status is not None, "a call is settled after it has ended"
         usage, opened, served = self.usage, self.opened, self.served
         first_token_s = self.meter.first_token_s if self.meter else None
-        exact = self.meter is None or self.meter.is_exact
         return SettledCall(
             rid=opened.rid,
             org=opened.org,
@@ -141,7 +143,7 @@ class OpenCall:
             price_version=opened.price_version,
             status=self.status,
             finish_reason=self.finish_reason,
-            source=UsageSource.EXACT if exact else UsageSource.ESTIMATED,
+            source=UsageSource.EXACT,
             input=usage.input,
             cached_input=usage.cached_input,
             output=usage.output,
