@@ -81,7 +81,7 @@ class Stack:
         self.config = self.data / "stack.toml"
         self.config.write_text(config_text())
         self._up: subprocess.Popen[bytes] | None = None
-        self._http = httpx.Client(timeout=30.0)
+        self.http = httpx.Client(timeout=30.0)
         self._tenants = 0
 
     # --- life ------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class Stack:
             except subprocess.TimeoutExpired:
                 self._up.kill()
                 self._up.wait(STOP_S)
-        self._http.close()
+        self.http.close()
         left = [_named(process) for session in sessions for process in members(session)]
         for session in sessions:
             end_session(session, grace_s=1.0)
@@ -175,7 +175,7 @@ class Stack:
         """One plain HTTP request as a tenant."""
         headers = {"authorization": f"Bearer {secret or self.ready['api_key']}"}
         headers |= options.pop("headers", {})
-        return self._http.request(method, f"{self.base_url}{path}", headers=headers, **options)
+        return self.http.request(method, f"{self.base_url}{path}", headers=headers, **options)
 
     def admin(self, method: str, path: str, body: object = None) -> Any:
         """The JSON answer of `/admin/v1<path>`; raises httpx.HTTPStatusError for 4xx and 5xx."""
@@ -184,7 +184,7 @@ class Stack:
         return response.json()
 
     def admin_response(self, method: str, path: str, body: object = None) -> httpx.Response:
-        return self._http.request(
+        return self.http.request(
             method,
             f"{self.base_url}/admin/v1{path}",
             headers={"authorization": f"Bearer {self.ready['admin_key']}"},
@@ -244,7 +244,7 @@ class Stack:
         secret = json.loads((self.data / "secrets.json").read_bytes())["worker_secret"]
         found = []
         for replica in self.replicas(pool, "WARM"):
-            response = self._http.get(
+            response = self.http.get(
                 f"{replica['address']}/v1/sluice/stats",
                 headers={"x-sluice-worker-secret": secret},
             )

@@ -36,6 +36,14 @@ def nothing_is_left(stack: Stack) -> Iterator[None]:
     stack.wait_quiet()
 
 
+@pytest.fixture(autouse=True, scope="package")
+def ledger_is_whole_in_the_end(stack: Stack) -> Iterator[None]:
+    """Every law of money, after all journeys."""
+    yield
+    status, report = stack.ledger_verify()
+    assert status == 0, [check for check in report["checks"] if check["outcome"] != "holds"]
+
+
 @pytest.fixture
 def tenant(stack: Stack) -> Tenant:
     """An organization of the test's own, without limits."""

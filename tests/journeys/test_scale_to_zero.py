@@ -85,7 +85,7 @@ def test_ten_callers_cause_one_start_and_none_is_lost(stack: Stack, tenant: Tena
     assert {call["status"] for call in booked} == {"answered"}
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.4, 0.7, 1.0])
+@pytest.mark.parametrize("after_s", [0.0, 0.5, 1.0])
 def test_call_on_the_way_down_is_not_lost(stack: Stack, tenant: Tenant, after_s: float) -> None:
     """A lone call meets the replica as it leaves, refuses, is proven idle, is gone: answered."""
     stack.call("POST", CHAT, secret=tenant.secret, json=body(NAP, max_tokens=1))
