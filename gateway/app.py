@@ -30,6 +30,7 @@ from gateway.pipeline import Pipeline
 from gateway.recovery import Recovery
 from gateway.settings import GatewaySettings, Settings
 from gateway.store import TenantStore, open_engine
+from gateway.tasks import end
 from gateway.upstream.dispatch import Dispatcher
 from gateway.upstream.openai import OpenAIUpstream
 from gateway.wire.reply import ReplySettings
@@ -199,12 +200,7 @@ async def _run_in_background(parts: Parts, stack: AsyncExitStack) -> None:
     for run in (parts.catalog.run, parts.fleet.run, parts.accounts.run, parts.recovery.run):
         task = asyncio.create_task(run(), name=run.__qualname__)
         task.add_done_callback(_report_end)
-        stack.push_async_callback(_end, task)
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait({task})
+        stack.push_async_callback(end, task)
 
 
 def _report_end(task: asyncio.Task[None]) -> None:

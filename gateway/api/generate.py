@@ -11,6 +11,7 @@ from typing import Any
 
 from gateway.errors import ApiError, internal_error
 from gateway.pipeline import Pipeline, Received
+from gateway.tasks import end
 from gateway.wire.chat import ChatRequest, parse_chat
 from gateway.wire.reply import (
     Exchange,
@@ -105,9 +106,7 @@ async def _until_done_or_gone(journey: asyncio.Task[None], receive: Receive) -> 
         await asyncio.wait({journey, gone}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         gone.cancel()
-        if not journey.done():
-            journey.cancel()
-            await asyncio.wait({journey})
+        await end(journey)
 
 
 async def _answer_failure(journey: asyncio.Task[None], reply: Reply) -> None:
