@@ -7,7 +7,7 @@ stream that was cut ends with an error event, never with a clean `[DONE]`.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -173,11 +173,13 @@ class StreamReply:
             await asyncio.sleep(self._settings.keep_alive_every_s)
 
     async def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._waiting
-            self._waiting = None
+        """Not by awaiting the task: a cancellation of the call would be taken for its own."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            if not waiting.cancelled():
+                waiting.result()
 
     async def _commit(self, found: dict[str, str]) -> None:
         if not self.is_committed:
