@@ -82,9 +82,11 @@ class WaitingRoom:
 
     @asynccontextmanager
     async def waiting(self, pool: str, rid: str, *, wait_ms: int) -> AsyncIterator[int]:
-        """Enter for the block, and leave on every way out of it; yields the position."""
-        position = await self.enter(pool, rid, wait_ms=wait_ms)
+        """Enter for the block, and leave on every way out of it; yields the position.
+
+        Also if the caller is cancelled while it enters: then nobody knows whether it is inside.
+        """
         try:
-            yield position
+            yield await self.enter(pool, rid, wait_ms=wait_ms)
         finally:
             await self.leave(pool, rid)
