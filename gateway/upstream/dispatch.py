@@ -6,7 +6,6 @@ money and shapes no output. Every attempt is recorded, every wait is bounded and
 """
 
 import asyncio
-import math
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -39,6 +38,9 @@ ROUNDS_MAX = 4
 RECHECK_S = 0.25
 SATURATED_PAUSE_S = 0.25
 """How long a replica that took no more calls is left alone before it is asked again."""
+FAILED_PAUSE_S = 0.5
+"""The same for one that failed: its drain may be called off, and a broken connection says little
+about the next. Never for ever, or a call would outwait its deadline beside the only replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ class Dispatcher:
         raise overloaded("No worker could take the call.", retry_after_s=5.0)
 
     def _avoid_until_s(self, failed: UpstreamError) -> float:
-        pause_s = SATURATED_PAUSE_S if isinstance(failed, Saturated) else math.inf
+        pause_s = SATURATED_PAUSE_S if isinstance(failed, Saturated) else FAILED_PAUSE_S
         return self._clock() + pause_s
 
     def _candidates_now(self, open_call: OpenCall) -> tuple[Candidate, ...]:
@@ -251,16 +253,26 @@ class Dispatcher:
         async with AsyncExitStack() as stack:
             stack.enter_context(self._fleet.attempt(place.id))
             record = stack.enter_context(_Record(open_call, candidate, place.id, self._clock))
-            answer = await stack.enter_async_context(await self._upstream.open(place.target))
-            frames = answer.frames()
-            stack.push_async_callback(frames.aclose)
-            first = await anext(frames)
+            async with _before_deadline(open_call.call.deadline_s - self._clock()):
+                answer = await stack.enter_async_context(await self._upstream.open(place.target))
+                frames = answer.frames()
+                stack.push_async_callback(frames.aclose)
+                first = await anext(frames)
             meter = Meter(open_call.call.prompt_tokens[candidate.model])
             meter.observe(first, self._clock())
             open_call.serve_from(candidate, meter)
             record.meter = meter
             await attempt.enter_async_context(stack.pop_all())
         return Opened(candidate, place.id, meter, first, frames)
+
+
+@asynccontextmanager
+async def _before_deadline(left_s: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(max(0.0, left_s)):
+            yield
+    except TimeoutError as late:
+        raise deadline_passed("The deadline passed before the answer began.") from late
 
 
 class _Record:
