@@ -1,0 +1,283 @@
+"""A whole gateway in this process: real Redis, real SQLite, real spool, a fake upstream, no Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from time import time
+from typing import Any
+
+from redis.asyncio import Redis
+
+from billing.limits import keys
+from billing.limits.holds import Holds
+from billing.pricebook import Component, PriceRate, PriceVersion, make_book, publish
+from billing.segments import LineKind, read_lines, segments
+from billing.types import SettledCall, decode_settled
+from gateway.admin.bootstrap import KEY_ID, ORGANIZATION_ID, PROJECT_ID
+from gateway.app import create_app
+from gateway.parts import Outside, Parts
+from gateway.settings import (
+    BootstrapSettings,
+    GatewaySettings,
+    ModelSettings,
+    PoolSettings,
+    Settings,
+)
+from gateway.upstream import fake
+from migrations.run import migrate
+from tests.billing.limits.harness import open_shard
+from tests.redis_server import RedisServer
+
+GATEWAY = "gw-8080"
+API_KEY = "sk-sluice-0123456789abcdef"
+SHARD = keys.shard_of(ORGANIZATION_ID)
+SCOPES = (f"key:{KEY_ID}", f"project:{PROJECT_ID}", f"org:{ORGANIZATION_ID}")
+POOLS = ("tale-reserved", "tale-spot")
+OUTPUT_PRICE = 5_000_000_000
+"""Nano-USD per million tokens: 5000 nano-USD a token, so that budgets are easy to reckon."""
+SETTLED_WITHIN_S = 5.0
+
+
+@dataclass(slots=True)
+class Response:
+    status: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    sends: int = 0
+    is_complete: bool = False
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error_code(self) -> str | None:
+        code: str | None = self.json["error"]["code"]
+        return code
+
+    @property
+    def events(self) -> list[str]:
+        """Payloads of the events of a stream, comments left out."""
+        blocks = self.body.decode().split("\n\n")
+        return [block.removeprefix("data: ") for block in blocks if block.startswith("data: ")]
+
+    @property
+    def chunks(self) -> list[dict[str, Any]]:
+        return [json.loads(event) for event in self.events if event != "[DONE]"]
+
+
+@dataclass(slots=True)
+class Edge:
+    app: Any
+    parts: Parts
+    redis: Redis
+    holds: Holds
+    upstream: fake.FakeUpstream
+    spool_root: Path
+
+    async def post(
+        self,
+        body: bytes | dict[str, Any],
+        *,
+        headers: dict[str, str] | None = None,
+        leave: Callable[[Response], Awaitable[None]] | None = None,
+    ) -> Response:
+        """One call over ASGI; the client leaves when `leave` returns."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        response = Response()
+        unread = [data]
+
+        async def receive() -> dict[str, Any]:
+            if unread:
+                return {"type": "http.request", "body": unread.pop(), "more_body": False}
+            await (leave(response) if leave else asyncio.Event().wait())
+            return {"type": "http.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            response.sends += 1
+            assert not response.is_complete, "nothing follows the last byte"
+            if message["type"] == "http.response.start":
+                assert response.status is None, "a response starts once"
+                response.status = message["status"]
+                response.headers = {k.decode(): v.decode() for k, v in message["headers"]}
+            else:
+                response.body += message["body"]
+                response.is_complete = not message["more_body"]
+            await asyncio.sleep(0)
+
+        named = {"authorization": f"Bearer {API_KEY}"} | (headers or {})
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": "/v1/chat/completions",
+            "raw_path": b"/v1/chat/completions",
+            "query_string": b"",
+            "root_path": "",
+            "headers": [(k.encode(), v.encode("latin-1")) for k, v in named.items()],
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 80),
+        }
+        async with asyncio.timeout(20):
+            await self.app(scope, receive, send)
+        return response
+
+    async def publish_fleet(self, *replicas: dict[str, Any], pool: str = POOLS[0]) -> None:
+        """What the controller would say: this pool has these replicas, the others none."""
+        fleet = {
+            "v": 1,
+            "seq": 1,
+            "at_ms": round(time() * 1000),
+            "pools": [
+                {"name": name, "target": 1, "replicas": replicas if name == pool else []}
+                for name in POOLS
+            ],
+        }
+        await self.redis.set("sluice:fleet", json.dumps(fleet))
+        await self.parts.fleet.refresh()
+
+    def replica(self, name: str = "r1", state: str = "WARM", address: str = "") -> dict[str, Any]:
+        where = address or self.upstream.address
+        return {"id": name, "address": where, "state": state, "since_ms": round(time() * 1000)}
+
+    def spooled(self) -> tuple[Counter[str], dict[str, SettledCall]]:
+        """Lines per `kind rid`, and every closing record."""
+        lines: Counter[str] = Counter()
+        closed: dict[str, SettledCall] = {}
+        for segment in segments(self.spool_root, GATEWAY):
+            for line in read_lines(segment):
+                lines[f"{line.k} {line.r}"] += 1
+                if line.k is LineKind.CLOSED:
+                    closed[line.r] = decode_settled(bytes(line.p))
+        return lines, closed
+
+    async def money_keys(self) -> list[bytes]:
+        """Everything about money, rates and holds that Redis has of this organization."""
+        found = await self.redis.keys(f"{keys.tag(SHARD)}:*")
+        return sorted(key for key in found if key != keys.epoch_key(SHARD).encode())
+
+    async def settled(self) -> dict[str, SettledCall]:
+        """Laws 1, 2, 4 and 6 after the dust has settled; answers the closing records."""
+        await self._all_given_back()
+        accounts, fleet = self.parts.accounts, self.parts.fleet
+        assert (accounts.open, accounts.unsettled_count, fleet.in_flight) == ({}, 0, {})
+        assert await self.holds.open_count(SHARD) == 0
+        lines, closed = self.spooled()
+        rids = {name.split()[1] for name in lines}
+        assert all(lines[f"opened {rid}"] == 1 for rid in rids)
+        assert all(lines[f"closed {rid}"] == 1 for rid in rids)
+        owed = sum(call.amount_nanousd for call in closed.values())
+        for scope in SCOPES:
+            money = await self.holds.money(ORGANIZATION_ID, scope)
+            assert (money.held_nanousd, money.spent.total_nanousd) == (0, owed), scope
+            assert await self.redis.zcard(keys.concurrency_key(SHARD, scope)) == 0
+        for pool in POOLS:
+            assert await self.redis.zcard(f"sluice:wait:{pool}") == 0
+        await self._one_settled_record_each(closed)
+        await self.upstream.all_hung_up(within_s=SETTLED_WITHIN_S)
+        return closed
+
+    async def _all_given_back(self) -> None:
+        async with asyncio.timeout(SETTLED_WITHIN_S):
+            while self.parts.accounts.unsettled_count or self.parts.accounts.open:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+    async def _one_settled_record_each(self, closed: dict[str, SettledCall]) -> None:
+        records: Counter[tuple[str, str]] = Counter()
+        for _, record in await self.redis.xrange(keys.usage_key(SHARD)):
+            records[record[b"k"].decode(), record[b"r"].decode()] += 1
+        assert all(count == 1 for count in records.values())
+        assert {rid for kind, rid in records if kind == "settled"} >= set(closed)
+
+
+def body(**changes: Any) -> dict[str, Any]:
+    return {
+        "model": "tale",
+        "messages": [{"role": "user", "content": "Tell a story."}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 64,
+    } | changes
+
+
+def story(*, frames: int = 4, tokens_a_frame: int = 2, pause_s: float = 0.0) -> fake.Script:
+    acts: list[fake.Act] = []
+    for number in range(1, frames + 1):
+        finish = "stop" if number == frames else None
+        data = fake.own_frame(f"word{number} ", number * tokens_a_frame, finish=finish)
+        acts += [fake.Send(data)] + ([fake.Pause(pause_s)] if pause_s else [])
+    return fake.Script([*acts, fake.Send(fake.DONE)])
+
+
+def _settings(
+    server: RedisServer, data: Path, gateway: dict[str, Any], limits: dict[str, Any]
+) -> Settings:
+    pool = {"model": "tale", "max_ongoing": 64, "cost_nanousd_per_s": 1000, "cold_start_s": 0.2}
+    return Settings(
+        data=data,
+        sql_url=f"sqlite:///{data / 'sluice.db'}",
+        redis_url=server.url,
+        api_key=API_KEY,
+        admin_key="admin",
+        worker_secret="worker-secret",
+        gateway=GatewaySettings(**{"idle_timeout_s": 2.0, "fleet_poll_s": 0.05} | gateway),
+        bootstrap=BootstrapSettings(**limits),
+        models=(
+            ModelSettings(
+                name="tale", context_tokens=4096, max_output_tokens=2048, size_rank=1, quality=0.5
+            ),
+            ModelSettings(
+                name="free", context_tokens=4096, max_output_tokens=2048, size_rank=1, quality=0.5
+            ),
+        ),
+        pools=(
+            PoolSettings(name=POOLS[0], capacity_class="reserved", **pool),
+            PoolSettings(name=POOLS[1], capacity_class="spot", **pool),
+        ),
+    )
+
+
+def _prices(now_us: int) -> bytes:
+    parts = {Component.INPUT: 1_000_000_000, Component.OUTPUT: OUTPUT_PRICE}
+    rates = tuple(
+        PriceRate(model="tale", tier=tier, component=component, nanousd_per_mtok=price)
+        for tier in ("default", "priority", "flex")
+        for component, price in parts.items()
+    )
+    return publish(make_book([PriceVersion("pv_1", 0, None, rates)]), now_us)
+
+
+@asynccontextmanager
+async def edge(
+    server: RedisServer,
+    redis: Redis,
+    data: Path,
+    *,
+    gateway: dict[str, Any] | None = None,
+    limits: dict[str, Any] | None = None,
+    behaviour: fake.Behaviour = lambda _: story(),
+) -> AsyncIterator[Edge]:
+    """A gateway that is ready, with one warm replica that tells `story`."""
+    await asyncio.to_thread(migrate, f"sqlite:///{data / 'sluice.db'}")
+    await redis.set("sluice:prices", _prices(round(time() * 1e6)))
+    holds = Holds(redis)
+    await open_shard(holds, shard=SHARD)
+    outside = Outside(clock=time, rng=Random(1), entropy=Random(2).randbytes, environment={})
+    settings = _settings(server, data, gateway or {}, limits or {})
+    app = create_app(settings, outside)
+    async with fake.FakeUpstream(behaviour) as upstream, app.router.lifespan_context(app):
+        running = Edge(app, app.state.parts, redis, holds, upstream, data / "spool")
+        await running.publish_fleet(running.replica())
+        async with asyncio.timeout(10):
+            while not running.parts.accounts.is_ready:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        yield running
