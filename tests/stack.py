@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -211,8 +212,10 @@ class Stack:
         self, model: str, usd_per_mtok: Mapping[str, str], tier: str = "default"
     ) -> None:
         """A version of the price book with these rates in it too, once the gateway has it."""
-        active = [v for v in self.admin("GET", "/prices")["data"] if v["status"] == "active"]
-        rates = max(active, key=lambda version: version["effective_from"])["rates"]
+        now = datetime.now(UTC).isoformat()
+        versions = self.admin("GET", "/prices")["data"]
+        begun = [v for v in versions if v["effective_from"] and v["effective_from"] <= now]
+        rates = max(begun, key=lambda version: version["effective_from"])["rates"]
         ours = [
             {"model": model, "tier": tier, "component": component, "usd_per_mtok": usd}
             for component, usd in usd_per_mtok.items()

@@ -158,9 +158,12 @@ def test_limit_left_out_stays_and_null_takes_it_away(stack: Stack, tenant: Tenan
 
 def test_future_price_waits_for_its_time(stack: Stack) -> None:
     before = stack.call("GET", f"/v1/models/{SMALL}").json()["pricing"]
-    rate = {"model": SMALL, "tier": "default", "component": "input", "usd_per_mtok": "9"}
+    rates = [
+        {"model": SMALL, "tier": "default", "component": component, "usd_per_mtok": "9"}
+        for component in ("input", "output")
+    ]
     version = stack.admin(
-        "POST", "/prices", {"rates": [rate], "effective_from_s": 4_000_000_000, "note": "later"}
+        "POST", "/prices", {"rates": rates, "effective_from_s": 4_000_000_000, "note": "later"}
     )
     listed = stack.admin("GET", "/prices")["data"]
     assert version["id"] in {found["id"] for found in listed}
