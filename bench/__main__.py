@@ -1,4 +1,4 @@
-"""`make bench`: every benchmark of RESULTS.md, one after the other, on an otherwise idle machine."""
+"""`make bench`: every benchmark of RESULTS.md in turn, on an otherwise idle machine."""
 
 from __future__ import annotations
 

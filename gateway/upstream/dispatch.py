@@ -31,7 +31,7 @@ from gateway.upstream.openai import OpenAIUpstream, Target
 from routing.cost import wait_s
 from routing.policy import Policy, decide
 from routing.replicas import choose_replica
-from routing.types import Candidate, Clock, PoolState, Refusal
+from routing.types import Candidate, Clock, PoolState, Refusal, Tier
 from workers.queue import WaitingRoom, WaitingRoomFull
 
 ROUNDS_MAX = 4
@@ -170,7 +170,11 @@ class Dispatcher:
         if replica is None:
             return None
         body = _body(open_call, candidate.model, wanted) | {
-            "sluice": {"request_id": open_call.rid, "cache_salt": open_call.call.organization}
+            "sluice": {
+                "request_id": open_call.rid,
+                "cache_salt": open_call.call.organization,
+                "immediate": open_call.call.tier is Tier.PRIORITY,
+            }
         }
         target = Target(
             url=f"{replica.address}/v1/chat/completions",

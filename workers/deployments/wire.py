@@ -32,6 +32,7 @@ Stops = Annotated[list[str], msgspec.Meta(max_length=4)]
 class SluiceFields(msgspec.Struct, frozen=True):
     request_id: str
     cache_salt: str = ""
+    immediate: bool = False
 
 
 class ChatBody(msgspec.Struct, frozen=True):
@@ -96,6 +97,7 @@ def generation_request(body: ChatBody, prompt_token_ids: tuple[int, ...]) -> Gen
         top_p=1.0 if body.top_p is None else body.top_p,
         stop=(body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ()),
         cache_salt=body.sluice.cache_salt,
+        immediate=body.sluice.immediate,
     )
 
 

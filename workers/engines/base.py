@@ -30,7 +30,7 @@ class GenerationRequest:
     """One sequence to generate. `tokens_max` None means until the context window is full; a
     temperature of 0 is greedy; `seed` decides every draw together with the position, whatever else
     runs in the batch; blocks of the prefix cache are only shared between requests of the same
-    `cache_salt`."""
+    `cache_salt`; `immediate` frames leave token by token, never waiting for company."""
 
     request_id: str
     prompt_token_ids: tuple[int, ...]
@@ -41,6 +41,7 @@ class GenerationRequest:
     stop: tuple[str, ...] = ()
     cache_salt: str = ""
     ignore_eos: bool = False
+    immediate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

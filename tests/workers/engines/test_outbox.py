@@ -56,3 +56,18 @@ def test_nothing_gained_is_never_due() -> None:
     clock.now_s = 99
     assert not outbox.due
     assert outbox.frames() == []
+
+
+def test_an_immediate_caller_waits_for_no_company() -> None:
+    outbox = Outbox(interval_s=100, now_s=Clock())
+    hurried = RunningSequence(
+        GenerationRequest("a", (1, 2), seed=0, tokens_max=5, immediate=True),
+        context_tokens=100,
+        eos_token_ids=frozenset(),
+        decode=lambda ids: "".join(map(str, ids)),
+    )
+    for token in (7, 8, 9):
+        hurried.accept(token)
+        outbox.add([hurried])
+        assert outbox.due
+        assert [frame.token_ids for _, frame in outbox.frames()] == [(token,)]

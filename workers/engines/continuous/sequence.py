@@ -47,7 +47,10 @@ class RunningSequence:
 
     @property
     def urgent(self) -> bool:
-        """A first token and a last one are waited for; those between may ride together."""
+        """A first token and a last one are waited for; those between may ride together, unless
+        the caller pays for every token to leave at once."""
+        if self.request.immediate:
+            return True
         return self.finish_reason is not None or self._framed == self.prompt_tokens
 
     def draw(self) -> Draw:
