@@ -34,8 +34,8 @@ def route(candidate: Candidate) -> dict[str, str]:
 
 
 def go_duration(milliseconds: int) -> str:
-    """A duration as Go prints it: `12ms`, `1.5s`, `6m0s`."""
-    if milliseconds < 1000:
+    """A duration as Go prints it: `0s`, `12ms`, `1.5s`, `6m0s`."""
+    if 0 < milliseconds < 1000:
         return f"{milliseconds}ms"
     minutes, rest_ms = divmod(milliseconds, 60_000)
     seconds = f"{rest_ms / 1000:.3f}".rstrip("0").rstrip(".") + "s"
