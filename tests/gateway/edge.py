@@ -131,15 +131,16 @@ class Edge:
             await self.app(scope, receive, send)
         return response
 
-    async def publish_fleet(self, *replicas: dict[str, Any], pool: str = POOLS[0]) -> None:
-        """What the controller would say: this pool has these replicas, the others none."""
+    async def publish_fleet(self, *replicas: dict[str, Any], others: str | None = None) -> None:
+        """What the controller would say: the first pool has these replicas, the others none, and
+        cannot start any if `others` says why."""
         fleet = {
             "v": 1,
             "seq": 1,
             "at_ms": round(time() * 1000),
             "pools": [
-                {"name": name, "target": 1, "replicas": replicas if name == pool else []}
-                for name in POOLS
+                {"name": POOLS[0], "target": 1, "replicas": replicas},
+                {"name": POOLS[1], "target": 0, "replicas": [], "blocked": others},
             ],
         }
         await self.redis.set("sluice:fleet", json.dumps(fleet))

@@ -1,0 +1,144 @@
+"""Walking a decision: the next worker, waiting, and what is left behind on every way out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from gateway.upstream import fake
+from tests.gateway.edge import Edge, Response, body, edge, story
+from tests.redis_server import RedisServer
+
+WHOLE = body(stream=False, stream_options=None)
+DRAINING = fake.refusal(503, {"message": "on its way down", "code": "worker_draining"})
+BUSY = fake.refusal(503, {"message": "busy", "code": "server_is_overloaded"})
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[Edge]:
+    async with edge(redis_server, redis, tmp_path) as running:
+        yield running
+
+
+async def outcomes(one: Edge) -> list[str]:
+    (call,) = (await one.settled()).values()
+    return [attempt.outcome for attempt in call.attempts]
+
+
+async def test_unreachable_replica_is_passed_over_for_the_next(one: Edge) -> None:
+    busy = one.replica("alive") | {"running": 50}
+    await one.publish_fleet(one.replica("gone", address=NOWHERE), busy)
+    assert (await one.post(WHOLE)).status == 200
+    assert await outcomes(one) == ["unreachable", "answered"]
+
+
+@pytest.mark.parametrize("failing", [DRAINING, BUSY], ids=["draining", "busy"])
+async def test_the_only_replica_is_asked_again_after_a_pause(
+    one: Edge, failing: fake.Script
+) -> None:
+    """A drain may be called off by the very call that was turned away."""
+    one.upstream.scripts.append(failing)
+    assert (await one.post(WHOLE)).status == 200
+    assert (await outcomes(one))[-1] == "answered"
+
+
+async def test_worker_that_refuses_for_ever_is_a_503_with_retry_after(one: Edge) -> None:
+    one.upstream.behaviour = lambda _: BUSY
+    await one.publish_fleet(one.replica(), others="2 failed starts")
+    response = await one.post(WHOLE)
+    assert (response.status, response.error_code) == (503, "server_is_overloaded")
+    assert "retry-after" in response.headers
+    assert set(await outcomes(one)) == {"saturated"}
+
+
+async def test_replica_that_becomes_warm_takes_the_waiting_call(one: Edge) -> None:
+    await one.publish_fleet()
+    waiting = asyncio.create_task(one.post(WHOLE))
+    await _in_room(one)
+    await one.publish_fleet(one.replica("late"))
+    assert (await waiting).status == 200
+    assert await outcomes(one) == ["answered"]
+
+
+async def test_deadline_that_passes_in_the_waiting_room_is_a_504(one: Edge) -> None:
+    await one.publish_fleet()
+    response = await one.post(WHOLE, headers={"x-sluice-deadline-ms": "700"})
+    assert (response.status, response.error_code) == (504, "deadline_exceeded")
+    assert await outcomes(one) == []
+
+
+async def test_deadline_that_passes_in_the_workers_queue_is_a_504(one: Edge) -> None:
+    one.upstream.scripts.append(fake.Script([fake.Stall()]))
+    response = await one.post(WHOLE, headers={"x-sluice-deadline-ms": "300"})
+    assert (response.status, response.error_code) == (504, "deadline_exceeded")
+    assert len(await outcomes(one)) == 1
+
+
+async def test_the_callers_mistake_is_not_tried_elsewhere(one: Edge) -> None:
+    await one.publish_fleet(one.replica("r1"), one.replica("r2"))
+    one.upstream.behaviour = lambda _: fake.refusal(400, {"message": "no", "code": "bad"})
+    response = await one.post(WHOLE)
+    assert (response.status, response.error_code) == (400, "bad")
+    assert await outcomes(one) == ["rejected"]
+
+
+async def test_held_stream_is_told_where_it_stands_and_still_answered(
+    redis_server: RedisServer, redis: Redis, tmp_path: Path
+) -> None:
+    soon = {"commit_after_s": 0.05, "keepalive_s": 0.05}
+    async with edge(redis_server, redis, tmp_path, gateway=soon) as one:
+        await one.publish_fleet()
+        waiting = asyncio.create_task(one.post(body()))
+        await _in_room(one)
+        await asyncio.sleep(0.3)
+        await one.publish_fleet(one.replica("late"))
+        response = await waiting
+        assert b": waiting for pool tale-" in response.body
+        assert (response.status, response.events[-1]) == (200, "[DONE]")
+        await one.settled()
+
+
+async def test_failure_after_the_commit_is_an_error_event_without_done(
+    redis_server: RedisServer, redis: Redis, tmp_path: Path
+) -> None:
+    soon = {"commit_after_s": 0.05, "keepalive_s": 0.05}
+    async with edge(redis_server, redis, tmp_path, gateway=soon) as one:
+        await one.publish_fleet()
+        response = await one.post(body(), headers={"x-sluice-deadline-ms": "600"})
+        assert response.status == 200
+        assert response.chunks[-1]["error"]["code"] == "deadline_exceeded"
+        assert "[DONE]" not in response.events
+        await one.settled()
+
+
+async def test_client_that_leaves_mid_stream_hangs_up_on_the_worker(one: Edge) -> None:
+    one.upstream.scripts.append(fake.stream(fake.own_frame("a", 2), then=[fake.Stall()]))
+
+    async def after_first_chunk(response: Response) -> None:
+        while b"a" not in response.body.partition(b"content")[2]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    await one.post(body(), leave=after_first_chunk)
+    (call,) = (await one.settled()).values()
+    assert (call.status, call.output) == ("cancelled", 2)
+    assert [attempt.outcome for attempt in call.attempts] == ["cancelled"]
+
+
+async def test_attempts_record_where_and_how_much(one: Edge) -> None:
+    one.upstream.scripts.append(story(frames=3))
+    await one.post(body())
+    (call,) = (await one.settled()).values()
+    (attempt,) = call.attempts
+    assert (attempt.pool, attempt.replica, attempt.output) == ("tale-reserved", "r1", 6)
+    assert attempt.started_us <= attempt.ended_us
+
+
+async def _in_room(one: Edge) -> None:
+    async with asyncio.timeout(5):
+        while not await one.redis.keys("sluice:wait:*"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
