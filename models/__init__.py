@@ -1,0 +1,1 @@
+"""Two small Llama checkpoints and all that made them: corpus, training and record."""
