@@ -52,19 +52,23 @@ class KeyDirectory:
         return principal
 
     def forget(self) -> None:
-        """Drop everything cached: something about keys or limits has changed."""
-        self._cache.clear()
+        """Drop everything cached: something about keys or limits has changed.
+
+        What is being looked up meanwhile may have been read before, and goes to the old cache.
+        """
+        self._cache = OrderedDict()
 
     async def _find(self, digest: bytes) -> Principal | None:
         now_s = self._clock()
         cached = self._cache.get(digest)
         if cached and cached[0] > now_s:
             return cached[1]
+        cache = self._cache
         principal = await self._lookup(digest)
         ttl_s = KNOWN_TTL_S if principal else UNKNOWN_TTL_S
-        self._cache[digest] = (now_s + ttl_s, principal)
-        if len(self._cache) > CACHE_KEYS_MAX:
-            self._cache.popitem(last=False)
+        cache[digest] = (now_s + ttl_s, principal)
+        if len(cache) > CACHE_KEYS_MAX:
+            cache.popitem(last=False)
         return principal
 
 
