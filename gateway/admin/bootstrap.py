@@ -1,7 +1,8 @@
 """What a data folder starts with: the tenant whose key `sluice up` prints, models and pools.
 
 Blocking and idempotent: run at every start of a gateway. Models and pools that stand in the
-settings file follow it; those an administrator added are left alone.
+settings file follow it, until an administrator changes them; whatever an administrator added,
+changed or disabled is left alone.
 """
 
 import hashlib
@@ -36,8 +37,11 @@ def bootstrap(store: TenantStore, settings: Settings, now_us: int) -> None:
 
 
 def _follow_file(store: TenantStore, kind: type[Row], wanted: Sequence[Row], now_us: int) -> None:
-    current = {_name(row): row for row in store.every(kind, {"source": FROM_FILE})}
-    changed = [row for row in wanted if _differs(current.get(_name(row)), row)]
+    stored = {_name(row): row for row in store.every(kind)}
+    current = {name: row for name, row in stored.items() if _is_from_file(row)}
+    kept = stored.keys() - current.keys()
+    followed = [row for row in wanted if _name(row) not in kept]
+    changed = [row for row in followed if _differs(current.get(_name(row)), row)]
     gone = [row for name, row in current.items() if name not in {_name(r) for r in wanted}]
     gone = [row for row in gone if row.model_dump()["enabled"]]
     if not changed and not gone:
@@ -64,6 +68,10 @@ def _follow_file(store: TenantStore, kind: type[Row], wanted: Sequence[Row], now
 
 def _name(row: SQLModel) -> str:
     return str(row.model_dump()["name"])
+
+
+def _is_from_file(row: SQLModel) -> bool:
+    return bool(row.model_dump()["source"] == FROM_FILE)
 
 
 def _differs(current: SQLModel | None, wanted: SQLModel) -> bool:

@@ -41,7 +41,7 @@ class Serving:
             row = session.get(PoolRow, name)
             if row is None:
                 raise NotThere(name)
-            row.enabled = False
+            row.enabled, row.source = False, FROM_ADMIN
             session.add(row)
             return row
 
@@ -57,7 +57,7 @@ class Serving:
             serving = select(PoolRow).where(PoolRow.model == name, col(PoolRow.enabled))
             if session.exec(serving).first():
                 raise Conflict(f"a pool still serves {name!r}")
-            row.enabled = False
+            row.enabled, row.source = False, FROM_ADMIN
             session.add(row)
             return row
 
