@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 
 from billing.pricebook import PriceBook, read_published
 from gateway.store import TenantStore
@@ -39,7 +40,8 @@ class Catalog:
 
 
 class CatalogKeeper:
-    """Keeps `catalog` and `prices` current; `changed` is called after each new revision."""
+    """Keeps `catalog` and `prices` current; `changed` is called at each new revision, even if
+    the catalog itself cannot be read: a key may have been revoked."""
 
     def __init__(
         self, store: TenantStore, redis: Redis, changed: Callable[[], None], poll_s: float
@@ -59,19 +61,22 @@ class CatalogKeeper:
 
     async def refresh(self) -> None:
         """Look once at both sources; what is out of reach is kept as it was, and logged."""
-        await self._read_sql()
+        try:
+            await self._read_sql()
+        except (SQLAlchemyError, OSError, ValueError) as unreadable:
+            log.error("catalog: kept as it was: %s", unreadable)
         try:
             await self._publish_if_older()
             await self._read_prices()
-        except RedisError as unreachable:
-            log.warning("catalog: redis is out of reach: %s", unreachable)
+        except (RedisError, SQLAlchemyError) as unreachable:
+            log.warning("catalog: not published, prices kept as they were: %s", unreachable)
 
     async def _read_sql(self) -> None:
         revision = await asyncio.to_thread(self._store.revision)
         if revision == self.catalog.revision:
             return
-        self.catalog = await asyncio.to_thread(self._load)
         self._changed()
+        self.catalog = await asyncio.to_thread(self._load)
 
     def _load(self) -> Catalog:
         revision, models, pools = self._store.catalog()
@@ -94,9 +99,13 @@ class CatalogKeeper:
 
     async def _read_prices(self) -> None:
         raw: bytes | None = await self._redis.get(PRICES_KEY)  # type: ignore[assignment]
-        if raw is not None and raw != self._prices_raw:
+        if raw is None or raw == self._prices_raw:
+            return
+        self._prices_raw = raw
+        try:
             self.prices = read_published(raw)
-            self._prices_raw = raw
+        except (msgspec.DecodeError, UnicodeDecodeError) as unreadable:
+            log.error("catalog: the published prices cannot be read: %s", unreadable)
 
 
 def _document(revision: int, models: Sequence[ModelRow], pools: Sequence[PoolRow]) -> bytes:

@@ -75,9 +75,13 @@ class FleetKeeper:
         except RedisError as unreachable:
             log.warning("fleet: redis is out of reach: %s", unreachable)
             return
-        if raw is not None and raw != self._raw:
-            self._raw = raw
+        if raw is None or raw == self._raw:
+            return
+        self._raw = raw
+        try:
             self.publish(msgspec.json.decode(raw, type=_Fleet))
+        except (msgspec.DecodeError, UnicodeDecodeError) as unreadable:
+            log.error("fleet: what is published cannot be read: %s", unreadable)
 
     def publish(self, fleet: _Fleet) -> None:
         self._published = {pool.name: pool for pool in fleet.pools}

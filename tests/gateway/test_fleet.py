@@ -1,0 +1,120 @@
+"""The live fleet: what the controller said last, joined with the catalog and our own load."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from gateway.catalog import Catalog
+from gateway.fleet import FLEET_KEY, FleetKeeper
+from routing.types import ReplicaState
+from tests.routing.fleets import MODELS, NOW_S, pool
+
+POOLS = (pool("a"), pool("b", model="large"), pool("orphan", model="gone"))
+
+
+def keeper(redis: Redis) -> FleetKeeper:
+    catalog = Catalog(1, MODELS, POOLS, {})
+    return FleetKeeper(redis, lambda: catalog, lambda: NOW_S, poll_s=0.01)
+
+
+async def publish(redis: Redis, *replicas: dict[str, Any], **of_pool: Any) -> None:
+    entry = {"name": "a", "target": 1, "replicas": replicas} | of_pool
+    fleet = {"v": 1, "seq": 1, "at_ms": round(NOW_S * 1000) - 500, "pools": [entry]}
+    await redis.set(FLEET_KEY, json.dumps(fleet))
+
+
+def replica(name: str = "r1", state: str = "WARM") -> dict[str, Any]:
+    return {"id": name, "address": "http://x", "state": state, "since_ms": 1, "running": 2}
+
+
+async def test_before_anything_is_published_every_pool_is_cold(redis: Redis) -> None:
+    fleet = keeper(redis)
+    await fleet.refresh()
+    assert [(s.pool.name, s.replicas) for s in fleet.snapshot().pools] == [("a", ()), ("b", ())]
+
+
+async def test_snapshot_joins_what_is_published_with_the_catalog(redis: Redis) -> None:
+    await publish(redis, replica(), cold_start_s=3.5, waiting=4, blocked="failing")
+    fleet = keeper(redis)
+    await fleet.refresh()
+    found = fleet.state("a")
+    assert found is not None
+    assert found.replicas[0].state is ReplicaState.WARM
+    assert (found.pool.cold_start_s, found.waiting, found.blocked_reason) == (3.5, 4, "failing")
+    assert fleet.age_s == 0.5
+    assert fleet.state("nowhere") is None
+
+
+async def test_pool_whose_model_is_gone_is_in_no_snapshot(redis: Redis) -> None:
+    assert "orphan" not in [s.pool.name for s in keeper(redis).snapshot().pools]
+
+
+async def test_who_waits_is_woken_by_a_change_and_not_before(redis: Redis) -> None:
+    fleet = keeper(redis)
+    await publish(redis)
+    await fleet.refresh()
+    waiting = [asyncio.create_task(fleet.changed(timeout_s=30)) for _ in range(3)]
+    await fleet.refresh()
+    assert not any(task.done() for task in waiting)
+    await publish(redis, replica())
+    await fleet.refresh()
+    async with asyncio.timeout(5):
+        await asyncio.gather(*waiting)
+
+
+async def test_waiting_ends_by_itself(redis: Redis) -> None:
+    async with asyncio.timeout(5):
+        await keeper(redis).changed(timeout_s=0.01)
+
+
+async def test_one_who_stops_waiting_does_not_wake_the_others(redis: Redis) -> None:
+    fleet = keeper(redis)
+    first, second = (asyncio.create_task(fleet.changed(timeout_s=30)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait({first})
+    await publish(redis, replica())
+    await fleet.refresh()
+    async with asyncio.timeout(5):
+        await second
+
+
+async def test_what_cannot_be_read_is_kept_as_it_was(redis: Redis) -> None:
+    await publish(redis, replica())
+    fleet = keeper(redis)
+    await fleet.refresh()
+    unreadable: Sequence[bytes] = (b"", b"{", b"[]", b'{"pools":[{}]}', b"\xff")
+    for raw in unreadable:
+        await redis.set(FLEET_KEY, raw)
+        await fleet.refresh()
+        found = fleet.state("a")
+        assert found is not None and len(found.replicas) == 1, raw
+    await publish(redis)
+    await fleet.refresh()
+    assert fleet.snapshot().pools[0].replicas == ()
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=20), st.data())
+def test_in_flight_is_what_is_open_and_nothing_at_the_end(
+    names: list[str], data: st.DataObject
+) -> None:
+    """Law 6, in any order of opening and closing."""
+    fleet = keeper(Redis())
+    blocks = []
+    for name in names:
+        blocks.append((name, fleet.attempt(name)))
+        blocks[-1][1].__enter__()
+        if data.draw(st.booleans()):
+            blocks.pop(data.draw(st.integers(0, len(blocks) - 1)))[1].__exit__(None, None, None)
+        still_open = [n for n, _ in blocks]
+        assert fleet.in_flight == {n: still_open.count(n) for n in set(still_open)}
+    for _, block in blocks:
+        block.__exit__(None, None, None)
+    assert fleet.in_flight == {}
