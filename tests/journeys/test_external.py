@@ -67,7 +67,7 @@ def test_stream_that_is_cut_ends_with_an_error_and_no_done(
     assert last["error"].keys() == {"message", "type", "param", "code"}
     assert last["error"]["code"] == "upstream_disconnected"
     booked = stack.generation(rid_of(chunks[0]["id"]))
-    assert (booked["status"], booked["usage_source"]) == ("failed", "estimated")
+    assert (booked["status"], booked["usage_source"]) == ("failed", "exact")
     assert booked["usage"]["output"] == 3
     assert nano(booked["cost_usd"]) > 0
 
