@@ -35,6 +35,9 @@ from routing.types import Candidate, Clock, PoolState, Refusal, Tier
 from workers.queue import WaitingRoom, WaitingRoomFull
 
 ROUNDS_MAX = 4
+NOBODY_RETRY_S = 5.0
+RETRY_MAX_S = 3600.0
+"""The longest `retry-after` of an upstream that is passed on to a caller."""
 RECHECK_S = 0.25
 SATURATED_PAUSE_S = 0.25
 """How long a replica that took no more calls is left alone before it is asked again."""
@@ -104,6 +107,7 @@ class Dispatcher:
 
     async def _walk(self, open_call: OpenCall, wanted: Wanted, attempt: AsyncExitStack) -> Opened:
         avoided: dict[str, float] = {}
+        retry_after_s = NOBODY_RETRY_S
         candidates = open_call.decision.eligible
         for round_number in range(ROUNDS_MAX):
             for candidate in candidates:
@@ -117,8 +121,10 @@ class Dispatcher:
                     raise _callers_fault(rejected.rejection) from rejected
                 except UpstreamError as failed:
                     avoided[place.id] = self._avoid_until_s(failed)
+                    if isinstance(failed, Saturated) and failed.retry_after_s:
+                        retry_after_s = min(failed.retry_after_s, RETRY_MAX_S)
             candidates = self._candidates_now(open_call)
-        raise overloaded("No worker could take the call.", retry_after_s=5.0)
+        raise overloaded("No worker could take the call.", retry_after_s)
 
     def _avoid_until_s(self, failed: UpstreamError) -> float:
         pause_s = SATURATED_PAUSE_S if isinstance(failed, Saturated) else FAILED_PAUSE_S

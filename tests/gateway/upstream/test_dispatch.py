@@ -47,12 +47,14 @@ async def test_the_only_replica_is_asked_again_after_a_pause(
     assert (await outcomes(one))[-1] == "answered"
 
 
-async def test_worker_that_refuses_for_ever_is_a_503_with_retry_after(one: Edge) -> None:
-    one.upstream.behaviour = lambda _: BUSY
+async def test_worker_that_refuses_for_ever_is_a_503_with_its_own_retry_after(one: Edge) -> None:
+    one.upstream.behaviour = lambda _: fake.refusal(
+        503, {"message": "busy"}, (("retry-after", "77"),)
+    )
     await one.publish_fleet(one.replica(), others="2 failed starts")
     response = await one.post(WHOLE)
     assert (response.status, response.error_code) == (503, "server_is_overloaded")
-    assert "retry-after" in response.headers
+    assert response.headers["retry-after"] == "77"
     assert set(await outcomes(one)) == {"saturated"}
 
 
