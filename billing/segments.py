@@ -134,8 +134,10 @@ def segment_path(root: Path, gateway: str, seq: int) -> Path:
     return root / gateway / f"{seq:08d}.log"
 
 
-def total_bytes(root: Path, gateway: str) -> int:
-    return sum(_size_bytes(segment.path) for segment in segments(root, gateway))
+def unconfirmed_bytes(root: Path, gateway: str) -> int:
+    """What the ledger has yet to take: confirmed segments are only kept for a while."""
+    open_ones = (s for s in segments(root, gateway) if not is_done(s))
+    return sum(_size_bytes(segment.path) for segment in open_ones)
 
 
 def _size_bytes(path: Path) -> int:

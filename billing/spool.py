@@ -23,7 +23,7 @@ from billing.segments import (
     read_lines,
     segment_path,
     segments,
-    total_bytes,
+    unconfirmed_bytes,
 )
 from billing.types import (
     OpenedCall,
@@ -50,8 +50,9 @@ class SpoolInUse(Exception):
 class Spool:
     """Appends for one gateway below `root`, in a segment of its own; `async with` owns the fsync.
 
-    A new call is refused once the gateway's segments reach `bytes_max` or the disk has less than
-    `disk_free_min_bytes` left; lines of calls already open are written as long as it lasts.
+    A new call is refused while segments that the ledger has not confirmed reach `bytes_max` or the
+    disk has less than `disk_free_min_bytes` left, and for ever once the disk failed; lines of calls
+    already open are written as long as it lasts.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Spool:
         present = segments(root, gateway)
         self._seq = present[-1].seq if present else 0
         self._retired: list[int] = []
+        self._failure: str | None = None
         self._trouble: str | None = None
         self._dirty = asyncio.Event()
         self._closing = False
@@ -103,10 +105,10 @@ class Spool:
 
     def opened(self, call: OpenedCall) -> None:
         """Record an admitted call, before it is dispatched."""
+        if self._trouble or self._earlier_bytes + self._size >= self._bytes_max:
+            self._measure()  # nothing is written while calls are refused, so nobody else looks
         if self._trouble:
             raise SpoolFull(self._trouble)
-        if self._earlier_bytes + self._size >= self._bytes_max:
-            raise SpoolFull(f"the spool holds its {self._bytes_max} bytes")
         self._append(LineKind.OPENED, call.rid, call)
 
     def checkpoint(self, rid: str, checkpoint: UsageCheckpoint) -> None:
@@ -153,7 +155,7 @@ class Spool:
         fd = os.open(path, flags, 0o600)
         self._seq += 1
         self._size = 0
-        self._earlier_bytes = total_bytes(self._root, self._gateway)
+        self._earlier_bytes = unconfirmed_bytes(self._root, self._gateway)
         self._folder_is_new = True
         return fd
 
@@ -164,7 +166,7 @@ class Spool:
             try:
                 await asyncio.to_thread(self._sync)
             except OSError as error:
-                self._trouble = f"the spool's disk failed: {error}"
+                self._failure = self._trouble = f"the spool's disk failed: {error}"
                 return
             self._measure()
             await asyncio.sleep(self._fsync_interval_s)
@@ -180,10 +182,19 @@ class Spool:
             os.close(fd)
 
     def _measure(self) -> None:
+        self._trouble = self._failure or self._lack()
+
+    def _lack(self) -> str | None:
         disk = os.fstatvfs(self._folder_fd)
         free_bytes = disk.f_bavail * disk.f_frsize
-        low = free_bytes < self._disk_free_min_bytes
-        self._trouble = f"the spool's disk has {free_bytes} bytes left" if low else None
+        if free_bytes < self._disk_free_min_bytes:
+            return f"the spool's disk has {free_bytes} bytes left"
+        if self._earlier_bytes + self._size < self._bytes_max:
+            return None
+        self._earlier_bytes = unconfirmed_bytes(self._root, self._gateway) - self._size
+        if self._earlier_bytes + self._size < self._bytes_max:
+            return None
+        return f"the spool holds its {self._bytes_max} bytes"
 
 
 @dataclass(frozen=True, slots=True)

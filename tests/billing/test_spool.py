@@ -111,6 +111,31 @@ async def test_a_disk_with_too_little_left_refuses_new_calls(tmp_path: Path) -> 
         spool.closed(settled_call(CALL))
 
 
+async def test_room_that_the_ledger_makes_is_noticed_although_nothing_is_written(
+    tmp_path: Path,
+) -> None:
+    """A confirmed segment is kept for people, and costs the bound nothing."""
+    async with Spool(tmp_path, GATEWAY, bytes_max=1_000, segment_bytes=600) as spool:
+        with pytest.raises(SpoolFull):
+            for number in range(10):
+                spool.opened(opened_call(f"req_{number}"))
+        for segment in segments.sealed(tmp_path, GATEWAY):
+            segments.mark_done(segment)
+        spool.opened(opened_call("req_later"))
+    assert "req_later" in [call.rid for call in replay(tmp_path, GATEWAY)]
+
+
+async def test_disk_that_was_cleared_is_noticed_although_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Spool(tmp_path, GATEWAY, disk_free_min_bytes=1 << 60) as spool:
+        with pytest.raises(SpoolFull, match="bytes left"):
+            spool.opened(CALL)
+        monkeypatch.setattr(spool, "_disk_free_min_bytes", 0)
+        spool.opened(CALL)
+    assert [call.rid for call in replay(tmp_path, GATEWAY)] == [CALL.rid]
+
+
 async def test_written_lines_reach_the_disk_together_within_the_interval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
