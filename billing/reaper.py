@@ -129,10 +129,10 @@ class Reaper:
                     call = _empty(opened, rate)
                 else:
                     call = _owed(opened, checkpoint, spooled.get(opened.rid), rate)
-            except Unrateable as error:
+                state = await self._holds.settle(call, only_if_due=True)
+            except (Unrateable, ValueError) as error:
                 log.error("%s cannot be settled: %s", opened.rid, error)
                 continue
-            state = await self._holds.settle(call, only_if_due=True)
             if state != SettleState.LIVE:
                 self.settled += 1
                 log.info("settled %s as %s: %d", call.rid, call.source, call.amount_nanousd)

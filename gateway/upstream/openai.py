@@ -15,6 +15,7 @@ from typing import Annotated, Any, Self
 import aiohttp
 import msgspec
 
+from billing.limits.gcra import UNITS_MAX
 from billing.types import Usage
 from gateway.meter import Frame
 from gateway.upstream.answer import Cut, Rejected, Rejection, Saturated, Unreachable
@@ -128,8 +129,9 @@ def read_frame(payload: bytes) -> Frame:
     )
 
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
-"""What an upstream says it used is charged, so it is not believed below zero or beyond reason."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=UNITS_MAX // 3)]
+"""What an upstream says it used is charged, so it is not believed below zero or beyond reason:
+three such counts can still be settled together."""
 
 
 class _Choice(msgspec.Struct):

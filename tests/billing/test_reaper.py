@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from redis.asyncio import Redis
 
 from billing.limits.holds import Holds
@@ -166,3 +167,18 @@ async def test_nothing_is_reaped_while_redis_is_primed_and_shortly_after(
     assert await reaper.turn() == 0
     await asyncio.sleep(SETTINGS.recovery_grace_s)
     assert await reaper.turn() == 1
+
+
+async def test_call_that_cannot_be_settled_does_not_keep_the_others_open(
+    redis: Redis, store: Store, tmp_path: Path
+) -> None:
+    """As one whose spool says more tokens than the scripts can carry."""
+    other = opened_call("req_other", price_version="pv_1", gateway="gw-other")
+    async with Spool(tmp_path, OPENED.gateway) as spool:
+        spool.opened(OPENED)
+        spool.closed(msgspec.structs.replace(settled_call(OPENED), output=2**31))
+    await admit(redis)
+    await admit(redis, other)
+    assert await make_reaper(redis, store, tmp_path).turn() == 1
+    assert await redis.exists(hold_key(SHARD, OPENED.rid))
+    assert not await redis.exists(hold_key(SHARD, other.rid))

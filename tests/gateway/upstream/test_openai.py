@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from billing.limits.packing import token_units
 from billing.types import Usage
 from gateway.meter import Frame
 from gateway.upstream import fake
@@ -136,6 +137,15 @@ def test_any_payload_is_a_frame_or_cut(payload: bytes | str) -> None:
     data = payload.encode("utf-8", "surrogatepass") if isinstance(payload, str) else payload
     with suppress(Cut):
         assert isinstance(read_frame(data), Frame)
+
+
+@given(st.integers(0, 2**33), st.integers(0, 2**33), st.integers(0, 2**33))
+def test_usage_that_is_believed_can_be_settled(prompt: int, cached: int, output: int) -> None:
+    said = fake.own_frame("x", output, prompt=prompt + cached, cached=cached)
+    for event in (said, fake.plain_usage(prompt, output, cached)):
+        with suppress(Cut):
+            usage = read_frame(event.removeprefix(b"data: ").strip()).usage
+            assert usage is not None and token_units(usage.total) == usage.total
 
 
 # --- refusals before the stream -------------------------------------------------------------------
