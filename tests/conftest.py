@@ -27,8 +27,9 @@ STACK_TIMEOUT_S = 240
 
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
-    with Stack() as running:
-        yield running
+    running = Stack().__enter__()
+    yield running
+    assert running.stop() == [], "stopping leaves no process behind"
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,6 +7,7 @@ import json
 import openai
 import pytest
 
+from gateway.tokens import CheckpointTokens
 from tests.journeys.calls import (
     LARGE,
     LONG_TEXT,
@@ -20,6 +21,7 @@ from tests.journeys.calls import (
     streamed,
 )
 from tests.stack import Stack, Tenant
+from tests.stack_config import ROOT
 
 PRICE_NANO = {SMALL: (50, 12.5, 200), LARGE: (250, 62.5, 1000)}
 """Per token of input, cached input and output, default tier."""
@@ -247,3 +249,16 @@ def test_neutral_values_of_what_the_engine_does_not_take_pass(client: openai.Ope
     )
     assert answer.usage.completion_tokens <= 4
     assert json.loads(answer.model_dump_json())["service_tier"] == "default"
+
+
+@pytest.mark.parametrize(
+    "text", ["Erzähl mir von Füchsen.", "讲一个狐狸的故事。", "🦊🐻" * 5, "\x00\x01"]
+)
+def test_prompt_in_any_script_is_counted_as_the_worker_counts_it(
+    stack: Stack, tenant: Tenant, text: str
+) -> None:
+    """The hold of the prompt is exact: what the gateway counts is what the worker computes."""
+    wanted = body(text=text, max_tokens=3, stream_options={"include_usage": True})
+    usage = chunks_of(streamed(stack, tenant, wanted))[-1]["usage"]
+    counted = CheckpointTokens(ROOT / "models" / SMALL).count(said(text))
+    assert usage["prompt_tokens"] == counted

@@ -98,7 +98,7 @@ def test_pool_that_cannot_be_ready_in_time_says_so(stack: Stack, tenant: Tenant)
         CHAT,
         secret=tenant.secret,
         json=body(LARGE, max_tokens=4),
-        headers={"x-sluice-deadline-ms": "4000"},
+        headers={"x-sluice-deadline-ms": "2000"},
     )
     assert response.headers["x-sluice-pool"] == "large-reserved"
     explained = stack.generation(response.headers["x-request-id"])
