@@ -151,7 +151,7 @@ class Accounts:
         except SpoolFull as full:
             log.error("the closing line of %s was not spooled: %s", open_call.rid, full)
         self._unsettled[open_call.rid] = _Owed(
-            settled, refund=not open_call.was_dispatched, booked_nanousd=open_call.booked_nanousd
+            settled, refund=not open_call.was_tried, booked_nanousd=open_call.booked_nanousd
         )
 
     def _open_call(
@@ -182,17 +182,21 @@ class Accounts:
         return OpenCall(principal, call, quote, decision, opened, granted, renewed_s=self._clock())
 
     async def _take_or_leave(self, open_call: OpenCall) -> None:
-        """A caller who leaves meanwhile: only what is known to be taken can be given back."""
+        """A caller who leaves meanwhile, however often: what was taken is given back."""
         taking = asyncio.create_task(self._take(open_call))
         try:
             await asyncio.shield(taking)
         except asyncio.CancelledError:
-            await asyncio.wait({taking})
-            if open_call.rid in self.open:
-                open_call.end(CallStatus.CANCELLED, self._now_us(), "client_closed_request")
-                self.close(open_call)
-                await self._give_back(open_call)
+            await asyncio.shield(self._take_back(taking, open_call))
             raise
+
+    async def _take_back(self, taking: asyncio.Task[None], open_call: OpenCall) -> None:
+        """Only what is known to be taken can be given back."""
+        await asyncio.wait({taking})
+        if open_call.rid in self.open:
+            open_call.end(CallStatus.CANCELLED, self._now_us(), "client_closed_request")
+            self.close(open_call)
+            await self._give_back(open_call)
 
     async def _take(self, open_call: OpenCall) -> None:
         if not self.is_ready:
@@ -253,7 +257,7 @@ class Accounts:
                 return False
             if renewal is _Renewal.AWAY:
                 await asyncio.sleep(self._settings.retry_every_s)
-        return True
+        return output_tokens <= open_call.output_tokens_granted
 
     def _runs_low(self, open_call: OpenCall, output_tokens: int) -> bool:
         if open_call.output_tokens_granted >= open_call.call.output_tokens_max:

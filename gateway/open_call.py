@@ -21,7 +21,10 @@ from billing.types import (
 )
 from gateway.auth import Principal
 from gateway.meter import Meter
+from gateway.upstream.answer import Saturated, Unreachable
 from routing.types import Call, Candidate, Decision
+
+NOTHING_DISPATCHED = (Unreachable.outcome, Saturated.outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,11 @@ class OpenCall:
     @property
     def was_dispatched(self) -> bool:
         return bool(self.meter and self.meter.frames)
+
+    @property
+    def was_tried(self) -> bool:
+        """A worker has taken it, though maybe nothing came of it: the request counts."""
+        return any(attempt.outcome not in NOTHING_DISPATCHED for attempt in self.attempts)
 
     @property
     def usage(self) -> Usage:

@@ -203,8 +203,9 @@ class Pipeline:
         async for frame in opened.frames:
             output_tokens = opened.meter.output_with(frame)
             if not await self._accounts.covers(open_call, output_tokens):
+                beyond = output_tokens > open_call.call.output_tokens_max
                 open_call.finish_reason = "length"
-                await reply.stop_early("budget_exhausted")
+                await reply.stop_early("max_tokens" if beyond else "budget_exhausted")
                 return
             opened.meter.observe(frame, self._clock())
             await reply.forward(frame)
