@@ -6,12 +6,10 @@ must hold stands in the tests. Nothing here replaces a part.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -30,7 +28,8 @@ import redis
 
 from billing.limits import keys
 from tests.stack_config import ROOT, config_text
-from workers.queue import room_key
+from tests.stack_gauges import Gauges, read_gauges
+from tests.stack_process import environment, free_port, named, stop_with_parent
 from workers.ray_file import read_ray_file
 from workers.ray_session import Session, end_session, members, session_of
 
@@ -38,27 +37,6 @@ T = TypeVar("T")
 READY_S = 150.0
 STOP_S = 60.0
 LOOK_EVERY_S = 0.05
-OUTSIDE_KEY = "sk-outside"
-"""What the gateway finds in the variable OUTSIDE_API_KEY, for external pools."""
-
-
-@dataclass(frozen=True)
-class Gauges:
-    """Everything that is taken while calls run; all zero when none does."""
-
-    open_calls: int
-    unsettled_calls: int
-    in_flight: int
-    waiting: int
-    open_holds: int
-    leases: int
-    held_nanousd: int
-    running: int
-    """Calls in the workers, queued ones included."""
-
-    @property
-    def are_zero(self) -> bool:
-        return not any(vars(self).values())
 
 
 @dataclass(frozen=True)
@@ -93,12 +71,12 @@ class Stack:
             self._up = subprocess.Popen(
                 self.command("up", "--port", str(self.port)),
                 cwd=ROOT,
-                env=_environment(),
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                preexec_fn=_stop_with_parent,
+                preexec_fn=stop_with_parent,
             )
         self.wait_until(self._is_ready, READY_S, "ready.json")
 
@@ -114,7 +92,7 @@ class Stack:
                 self._up.kill()
                 self._up.wait(STOP_S)
         self.http.close()
-        left = [_named(process) for session in sessions for process in members(session)]
+        left = [named(process) for session in sessions for process in members(session)]
         for session in sessions:
             end_session(session, grace_s=1.0)
         shutil.rmtree(self.data, ignore_errors=True)
@@ -255,25 +233,7 @@ class Stack:
         return found
 
     def gauges(self) -> Gauges:
-        fleet = self.admin("GET", "/fleet")
-        pools = [pool["name"] for pool in fleet["pools"]]
-        with self.redis() as client:
-            waiting = sum(client.zcard(room_key(pool)) for pool in pools)
-            open_holds = sum(client.zcard(keys.due_key(shard)) for shard in range(keys.SHARDS))
-            leases = sum(client.zcard(key) for key in client.scan_iter("*:conc:*", 1000))
-            scopes = list(client.scan_iter("*:scope:*", 1000))
-            held = sum(int(client.hget(key, "held") or 0) for key in scopes)
-        stats = [s for pool in pools for s in self.replica_stats(pool)]
-        return Gauges(
-            open_calls=fleet["gateway"]["open_calls"],
-            unsettled_calls=fleet["gateway"]["unsettled_calls"],
-            in_flight=sum(fleet["gateway"]["in_flight"].values()),
-            waiting=waiting,
-            open_holds=open_holds,
-            leases=leases,
-            held_nanousd=held,
-            running=sum(s["running"] + s["queued"] for s in stats),
-        )
+        return read_gauges(self)
 
     def wait_quiet(self, timeout_s: float = 20.0) -> None:
         """Until nothing is taken any more; fails with the gauges that are not zero."""
@@ -305,7 +265,7 @@ class Stack:
 
     def run_json(self, *words: str) -> tuple[int, Any]:
         done = subprocess.run(
-            self.command(*words), cwd=ROOT, env=_environment(), capture_output=True, timeout=60
+            self.command(*words), cwd=ROOT, env=environment(), capture_output=True, timeout=60
         )
         try:
             return done.returncode, json.loads(done.stdout)
@@ -407,32 +367,3 @@ class Stack:
                 sessions.append(session_of(pid))
         ray = read_ray_file(self.data / "ray.json")
         return [*sessions, ray.session] if ray is not None else sessions
-
-
-def free_port() -> int:
-    """A port nobody listens on, outside Ray's block and the ephemeral range."""
-    for port in range(10_000 + os.getpid() % 5000, 20_000):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no free port")
-
-
-def _environment() -> dict[str, str]:
-    """This process' own, without settings that the developer may have set for Sluice."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLUICE_", "RAY_"))}
-    return kept | {"OUTSIDE_API_KEY": OUTSIDE_KEY, "PYTHONUNBUFFERED": "1"}
-
-
-def _stop_with_parent() -> None:
-    """In the child: be told to stop when the test run dies (PR_SET_PDEATHSIG)."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
-
-
-def _named(process: psutil.Process) -> str:
-    with suppress(psutil.Error):
-        return f"{process.pid} {' '.join(process.cmdline())[:200]}"
-    return str(process.pid)

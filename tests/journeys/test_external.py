@@ -8,7 +8,8 @@ import pytest
 from tests.journeys.calls import CHAT, body, chunks_of, nano, rid_of, said, streamed
 from tests.journeys.conftest import OUTSIDE_MODEL, OUTSIDE_POOL
 from tests.journeys.outside import Outside, Script
-from tests.stack import OUTSIDE_KEY, Stack, Tenant
+from tests.stack import Stack, Tenant
+from tests.stack_process import OUTSIDE_KEY
 
 INPUT_NANO, CACHED_NANO, OUTPUT_NANO = 1000, 500, 2000
 
