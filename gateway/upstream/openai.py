@@ -23,6 +23,8 @@ from gateway.wire.sse import DONE, EventTooLarge, SseDecoder
 
 ERROR_BODY_MAX = 64 * 1024
 SATURATED = (429, 503)
+FORMER_TRY = "request_in_flight"
+"""The worker has not yet let go of this call's former try."""
 NOT_THE_CALLERS_FAULT = (401, 403, 404, 408)
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -190,7 +192,7 @@ async def _refusal(response: aiohttp.ClientResponse) -> Unreachable | Saturated 
     code = _word(error.get("code"))
     if code == "worker_draining":
         return Unreachable(message)
-    if response.status in SATURATED:
+    if response.status in SATURATED or code == FORMER_TRY:
         return Saturated(message, _retry_after_s(response.headers.get("retry-after")))
     if 400 <= response.status < 500 and response.status not in NOT_THE_CALLERS_FAULT:
         return Rejected(Rejection(response.status, message, code, _word(error.get("param"))))

@@ -171,7 +171,7 @@ async def test_draining_worker_is_unreachable_even_if_its_words_come_in_pieces(
     upstream: OpenAIUpstream, server: fake.FakeUpstream
 ) -> None:
     body = b'{"error":{"message":"on its way down","code":"worker_draining"}}'
-    pieces = [fake.Send(body[:20]), fake.Pause(0.05), fake.Send(body[20:])]
+    pieces: list[fake.Act] = [fake.Send(body[:20]), fake.Pause(0.05), fake.Send(body[20:])]
     json_type = (("content-type", "application/json"),)
     assert isinstance(
         await refused(upstream, server, fake.Script(pieces, 503, json_type)), Unreachable
@@ -185,6 +185,14 @@ async def test_overloaded_server_is_saturated_with_its_own_retry_after(
     script = fake.refusal(status, {"message": "busy"}, (("retry-after", "7"),))
     found = await refused(upstream, server, script)
     assert isinstance(found, Saturated) and found.retry_after_s == 7.0
+
+
+async def test_worker_that_still_has_the_former_try_is_asked_again(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream
+) -> None:
+    """A call that was started over may meet itself: that is not the caller's mistake."""
+    error = {"message": "req_1 is already being generated", "code": "request_in_flight"}
+    assert isinstance(await refused(upstream, server, fake.refusal(409, error)), Saturated)
 
 
 async def test_senseless_retry_after_is_ignored(
