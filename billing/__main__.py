@@ -28,6 +28,7 @@ from billing.reaper import Reaper
 from billing.settings import CONFIG_VARIABLE, BillingSettings
 from billing.store.engine import Store, open_store
 from billing.stream import UsageStreams
+from billing.tasks import end
 from billing.writer import Writer
 
 log = logging.getLogger("sluice.ledger")
@@ -94,9 +95,7 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
         for part in (writer.run(), reaper.run(), primer.run(), keeper.run(), publisher, stop.wait())
     ]
     done, running = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-    for task in running:
-        task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
+    await end(*running)
     await redis.aclose()
     for task in done:
         task.result()

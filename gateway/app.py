@@ -15,6 +15,7 @@ from billing.limits.holds import Holds
 from billing.limits.types import ScopeLimits
 from billing.spool import Spool
 from billing.store.engine import open_store
+from billing.tasks import end
 from gateway.accounts import Accounts, AccountSettings
 from gateway.admin.bootstrap import bootstrap
 from gateway.api import admin, health, public
@@ -30,7 +31,6 @@ from gateway.pipeline import Pipeline
 from gateway.recovery import Recovery
 from gateway.settings import GatewaySettings, Settings
 from gateway.store import TenantStore, open_engine
-from gateway.tasks import end
 from gateway.upstream.dispatch import Dispatcher
 from gateway.upstream.openai import OpenAIUpstream
 from gateway.wire.reply import ReplySettings

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -27,6 +28,8 @@ from workers.reconciler import Reconciler
 from workers.settings import SettingsError, WorkersSettings, load_settings
 
 log = logging.getLogger(__name__)
+
+ASK_AGAIN_S = 1.0
 
 
 class Controller:
@@ -73,9 +76,7 @@ class Controller:
             for task in done:
                 task.result()
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _end(tasks)
             with suppress(RedisError):
                 await self._lease.release()
 
@@ -153,6 +154,15 @@ async def serve(settings: WorkersSettings) -> None:
         finally:
             announcing.cancel()
             await redis.aclose()
+
+
+async def _end(tasks: list[asyncio.Future[Any]]) -> None:
+    """Cancel until all have ended: Python 3.11's `wait_for`, inside redis-py, may lose a cancel."""
+    running = {task for task in tasks if not task.done()}
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=ASK_AGAIN_S)
 
 
 async def _announce(controller: Controller) -> None:

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from billing.tasks import end
 from gateway.errors import ApiError, internal_error
 from gateway.pipeline import Pipeline, Received
-from gateway.tasks import end
 from gateway.wire.chat import ChatRequest, parse_chat
 from gateway.wire.reply import (
     Exchange,
