@@ -6,12 +6,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from billing import prices, queries
+from billing.money import nanousd, usd
 from billing.pricebook import Component, PriceRate
 from gateway.api.admin_tenants import attempt
 from gateway.api.needs import parts_of
 from gateway.api.shapes import at, explained, summary, usage_sum
 from gateway.errors import ApiError, bad_request
-from gateway.money import nanousd, usd
 
 router = APIRouter()
 

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from billing.limits.types import ScopeLimits
+from billing.money import nanousd, usd
 from gateway.admin.tenants import NotThere, Tenants
 from gateway.api.needs import parts_of
 from gateway.api.shapes import at
 from gateway.errors import ApiError
-from gateway.money import nanousd, usd
 from gateway.store import Conflict
 from gateway.tables import ApiKey, Limits, Organization, Project
 

@@ -5,13 +5,13 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
+from billing.money import usd
 from billing.pricebook import Unpriced
 from billing.queries import call_by_rid
 from gateway.api.needs import Caller, parts_of
 from gateway.api.shapes import explained
 from gateway.catalog import CatalogKeeper
 from gateway.errors import ApiError, model_not_found
-from gateway.money import usd
 from routing.types import Model, Tier
 
 router = APIRouter(prefix="/v1", tags=["public"])

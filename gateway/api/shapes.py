@@ -3,8 +3,8 @@
 import datetime
 from typing import Any
 
+from billing.money import usd
 from billing.queries import CallRecord, UsageRecord, UsageSum
-from gateway.money import usd
 
 
 def at(epoch_us: int | None) -> str | None:

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from billing.money import usd
 from gateway.errors import ApiError
 from gateway.meter import Frame
-from gateway.money import usd
 from gateway.open_call import OpenCall
 from gateway.wire import headers
 from gateway.wire.chat import AnswerHead, ChunkShaper, whole_answer

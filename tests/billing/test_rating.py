@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from billing.money import usd, whole_cents
 from billing.pricebook import (
     Component,
     PriceRate,
@@ -77,15 +76,3 @@ def test_another_tier_or_batch_has_its_own_price_or_none() -> None:
 def test_what_is_published_is_read_back() -> None:
     book = make_book([version("a", 1, input=5, output=7), version("b", 9, input=6, output=8)], 2)
     assert read_published(publish(book, now_us=3)) == book
-
-
-@pytest.mark.parametrize(
-    ("nanousd", "shown"),
-    [(0, "0.00"), (41_000, "0.000041"), (-1, "-0.000000001"), (12_500_000_000, "12.50")],
-)
-def test_money_is_an_exact_decimal_string(nanousd: int, shown: str) -> None:
-    assert usd(nanousd) == shown
-
-
-def test_cents_round_half_to_even() -> None:
-    assert [whole_cents(n * 1_000_000) for n in (5, 15, 25, -5, -15)] == [0, 2, 2, 0, -2]

@@ -138,7 +138,7 @@ class Witness:
 
 def net_usd(record: dict[str, Any]) -> str:
     """Charges less reversals of one call, as the wire writes money."""
-    from gateway.money import nanousd, usd
+    from billing.money import nanousd, usd
 
     signs = {"charge": 1, "reversal": -1}
     return usd(sum(signs[t["kind"]] * nanousd(t["amount_usd"]) for t in record["transfers"]))

@@ -204,7 +204,7 @@ def test_models_are_listed_with_prices(stack: Stack, client: openai.OpenAI) -> N
     assert {SMALL, LARGE, NAP} <= listed.keys()
     assert all(model.object == "model" for model in listed.values())
     pricing = stack.call("GET", f"/v1/models/{SMALL}").json()["pricing"]
-    assert pricing["default"]["output"] == "0.2"
+    assert pricing["default"]["output"] == "0.20"
     assert client.models.retrieve(LARGE).id == LARGE
     with pytest.raises(openai.NotFoundError) as missing:
         client.models.retrieve("nobody")
