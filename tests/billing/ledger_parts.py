@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from redis.asyncio import Redis
@@ -18,6 +18,7 @@ from billing.reaper import Reaper
 from billing.settings import LedgerSettings
 from billing.store.engine import Store
 from billing.stream import UsageStreams
+from billing.tasks import end
 from billing.types import OpenedCall
 from billing.writer import Writer
 
@@ -51,16 +52,13 @@ def make_primer(redis: Redis, store: Store, opened: list[str] | None = None) -> 
 
 
 @asynccontextmanager
-async def writing(redis: Redis, store: Store) -> AsyncIterator[Writer]:
-    """A writer that runs meanwhile."""
-    writer = make_writer(redis, store)
+async def writing(writer: Writer) -> AsyncIterator[Writer]:
+    """The writer runs meanwhile, and has ended afterwards."""
     task = asyncio.create_task(writer.run())
     try:
         yield writer
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await end(task)
 
 
 async def open_shards(redis: Redis) -> None:

@@ -13,6 +13,7 @@ from billing.limits.types import Admitted, Refused
 from billing.primer import GATEWAYS_KEY, READY_KEY, RECOVERED_KEY
 from billing.queries import call_by_rid
 from billing.store.engine import Store
+from billing.tasks import end
 from billing.types import encode
 from tests.billing.calls import opened_call, settled_call
 from tests.billing.ledger_parts import (
@@ -42,7 +43,7 @@ async def test_every_shard_opens_with_what_sql_has_charged(redis: Redis, store: 
     await make_writer(redis, store).turn()
     await redis.flushall()
     opened: list[str] = []
-    async with writing(redis, store):
+    async with writing(make_writer(redis, store)):
         await make_primer(redis, store, opened).turn()
     assert await spent(redis) == AMOUNT
     run_id = await Holds(redis).run_id()
@@ -54,7 +55,7 @@ async def test_every_shard_opens_with_what_sql_has_charged(redis: Redis, store: 
 
 async def test_an_open_shard_is_left_as_it_is(redis: Redis, store: Store) -> None:
     primer = make_primer(redis, store)
-    async with writing(redis, store):
+    async with writing(make_writer(redis, store)):
         await primer.turn()
         before = await Holds(redis).shard_epochs()
         await make_primer(redis, store).turn()
@@ -68,7 +69,7 @@ async def test_a_shard_opens_only_behind_its_last_record(redis: Redis, store: St
     refused = await Holds(redis).admit(OPENED, unlimited(OPENED), lease_s=5)
     assert isinstance(refused, Refused) and refused.dimension == "unprimed"
     assert not priming.done()
-    async with writing(redis, store):
+    async with writing(make_writer(redis, store)):
         await asyncio.wait_for(priming, 5)
     assert call_by_rid(store, "req_old") is not None
     assert await spent(redis) == AMOUNT
@@ -78,7 +79,7 @@ async def test_a_shard_opens_only_behind_its_last_record(redis: Redis, store: St
 async def test_a_live_gateway_is_waited_for(redis: Redis, store: Store) -> None:
     run_id = await Holds(redis).run_id()
     await redis.zadd(GATEWAYS_KEY, {"gw-1": time.time() * 1000})
-    async with writing(redis, store):
+    async with writing(make_writer(redis, store)):
         priming = asyncio.create_task(make_primer(redis, store).turn())
         await asyncio.sleep(0.1)
         assert not priming.done()
@@ -93,7 +94,7 @@ async def test_a_gateway_that_never_comes_is_not_waited_for_long(
 ) -> None:
     await redis.zadd(GATEWAYS_KEY, {"gw-1": time.time() * 1000})
     begun = time.monotonic()
-    async with writing(redis, store):
+    async with writing(make_writer(redis, store)):
         await asyncio.wait_for(make_primer(redis, store).turn(), 5)
     assert 0.35 < time.monotonic() - begun < 2
 
@@ -101,7 +102,7 @@ async def test_a_gateway_that_never_comes_is_not_waited_for_long(
 async def test_a_silent_gateway_is_not_waited_for(redis: Redis, store: Store) -> None:
     await redis.zadd(GATEWAYS_KEY, {"gw-1": (time.time() - 60) * 1000})
     begun = time.monotonic()
-    async with writing(redis, store):
+    async with writing(make_writer(redis, store)):
         await asyncio.wait_for(make_primer(redis, store).turn(), 5)
     assert time.monotonic() - begun < 0.35
 
@@ -111,7 +112,7 @@ async def test_a_restarted_and_a_wiped_redis_are_primed_again(
 ) -> None:
     primer = make_primer(redis, store)
     running = asyncio.create_task(primer.run())
-    async with writing(redis, store):
+    async with writing(make_writer(redis, store)):
         await settled_before(redis)
         await eventually(lambda: call_by_rid(store, "req_old") is not None)
         for disturb in (redis_server.restart, redis_server.wipe):
@@ -123,7 +124,7 @@ async def test_a_restarted_and_a_wiped_redis_are_primed_again(
                         break
                     await asyncio.sleep(0.02)
             assert await spent(redis) == AMOUNT
-    running.cancel()
+    await end(running)
 
 
 async def _admit(redis: Redis, name: str) -> Admitted | Refused | None:

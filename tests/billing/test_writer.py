@@ -18,6 +18,7 @@ from billing.stream import UsageStreams
 from billing.types import SettledCall, UsageSource, encode
 from billing.writer import Writer
 from tests.billing.calls import opened_call, settled_call
+from tests.billing.ledger_parts import writing
 
 SETTINGS = LedgerSettings(block_ms=20, linger_ms=0, retry_after_s=0.01, mark_interval_s=0.01)
 EXACT = 44 * 5 + 56 * 20.000004 + 1  # nano-USD, before rounding
@@ -127,6 +128,25 @@ async def test_an_exact_record_reverses_the_estimate(redis: Redis, store: Store)
     ]
 
 
+@pytest.mark.parametrize("outputs", [(10, 30), (30, 10)])
+async def test_of_two_estimates_the_larger_holds(
+    redis: Redis, store: Store, outputs: tuple[int, int]
+) -> None:
+    writer = make_writer(redis, store)
+    for output in outputs:
+        amount = 220 + 20 * output + 1
+        await settle(
+            redis,
+            answered(source=UsageSource.ESTIMATED, output=output, amount_nanousd=amount),
+        )
+        await writer.turn()
+    found = call_by_rid(store, "req_1")
+    assert found is not None
+    assert (found.usage.output, found.usage.amount_nanousd) == (30, 821)
+    net = sum(t["amount_nanousd"] * (1 if t["kind"] == "charge" else -1) for t in found.transfers)
+    assert net == 821
+
+
 async def test_a_wrong_amount_is_booked_right_and_reported(redis: Redis, store: Store) -> None:
     await settle(redis, answered(amount_nanousd=5))
     await make_writer(redis, store).turn()
@@ -198,13 +218,11 @@ async def test_the_stream_is_trimmed_only_behind_what_sql_has(redis: Redis, stor
 
 
 async def test_a_wiped_redis_is_read_again_from_the_beginning(redis: Redis, store: Store) -> None:
-    writer = make_writer(redis, store)
-    running = asyncio.create_task(writer.run())
-    await asyncio.sleep(0.1)
-    await redis.flushall()
-    await settle(redis, answered())
-    await booked(store, "req_1")
-    running.cancel()
+    async with writing(make_writer(redis, store)):
+        await asyncio.sleep(0.1)
+        await redis.flushall()
+        await settle(redis, answered())
+        await booked(store, "req_1")
 
 
 async def test_usage_is_in_sql_within_a_tenth_of_a_second(redis: Redis, store: Store) -> None:
@@ -212,15 +230,14 @@ async def test_usage_is_in_sql_within_a_tenth_of_a_second(redis: Redis, store: S
     writer = Writer(
         UsageStreams(redis, "ledger"), store, settings, now=time.time, tick=time.monotonic
     )
-    running = asyncio.create_task(writer.run())
-    await asyncio.sleep(0.2)
     waits = []
-    for n in range(5):
-        begun = time.monotonic()
-        await settle(redis, answered(f"req_{n}"))
-        await booked(store, f"req_{n}")
-        waits.append(time.monotonic() - begun)
-    running.cancel()
+    async with writing(writer):
+        await asyncio.sleep(0.2)
+        for n in range(5):
+            begun = time.monotonic()
+            await settle(redis, answered(f"req_{n}"))
+            await booked(store, f"req_{n}")
+            waits.append(time.monotonic() - begun)
     assert sorted(waits)[2] < 0.1, waits
 
 

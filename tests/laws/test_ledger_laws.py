@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
@@ -43,7 +43,7 @@ LAW = settings(
 
 tokens = st.integers(0, 400)
 usages = st.builds(Usage, input=tokens, cached_input=tokens, output=tokens)
-prices = st.integers(0, 10**13)
+prices = st.integers(0, 10**13) | st.integers(0, 3_000_000)
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +185,7 @@ def test_replaying_everything_changes_nothing(
 @given(
     usage=usages, output_more=tokens, input_price=prices, cached_price=prices, output_price=prices
 )
+@example(Usage(input=1, cached_input=1), 0, 500_001, 500_001, 0)  # both parts round up
 def test_a_hold_covers_every_charge_it_may_become(
     usage: Usage, output_more: int, input_price: int, cached_price: int, output_price: int
 ) -> None:
