@@ -12,6 +12,7 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 
 from billing.limits.holds import Holds
 from billing.limits.types import Booked, LimitsUnavailable
@@ -60,7 +61,7 @@ class Recovery:
         while True:
             try:
                 await self.turn()
-            except (RedisError, LimitsUnavailable, OSError) as away:
+            except (RedisError, SQLAlchemyError, LimitsUnavailable, OSError) as away:
                 log.warning("recovery waits: %s", away)
             await asyncio.sleep(LOOK_EVERY_S)
 
