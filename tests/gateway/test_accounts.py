@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from gateway import tasks
+from billing import tasks
 from gateway.upstream import fake
 from tests.gateway.edge import Edge, Response, body, edge, story
 from tests.redis_server import RedisServer
