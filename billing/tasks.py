@@ -1,5 +1,6 @@
-"""Ending tasks for certain: Python 3.11's `wait_for` may lose a cancellation, so ask until they end.
+"""Ending tasks for certain: Python 3.11's `wait_for` may lose a cancellation.
 
+So the end is asked for until it comes.
 (https://github.com/python/cpython/issues/86296, mended in 3.12; redis-py's connections use it.)
 """
 

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -156,7 +156,7 @@ async def serve(settings: WorkersSettings) -> None:
             await redis.aclose()
 
 
-async def _end(tasks: list[asyncio.Future[Any]]) -> None:
+async def _end(tasks: Iterable[asyncio.Future[Any]]) -> None:
     """Cancel until all have ended: Python 3.11's `wait_for`, inside redis-py, may lose a cancel."""
     running = {task for task in tasks if not task.done()}
     while running:
