@@ -13,7 +13,6 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from billing.types import Usage
 from gateway.errors import ApiError
 from gateway.wire.chat import (
-    CHECKS,
     AnswerHead,
     ChatRequest,
     ChunkShaper,
@@ -21,6 +20,7 @@ from gateway.wire.chat import (
     usage_shape,
     whole_answer,
 )
+from gateway.wire.checks import CHECKS
 
 USER = {"role": "user", "content": "Hi"}
 GOOD = {"model": "tale", "messages": [USER]}
