@@ -33,6 +33,7 @@ from gateway.settings import GatewaySettings, Settings
 from gateway.store import TenantStore, open_engine
 from gateway.upstream.dispatch import Dispatcher
 from gateway.upstream.openai import OpenAIUpstream
+from gateway.upstream.places import Places
 from gateway.wire.reply import ReplySettings
 from routing.policy import Policy
 from routing.scorers import TierRule
@@ -103,15 +104,21 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         clock=outside.clock,
     )
     policy = standard_policy(own)
-    dispatcher = Dispatcher(
+    places = Places(
         fleet=fleet,
         waiting_room=WaitingRoom(redis),
+        worker_secret=settings.worker_secret or "",
+        environment=outside.environment,
+        rng=outside.rng,
+        clock=outside.clock,
+    )
+    dispatcher = Dispatcher(
+        fleet=fleet,
+        places=places,
         upstream=OpenAIUpstream(
             session, connect_timeout_s=own.connect_timeout_s, idle_timeout_s=own.idle_timeout_s
         ),
         policy=policy,
-        worker_secret=settings.worker_secret or "",
-        environment=outside.environment,
         rng=outside.rng,
         clock=outside.clock,
     )
@@ -146,7 +153,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         catalog=catalog,
         fleet=fleet,
         accounts=accounts,
-        dispatcher=dispatcher,
+        places=places,
         pipeline=pipeline,
         recovery=recovery,
     )
@@ -184,7 +191,7 @@ def _chat_route(parts: Parts) -> Route:
     own = parts.settings.gateway
     endpoint = ChatCompletions(
         parts.pipeline,
-        queue_note=parts.dispatcher.queue_note,
+        queue_note=parts.places.queue_note,
         reply_settings=ReplySettings(own.commit_after_s, own.keepalive_s),
         body_bytes_max=own.body_bytes_max,
         clock=parts.outside.clock,

@@ -16,7 +16,7 @@ from gateway.pipeline import Pipeline
 from gateway.recovery import Recovery
 from gateway.settings import Settings
 from gateway.store import TenantStore
-from gateway.upstream.dispatch import Dispatcher
+from gateway.upstream.places import Places
 from routing.types import Clock
 
 
@@ -44,6 +44,6 @@ class Parts:
     catalog: CatalogKeeper
     fleet: FleetKeeper
     accounts: Accounts
-    dispatcher: Dispatcher
+    places: Places
     pipeline: Pipeline
     recovery: Recovery

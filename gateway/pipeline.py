@@ -26,7 +26,8 @@ from gateway.fleet import FleetKeeper
 from gateway.open_call import OpenCall, Quote
 from gateway.tokens import UnrenderableConversation
 from gateway.upstream.answer import Cut
-from gateway.upstream.dispatch import Dispatcher, Opened, Wanted
+from gateway.upstream.dispatch import Dispatcher, Opened
+from gateway.upstream.places import Wanted
 from gateway.wire.chat import ChatRequest
 from gateway.wire.reply import Reply
 from routing.policy import Policy, decide

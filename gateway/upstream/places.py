@@ -1,0 +1,185 @@
+"""Where a candidate can be tried: a warm replica, a waited-for one, or a server outside.
+
+Owns the waiting room's side of a call and what is sent to a place; tries nothing and chooses no
+candidate. Every wait is bounded by the call's deadline, and the room is left on every way out.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import msgspec
+from redis.exceptions import RedisError
+
+from gateway.errors import deadline_passed, overloaded
+from gateway.fleet import FleetKeeper
+from gateway.open_call import OpenCall
+from gateway.upstream.openai import Target
+from routing.cost import wait_s
+from routing.replicas import choose_replica
+from routing.types import Candidate, Clock, PoolState, Tier
+from workers.queue import WaitingRoom, WaitingRoomFull
+
+RECHECK_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to send, for any model it may end on: the messages and the sampling parameters."""
+
+    messages: tuple[dict[str, Any], ...]
+    sampling: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    id: str
+    target: Target
+
+
+class Places:
+    """Finds places in the fleet as it is now."""
+
+    def __init__(
+        self,
+        *,
+        fleet: FleetKeeper,
+        waiting_room: WaitingRoom,
+        worker_secret: str,
+        environment: Mapping[str, str],
+        rng: Random,
+        clock: Clock,
+    ) -> None:
+        self._fleet = fleet
+        self._waiting_room = waiting_room
+        self._worker_secret = worker_secret
+        self._environment = environment
+        self._rng = rng
+        self._clock = clock
+
+    async def find(
+        self,
+        open_call: OpenCall,
+        candidate: Candidate,
+        wanted: Wanted,
+        avoided: dict[str, float],
+        patient: bool,
+    ) -> Place | None:
+        """Where this candidate can be tried now, waiting for it if `patient`; else None."""
+        state = self._fleet.state(candidate.pool)
+        if state is None:
+            return None
+        if state.pool.is_external:
+            outside = f"external:{state.pool.name}"
+            blocked = avoided.get(outside, 0.0) > self._clock()
+            return None if blocked else self._outside(outside, state, open_call, wanted)
+        found = self._warm_place(open_call, candidate, wanted, avoided)
+        if found or not patient:
+            return found
+        return await self._wait_for_place(open_call, candidate, wanted, avoided)
+
+    def _warm_place(
+        self,
+        open_call: OpenCall,
+        candidate: Candidate,
+        wanted: Wanted,
+        avoided: dict[str, float],
+    ) -> Place | None:
+        state = self._fleet.state(candidate.pool)
+        if state is None:
+            return None
+        now_s = self._clock()
+        excluded = [replica for replica, until_s in avoided.items() if until_s > now_s]
+        replica = choose_replica(state, self._rng, excluded)
+        if replica is None:
+            return None
+        body = _body(open_call, candidate.model, wanted) | {
+            "sluice": {
+                "request_id": open_call.rid,
+                "cache_salt": open_call.call.organization,
+                "immediate": open_call.call.tier is Tier.PRIORITY,
+            }
+        }
+        target = Target(
+            url=f"{replica.address}/v1/chat/completions",
+            headers={
+                "content-type": "application/json",
+                "x-request-id": open_call.rid,
+                "x-sluice-worker-secret": self._worker_secret,
+            },
+            body=msgspec.json.encode(body),
+        )
+        return Place(replica.id, target)
+
+    async def _wait_for_place(
+        self,
+        open_call: OpenCall,
+        candidate: Candidate,
+        wanted: Wanted,
+        avoided: dict[str, float],
+    ) -> Place | None:
+        """Wait in the room until the pool has a replica; None if the pool cannot get one."""
+        async with self._in_room(open_call, candidate.pool):
+            while (left_s := open_call.call.deadline_s - self._clock()) > 0:
+                await self._fleet.changed(timeout_s=min(left_s, RECHECK_S))
+                if place := self._warm_place(open_call, candidate, wanted, avoided):
+                    return place
+                if _is_blocked(self._fleet.state(candidate.pool)):
+                    return None
+        raise deadline_passed("The deadline passed while the call waited for a worker.")
+
+    @asynccontextmanager
+    async def _in_room(self, open_call: OpenCall, pool: str) -> AsyncIterator[None]:
+        wait_ms = max(1, round((open_call.call.deadline_s - self._clock()) * 1000))
+        try:
+            async with self._waiting_room.waiting(pool, open_call.rid, wait_ms=wait_ms):
+                open_call.waits_for = pool
+                yield
+        except WaitingRoomFull as full:
+            raise overloaded("Too many calls are waiting already.", retry_after_s=5.0) from full
+        except RedisError as away:
+            raise overloaded("The waiting room is out of reach.", retry_after_s=1.0) from away
+        finally:
+            open_call.waits_for = None
+
+    async def queue_note(self, open_call: OpenCall) -> str:
+        """Where a held call stands, in one line for a keep-alive."""
+        pool = open_call.waits_for
+        state = self._fleet.state(pool) if pool else None
+        if pool is None or state is None:
+            return "waiting for a worker"
+        with suppress(RedisError):
+            position = await self._waiting_room.position(pool, open_call.rid)
+            eta_s = wait_s(state, open_call.call, self._clock())
+            return f"waiting for pool {pool}, position {position or 0}, about {eta_s:.0f} s"
+        return f"waiting for pool {pool}"
+
+    def _outside(
+        self, place_id: str, state: PoolState, open_call: OpenCall, wanted: Wanted
+    ) -> Place:
+        pool = state.pool
+        secret = self._environment.get(pool.api_key_env) if pool.api_key_env else None
+        body = _body(open_call, pool.upstream_model or pool.variant, wanted) | {
+            "stream_options": {"include_usage": True}
+        }
+        headers = {"content-type": "application/json"}
+        if secret:
+            headers["authorization"] = f"Bearer {secret}"
+        url = f"{(pool.base_url or '').rstrip('/')}/chat/completions"
+        return Place(place_id, Target(url, headers, msgspec.json.encode(body)))
+
+
+def _body(open_call: OpenCall, model: str, wanted: Wanted) -> dict[str, Any]:
+    return {
+        "model": model,
+        "messages": wanted.messages,
+        "max_tokens": open_call.call.output_tokens_max,
+        "stream": True,
+        **wanted.sampling,
+    }
+
+
+def _is_blocked(state: PoolState | None) -> bool:
+    return state is None or (state.blocked_reason is not None and not state.replicas)
