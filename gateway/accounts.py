@@ -1,9 +1,9 @@
-"""Steps 5 and 8: what is taken for a call is taken here, kept alive here, and given back here.
+"""Steps 5 and 8: what is taken for a call is taken here, and given back here.
 
 Joins the Redis scripts with the spool, in the one order that loses nothing: admit, `opened`;
-`closed`, settle. Knows every open call of this gateway, so that leases are renewed, a wiped
-Redis is told again what is held, and a settle that found Redis away is tried again. Guards law 2:
-every permit, hold and lease is closed on every path.
+`closed`, settle. Knows every open call of this gateway, so that leases are renewed in time, and a
+settle that found Redis away is tried again. Guards law 2: every permit, hold and lease is closed
+on every path.
 """
 
 import asyncio
@@ -12,24 +12,20 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from enum import Enum
 
 from billing.limits.holds import Holds
 from billing.limits.types import (
     Admitted,
     Booked,
-    Dimension,
     LimitsUnavailable,
-    Lost,
     Refused,
-    Renewed,
-    RenewRefused,
     ScopeLimits,
 )
 from billing.spool import Spool, SpoolFull
-from billing.types import CallStatus, OpenedCall, SettledCall, UsageCheckpoint, utc_month
+from billing.types import CallStatus, OpenedCall, SettledCall, utc_month
 from gateway.auth import Principal
 from gateway.errors import ApiError, overloaded
+from gateway.leases import Leases, Renewal
 from gateway.open_call import OpenCall, Quote
 from gateway.refusal import refusal
 from routing.types import Call, Clock, Decision
@@ -37,21 +33,6 @@ from routing.types import Call, Clock, Decision
 log = logging.getLogger(__name__)
 
 REDIS_RETRY_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class AccountSettings:
-    """Bounds of holding: seconds, and output tokens of one slice."""
-
-    slice_tokens: int = 256
-    slice_margin_tokens: int = 64
-    """A slice is topped up when this much of it is left, more than any frame carries."""
-    lease_s: float = 30.0
-    renew_every_s: float = 2.0
-    retry_every_s: float = 0.5
-    outage_wait_s: float = 10.0
-    """How long a stream that has used its slice up waits for a Redis that is away."""
-    calls_max: int = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +44,22 @@ class _Owed:
     booked_nanousd: int = 0
 
 
-class _Renewal(Enum):
-    GRANTED = "granted"
-    REFUSED = "refused"
-    AWAY = "away"
-
-
 class Accounts:
     def __init__(
         self,
         *,
         holds: Holds,
         spool: Spool,
+        leases: Leases,
         gateway_id: str,
-        settings: AccountSettings,
+        calls_max: int,
         clock: Clock,
     ) -> None:
         self._holds = holds
         self._spool = spool
         self._gateway_id = gateway_id
-        self._settings = settings
+        self._leases = leases
+        self._calls_max = calls_max
         self._clock = clock
         self._unsettled: dict[str, _Owed] = {}
         self._put_off: deque[str] = deque()
@@ -92,7 +69,7 @@ class Accounts:
 
     @property
     def lease_s(self) -> float:
-        return self._settings.lease_s
+        return self._leases.settings.lease_s
 
     @property
     def unsettled_count(self) -> int:
@@ -157,7 +134,7 @@ class Accounts:
     def _open_call(
         self, principal: Principal, call: Call, quote: Quote, decision: Decision
     ) -> OpenCall:
-        granted = min(call.output_tokens_max, self._settings.slice_tokens)
+        granted = min(call.output_tokens_max, self._leases.settings.slice_tokens)
         prompt_tokens = max(call.prompt_tokens[model] for model in quote.prices)
         now_us = self._now_us()
         opened = OpenedCall(
@@ -201,7 +178,7 @@ class Accounts:
     async def _take(self, open_call: OpenCall) -> None:
         if not self.is_ready:
             raise overloaded("The gateway is still recovering.", REDIS_RETRY_S)
-        if len(self.open) >= self._settings.calls_max:
+        if len(self.open) >= self._calls_max:
             raise overloaded("The gateway has as many open calls as it may.", REDIS_RETRY_S)
         try:
             answer = await self._holds.admit(
@@ -241,92 +218,17 @@ class Accounts:
         )
         self._unsettled.pop(rid, None)
 
-    # --- while it runs -------------------------------------------------------------------------
-
-    async def covers(self, open_call: OpenCall, output_tokens: int) -> bool:
-        """True while the money held covers so much output; tops the hold up when it runs low.
-
-        Refused: what is held may still be used up. Redis away: the same, and then a bounded wait.
-        """
-        wait_until_s = self._clock() + self._settings.outage_wait_s
-        while self._runs_low(open_call, output_tokens):
-            renewal = await self._grant_slice(open_call)
-            if open_call.output_tokens_granted >= output_tokens:
-                return True
-            if renewal is _Renewal.REFUSED or self._clock() > wait_until_s:
-                return False
-            if renewal is _Renewal.AWAY:
-                await asyncio.sleep(self._settings.retry_every_s)
-        return output_tokens <= open_call.output_tokens_granted
-
-    def _runs_low(self, open_call: OpenCall, output_tokens: int) -> bool:
-        if open_call.output_tokens_granted >= open_call.call.output_tokens_max:
-            return False
-        left = open_call.output_tokens_granted - output_tokens
-        asked = open_call.output_tokens_asked_for > open_call.output_tokens_granted
-        return left < 0 or (left <= self._settings.slice_margin_tokens and not asked)
-
-    async def _grant_slice(self, open_call: OpenCall) -> _Renewal:
-        granted = open_call.output_tokens_granted
-        wanted = min(open_call.call.output_tokens_max, granted + self._settings.slice_tokens)
-        before = open_call.quote.hold_nanousd(open_call.call, granted)
-        topup = open_call.quote.hold_nanousd(open_call.call, wanted) - before
-        open_call.output_tokens_asked_for = wanted
-        renewal = await self._renew(open_call, topup)
-        if renewal is _Renewal.GRANTED:
-            open_call.output_tokens_granted = wanted
-        return renewal
-
-    async def _renew(self, open_call: OpenCall, topup_nanousd: int) -> _Renewal:
-        """Extend the lease, checkpoint the usage and top the hold up, in one round trip."""
-        checkpoint = open_call.checkpoint(self._now_us())
-        open_call.renewed_s = self._clock()
-        self._spool_checkpoint(open_call.rid, checkpoint)
-        try:
-            answer = await self._holds.renew(
-                open_call.rid,
-                open_call.opened.org,
-                lease_s=self.lease_s,
-                topup_nanousd=topup_nanousd,
-                checkpoint=checkpoint,
-            )
-            if answer == Lost(settled=False):
-                await self._announce(open_call)
-        except LimitsUnavailable:
-            return _Renewal.AWAY
-        match answer:
-            case Renewed():
-                return _Renewal.GRANTED
-            case RenewRefused(dimension=Dimension.UNPRIMED) | Lost(settled=False):
-                return _Renewal.AWAY
-            case _:
-                return _Renewal.REFUSED
-
-    def _spool_checkpoint(self, rid: str, checkpoint: UsageCheckpoint) -> None:
-        try:
-            self._spool.checkpoint(rid, checkpoint)
-        except SpoolFull as full:
-            log.error("a checkpoint of %s was not spooled: %s", rid, full)
-
-    async def _announce(self, open_call: OpenCall) -> None:
-        """Tell a Redis that has forgotten this hold about it again."""
-        await self._holds.reannounce(
-            open_call.opened,
-            open_call.principal.scopes,
-            held_nanousd=open_call.held_nanousd,
-            lease_s=self.lease_s,
-            checkpoint=open_call.checkpoint(self._now_us()),
-        )
+    # --- beside the calls ------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Renew leases that are due and settle what could not be settled, until cancelled."""
         while True:
-            await asyncio.sleep(self._settings.retry_every_s)
-            due_s = self._clock() - self._settings.renew_every_s
+            await asyncio.sleep(self._leases.settings.retry_every_s)
+            due_s = self._clock() - self._leases.settings.renew_every_s
             for open_call in [c for c in self.open.values() if c.renewed_s <= due_s]:
                 if open_call.rid not in self.open:
                     continue
-                if await self._renew(open_call, topup_nanousd=0) is _Renewal.AWAY:
+                if await self._leases.renew(open_call) is Renewal.AWAY:
                     break
             await self.settle_put_off()
 

@@ -16,7 +16,7 @@ from billing.limits.types import ScopeLimits
 from billing.spool import Spool
 from billing.store.engine import open_store
 from billing.tasks import end
-from gateway.accounts import Accounts, AccountSettings
+from gateway.accounts import Accounts
 from gateway.admin.bootstrap import bootstrap
 from gateway.api import admin, health, public
 from gateway.api.errors import install_error_handlers
@@ -26,6 +26,7 @@ from gateway.auth import KeyDirectory, Lookup, Principal
 from gateway.catalog import CatalogKeeper
 from gateway.fleet import FleetKeeper
 from gateway.identity import id_maker
+from gateway.leases import Leases, LeaseSettings
 from gateway.parts import Outside, Parts
 from gateway.pipeline import Pipeline
 from gateway.recovery import Recovery
@@ -91,16 +92,22 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         )
     )
     holds = Holds(redis)
-    accounts = Accounts(
+    leases = Leases(
         holds=holds,
         spool=spool,
-        gateway_id=gateway_id,
-        settings=AccountSettings(
+        settings=LeaseSettings(
             slice_tokens=own.output_slice_tokens,
             lease_s=own.lease_s,
             renew_every_s=own.renew_s,
-            calls_max=own.calls_max,
         ),
+        clock=outside.clock,
+    )
+    accounts = Accounts(
+        holds=holds,
+        spool=spool,
+        leases=leases,
+        gateway_id=gateway_id,
+        calls_max=own.calls_max,
         clock=outside.clock,
     )
     policy = standard_policy(own)
@@ -127,6 +134,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         catalog=catalog,
         fleet=fleet,
         accounts=accounts,
+        leases=leases,
         dispatcher=dispatcher,
         policy=policy,
         rng=outside.rng,

@@ -23,6 +23,7 @@ from gateway.errors import (
     upstream_lost,
 )
 from gateway.fleet import FleetKeeper
+from gateway.leases import Leases
 from gateway.open_call import OpenCall, Quote
 from gateway.tokens import UnrenderableConversation
 from gateway.upstream.answer import Cut
@@ -68,6 +69,7 @@ class Pipeline:
         catalog: CatalogKeeper,
         fleet: FleetKeeper,
         accounts: Accounts,
+        leases: Leases,
         dispatcher: Dispatcher,
         policy: Policy,
         rng: Random,
@@ -77,6 +79,7 @@ class Pipeline:
         self._catalog = catalog
         self._fleet = fleet
         self._accounts = accounts
+        self._leases = leases
         self._dispatcher = dispatcher
         self._policy = policy
         self._rng = rng
@@ -203,7 +206,7 @@ class Pipeline:
         await reply.forward(opened.first)
         async for frame in opened.frames:
             output_tokens = opened.meter.output_with(frame)
-            if not await self._accounts.covers(open_call, output_tokens):
+            if not await self._leases.covers(open_call, output_tokens):
                 beyond = output_tokens > open_call.call.output_tokens_max
                 open_call.finish_reason = "length"
                 await reply.stop_early("max_tokens" if beyond else "budget_exhausted")
