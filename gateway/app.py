@@ -19,6 +19,7 @@ from billing.tasks import end
 from gateway.accounts import Accounts
 from gateway.admin.bootstrap import bootstrap
 from gateway.api import admin, health, public
+from gateway.api.bounds import BodyBoundMiddleware
 from gateway.api.errors import install_error_handlers
 from gateway.api.generate import ChatCompletions
 from gateway.api.identity import IdentityMiddleware
@@ -58,6 +59,7 @@ def create_app(settings: Settings, outside: Outside) -> FastAPI:
 
     app = FastAPI(title="Sluice", version="0.1.0", lifespan=lifespan, redoc_url=None)
     install_error_handlers(app)
+    app.add_middleware(BodyBoundMiddleware, bytes_max=settings.gateway.body_bytes_max)
     app.add_middleware(
         IdentityMiddleware, new_id=id_maker(outside.clock, outside.rng), clock=outside.clock
     )
