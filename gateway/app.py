@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import aiohttp
 from fastapi import FastAPI
 from redis.asyncio import Redis
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.routing import Route
 
 from billing.limits.holds import Holds
@@ -25,6 +26,7 @@ from gateway.api.generate import ChatCompletions
 from gateway.api.identity import IdentityMiddleware
 from gateway.auth import KeyDirectory, Lookup, Principal
 from gateway.catalog import CatalogKeeper
+from gateway.errors import overloaded
 from gateway.fleet import FleetKeeper
 from gateway.identity import id_maker
 from gateway.leases import Leases, LeaseSettings
@@ -203,7 +205,7 @@ def _chat_route(parts: Parts) -> Route:
         parts.pipeline,
         queue_note=parts.places.queue_note,
         reply_settings=ReplySettings(own.commit_after_s, own.keepalive_s),
-        body_bytes_max=own.body_bytes_max,
+        body_timeout_s=own.body_timeout_s,
         clock=parts.outside.clock,
         new_id=lambda: parts.new_id("req"),
     )
@@ -229,7 +231,10 @@ def _report_end(task: asyncio.Task[None]) -> None:
 
 def _key_lookup(tenants: TenantStore) -> Lookup:
     async def lookup(digest: bytes) -> Principal | None:
-        found = await asyncio.to_thread(tenants.key_by_hash, digest)
+        try:
+            found = await asyncio.to_thread(tenants.key_by_hash, digest)
+        except SQLAlchemyError as away:
+            raise overloaded("Keys cannot be looked up right now.", retry_after_s=1.0) from away
         if found is None:
             return None
         key, limits = found

@@ -5,6 +5,7 @@ nothing, so a refusal there costs nobody anything. Step 5 takes rate, tokens, a 
 one round trip, and whatever happens after it, leaving its block settles (step 8).
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
@@ -47,6 +48,8 @@ DEADLINE_HEADER = "x-sluice-deadline-ms"
 DEADLINE_MS_MAX = 24 * 3600 * 1000
 DEADLINE_DIGITS_MAX = len(str(DEADLINE_MS_MAX))
 WHOLE_ANSWER_TRIES = 3
+LARGE_BODY_BYTES = 16 * 1024
+"""A larger conversation is tokenized beside the event loop, so that others need not wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class Received:
     arrived_s: float
     headers: Mapping[str, str]
     chat: ChatRequest
+    body_bytes: int = 0
 
 
 class Pipeline:
@@ -90,7 +94,10 @@ class Pipeline:
 
         Raises ApiError for whatever goes wrong before an answer has begun.
         """
-        call = self.shape(received, principal)
+        if received.body_bytes > LARGE_BODY_BYTES:
+            call = await asyncio.to_thread(self.shape, received, principal)
+        else:
+            call = self.shape(received, principal)
         call, quote = self.price(call)
         decision = self.decide(call)
         async with self._accounts.admit(principal, call, quote, decision) as open_call:

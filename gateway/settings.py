@@ -36,6 +36,7 @@ class GatewaySettings(Section):
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=1, le=65535)
     body_bytes_max: int = Field(4 << 20, gt=0)
+    body_timeout_s: float = Field(30.0, gt=0)
     calls_max: int = Field(2000, gt=0)
     deadline_priority_s: float = Field(60.0, gt=0)
     deadline_default_s: float = Field(120.0, gt=0)

@@ -37,7 +37,7 @@ def test_every_dependency_says_why_and_is_pinned(source: Path) -> None:
         if line and not line.startswith("#"):
             name, _, reason = line.partition("#")
             assert len(reason.split()) >= 3, line
-            bare = re.split(r"[\[=; ]", name)[0]
+            bare = re.split(r"[\[=<>; ]", name)[0]
             assert re.search(rf"^{re.escape(bare)}==", pinned, re.MULTILINE), bare
 
 

@@ -4,8 +4,12 @@ A pool with no replicas is cold. Gateways send calls to WARM replicas only, so a
 here as WARM only after it answered us, and as DRAINING before it refuses anything.
 """
 
+import logging
+
 import msgspec
 from redis.asyncio import Redis
+
+log = logging.getLogger(__name__)
 
 FLEET_KEY = "sluice:fleet"
 
@@ -52,7 +56,11 @@ class FleetPublisher:
         raw = await self._redis.get(FLEET_KEY)
         if raw is None:
             return None
-        last = msgspec.json.decode(raw, type=Fleet)
+        try:
+            last = msgspec.json.decode(raw, type=Fleet)
+        except msgspec.DecodeError as unreadable:
+            log.warning("the last fleet snapshot is unreadable and is passed over: %s", unreadable)
+            return None
         self._seq = max(self._seq, last.seq)
         return last
 

@@ -7,10 +7,14 @@ deadline are dropped by every look, so a killed gateway's callers vanish with th
 room of a pool holds at most `bound` callers.
 """
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+log = logging.getLogger(__name__)
 
 _ENTER = """
 local t = redis.call('TIME')
@@ -89,4 +93,11 @@ class WaitingRoom:
         try:
             yield await self.enter(pool, rid, wait_ms=wait_ms)
         finally:
+            await self._leave_if_there(pool, rid)
+
+    async def _leave_if_there(self, pool: str, rid: str) -> None:
+        """A Redis that is away changes nothing for who leaves: the entry ends with its deadline."""
+        try:
             await self.leave(pool, rid)
+        except RedisError as away:
+            log.warning("%s stays in the room of %s until its deadline: %s", rid, pool, away)

@@ -6,9 +6,10 @@ every scope or in none, and whatever is repeated, it is held once and settled on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeVar, cast
 
+import msgspec
 from redis.asyncio import Redis
 
 from billing.limits import keys
@@ -49,6 +50,8 @@ from billing.types import (
     encode,
     utc_month,
 )
+
+Decoded = TypeVar("Decoded")
 
 EXACT_REMEMBERED_S = 3600
 """Long enough for repeats that do not ask SQL first; about 200 bytes a call stay in Redis."""
@@ -310,8 +313,8 @@ def _hold(
             rid=rid,
             state=HoldState.HELD,
             held_nanousd=int(held),
-            opened=decode_opened(opened) if opened else None,
-            checkpoint=decode_checkpoint(checkpoint) if checkpoint else None,
+            opened=_readable(decode_opened, opened),
+            checkpoint=_readable(decode_checkpoint, checkpoint),
             due_ms=None if due_ms is None else int(due_ms),
         )
     if done is not None:
@@ -319,6 +322,14 @@ def _hold(
         state = HoldState.SETTLED if source == b"x" else HoldState.ESTIMATED
         return Hold(rid=rid, state=state, amount_nanousd=int(amount))
     return None
+
+
+def _readable(decode: Callable[[bytes], Decoded], payload: bytes | None) -> Decoded | None:
+    """A payload of a shape that is not known here (of a newer version, say) is left to others."""
+    try:
+        return decode(payload) if payload else None
+    except msgspec.DecodeError:
+        return None
 
 
 def _epoch(value: bytes | None) -> ShardEpoch:

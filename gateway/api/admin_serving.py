@@ -1,8 +1,8 @@
 """Models, pools and the live fleet."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.admin.serving import Serving
@@ -13,6 +13,9 @@ from gateway.errors import bad_request
 from gateway.tables import ModelRow, PoolRow
 
 router = APIRouter()
+
+Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
+PoolName = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 
 
 class ModelBody(BaseModel):
@@ -68,7 +71,7 @@ async def list_models(request: Request) -> dict[str, Any]:
 
 
 @router.put("/models/{name}")
-async def put_model(request: Request, name: str, body: ModelBody) -> dict[str, Any]:
+async def put_model(request: Request, name: Name, body: ModelBody) -> dict[str, Any]:
     if (path := body.path) is not None:
         reason = await attempt(lambda: readable_checkpoint(path))
         if reason is not None:
@@ -94,7 +97,7 @@ async def list_pools(request: Request) -> dict[str, Any]:
 
 
 @router.put("/pools/{name}")
-async def put_pool(request: Request, name: str, body: PoolBody) -> dict[str, Any]:
+async def put_pool(request: Request, name: PoolName, body: PoolBody) -> dict[str, Any]:
     serving = serving_of(request)
     row = await attempt(lambda: serving.put_pool(name, body.model_dump()))
     await applied(request)

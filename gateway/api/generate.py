@@ -6,7 +6,7 @@ Every request that reaches this file gets exactly one answer, an error object in
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from billing.tasks import end
@@ -34,7 +34,7 @@ class ClientLeft(Exception):
 
 
 class ChatCompletions:
-    """The ASGI endpoint. `new_id` makes request ids; `body_bytes_max` bounds a body."""
+    """The ASGI endpoint. `new_id` makes request ids; `body_timeout_s` bounds a slow sender."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class ChatCompletions:
         *,
         queue_note: QueueNote,
         reply_settings: ReplySettings,
-        body_bytes_max: int,
+        body_timeout_s: float,
         clock: Clock,
         new_id: Callable[[], str],
     ) -> None:
         self._pipeline = pipeline
         self._queue_note = queue_note
         self._reply_settings = reply_settings
-        self._body_bytes_max = body_bytes_max
+        self._body_timeout_s = body_timeout_s
         self._clock = clock
         self._new_id = new_id
 
@@ -58,14 +58,15 @@ class ChatCompletions:
         found = _headers(scope)
         try:
             principal = await self._pipeline.authenticate(found)
-            chat = parse_chat(await self._read_body(receive))
+            body = await self._read_body(receive)
+            chat = parse_chat(body)
         except ApiError as refused:
             await exchange.error(refused)
             return
         except ClientLeft:
             return
         reply = self._reply(exchange, chat)
-        received = Received(exchange.request_id, exchange.arrived_s, found, chat)
+        received = Received(exchange.request_id, exchange.arrived_s, found, chat, len(body))
         journey = asyncio.create_task(self._pipeline.journey(principal, received, reply))
         await _until_done_or_gone(journey, receive)
         await _answer_failure(journey, reply)
@@ -81,18 +82,22 @@ class ChatCompletions:
         )
 
     async def _read_body(self, receive: Receive) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientLeft
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > self._body_bytes_max:
-                raise ApiError(413, f"The body is larger than {self._body_bytes_max} bytes.")
-            if not message.get("more_body"):
-                return b"".join(parts)
+        """The whole body; how large it may be is the middleware's business."""
+        try:
+            async with asyncio.timeout(self._body_timeout_s):
+                return b"".join([part async for part in _body_parts(receive)])
+        except TimeoutError as slow:
+            raise ApiError(408, "The body of the request came too slowly.") from slow
+
+
+async def _body_parts(receive: Receive) -> AsyncIterator[bytes]:
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        yield message.get("body", b"")
+        more = message.get("more_body", False)
 
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, str]:

@@ -34,6 +34,9 @@ def parse_chat(body: bytes) -> ChatRequest:
     for name, check in CHECKS.items():
         if fields.get(name) is not None:
             check(name, fields[name])
+    if fields.get("stream_options") is not None and not fields.get("stream"):
+        message = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+        raise bad_request(message, "stream_options")
     for name in ("model", "messages"):
         if fields.get(name) is None:
             message = f"Missing required parameter: '{name}'."
@@ -148,6 +151,10 @@ class ChunkShaper:
     def usage(self, usage: Usage, cost: str, sluice: dict[str, str]) -> bytes:
         """The extra chunk before `[DONE]`; sent only when asked for."""
         return self._chunk([], {"usage": usage_shape(usage) | {"cost": cost}, "sluice": sluice})
+
+    def served(self, sluice: dict[str, str]) -> bytes:
+        """Pool, tier and cost of a stream whose headers left before they were known."""
+        return self._chunk([], {"sluice": sluice})
 
     def _chunk(self, choices: list[dict[str, Any]], rest: dict[str, Any]) -> bytes:
         return msgspec.json.encode(self._base | {"choices": choices} | rest)

@@ -155,6 +155,8 @@ class StreamReply:
         self._waiting: asyncio.Task[None] | None = None
         self._shaper: ChunkShaper | None = None
         self._candidate: Candidate | None = None
+        self._waited = False
+        """Committed before there was a route to name in the headers: the last chunk names it."""
         self.is_committed = False
 
     @asynccontextmanager
@@ -190,6 +192,7 @@ class StreamReply:
         await self._stop_waiting()
         self._candidate = candidate
         self._shaper = ChunkShaper(_head(self._exchange, candidate), self._include_usage)
+        self._waited = self.is_committed
         await self._commit(headers.limits(open_call) | headers.route(candidate))
         await self._event(self._shaper.opening())
 
@@ -214,9 +217,11 @@ class StreamReply:
         assert self._shaper and self._candidate, "a stream is finished after it has begun"
         cost = usd(open_call.charge.amount_nanousd)
         last = event(DONE)
+        served = {"pool": self._candidate.pool, "tier": self._candidate.tier.value}
         if self._include_usage:
-            served = {"pool": self._candidate.pool, "tier": self._candidate.tier.value}
             last = event(self._shaper.usage(open_call.usage, cost, served)) + last
+        elif self._waited:
+            last = event(self._shaper.served(served | {"cost": cost})) + last
         await self._exchange.body(last)
 
     async def fail(self, error: ApiError) -> None:

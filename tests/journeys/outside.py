@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 HOLD_S = 30.0
+ARRIVE_S = 0.3
+"""Before a cut, so that it does not overtake what was sent: a reader may drop that then."""
 LOOK_EVERY_S = 0.02
 
 
@@ -107,6 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
             if count == script.hold_after:
                 self._hold(outside)
             if count == script.cut_after:
+                outside.release.wait(ARRIVE_S)
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
             self._delta({"content": word}, None)

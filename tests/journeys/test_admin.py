@@ -143,7 +143,7 @@ def test_budget_tells_what_is_spent_of_it(stack: Stack) -> None:
     stack.wait_quiet()
     found = {b["scope"]: b for b in stack.admin("GET", "/budgets")["data"]}
     told = found[f"key:{tenant.key}"]
-    assert (told["limit_usd"], told["window"], told["held_usd"]) == ("0.5", "month", "0")
+    assert (told["limit_usd"], told["window"], told["held_usd"]) == ("0.50", "month", "0.00")
     assert told["spent_usd"] == response.headers["x-sluice-cost-usd"]
     stack.admin("PUT", f"/budgets/key:{tenant.key}", {"limit_usd": None})
     assert f"key:{tenant.key}" not in {b["scope"] for b in stack.admin("GET", "/budgets")["data"]}

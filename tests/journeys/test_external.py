@@ -115,7 +115,7 @@ def test_their_refusal_is_not_the_callers_fault(
     assert response.json()["error"].keys() == {"message", "type", "param", "code"}
     assert int(response.headers["retry-after"]) >= 1
     booked = stack.generation(response.headers["x-request-id"])
-    assert (booked["status"], booked["cost_usd"]) == ("refused", "0")
+    assert (booked["status"], booked["cost_usd"]) == ("refused", "0.00")
     assert booked["transfers"] == []
 
 

@@ -147,7 +147,7 @@ def test_client_that_leaves_while_it_waits_for_a_cold_worker(stack: Stack, tenan
         stack.wait_until(lambda: stack.gauges().waiting == 0, 5.0, "the waiting room to empty")
         stack.wait_quiet()
     for call in booked_of(stack, tenant, 2):
-        assert (call["status"], call["cost_usd"]) == ("cancelled", "0")
+        assert (call["status"], call["cost_usd"]) == ("cancelled", "0.00")
         assert call["usage"] == {"input": 0, "cached_input": 0, "output": 0}
 
 
@@ -162,7 +162,7 @@ def test_client_that_leaves_after_the_first_keep_alive(stack: Stack, tenant: Ten
     stack.wait_until(lambda: stack.gauges().waiting == 0, 5.0, "the waiting room to empty")
     [call] = booked_of(stack, tenant, 1)
     assert received.startswith(b"HTTP/1.1 200")
-    assert (call["status"], call["cost_usd"]) == ("cancelled", "0")
+    assert (call["status"], call["cost_usd"]) == ("cancelled", "0.00")
 
 
 def test_client_that_leaves_in_the_middle_of_its_body(stack: Stack, tenant: Tenant) -> None:

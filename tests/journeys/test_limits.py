@@ -145,7 +145,7 @@ def test_budget_is_never_overspent_by_many_at_once(stack: Stack) -> None:
     assert spent_nano <= budget_nano
     stack.wait_quiet()
     [told] = [b for b in stack.admin("GET", "/budgets")["data"] if b["scope"] == budget]
-    assert (nano(told["spent_usd"]), told["held_usd"]) == (spent_nano, "0")
+    assert (nano(told["spent_usd"]), told["held_usd"]) == (spent_nano, "0.00")
     booked = stack.wait_until(
         lambda: (found := stack.requests_of(limited)) and len(found) == len(answered) and found,
         20.0,

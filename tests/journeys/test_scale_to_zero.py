@@ -175,4 +175,4 @@ def test_deadline_that_passes_while_waiting_ends_the_wait(stack: Stack, tenant: 
     assert comments and all(comment.startswith(":") for comment in comments)
     assert json.loads(last)["error"]["code"] == "deadline_exceeded"
     booked = stack.generation(whole.headers["x-request-id"])
-    assert (booked["status"], booked["cost_usd"]) == ("refused", "0")
+    assert (booked["status"], booked["cost_usd"]) == ("refused", "0.00")

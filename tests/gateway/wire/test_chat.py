@@ -68,6 +68,7 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"stream_options": True}, "stream_options", "invalid_type"),
     ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage", "invalid_type"),
     ({"stream_options": {"other": True}}, "stream_options.other", None),
+    ({"stream_options": {"include_usage": True}}, "stream_options", None),
     ({"max_tokens": 0}, "max_tokens", "invalid_value"),
     ({"max_tokens": 1.5}, "max_tokens", "invalid_type"),
     ({"max_tokens": True}, "max_tokens", "invalid_type"),

@@ -1,0 +1,41 @@
+"""What the generating endpoint does before a journey begins."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from gateway.api.generate import ChatCompletions
+from gateway.pipeline import Pipeline
+from gateway.wire.reply import ReplySettings
+
+
+class KnowsEverybody:
+    async def authenticate(self, headers: object) -> None:
+        return None
+
+
+async def test_body_that_does_not_come_is_not_waited_for() -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def no_note(_call: object) -> str:
+        return ""
+
+    endpoint = ChatCompletions(
+        cast(Pipeline, KnowsEverybody()),
+        queue_note=no_note,
+        reply_settings=ReplySettings(),
+        body_timeout_s=0.05,
+        clock=lambda: 1e9,
+        new_id=lambda: "req_1",
+    )
+    await asyncio.wait_for(endpoint({"headers": []}, receive, send), 10)
+    assert sent[0]["status"] == 408
+    assert b'"error"' in sent[1]["body"]
