@@ -114,7 +114,8 @@ async def test_cancelled_task_of_the_async_client_frees_everything(
     """The upstream is held after two words. A stream is left once it has given them to its
     caller; how many have come of a whole answer nobody outside can see."""
     outside.begin(Script(hold_after=2))
-    received: list[str] = []
+    heard: list[str] = []
+    has_heard = asyncio.Event()
 
     async def ask(client: openai.AsyncOpenAI) -> None:
         answer = await client.chat.completions.create(
@@ -122,16 +123,17 @@ async def test_cancelled_task_of_the_async_client_frees_everything(
         )
         if stream:
             async for chunk in answer:
-                received.extend(c.delta.content for c in chunk.choices if c.delta.content)
+                heard.extend(c.delta.content for c in chunk.choices if c.delta.content)
+                if len(heard) == 2:
+                    has_heard.set()
 
     async with stack.async_openai(tenant.secret) as client:
         asked = asyncio.create_task(ask(client))
         await asyncio.to_thread(
             stack.wait_until, lambda: stack.gauges().in_flight == 1, 10.0, "the call to run"
         )
-        async with asyncio.timeout(10):
-            while stream and len(received) < 2:
-                await asyncio.sleep(0.01)
+        if stream:
+            await asyncio.wait_for(has_heard.wait(), 10)
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
