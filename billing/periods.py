@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-_PERIOD = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
+_PERIOD = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
 _MICROSECONDS = 1_000_000
 
 
 class BadPeriod(ValueError):
-    """Not a month of the form YYYY-MM."""
+    """Not a month of the form YYYY-MM, or of a year that no calendar here knows."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,7 +29,10 @@ def period(name: str) -> Period:
     if match is None:
         raise BadPeriod(f"{name!r} is not a month of the form YYYY-MM")
     year, month = int(match[1]), int(match[2])
-    return Period(_start_us(year, month), _start_us(year + month // 12, month % 12 + 1), name)
+    try:
+        return Period(_start_us(year, month), _start_us(year + month // 12, month % 12 + 1), name)
+    except ValueError as outside:
+        raise BadPeriod(f"no calendar here has a {name}") from outside
 
 
 def period_at(at_us: int) -> Period:

@@ -16,10 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from billing.settings import LedgerSettings, PriceSettings
+from routing.types import AUTO_MODEL
 from workers.settings import ControllerSettings, RaySettings
 
 PREFIX = "SLUICE_"
 FILE_NAME = "sluice.toml"
+HTTP_URL = r"^https?://[^\s/]+\S*$"
 
 
 class SettingsError(Exception):
@@ -27,7 +29,7 @@ class SettingsError(Exception):
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class GatewaySettings(Section):
@@ -102,7 +104,7 @@ class PoolSettings(Section):
     model: str
     variant: str = "fp16"
     capacity_class: Literal["reserved", "on_demand", "spot", "external"] = "reserved"
-    base_url: str | None = None
+    base_url: str | None = Field(None, pattern=HTTP_URL)
     api_key_env: str | None = None
     min_replicas: int = Field(0, ge=0)
     max_replicas: int = Field(1, ge=1)
@@ -210,6 +212,8 @@ def _absolute(models: tuple[ModelSettings, ...], folder: Path) -> tuple[ModelSet
 def _check_names(path: Path, settings: Settings) -> None:
     """What one table says of another: names that must exist, and may exist only once."""
     models = [model.name for model in settings.models]
+    if AUTO_MODEL in models:
+        raise SettingsError(f"{path}: models: '{AUTO_MODEL}' asks the router to choose")
     pools = [pool.name for pool in settings.pools]
     for kind, names in (("models", models), ("pools", pools)):
         for name in names:

@@ -9,6 +9,7 @@ from billing import prices, queries
 from billing.money import nanousd, usd
 from billing.pricebook import Component, PriceRate
 from gateway.api.admin_tenants import attempt
+from gateway.api.fields import LAST_EPOCH_S, EpochS
 from gateway.api.needs import parts_of
 from gateway.api.shapes import at, explained, summary, usage_sum
 from gateway.errors import ApiError, bad_request
@@ -33,8 +34,10 @@ class PriceVersionBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     rates: list[RateBody] = Field(min_length=1)
-    note: str = ""
-    effective_from_s: float | None = Field(None, description="epoch seconds; null is now")
+    note: str = Field("", max_length=200)
+    effective_from_s: float | None = Field(
+        None, ge=0, le=LAST_EPOCH_S, description="epoch seconds; null is now"
+    )
 
 
 @router.get("/prices")
@@ -89,8 +92,8 @@ async def explain_request(request: Request, request_id: str) -> dict[str, Any]:
 async def usage(
     request: Request,
     organization: str | None = None,
-    start_time: int | None = Query(None, description="epoch seconds, inclusive"),
-    end_time: int | None = Query(None, description="epoch seconds, exclusive"),
+    start_time: EpochS | None = Query(None, description="epoch seconds, inclusive"),
+    end_time: EpochS | None = Query(None, description="epoch seconds, exclusive"),
     group_by: list[queries.GroupBy] = Query([]),
 ) -> dict[str, Any]:
     """Calls that ended in the interval, by default the last thirty days."""

@@ -1,29 +1,38 @@
 """Models, pools and the live fleet."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.admin.serving import Serving
 from gateway.api.admin_tenants import attempt
+from gateway.api.fields import (
+    DAY_S,
+    INTEGER_MAX,
+    YEAR_S,
+    CostNanousd,
+    Count,
+    ModelName,
+    PoolName,
+    Several,
+)
 from gateway.api.needs import parts_of
 from gateway.catalog import readable_checkpoint
 from gateway.errors import bad_request
+from gateway.settings import HTTP_URL
 from gateway.tables import ModelRow, PoolRow
+from routing.types import AUTO_MODEL
 
 router = APIRouter()
-
-Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
-PoolName = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 
 
 class ModelBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
     path: str | None = Field(None, description="checkpoint folder; null for an external model")
-    context_tokens: int = Field(gt=0)
-    max_output_tokens: int = Field(gt=0)
-    size_rank: int = Field(ge=0)
+    context_tokens: Several
+    max_output_tokens: Several
+    size_rank: Count
     quality: float = Field(ge=0, le=1)
 
 
@@ -32,18 +41,18 @@ class PoolBody(BaseModel):
     model: str
     variant: str = "fp16"
     capacity_class: Literal["reserved", "on_demand", "spot", "external"]
-    base_url: str | None = None
+    base_url: str | None = Field(None, pattern=HTTP_URL)
     api_key_env: str | None = None
-    min_replicas: int = Field(0, ge=0)
-    max_replicas: int = Field(1, ge=0)
-    initial_replicas: int = Field(0, ge=0)
-    idle_s: float = Field(300.0, gt=0)
-    num_cpus: float = Field(0.25, gt=0)
-    max_ongoing: int = Field(8, ge=1)
-    cost_nanousd_per_s: int = Field(0, ge=0)
-    cost_input_nanousd_per_mtok: int = Field(0, ge=0)
-    cost_output_nanousd_per_mtok: int = Field(0, ge=0)
-    cold_start_s: float = Field(10.0, ge=0)
+    min_replicas: Count = 0
+    max_replicas: Count = 1
+    initial_replicas: Count = 0
+    idle_s: float = Field(300.0, gt=0, le=YEAR_S)
+    num_cpus: float = Field(0.25, gt=0, le=INTEGER_MAX)
+    max_ongoing: Several = 8
+    cost_nanousd_per_s: CostNanousd = 0
+    cost_input_nanousd_per_mtok: CostNanousd = 0
+    cost_output_nanousd_per_mtok: CostNanousd = 0
+    cold_start_s: float = Field(10.0, ge=0, le=DAY_S)
 
     @model_validator(mode="after")
     def is_whole(self) -> "PoolBody":
@@ -71,7 +80,9 @@ async def list_models(request: Request) -> dict[str, Any]:
 
 
 @router.put("/models/{name}")
-async def put_model(request: Request, name: Name, body: ModelBody) -> dict[str, Any]:
+async def put_model(request: Request, name: ModelName, body: ModelBody) -> dict[str, Any]:
+    if name == AUTO_MODEL:
+        raise bad_request(f"'{AUTO_MODEL}' asks the router to choose and names no model.", "name")
     if (path := body.path) is not None:
         reason = await attempt(lambda: readable_checkpoint(path))
         if reason is not None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from billing.limits.types import ScopeLimits
 from billing.money import nanousd, usd
 from gateway.admin.tenants import NotThere, Tenants
+from gateway.api.fields import Burst, EpochS, Label, Limit, Scope
 from gateway.api.needs import parts_of
 from gateway.api.shapes import at
 from gateway.errors import ApiError
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 class NewOrganization(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    name: str = Field(min_length=1, max_length=200)
+    name: Label
     slug: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
 
 
@@ -34,25 +35,25 @@ class OrganizationStatus(BaseModel):
 class NewProject(BaseModel):
     model_config = ConfigDict(extra="forbid")
     organization: str
-    name: str = Field(min_length=1, max_length=200)
+    name: Label
 
 
 class NewKey(BaseModel):
     model_config = ConfigDict(extra="forbid")
     project: str
-    name: str = Field(min_length=1, max_length=200)
-    expires_at: int | None = Field(None, gt=0, description="epoch seconds")
+    name: Label
+    expires_at: EpochS | None = Field(None, gt=0, description="epoch seconds")
 
 
 class LimitsBody(BaseModel):
     """A limit left out stays as it is; null takes it away."""
 
     model_config = ConfigDict(extra="forbid")
-    requests_per_minute: int | None = Field(None, ge=0)
-    request_burst: int | None = Field(None, ge=1)
-    tokens_per_minute: int | None = Field(None, ge=0)
-    token_burst: int | None = Field(None, ge=1)
-    concurrency: int | None = Field(None, ge=0)
+    requests_per_minute: Limit | None = None
+    request_burst: Burst | None = None
+    tokens_per_minute: Limit | None = None
+    token_burst: Burst | None = None
+    concurrency: Limit | None = None
 
 
 class BudgetBody(BaseModel):
@@ -100,7 +101,9 @@ async def set_organization_status(
     request: Request, organization_id: str, body: OrganizationStatus
 ) -> dict[str, Any]:
     tenants = tenants_of(request)
-    return organization(await attempt(lambda: tenants.set_status(organization_id, body.status)))
+    row = await attempt(lambda: tenants.set_status(organization_id, body.status))
+    parts_of(request).keys.forget()
+    return organization(row)
 
 
 @router.post("/projects", status_code=201)
@@ -141,7 +144,7 @@ async def revoke_key(request: Request, key_id: str) -> dict[str, Any]:
 
 
 @router.put("/limits/{scope}")
-async def set_limits(request: Request, scope: str, body: LimitsBody) -> dict[str, Any]:
+async def set_limits(request: Request, scope: Scope, body: LimitsBody) -> dict[str, Any]:
     tenants = tenants_of(request)
     changes = body.model_dump(exclude_unset=True)
     row = await attempt(lambda: tenants.set_limits(scope, changes))
@@ -156,7 +159,7 @@ async def list_limits(request: Request) -> dict[str, Any]:
 
 
 @router.put("/budgets/{scope}")
-async def set_budget(request: Request, scope: str, body: BudgetBody) -> dict[str, Any]:
+async def set_budget(request: Request, scope: Scope, body: BudgetBody) -> dict[str, Any]:
     tenants = tenants_of(request)
     amount = None if body.limit_usd is None else nanousd(body.limit_usd)
     changes = {"budget_nanousd": amount, "budget_window": body.window}

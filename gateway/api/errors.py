@@ -35,8 +35,11 @@ async def _api_error(_request: Request, error: Any) -> Response:
 
 async def _validation(_request: Request, error: Any) -> Response:
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return error_response(bad_request(f"The body is not JSON: {first['ctx']['error']}."))
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
-    return error_response(bad_request(f"{place or 'body'}: {first['msg']}", place or None))
+    reason = first["msg"].removeprefix("Value error, ")
+    return error_response(bad_request(f"{place or 'body'}: {reason}", place or None))
 
 
 async def _http(request: Request, error: Any) -> Response:

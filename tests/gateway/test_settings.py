@@ -140,3 +140,29 @@ def _is_setting(line: str) -> bool:
         return bool(tomllib.loads(line))
     except tomllib.TOMLDecodeError:
         return False
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[gateway]\nidle_timeout_s = inf",
+            "gateway.idle_timeout_s: input should be a finite",
+        ),
+        (
+            '[[models]]\nname = "auto"\ncontext_tokens = 1\nmax_output_tokens = 1\nsize_rank = 1\n'
+            "quality = 0.5",
+            "'auto' asks the router to choose",
+        ),
+        (
+            '[[pools]]\nname = "p"\nmodel = "m"\ncapacity_class = "external"\nbase_url = "file:///x"',
+            "pools.0.base_url: string should match",
+        ),
+    ],
+)
+def test_value_that_no_part_could_use_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError) as refused:
+        load_settings(file)
+    assert message in str(refused.value)

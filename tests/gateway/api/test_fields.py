@@ -1,0 +1,86 @@
+"""What an administrator may say: nothing that its column, script or clock cannot hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from gateway.api.admin_money import PriceVersionBody
+from gateway.api.admin_serving import ModelBody, PoolBody
+from gateway.api.admin_tenants import LimitsBody, NewKey, NewOrganization
+from gateway.api.fields import COST_NANOUSD_MAX, DAY_S, EXACT_MAX, INTEGER_MAX, LAST_EPOCH_S
+from gateway.api.shapes import at
+from gateway.app import create_app
+from gateway.parts import Outside
+from gateway.settings import Settings
+from tests.gateway.api.asgi import ask
+
+POOL = {"model": "m", "capacity_class": "spot"}
+EXTERNAL = {"model": "m", "capacity_class": "external"}
+MODEL = {"context_tokens": 1, "max_output_tokens": 1, "size_rank": 1, "quality": 0.5}
+MODEL_BODY = json.dumps(MODEL).encode()
+RATE = {"model": "m", "tier": "flex", "component": "input", "usd_per_mtok": "1"}
+
+TOO_MUCH: list[tuple[type[BaseModel], dict[str, Any]]] = [
+    (NewKey, {"project": "p", "name": "k", "expires_at": LAST_EPOCH_S + 1}),
+    (NewKey, {"project": "p", "name": "k", "expires_at": 0}),
+    (LimitsBody, {"requests_per_minute": EXACT_MAX + 1}),
+    (LimitsBody, {"token_burst": 0}),
+    (ModelBody, MODEL | {"context_tokens": INTEGER_MAX + 1}),
+    (ModelBody, MODEL | {"context_tokens": 0}),
+    (PoolBody, POOL | {"max_replicas": INTEGER_MAX + 1}),
+    (PoolBody, POOL | {"max_ongoing": 0}),
+    (PoolBody, POOL | {"idle_s": float("inf")}),
+    (PoolBody, POOL | {"cold_start_s": 1e308}),
+    (PoolBody, POOL | {"cost_nanousd_per_s": COST_NANOUSD_MAX + 1}),
+    (PoolBody, EXTERNAL | {"base_url": "file:///etc/passwd"}),
+    (PriceVersionBody, {"rates": [RATE], "effective_from_s": 1e30}),
+    (NewOrganization, {"name": " \t ", "slug": "x"}),
+    (NewOrganization, {"name": "two\nlines", "slug": "x"}),
+    (NewOrganization, {"name": "\x00", "slug": "x"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "sent"), TOO_MUCH)
+def test_what_cannot_be_kept_is_refused(kind: type[BaseModel], sent: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        kind(**sent)
+
+
+def test_last_instant_can_be_told() -> None:
+    assert at(LAST_EPOCH_S * 1_000_000) == "9999-12-31T23:59:59+00:00"
+
+
+def test_dearest_start_of_a_replica_fits_into_a_score() -> None:
+    assert round(COST_NANOUSD_MAX * DAY_S) < 2**63
+
+
+def test_name_loses_the_blanks_around_it_and_keeps_its_letters() -> None:
+    assert NewOrganization(name=" Ünï 🦊 ", slug="x").name == "Ünï 🦊"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "message"),
+    [
+        ("POST", "/admin/v1/projects", b"{bad", "The body is not JSON: "),
+        ("PUT", "/admin/v1/limits/org_1", b"{}", "scope: String should match pattern"),
+        ("PUT", "/admin/v1/budgets/key:1", b'{"limit_usd": "x"}', "limit_usd: not an amount"),
+        ("PUT", "/admin/v1/models/auto", MODEL_BODY, "'auto' asks the router to choose"),
+        ("GET", "/admin/v1/usage?end_time=9999999999999", b"", "end_time: Input should be less"),
+    ],
+)
+async def test_wrong_words_of_an_administrator_are_answered_with_the_place(
+    tmp_path: Path, method: str, path: str, body: bytes, message: str
+) -> None:
+    settings = Settings(data=tmp_path, admin_key="admin")
+    outside = Outside(lambda: 1e9, Random(1), Random(2).randbytes, {})
+    app = create_app(settings, outside)
+    app.state.parts = SimpleNamespace(settings=settings)
+    status, answer = await ask(app, method, path, body, "admin")
+    assert (status, answer["error"]["message"][: len(message)]) == (400, message)
