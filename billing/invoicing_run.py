@@ -41,7 +41,8 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     except SQLAlchemyError as error:
-        print(f"the ledger cannot be read (sluice migrate?): {error}", file=sys.stderr)
+        why = str(error).splitlines()[0]
+        print(f"there is no ledger to read at {store.engine.url}: {why}", file=sys.stderr)
         return 2
     invoices = [invoice_json(result) for result in results]
     print(json.dumps({"period": arguments.period, "invoices": invoices}, indent=2))

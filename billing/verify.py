@@ -152,7 +152,8 @@ def main() -> int:
             hold_age_max_s=settings.ledger.hold_age_max_s,
         )
     except SQLAlchemyError as error:
-        print(f"the ledger cannot be read (sluice migrate?): {error}", file=sys.stderr)
+        why = str(error).splitlines()[0]
+        print(f"there is no ledger to read at {store.engine.url}: {why}", file=sys.stderr)
         return 2
     print(json.dumps(report.as_json(), indent=2) if arguments.json else report.as_text())
     return 0 if report.ok else 1

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 
 from billing.limits.keys import shard_of, usage_key
@@ -107,6 +108,16 @@ async def test_a_broken_law_is_exit_status_one(
     ended = await asyncio.to_thread(_command, env, "billing.verify")
     assert ended.returncode == 1
     assert "I1 debits_equal_credits" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    "asked", [("billing.verify",), ("billing.invoicing_run", "--period", "2026-10")]
+)
+def test_ledger_that_is_not_there_is_one_clear_line(tmp_path: Path, asked: tuple[str, ...]) -> None:
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "SLUICE_DATA": str(tmp_path / "no")}
+    ended = _command(env, *asked)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1)
+    assert f"there is no ledger to read at sqlite:///{tmp_path}/no/sluice.db" in ended.stderr
 
 
 async def test_a_month_that_is_none_is_one_clear_line(
