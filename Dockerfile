@@ -1,0 +1,31 @@
+# One image for every part; the command says which: `sluice gateway | ledger | controller | workers | migrate`.
+# It was written without a Docker engine in reach and has not been built: see docs/docker.md.
+FROM python:3.11-slim-bookworm
+
+# cpu, or cuda for a machine with an NVIDIA GPU
+ARG TORCH=cpu
+ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PATH=/opt/venv/bin:$PATH
+
+# The numbers are fixed, so that volumes keep their owner from one image to the next.
+RUN groupadd --gid 10001 sluice \
+ && useradd --uid 10001 --gid 10001 --create-home sluice \
+ && install --directory --owner=sluice --group=sluice --mode=0700 /data
+
+WORKDIR /app
+COPY pyproject.toml README.md LICENSE alembic.ini sluice.toml ./
+COPY requirements/ requirements/
+COPY migrations/ migrations/
+COPY models/ models/
+COPY routing/ routing/
+COPY billing/ billing/
+COPY workers/ workers/
+COPY gateway/ gateway/
+
+# The same installer as `make up`: pinned by hash, from wheels only.
+RUN --mount=type=cache,target=/root/.cache/pip \
+    VENV=/opt/venv TORCH=${TORCH} requirements/install.sh runtime
+
+USER sluice
+VOLUME /data
+ENTRYPOINT ["sluice"]
+CMD ["--help"]

