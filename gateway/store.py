@@ -30,7 +30,7 @@ Row = TypeVar("Row", bound=SQLModel)
 def open_engine(sql_url: str) -> Engine:
     """An engine whose SQLite transactions take the write lock at once (no late upgrade)."""
     if not sql_url.startswith("sqlite"):
-        return create_engine(sql_url, pool_size=4, max_overflow=0)
+        return create_engine(sql_url, pool_size=4, max_overflow=0, pool_pre_ping=True)
     engine = create_engine(sql_url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
     event.listen(engine, "connect", _prepare_sqlite)
     return engine
@@ -114,7 +114,8 @@ class TenantStore:
                 session.connection().exec_driver_sql("BEGIN IMMEDIATE")
             row = work(session)
             session.add(audit)
-            revision = session.get(CatalogRevision, 1) or CatalogRevision(id=1, revision=0)
+            revision = session.get(CatalogRevision, 1, with_for_update=True)
+            revision = revision or CatalogRevision(id=1, revision=0)
             revision.revision += 1
             session.add(revision)
             session.commit()
