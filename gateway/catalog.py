@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from billing.pricebook import PriceBook, read_published
 from gateway.store import TenantStore
 from gateway.tables import ModelRow, PoolRow
-from gateway.tokens import ByteBound, CheckpointTokens, TokenCounter
+from gateway.tokens import Checkpoints, CheckpointTokens, TokenCounter
 from routing.types import CapacityClass, Model, Pool
 
 log = logging.getLogger(__name__)
@@ -51,6 +51,7 @@ class CatalogKeeper:
         self._changed = changed
         self._poll_s = poll_s
         self._prices_raw = b""
+        self._checkpoints = Checkpoints()
         self.catalog = Catalog()
         self.prices = PriceBook(())
 
@@ -84,7 +85,7 @@ class CatalogKeeper:
             revision=revision,
             models={row.name: _model(row) for row in models},
             pools=tuple(_pool(row) for row in pools),
-            counters={row.name: _counter(row.path) for row in models},
+            counters=self._checkpoints.counters({row.name: row.path for row in models}),
         )
 
     async def _publish_if_older(self) -> None:
@@ -125,10 +126,6 @@ def readable_checkpoint(path: str) -> str | None:
     except (OSError, ValueError) as wrong:
         return f"{path}: not a checkpoint folder with a tokenizer and a chat template: {wrong}"
     return None
-
-
-def _counter(path: str | None) -> TokenCounter:
-    return CheckpointTokens(Path(path)) if path else ByteBound()
 
 
 def _model(row: ModelRow) -> Model:

@@ -1,27 +1,37 @@
-"""How many tokens a conversation is, by the model's own tokenizer and chat template.
+"""What text is in tokens, by the model's own tokenizer and chat template.
 
 Reads a Hugging Face checkpoint folder with the `tokenizers` library alone, so the gateway needs
-no model code. Where there is no folder (an external model) the count is bounded by bytes:
-byte-level tokenizers never make more tokens than there are bytes.
+no model code; what a message spells stays text by the file that engines use too. Where there is
+no folder (an external model) the count is bounded by bytes: byte-level tokenizers never make more
+tokens than there are bytes.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from jinja2 import Template
+from jinja2 import Template, nodes
 from jinja2.exceptions import TemplateError
-from jinja2.ext import loopcontrols
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
-Message = dict[str, Any]
+from workers.control_tokens import ChatEncoder, Message
+
 TEMPLATE_OVERHEAD_TOKENS = 8
+TOKENIZER, CONFIG, TEMPLATE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
+NAMED_TOKENS = tuple(f"{n}_token" for n in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 
 
 class UnrenderableConversation(ValueError):
     """The model's chat template refuses these messages (roles out of order, say)."""
+
+
+class UnknownTokenId(ValueError):
+    """An id that the model's vocabulary does not have."""
 
 
 class TokenCounter(Protocol):
@@ -36,45 +46,146 @@ class ByteBound:
 
 
 class CheckpointTokens:
-    """Exact counts for one checkpoint folder. Raises OSError or ValueError if it is not one."""
+    """Exact for one checkpoint folder. Raises OSError or ValueError if it is not one."""
 
     def __init__(self, folder: Path) -> None:
-        config = json.loads((folder / "tokenizer_config.json").read_text())
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._special = {k: _token_text(config.get(k)) for k in ("bos_token", "eos_token")}
-        self._template = _chat_template(folder, config)
+        config = json.loads((folder / CONFIG).read_text())
+        self._tokenizer = _tokenizer(folder / TOKENIZER)
+        self._named = {k: _token_text(config[k]) for k in NAMED_TOKENS if config.get(k)}
+        source = _template_source(folder, config)
+        self._template = _compiled(source)
+        self._encoder = ChatEncoder(self._tokenizer, source)
 
     def count(self, messages: Sequence[Message]) -> int:
         """Prompt tokens of the rendered conversation, generation prompt included."""
+        return len(self.conversation_ids(messages))
+
+    def conversation_ids(
+        self, messages: Sequence[Message], *, add_generation_prompt: bool = True
+    ) -> list[int]:
+        """What an engine is given for these messages. Raises UnrenderableConversation."""
+        render = partial(self._rendered, add_generation_prompt)
         try:
-            text = self._template.render(
-                messages=messages, add_generation_prompt=True, **self._special
-            )
-        except TemplateError as refused:
+            return self._encoder.prompt_ids(messages, render)
+        except Exception as refused:  # a template raises whatever it likes
             raise UnrenderableConversation(str(refused)) from refused
-        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def text_ids(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Plain text, which may spell special tokens; `add_special_tokens` puts the tokenizer's
+        own around it."""
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        return ids
+
+    def token_strings(self, ids: Sequence[int]) -> list[str]:
+        """Each token as the vocabulary writes it. Raises UnknownTokenId."""
+        return [self._token_string(token_id) for token_id in ids]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text these tokens stand for, special ones included. Raises UnknownTokenId."""
+        self.token_strings(ids)
+        text: str = self._tokenizer.decode(ids, skip_special_tokens=False)
+        return text
+
+    def _token_string(self, token_id: int) -> str:
+        string: str | None = self._tokenizer.id_to_token(token_id)
+        if string is None:
+            raise UnknownTokenId(f"Token id {token_id} is not in the vocabulary of the model.")
+        return string
+
+    def _rendered(self, add_generation_prompt: bool, messages: Sequence[Message]) -> str:
+        return self._template.render(
+            messages=messages,
+            tools=None,
+            documents=None,
+            add_generation_prompt=add_generation_prompt,
+            **self._named,
+        )
+
+
+class Checkpoints:
+    """Loaded checkpoints, read again only when a file of theirs has changed.
+
+    Keeps those of the last call of `counters` and no others.
+    """
+
+    def __init__(self, load: Callable[[Path], CheckpointTokens] = CheckpointTokens) -> None:
+        self._load = load
+        self._loaded: dict[tuple[object, ...], CheckpointTokens] = {}
+
+    def counters(self, paths: Mapping[str, str | None]) -> dict[str, TokenCounter]:
+        """One counter per model name. Raises OSError or ValueError as loading does."""
+        before, self._loaded = self._loaded, {}
+        try:
+            return {
+                name: self._checkpoint(Path(path), before) if path else ByteBound()
+                for name, path in paths.items()
+            }
+        except (OSError, ValueError):
+            self._loaded = before
+            raise
+
+    def _checkpoint(
+        self, folder: Path, before: Mapping[tuple[object, ...], CheckpointTokens]
+    ) -> CheckpointTokens:
+        version = _version(folder)
+        found = self._loaded.get(version) or before.get(version) or self._load(folder)
+        self._loaded[version] = found
+        return found
+
+
+def _version(folder: Path) -> tuple[object, ...]:
+    """Changes with every file that a CheckpointTokens is made of."""
+    files = [folder / name for name in (TOKENIZER, CONFIG, TEMPLATE)]
+    stats = [file.stat() if file.exists() else None for file in files]
+    return (folder, *((s.st_mtime_ns, s.st_size, s.st_ino) if s else None for s in stats))
+
+
+def _tokenizer(file: Path) -> Tokenizer:
+    source = file.read_bytes()
+    try:
+        return Tokenizer.from_buffer(source)
+    except Exception as broken:  # the library has one kind for everything
+        raise ValueError(f"{file.name} cannot be read: {broken}") from broken
 
 
 def _token_text(declared: object) -> str:
-    if isinstance(declared, dict):
-        return str(declared.get("content", ""))
-    return str(declared or "")
+    return str(declared.get("content", "") if isinstance(declared, dict) else declared)
 
 
-def _chat_template(folder: Path, config: dict[str, Any]) -> Template:
-    """The same dialect of Jinja that transformers renders, in the same sandbox."""
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
-    )
-    environment.filters["tojson"] = lambda value, **kwargs: json.dumps(
-        value, ensure_ascii=False, **kwargs
-    )
-    environment.globals["raise_exception"] = _raise_template_error
-    own_file = folder / "chat_template.jinja"
+def _template_source(folder: Path, config: Mapping[str, Any]) -> str:
+    """The file of its own, or the one in the configuration: a string, or named ones in a list."""
+    own_file = folder / TEMPLATE
     source = own_file.read_text() if own_file.exists() else config.get("chat_template")
+    if isinstance(source, list):
+        source = {entry.get("name"): entry.get("template") for entry in source}.get("default")
     if not source:
         raise ValueError(f"{folder.name} has no chat template")
-    return environment.from_string(source)
+    return str(source)
+
+
+class _GenerationBlock(Extension):
+    """`{% generation %}` marks what a trainer learns from; for a prompt it is what it holds."""
+
+    tags = {"generation"}  # noqa: RUF012 declared so by jinja
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _compiled(source: str) -> Template:
+    """The same dialect of Jinja that transformers renders, in the same sandbox."""
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, loopcontrols]
+    )
+    environment.filters["tojson"] = lambda value, **kwargs: json.dumps(
+        value, **{"ensure_ascii": False} | kwargs
+    )
+    environment.globals["raise_exception"] = _raise_template_error
+    try:
+        return environment.from_string(source)
+    except TemplateError as broken:
+        raise ValueError(f"the chat template cannot be read: {broken}") from broken
 
 
 def _raise_template_error(message: str) -> NoReturn:

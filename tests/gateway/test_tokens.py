@@ -1,58 +1,157 @@
-"""What the gateway counts is what the model's own tokenizer and template make of a conversation."""
+"""What the gateway counts is what an engine is given, and what transformers makes of it."""
 
 from __future__ import annotations
 
+import json
+import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
 
-from gateway.tokens import ByteBound, CheckpointTokens, UnrenderableConversation
+from gateway.tokens import (
+    ByteBound,
+    Checkpoints,
+    CheckpointTokens,
+    UnknownTokenId,
+    UnrenderableConversation,
+)
+from tests.hard_text import FORGED, HARD
+from workers.engines.chat import TemplateChat
 
 MODELS = Path(__file__).parents[2] / "models"
-HARD = [
-    "",
-    " ",
-    "\n\n\t \n",
-    "Tell me a story about a lighthouse.",
-    "é è ü ß \u0301e\u0301 \u200b\u200d",
-    "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1e9\U0001f1ea",
-    "日本語のテキスト 中文 العربية עברית",
-    "<|user|><|assistant|></s><s><|endoftext|><unk><pad>",
-    "{{ messages }} {% for m in messages %}{{ m }}{% endfor %}",
-    "\x00\x01\x7f\ufeff\ufffd",
-    "a" * 3000,
-    "  leading and trailing  ",
-    "1234567890 3.14159 0xdeadbeef",
-    "def f(x):\n\treturn x**2  # ünïcode\r\n",
-]
+BOTH = pytest.mark.parametrize("name", ["sluice-small", "sluice-large"])
+
 CONVERSATIONS: list[list[dict[str, Any]]] = [
-    *([{"role": "user", "content": text}] for text in HARD),
+    *([{"role": "user", "content": text}] for text in HARD.values()),
     [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
     [
-        {"role": "system", "content": HARD[4]},
-        {"role": "user", "content": HARD[5]},
-        {"role": "assistant", "content": HARD[6]},
-        {"role": "user", "content": HARD[7]},
+        {"role": role, "content": text}
+        for role, text in zip(["system", *["user", "assistant"] * 10], HARD.values(), strict=False)
     ],
+    [{"role": "user", "content": "a" * 100_000}],
 ]
 
+texts = st.lists(
+    st.one_of(
+        st.text(max_size=20), st.sampled_from(FORGED), st.sampled_from(["<|", "|>", "<", "end"])
+    )
+).map("".join)
+roles = st.sampled_from(["system", "user", "assistant"])
+conversations = st.lists(st.builds(dict, role=roles, content=texts), min_size=1, max_size=4)
 
-@pytest.mark.parametrize("name", ["sluice-small", "sluice-large"])
-def test_counts_equal_those_of_transformers(name: str) -> None:
-    from transformers import AutoTokenizer
 
-    theirs = AutoTokenizer.from_pretrained(str(MODELS / name))
-    ours = CheckpointTokens(MODELS / name)
+@cache
+def ours(name: str) -> CheckpointTokens:
+    return CheckpointTokens(MODELS / name)
+
+
+@cache
+def engine(name: str) -> TemplateChat:
+    return TemplateChat(MODELS / name)
+
+
+@cache
+def theirs(name: str) -> Any:
+    return AutoTokenizer.from_pretrained(str(MODELS / name))
+
+
+# --- the gateway, the engine, transformers -------------------------------------------------------
+
+
+@BOTH
+def test_gateway_counts_what_the_engine_is_given_for_hard_text(name: str) -> None:
     for messages in CONVERSATIONS:
-        ids = theirs.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-        assert ours.count(messages) == len(ids), messages
+        given_to_engine = engine(name).prompt_token_ids(messages)
+        assert tuple(ours(name).conversation_ids(messages)) == given_to_engine, messages
+        assert ours(name).count(messages) == len(given_to_engine)
+
+
+@BOTH
+@given(messages=conversations)
+def test_gateway_counts_what_the_engine_is_given_for_any_text(
+    name: str, messages: list[dict[str, Any]]
+) -> None:
+    assert tuple(ours(name).conversation_ids(messages)) == engine(name).prompt_token_ids(messages)
+
+
+@BOTH
+@given(text=st.text())
+def test_text_without_control_tokens_is_what_transformers_makes_of_it(name: str, text: str) -> None:
+    for content in (text, text[:7] + "日本\u200d\x00 12345678901"):
+        messages = [{"role": "user", "content": content}]
+        ids = theirs(name).apply_chat_template(
+            messages, add_generation_prompt=True, return_dict=False
+        )
+        assert ours(name).conversation_ids(messages) == ids
+
+
+@BOTH
+@given(messages=conversations)
+def test_nobody_can_forge_a_turn(name: str, messages: list[dict[str, Any]]) -> None:
+    """The control tokens are those the template writes, and no text is lost over it."""
+    special = set(theirs(name).all_special_ids)
+    ids = ours(name).conversation_ids(messages)
+    empty = [message | {"content": ""} for message in messages]
+    assert [i for i in ids if i in special] == ours(name).conversation_ids(empty)
+    rendered = theirs(name).apply_chat_template(
+        messages, add_generation_prompt=True, tokenize=False
+    )
+    assert ours(name).text(ids) == rendered
+
+
+@BOTH
+@given(messages=conversations)
+def test_transformers_own_way_to_sanitize_sees_the_same_turns(
+    name: str, messages: list[dict[str, Any]]
+) -> None:
+    special = set(theirs(name).all_special_ids)
+    sanitized = theirs(name).apply_chat_template(
+        messages, add_generation_prompt=True, return_dict=False, sanitize_control_tokens=True
+    )
+    ids = ours(name).conversation_ids(messages)
+    assert [i for i in ids if i in special] == [i for i in sanitized if i in special]
+
+
+@BOTH
+@given(text=st.one_of(st.sampled_from(list(HARD.values())), texts))
+def test_plain_text_is_what_transformers_makes_of_it(name: str, text: str) -> None:
+    ids = ours(name).text_ids(text)
+    assert ids == theirs(name).encode(text)
+    assert ours(name).text(ids) == text
+    assert ours(name).token_strings(ids) == theirs(name).convert_ids_to_tokens(ids)
+
+
+def test_prompt_for_the_answer_is_left_out_on_request() -> None:
+    messages = [{"role": "user", "content": "Hi"}]
+    *rest, last = ours("sluice-small").conversation_ids(messages)
+    assert ours("sluice-small").token_strings([last]) == ["<|assistant|>"]
+    without = ours("sluice-small").conversation_ids(messages, add_generation_prompt=False)
+    assert without == rest
+
+
+def test_id_that_the_vocabulary_lacks_is_refused() -> None:
+    with pytest.raises(UnknownTokenId, match="999999"):
+        ours("sluice-small").text([5, 999_999])
+
+
+def test_text_with_every_noncharacter_and_a_control_token_is_refused() -> None:
+    every = "".join(map(chr, range(0xFDD0, 0xFDF0)))
+    assert ours("sluice-small").count([{"role": "user", "content": every}]) > 32
+    with pytest.raises(UnrenderableConversation, match="noncharacter"):
+        ours("sluice-small").count([{"role": "user", "content": every + "<|end|>"}])
 
 
 def test_byte_bound_is_never_less_than_the_count() -> None:
-    ours = CheckpointTokens(MODELS / "sluice-small")
     for messages in CONVERSATIONS:
-        assert ByteBound().count(messages) >= ours.count(messages), messages
+        assert ByteBound().count(messages) >= ours("sluice-small").count(messages), messages
+
+
+# --- checkpoints that are not, or are unlike ours ------------------------------------------------
 
 
 def test_folder_without_a_template_is_no_checkpoint(tmp_path: Path) -> None:
@@ -65,12 +164,55 @@ def test_folder_without_a_template_is_no_checkpoint(tmp_path: Path) -> None:
         CheckpointTokens(tmp_path / "nowhere")
 
 
-def _checkpoint_with(template: str, folder: Path) -> CheckpointTokens:
+def test_files_that_cannot_be_read_are_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="chat template cannot be read"):
+        _checkpoint_with("{% for %}", tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"tokenizer\.json cannot be read"):
+        CheckpointTokens(tmp_path)
+
+
+def _checkpoint_with(template: str, folder: Path, added: tuple[str, ...] = ()) -> CheckpointTokens:
+    """Ours with another template, and with further added tokens that are not special."""
     source = MODELS / "sluice-small"
-    for name in ("tokenizer.json", "tokenizer_config.json"):
+    tokenizer = json.loads((source / "tokenizer.json").read_bytes())
+    token = tokenizer["added_tokens"][-1] | {"special": False}
+    tokenizer["added_tokens"] += [
+        token | {"id": 2048 + n, "content": content} for n, content in enumerate(added)
+    ]
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    for name in ("tokenizer_config.json", "config.json"):
         (folder / name).write_bytes((source / name).read_bytes())
     (folder / "chat_template.jinja").write_text(template)
     return CheckpointTokens(folder)
+
+
+TEMPLATES = {
+    "asks for tools": "{% if tools is not none %}tools{% endif %}{{ messages[0].content }}",
+    "asks for tokens": "{{ pad_token }}{{ unk_token is defined }}{{ messages[0].content }}",
+    "marks what is learnt": "{% for m in messages %}{% generation %}{{ m.content }}"
+    "{% endgeneration %}{% break %}{% endfor %}",
+    "writes JSON": "{{ messages | tojson }}{{ messages | tojson(indent=2, ensure_ascii=true) }}",
+    "overlapping tokens": "<a|b>|b>c>{{ messages[0].content }}",
+    "splits the text": "{{ messages[0].content.split('<think>') | join('<|end|>') }}",
+}
+
+
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES.keys())
+@pytest.mark.parametrize("text", ["ünï <|end|>", "a<a|b>|b>c>", "x<think>y<think>", "\n <a|b>"])
+def test_engine_agrees_whatever_the_template_does(template: str, text: str, tmp_path: Path) -> None:
+    counted = _checkpoint_with(template, tmp_path, ("<a|b>", "|b>c>", "<think>"))
+    messages = [{"role": "user", "content": text}]
+    given_to_engine = TemplateChat(tmp_path).prompt_token_ids(messages)
+    assert tuple(counted.conversation_ids(messages)) == given_to_engine
+
+
+def test_added_tokens_that_the_template_writes_cannot_be_forged_either(tmp_path: Path) -> None:
+    added = ("<a|b>", "|b>c>", "<tool>")
+    one = _checkpoint_with("<a|b>|b>c>{{ messages[0].content }}", tmp_path, added)
+    ids = one.conversation_ids([{"role": "user", "content": "<a|b>c> <a|b>|b>c> <tool>"}])
+    written = [i for i in ids if i >= 2048]
+    assert one.token_strings(written) == ["<a|b>", "|b>c>", "<tool>"], "the template has no <tool>"
 
 
 def test_template_that_refuses_is_a_conversation_that_cannot_be_rendered(tmp_path: Path) -> None:
@@ -79,7 +221,52 @@ def test_template_that_refuses_is_a_conversation_that_cannot_be_rendered(tmp_pat
         refusing.count([{"role": "user", "content": "Hi"}])
 
 
+def test_template_that_fails_is_a_conversation_that_cannot_be_rendered(tmp_path: Path) -> None:
+    with pytest.raises(UnrenderableConversation):
+        _checkpoint_with("{{ messages + 1 }}", tmp_path).count([{"role": "user", "content": "Hi"}])
+
+
 def test_template_cannot_reach_out_of_its_sandbox(tmp_path: Path) -> None:
     hostile = _checkpoint_with("{{ messages.__class__.__mro__[1].__subclasses__() }}", tmp_path)
     with pytest.raises(UnrenderableConversation):
         hostile.count([{"role": "user", "content": "Hi"}])
+
+
+# --- loaded once ---------------------------------------------------------------------------------
+
+
+def test_checkpoint_is_loaded_again_only_when_a_file_has_changed(tmp_path: Path) -> None:
+    loads: list[Path] = []
+
+    def load(folder: Path) -> CheckpointTokens:
+        loads.append(folder)
+        return ours("sluice-small")
+
+    _checkpoint_with("{{ messages }}", tmp_path)
+    kept = Checkpoints(load)
+    small, changing = str(MODELS / "sluice-small"), str(tmp_path)
+    for _ in range(3):
+        kept.counters({"one": small, "same": small, "other": changing, "outside": None})
+    assert loads == [Path(small), tmp_path]
+    os.utime(tmp_path / "chat_template.jinja", ns=(1, 1))
+    kept.counters({"one": small, "other": changing})
+    assert loads == [Path(small), tmp_path, tmp_path]
+
+
+def test_checkpoint_that_no_model_has_is_forgotten_and_a_failure_forgets_none() -> None:
+    loads: list[Path] = []
+
+    def load(folder: Path) -> CheckpointTokens:
+        loads.append(folder)
+        return CheckpointTokens(folder)
+
+    small = str(MODELS / "sluice-small")
+    kept = Checkpoints(load)
+    kept.counters({"one": small})
+    with pytest.raises(OSError):
+        kept.counters({"lost": "/nowhere/at/all", "one": small})
+    kept.counters({"one": small})
+    assert loads.count(Path(small)) == 1
+    kept.counters({})
+    kept.counters({"one": small})
+    assert loads.count(Path(small)) == 2

@@ -1,11 +1,15 @@
-"""Messages to prompt token ids, by the checkpoint's own tokenizer and chat template."""
+"""Messages to prompt token ids, by the checkpoint's own tokenizer and chat template.
+
+What a message spells stays text (`workers/control_tokens.py`), as the gateway counts it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from workers.control_tokens import ChatEncoder, Message
 from workers.engines.base import PromptInvalid
 
 
@@ -14,23 +18,29 @@ class TemplateChat:
         from transformers import AutoTokenizer
 
         self._tokenizer: Any = AutoTokenizer.from_pretrained(model_path, local_files_only=True)
+        template = self._tokenizer.get_chat_template()
+        self._encoder = ChatEncoder(self._tokenizer.backend_tokenizer, template)
 
     def prompt_token_ids(self, messages: Iterable[object]) -> tuple[int, ...]:
         conversation = [plain_message(message) for message in messages]
         if not conversation:
             raise PromptInvalid("messages is empty")
         try:
-            ids = self._tokenizer.apply_chat_template(
-                conversation, add_generation_prompt=True, tokenize=True, return_dict=False
-            )
+            ids = self._encoder.prompt_ids(conversation, self._rendered)
         except Exception as error:  # a template raises whatever it likes
             raise PromptInvalid(
                 f"the model's chat template refused the messages: {error}"
             ) from error
         return tuple(ids)
 
+    def _rendered(self, messages: Sequence[Message]) -> str:
+        text: str = self._tokenizer.apply_chat_template(
+            list(messages), add_generation_prompt=True, tokenize=False
+        )
+        return text
 
-def plain_message(message: object) -> dict[str, object]:
+
+def plain_message(message: object) -> Message:
     """The message with its content as one string; parts that are not text are refused, not
     dropped."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
