@@ -19,7 +19,7 @@ from billing.store.engine import open_store
 from billing.tasks import end
 from gateway.accounts import Accounts
 from gateway.admin.bootstrap import bootstrap
-from gateway.api import admin, health, public
+from gateway.api import admin, health, public, tokens
 from gateway.api.bounds import BodyBoundMiddleware
 from gateway.api.errors import install_error_handlers
 from gateway.api.generate import ChatCompletions
@@ -65,7 +65,7 @@ def create_app(settings: Settings, outside: Outside) -> FastAPI:
     app.add_middleware(
         IdentityMiddleware, new_id=id_maker(outside.clock, outside.rng), clock=outside.clock
     )
-    for router in (health.router, public.router, admin.router):
+    for router in (health.router, public.router, tokens.router, admin.router):
         app.include_router(router)
     return app
 

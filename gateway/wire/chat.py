@@ -3,6 +3,7 @@
 Nothing of a body is dropped silently. Knows no prices, no pools and no HTTP beyond the body.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import msgspec
 
 from billing.types import Usage
 from gateway.errors import ApiError, bad_request
-from gateway.wire.checks import CHECKS, SAMPLING
+from gateway.wire.checks import CHECKS, SAMPLING, Check
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,7 @@ class ChatRequest:
 
 def parse_chat(body: bytes) -> ChatRequest:
     """Raises ApiError 400 naming the parameter, in OpenAI's words."""
-    fields = _json_object(body)
-    for name in fields.keys() - CHECKS.keys():
-        raise ApiError(400, f"Unrecognized request argument supplied: {name}", param=name)
-    for name, check in CHECKS.items():
-        if fields.get(name) is not None:
-            check(name, fields[name])
+    fields = checked(json_object(body), CHECKS)
     if fields.get("stream_options") is not None and not fields.get("stream"):
         message = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
         raise bad_request(message, "stream_options")
@@ -44,7 +40,7 @@ def parse_chat(body: bytes) -> ChatRequest:
     ceiling = fields.get("max_completion_tokens")
     return ChatRequest(
         model=fields["model"],
-        messages=tuple(_plain_message(m) for m in fields["messages"]),
+        messages=tuple(plain_message(m) for m in fields["messages"]),
         stream=bool(fields.get("stream")),
         include_usage=bool((fields.get("stream_options") or {}).get("include_usage")),
         output_tokens_max=ceiling if ceiling is not None else fields.get("max_tokens"),
@@ -53,7 +49,18 @@ def parse_chat(body: bytes) -> ChatRequest:
     )
 
 
-def _json_object(body: bytes) -> dict[str, Any]:
+def checked(fields: dict[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
+    """The fields as they are, if each is known and passes its check."""
+    for name in fields.keys() - checks.keys():
+        raise ApiError(400, f"Unrecognized request argument supplied: {name}", param=name)
+    for name, check in checks.items():
+        if fields.get(name) is not None:
+            check(name, fields[name])
+    return fields
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """Raises ApiError 400 for what is no JSON object."""
     try:
         fields = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as broken:
@@ -63,7 +70,7 @@ def _json_object(body: bytes) -> dict[str, Any]:
     return fields
 
 
-def _plain_message(message: dict[str, Any]) -> dict[str, Any]:
+def plain_message(message: dict[str, Any]) -> dict[str, Any]:
     """Role and text; a developer message is a system message to models that know no developer."""
     role = "system" if message["role"] == "developer" else message["role"]
     content = message["content"]

@@ -1,0 +1,99 @@
+"""`POST /v1/tokenize` and `/v1/detokenize`: what a call would be in tokens, free of charge.
+
+Counts by the very tokenizers that calls are held by, so it agrees with what they are charged.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.requests import ClientDisconnect
+
+from gateway.api.needs import Caller, parts_of
+from gateway.errors import ApiError, bad_request, model_not_found
+from gateway.parts import Parts
+from gateway.pipeline import LARGE_BODY_BYTES
+from gateway.tokens import CheckpointTokens, UnknownTokenId, UnrenderableConversation
+from gateway.wire.tokenize import (
+    TokenizeRequest,
+    parse_detokenize,
+    parse_tokenize,
+    tokenized,
+)
+from routing.types import AUTO_MODEL, Model
+
+router = APIRouter(prefix="/v1", tags=["public"])
+
+
+@router.post("/tokenize")
+async def tokenize(request: Request, _caller: Caller) -> dict[str, Any]:
+    """Body: `model`, and `prompt` or `messages`."""
+    parts = parts_of(request)
+    body = await _body(request, parts)
+    if len(body) > LARGE_BODY_BYTES:
+        return await asyncio.to_thread(_tokenized, parts, body)
+    return _tokenized(parts, body)
+
+
+@router.post("/detokenize")
+async def detokenize(request: Request, _caller: Caller) -> dict[str, Any]:
+    """Body: `model` and `tokens`, an array of ids."""
+    parts = parts_of(request)
+    body = await _body(request, parts)
+    if len(body) > LARGE_BODY_BYTES:
+        return await asyncio.to_thread(_detokenized, parts, body)
+    return _detokenized(parts, body)
+
+
+def _tokenized(parts: Parts, body: bytes) -> dict[str, Any]:
+    wanted = parse_tokenize(body)
+    model, checkpoint = _found(parts, wanted.model)
+    ids = _ids(checkpoint, wanted)
+    strings = checkpoint.token_strings(ids) if wanted.return_token_strs else None
+    return tokenized(ids, model.context_tokens, strings)
+
+
+def _ids(checkpoint: CheckpointTokens, wanted: TokenizeRequest) -> Sequence[int]:
+    if wanted.prompt is not None:
+        return checkpoint.text_ids(wanted.prompt, add_special_tokens=wanted.add_special_tokens)
+    try:
+        return checkpoint.conversation_ids(
+            wanted.messages or (), add_generation_prompt=wanted.add_generation_prompt
+        )
+    except UnrenderableConversation as refused:
+        raise bad_request(str(refused), "messages") from refused
+
+
+def _detokenized(parts: Parts, body: bytes) -> dict[str, Any]:
+    wanted = parse_detokenize(body)
+    _, checkpoint = _found(parts, wanted.model)
+    try:
+        return {"prompt": checkpoint.text(wanted.tokens)}
+    except UnknownTokenId as unknown:
+        raise bad_request(str(unknown), "tokens", "invalid_value") from unknown
+
+
+def _found(parts: Parts, name: str) -> tuple[Model, CheckpointTokens]:
+    """Raises ApiError 404 for an unknown model, 400 for one whose tokenizer is not here."""
+    catalog = parts.catalog.catalog
+    if name == AUTO_MODEL:
+        raise bad_request("'auto' has no tokenizer of its own: name a model.", "model")
+    if name not in catalog.models:
+        raise model_not_found(name)
+    counter = catalog.counters[name]
+    if not isinstance(counter, CheckpointTokens):
+        message = f"The tokenizer of '{name}' is not here: an external server has it."
+        raise bad_request(message, "model", "tokenizer_not_available")
+    return catalog.models[name], counter
+
+
+async def _body(request: Request, parts: Parts) -> bytes:
+    """The whole body; how large it may be is the middleware's business."""
+    try:
+        async with asyncio.timeout(parts.settings.gateway.body_timeout_s):
+            return await request.body()
+    except TimeoutError as slow:
+        raise ApiError(408, "The body of the request came too slowly.") from slow
+    except ClientDisconnect as left:
+        raise bad_request("The body of the request did not come whole.") from left
