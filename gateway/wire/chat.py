@@ -142,8 +142,9 @@ class ChunkShaper:
         }
         self._with_usage = with_usage
 
-    def opening(self) -> bytes:
-        return self.delta({"role": "assistant", "content": "", "refusal": None}, None)
+    def opening(self, sluice: dict[str, str] | None = None) -> bytes:
+        """`sluice` names pool and tier where the headers left before they were known."""
+        return self.delta({"role": "assistant", "content": "", "refusal": None}, None, sluice)
 
     def delta(
         self,
@@ -158,10 +159,6 @@ class ChunkShaper:
     def usage(self, usage: Usage, cost: str, sluice: dict[str, str]) -> bytes:
         """The extra chunk before `[DONE]`; sent only when asked for."""
         return self._chunk([], {"usage": usage_shape(usage) | {"cost": cost}, "sluice": sluice})
-
-    def served(self, sluice: dict[str, str]) -> bytes:
-        """Pool, tier and cost of a stream whose headers left before they were known."""
-        return self._chunk([], {"sluice": sluice})
 
     def _chunk(self, choices: list[dict[str, Any]], rest: dict[str, Any]) -> bytes:
         return msgspec.json.encode(self._base | {"choices": choices} | rest)

@@ -155,8 +155,6 @@ class StreamReply:
         self._waiting: asyncio.Task[None] | None = None
         self._shaper: ChunkShaper | None = None
         self._candidate: Candidate | None = None
-        self._waited = False
-        """Committed before there was a route to name in the headers: the last chunk names it."""
         self.is_committed = False
 
     @asynccontextmanager
@@ -192,9 +190,9 @@ class StreamReply:
         await self._stop_waiting()
         self._candidate = candidate
         self._shaper = ChunkShaper(_head(self._exchange, candidate), self._include_usage)
-        self._waited = self.is_committed
+        served = _served(candidate) if self.is_committed else None
         await self._commit(headers.limits(open_call) | headers.route(candidate))
-        await self._event(self._shaper.opening())
+        await self._event(self._shaper.opening(served))
 
     async def forward(self, frame: Frame) -> None:
         if frame.finish_reason is None and not frame.delta.get("content"):
@@ -217,11 +215,9 @@ class StreamReply:
         assert self._shaper and self._candidate, "a stream is finished after it has begun"
         cost = usd(open_call.charge.amount_nanousd)
         last = event(DONE)
-        served = {"pool": self._candidate.pool, "tier": self._candidate.tier.value}
         if self._include_usage:
+            served = _served(self._candidate)
             last = event(self._shaper.usage(open_call.usage, cost, served)) + last
-        elif self._waited:
-            last = event(self._shaper.served(served | {"cost": cost})) + last
         await self._exchange.body(last)
 
     async def fail(self, error: ApiError) -> None:
@@ -236,6 +232,10 @@ class StreamReply:
 
     async def _event(self, payload: bytes) -> None:
         await self._exchange.body(event(payload), more=True)
+
+
+def _served(candidate: Candidate) -> dict[str, str]:
+    return {"pool": candidate.pool, "tier": candidate.tier.value}
 
 
 def _head(exchange: Exchange, candidate: Candidate) -> AnswerHead:

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any, cast
 
+from gateway.meter import Frame
 from gateway.open_call import OpenCall
 from gateway.wire.reply import Exchange, ReplySettings, StreamReply
+from routing.types import Candidate, CapacityClass, Tier
+
+SERVING = Candidate(
+    pool="tale-spot",
+    model="tale",
+    variant="fp16",
+    capacity_class=CapacityClass.SPOT,
+    tier=Tier.FLEX,
+    eligible=True,
+    score_nanousd=0,
+    cost_nanousd=0,
+    wait_s=8.0,
+    reason="ready in about 8 s",
+)
 
 
 async def _note(_: OpenCall) -> str:
@@ -40,3 +56,39 @@ async def test_cancellation_while_the_keep_alive_is_stopped_is_never_lost() -> N
         running.cancel()
         await asyncio.wait({running}, timeout=5)
         assert running.cancelled(), f"the cancellation at turn {turns} was lost"
+
+
+async def test_every_chunk_of_a_stream_that_waited_has_a_choice_unless_usage_was_asked_for() -> (
+    None
+):
+    """Clients write `chunk.choices[0]`, as OpenAI's own examples do."""
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    class Call:
+        requests = tokens = None
+
+        class charge:
+            amount_nanousd = 4250
+
+    call = cast(OpenCall, Call())
+    reply = StreamReply(
+        Exchange("req_1", 0.0, lambda: 0.0, send),
+        include_usage=False,
+        settings=ReplySettings(commit_after_s=0.0, keep_alive_every_s=60.0),
+        queue_note=_note,
+    )
+    async with reply.kept_waiting(call):
+        while len(sent) < 2:  # the headers and a comment have left  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    await reply.begin(call, SERVING)
+    await reply.forward(Frame({"content": "Once"}, finish_reason="stop"))
+    await reply.finish(call)
+    lines = b"".join(message.get("body", b"") for message in sent).decode().split("\n\n")
+    events = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    chunks = [json.loads(event) for event in events[:-1]]
+    assert events[-1] == "[DONE]"
+    assert all(chunk["choices"] for chunk in chunks)
+    assert chunks[0]["sluice"] == {"pool": "tale-spot", "tier": "flex"}
