@@ -8,6 +8,7 @@ import psutil
 
 from gateway.settings import ModelSettings
 from gateway.supervisor.errors import CannotStart
+from workers.engines.names import ENGINE_NAMES
 
 CGROUP = Path("/sys/fs/cgroup")
 MEGABYTE = 1_000_000
@@ -35,6 +36,12 @@ def check_memory(free_bytes: int, min_mb: int) -> None:
             f"{free_bytes // MEGABYTE} MB of memory are free, {min_mb} MB are needed; free some,"
             " or lower supervisor.memory_min_mb and the number of pools"
         )
+
+
+def check_engine(name: str) -> None:
+    """Raises CannotStart if no engine has this name."""
+    if name not in ENGINE_NAMES:
+        raise CannotStart(f"no engine named {name}; there are: {', '.join(ENGINE_NAMES)}")
 
 
 def check_models(models: Sequence[ModelSettings]) -> None:

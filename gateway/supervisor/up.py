@@ -16,7 +16,13 @@ from pathlib import Path
 from redis.asyncio import Redis
 
 from gateway.settings import Settings, SettingsError, find_config, load_settings
-from gateway.supervisor.checks import check_memory, check_models, check_port, free_memory_bytes
+from gateway.supervisor.checks import (
+    check_engine,
+    check_memory,
+    check_models,
+    check_port,
+    free_memory_bytes,
+)
 from gateway.supervisor.credentials import keep_credentials
 from gateway.supervisor.errors import CannotStart
 from gateway.supervisor.leftovers import end_leftovers, record
@@ -49,6 +55,7 @@ def up(prepare: Prepare | None = None) -> int:
 
 def run(settings: Settings, data: Path, prepare: Prepare) -> None:
     """Supervise what `prepare` names, as the only one on this data folder."""
+    check_engine(settings.engine)
     check_models(settings.models)
     check_memory(free_memory_bytes(), settings.supervisor.memory_min_mb)
     try:

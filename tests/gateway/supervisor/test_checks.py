@@ -6,7 +6,12 @@ import psutil
 import pytest
 
 from gateway.settings import ModelSettings
-from gateway.supervisor.checks import check_memory, check_models, free_memory_bytes
+from gateway.supervisor.checks import (
+    check_engine,
+    check_memory,
+    check_models,
+    free_memory_bytes,
+)
 from gateway.supervisor.errors import CannotStart
 
 
@@ -28,6 +33,12 @@ def test_refusal_names_what_is_free_and_what_is_needed() -> None:
     check_memory(3_000_000_000, 3000)
     with pytest.raises(CannotStart, match="2999 MB of memory are free, 3000 MB are needed"):
         check_memory(2_999_999_999, 3000)
+
+
+def test_unknown_engine_is_refused_with_those_there_are() -> None:
+    check_engine("continuous")
+    with pytest.raises(CannotStart, match="no engine named warp; there are: continuous"):
+        check_engine("warp")
 
 
 def test_model_without_its_checkpoint_is_named(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from workers.engines.base import (
     RequestInFlight,
 )
 from workers.engines.continuous.engine import ContinuousEngine
-from workers.engines.registry import engine_named
+from workers.engines.names import ENGINE_NAMES
+from workers.engines.registry import ENGINES, engine_named
 
 LONG = 400
 
@@ -176,3 +177,7 @@ async def test_a_folder_that_holds_no_model_fails_the_start(tmp_path: Path) -> N
 def test_an_unknown_engine_is_named_with_those_there_are() -> None:
     with pytest.raises(ValueError, match="continuous"):
         engine_named("warp", EngineSettings(MODEL_PATH))
+
+
+def test_names_of_engines_are_those_of_the_registry() -> None:
+    assert tuple(ENGINES) == ENGINE_NAMES
