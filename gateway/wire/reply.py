@@ -155,6 +155,7 @@ class StreamReply:
         self._waiting: asyncio.Task[None] | None = None
         self._shaper: ChunkShaper | None = None
         self._candidate: Candidate | None = None
+        self._unnamed: OpenCall | None = None
         self.is_committed = False
 
     @asynccontextmanager
@@ -190,6 +191,7 @@ class StreamReply:
         await self._stop_waiting()
         self._candidate = candidate
         self._shaper = ChunkShaper(_head(self._exchange, candidate), self._include_usage)
+        self._unnamed = open_call if self.is_committed else None
         served = _served(candidate) if self.is_committed else None
         await self._commit(headers.limits(open_call) | headers.route(candidate))
         await self._event(self._shaper.opening(served))
@@ -202,7 +204,13 @@ class StreamReply:
         if frame.finish_reason is not None and content:
             await self._event(self._shaper.delta(content, None))
             content = {}
-        await self._event(self._shaper.delta(content, frame.finish_reason))
+        await self._event(self._shaper.delta(content, frame.finish_reason, self._receipt(frame)))
+
+    def _receipt(self, frame: Frame) -> dict[str, str] | None:
+        """Pool, tier and cost, in the last chunk of a stream whose headers could not say them."""
+        if self._unnamed is None or self._candidate is None or frame.finish_reason is None:
+            return None
+        return _served(self._candidate) | {"cost": usd(self._unnamed.charge.amount_nanousd)}
 
     def start_over(self) -> bool:
         return False

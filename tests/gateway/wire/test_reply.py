@@ -92,3 +92,5 @@ async def test_every_chunk_of_a_stream_that_waited_has_a_choice_unless_usage_was
     assert events[-1] == "[DONE]"
     assert all(chunk["choices"] for chunk in chunks)
     assert chunks[0]["sluice"] == {"pool": "tale-spot", "tier": "flex"}
+    receipt = {"pool": "tale-spot", "tier": "flex", "cost": "0.00000425"}
+    assert chunks[-1]["sluice"] == receipt, "the headers had left, so the last chunk says it"
