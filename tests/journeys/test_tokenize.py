@@ -8,7 +8,7 @@ import pytest
 
 from tests.hard_text import HARD
 from tests.journeys.calls import CHAT, LARGE, SMALL, said
-from tests.journeys.outside import Outside
+from tests.journeys.conftest import OUTSIDE_MODEL
 from tests.stack import Stack, Tenant
 
 TOKENIZE, DETOKENIZE = "/v1/tokenize", "/v1/detokenize"
@@ -74,9 +74,11 @@ def test_it_is_free(stack: Stack) -> None:
     assert stack.requests_of(penniless) == []
 
 
-def test_model_of_an_external_server_has_no_tokenizer_here(
-    stack: Stack, tenant: Tenant, outside: Outside
-) -> None:
+def test_model_of_an_external_server_has_no_tokenizer_here(stack: Stack, tenant: Tenant) -> None:
+    stack.admin("PUT", "/models/outside", OUTSIDE_MODEL)
+    stack.wait_until(
+        lambda: stack.call("GET", "/v1/models/outside").status_code == 200, 10.0, "the model"
+    )
     wanted = {"model": "outside", "messages": said()}
     response = stack.call("POST", TOKENIZE, secret=tenant.secret, json=wanted)
     assert response.status_code == 400
