@@ -22,8 +22,8 @@ COPY workers/ workers/
 COPY gateway/ gateway/
 
 # The same installer as `make up`: pinned by hash, from wheels only.
-RUN --mount=type=cache,target=/root/.cache/pip \
-    VENV=/opt/venv TORCH=${TORCH} requirements/install.sh runtime
+RUN --mount=type=cache,target=/var/cache/pip \
+    PIP_CACHE_DIR=/var/cache/pip VENV=/opt/venv TORCH=${TORCH} requirements/install.sh runtime
 
 USER sluice
 VOLUME /data
