@@ -40,11 +40,6 @@ def period_at(at_us: int) -> Period:
     return period(_utc(at_us).strftime("%Y-%m"))
 
 
-def day_of(at_us: int) -> str:
-    """YYYY-MM-DD."""
-    return _utc(at_us).strftime("%Y-%m-%d")
-
-
 def _utc(at_us: int) -> datetime:
     return datetime.fromtimestamp(at_us // _MICROSECONDS, UTC)
 
