@@ -1,6 +1,6 @@
-"""What an engine is to the rest of a worker: token ids in, frames of text and exact counts out.
-Knows no HTTP, no Ray and no model library; guards the law that usage in a frame is cumulative and
-that its classes are disjoint."""
+"""What an engine is to the rest of a worker: token ids in, frames of text or vectors and exact
+counts out. Knows no HTTP, no Ray and no model library; guards the law that usage in a frame is
+cumulative and that its classes are disjoint."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
+
+LOGPROBS_MAX = 20
 
 
 class FinishReason(StrEnum):
@@ -30,7 +32,9 @@ class GenerationRequest:
     """One sequence to generate. `tokens_max` None means until the context window is full; a
     temperature of 0 is greedy; `seed` decides every draw together with the position, whatever else
     runs in the batch; blocks of the prefix cache are only shared between requests of the same
-    `cache_salt`; `immediate` frames leave token by token, never waiting for company."""
+    `cache_salt`; `immediate` frames leave token by token, never waiting for company. `logprobs` is
+    how many of the likeliest tokens each token of the answer comes with, up to LOGPROBS_MAX; None
+    asks for none of it, 0 for the token's own."""
 
     request_id: str
     prompt_token_ids: tuple[int, ...]
@@ -42,22 +46,70 @@ class GenerationRequest:
     cache_salt: str = ""
     ignore_eos: bool = False
     immediate: bool = False
+    logprobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredToken:
+    """A token as its bytes, which may be a part of a character (`text` has replacement signs
+    there), and the natural logarithm of its probability: by the model's own distribution, before
+    temperature and top_p, as OpenAI and vLLM report it."""
+
+    token_id: int
+    text: str
+    raw: bytes
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """One generated token, and the likeliest in its place, likeliest first."""
+
+    chosen: ScoredToken
+    top: tuple[ScoredToken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """What was generated since the last frame. `position` is the number of output tokens so far and
     equals `usage.output`; tokens without text (special ones, half a character) are in `token_ids`
-    all the same."""
+    all the same. `logprobs` has an entry for each of them if the request asked, else it is None."""
 
     text: str
     token_ids: tuple[int, ...]
     usage: TokenUsage
     finish_reason: FinishReason | None = None
+    logprobs: tuple[TokenLogprobs, ...] | None = None
 
     @property
     def position(self) -> int:
         return self.usage.output
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingRequest:
+    """One vector for each input. `dimensions` below the model's own keeps as many leading ones and
+    brings them back to length 1."""
+
+    request_id: str
+    inputs: tuple[tuple[int, ...], ...]
+    dimensions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """The vector of one input, of length 1, as little-endian float32."""
+
+    index: int
+    vector: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingFrame:
+    """What one batch computed of a request, in no order; usage counts the inputs done so far."""
+
+    embeddings: tuple[Embedding, ...]
+    usage: TokenUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +131,9 @@ class EngineSettings:
     """The bounds of an engine. `slots` sequences decode together, `queue_max` more may wait; a step
     prefills at most `prefill_tokens_max` tokens, so running streams never wait longer than that;
     `cache_tokens_max` bounds the prefix cache, which shares whole blocks of `block_tokens`; tokens
-    that come faster than every `frame_interval_s` ride in one frame, but for a first and a last."""
+    that come faster than every `frame_interval_s` ride in one frame, but for a first and a last.
+    An engine of embeddings computes at most `batch_tokens_max` together, padding included, for up
+    to `slots + queue_max` calls whose inputs may be `waiting_tokens_max` together."""
 
     model_path: Path
     slots: int = 16
@@ -90,6 +144,8 @@ class EngineSettings:
     block_tokens: int = 16
     cache_tokens_max: int = 8192
     frame_interval_s: float = 0.02
+    batch_tokens_max: int = 2048
+    waiting_tokens_max: int = 524_288
     threads: int = 1
 
     def __post_init__(self) -> None:
@@ -111,21 +167,26 @@ class FrameStream(Protocol):
     async def aclose(self) -> None: ...
 
 
-class Engine(Protocol):
-    """Batches continuously, computes on a thread of its own. All methods are called on one event
-    loop."""
+class EmbeddingStream(Protocol):
+    """The frames of one request, until every input has its vector. Whoever holds it must `aclose`
+    it: closing an unfinished one takes what is left out of the next batch."""
+
+    def __aiter__(self) -> AsyncIterator[EmbeddingFrame]: ...
+
+    async def __anext__(self) -> EmbeddingFrame: ...
+
+    async def aclose(self) -> None: ...
+
+
+class EngineLife(Protocol):
+    """What every engine has, whatever it makes: it batches, and computes on a thread of its own.
+    All methods are called on one event loop."""
 
     @property
     def context_tokens(self) -> int: ...
 
     async def start(self) -> None:
         """Load the model and begin; raises `CheckpointUnsupported` for a model it cannot run."""
-        ...
-
-    def generate(self, request: GenerationRequest) -> FrameStream:
-        """Admit a request at once, or raise `ContextLengthExceeded`, `EngineOverloaded`,
-        `RequestInFlight` or `EngineFailed`; iterating raises `GenerationAborted` or `EngineFailed`
-        when it ends early."""
         ...
 
     def abort(self, request_id: str) -> None: ...
@@ -137,6 +198,22 @@ class Engine(Protocol):
         ...
 
     async def stop(self) -> None: ...
+
+
+class Engine(EngineLife, Protocol):
+    """Generates, batching continuously."""
+
+    def generate(self, request: GenerationRequest) -> FrameStream:
+        """Admit a request at once, or raise `ContextLengthExceeded`, `PromptInvalid`,
+        `UnsupportedParameter`, `EngineOverloaded`, `RequestInFlight` or `EngineFailed`; iterating
+        raises `GenerationAborted` or `EngineFailed` when it ends early."""
+        ...
+
+
+class EmbeddingEngine(EngineLife, Protocol):
+    def embed(self, request: EmbeddingRequest) -> EmbeddingStream:
+        """As `Engine.generate`; a frame may hold any of the inputs."""
+        ...
 
 
 class Chat(Protocol):
@@ -163,6 +240,14 @@ class ContextLengthExceeded(EngineError):
 
 class PromptInvalid(EngineError):
     """The prompt is empty or the chat template does not take it."""
+
+
+class UnsupportedParameter(EngineError):
+    """This engine, or this model, cannot do what the parameter asks."""
+
+    def __init__(self, message: str, *, param: str) -> None:
+        super().__init__(message)
+        self.param = param
 
 
 class EngineOverloaded(EngineError):
