@@ -67,6 +67,24 @@ class CallRecord:
     transfers: list[dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class DecidedCall:
+    """One line of a list of calls, with why it went where it went."""
+
+    usage: UsageRecord
+    decision: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long one answered call took."""
+
+    admitted_us: int
+    ended_us: int
+    first_token_us: int | None
+    output: int
+
+
 class GroupBy(StrEnum):
     MODEL = "model"
     KEY = "key"
@@ -119,6 +137,20 @@ def recent_calls(
     """The newest calls by their end; `before_us` pages back."""
     with store.read() as conn:
         return [_record(row) for row in usage.recent(conn, limit, org, before_us)]
+
+
+def recent_decided(store: Store, limit: int, org: str | None = None) -> list[DecidedCall]:
+    """The newest calls by their end, each with its decision."""
+    with store.read() as conn:
+        found = [_record(row) for row in usage.recent(conn, limit, org, None)]
+        decisions = usage.decisions_of(conn, [record.rid for record in found])
+    return [DecidedCall(used, json.loads(decisions.get(used.rid, "{}"))) for used in found]
+
+
+def timings(store: Store, from_us: int, to_us: int, limit: int) -> list[Timing]:
+    """Of the newest `limit` answered calls that ended in [from_us, to_us), the newest first."""
+    with store.read() as conn:
+        return [Timing(*row) for row in usage.timings(conn, from_us, to_us, limit)]
 
 
 def usage_summary(

@@ -120,6 +120,28 @@ def decision_of(conn: Connection, rid: str) -> str | None:
     return conn.execute(select(CALL.c.decision).where(CALL.c.rid == rid)).scalar_one_or_none()
 
 
+def decisions_of(conn: Connection, rids: Sequence[str]) -> dict[str, str]:
+    """The decisions of these request ids; those without one are absent."""
+    asked = select(CALL.c.rid, CALL.c.decision).where(CALL.c.rid.in_(rids))
+    return {rid: decision for rid, decision in conn.execute(asked)}
+
+
+def timings(
+    conn: Connection, from_us: int, to_us: int, limit: int
+) -> list[tuple[int, int, int | None, int]]:
+    """(admitted, ended, first token, output tokens) of the newest `limit` answered calls that
+    ended in [from, to), as they were first recorded; times in us, newest first."""
+    names = ("admitted_us", "ended_us", "first_token_us", "output")
+    newest = (
+        select(*(EVENT.c[name] for name in names))
+        .where(EVENT.c.ended_us >= from_us, EVENT.c.ended_us < to_us)
+        .where(EVENT.c.status == "answered")
+        .order_by(EVENT.c.ended_us.desc())
+        .limit(limit)
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in conn.execute(newest)]
+
+
 def attempts_of(conn: Connection, rid: str) -> list[dict[str, Any]]:
     ordered = select(ATTEMPT).where(ATTEMPT.c.rid == rid).order_by(ATTEMPT.c.n)
     return [dict(row) for row in conn.execute(ordered).mappings()]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from sqlalchemy import event
 
 from billing.queries import (
     GroupBy,
@@ -12,8 +16,10 @@ from billing.queries import (
     known_rids,
     open_call,
     recent_calls,
+    recent_decided,
     recent_transfers,
     spent_by_scopes,
+    timings,
     usage_summary,
 )
 from billing.store.engine import Store
@@ -105,3 +111,43 @@ def test_accounts_and_transfers_are_listed(booked: Store) -> None:
     assert codes == {"org:org_1:unbilled", "org:org_2:unbilled", "revenue:usage"}
     assert len(recent_transfers(booked, 10)) == 5
     assert len(recent_transfers(booked, 10, "org_2")) == 1
+
+
+def test_list_of_calls_says_why_each_went_where_it_went(booked: Store) -> None:
+    found = {call.usage.rid: call.decision for call in recent_decided(booked, 10)}
+    assert found == {"req_1": {"rule": "r1"}, "req_2": {}, "req_3": {}}
+    assert [call.usage.rid for call in recent_decided(booked, 1, "org_1")] == ["req_2"]
+
+
+def test_timings_are_of_the_newest_calls_that_ended_in_the_range(booked: Store) -> None:
+    everything = timings(booked, 0, IN_OCTOBER_US, 10)
+    assert [found.ended_us for found in everything] == [FIRST_US + DAY_US] * 2 + [FIRST_US]
+    assert len(timings(booked, 0, IN_OCTOBER_US, 1)) == 1
+    assert timings(booked, FIRST_US, FIRST_US + DAY_US, 10) == everything[2:]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store: recent_decided(store, 25),
+        lambda store: timings(store, 1, 2, 25),
+        lambda store: usage_summary(store, None, 1, 2, [GroupBy.ORG]),
+    ],
+    ids=["recent_decided", "timings", "usage_summary"],
+)
+def test_pages_for_people_are_led_by_an_index_into_the_log(
+    booked: Store, ask: Callable[[Store], object]
+) -> None:
+    """No look at a page reads the whole log: SQLite says how it would find the rows."""
+    plans: list[str] = []
+
+    def explain(conn: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
+        if statement.startswith("SELECT"):
+            rows = conn.connection.cursor().execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            plans.extend(row[-1] for row in rows)
+
+    event.listen(booked.engine, "before_cursor_execute", explain)
+    ask(booked)
+    log = [step for step in plans if "usage_event" in step or "call_record" in step]
+    assert log
+    assert all("USING INDEX" in step for step in log), plans
