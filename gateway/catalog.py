@@ -20,7 +20,7 @@ from billing.pricebook import PriceBook, read_published
 from gateway.store import TenantStore
 from gateway.tables import ModelRow, PoolRow
 from gateway.tokens import Checkpoints, CheckpointTokens, TokenCounter
-from routing.types import CapacityClass, Model, Pool
+from routing.types import CapacityClass, Model, Pool, Task
 
 log = logging.getLogger(__name__)
 
@@ -119,12 +119,14 @@ def _document(revision: int, models: Sequence[ModelRow], pools: Sequence[PoolRow
     )
 
 
-def readable_checkpoint(path: str) -> str | None:
+def unreadable_because(path: str, task: Task) -> str | None:
     """Why a folder cannot be served, or None: blocking, it loads the tokenizer."""
     try:
-        CheckpointTokens(Path(path))
+        checkpoint = CheckpointTokens(Path(path))
     except (OSError, ValueError) as wrong:
-        return f"{path}: not a checkpoint folder with a tokenizer and a chat template: {wrong}"
+        return f"{path}: not a checkpoint folder with a tokenizer: {wrong}"
+    if task is Task.GENERATE and not checkpoint.has_chat_template:
+        return f"{path}: has no chat template"
     return None
 
 
@@ -136,6 +138,8 @@ def _model(row: ModelRow) -> Model:
         max_output_tokens=row.max_output_tokens,
         size_rank=row.size_rank,
         quality=row.quality,
+        task=Task(row.task),
+        created_s=row.created_us // 1_000_000,
     )
 
 

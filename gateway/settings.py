@@ -9,6 +9,7 @@ setting with its default; it is also what is used when no file is given.
 import os
 import tomllib
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from workers.settings import ControllerSettings, RaySettings
 PREFIX = "SLUICE_"
 FILE_NAME = "sluice.toml"
 HTTP_URL = r"^https?://[^\s/]+\S*$"
+PACKAGE = "package:"
 
 
 class SettingsError(Exception):
@@ -87,7 +89,8 @@ class BootstrapSettings(Section):
 
 
 class ModelSettings(Section):
-    """[[models]]: a public model name and its checkpoint folder, relative to the file."""
+    """[[models]]: a public model name and its checkpoint folder: relative to the file, or
+    `package:NAME/FOLDER` for one inside an installed Python package."""
 
     name: str
     path: str | None = None
@@ -95,6 +98,7 @@ class ModelSettings(Section):
     max_output_tokens: int = Field(gt=0)
     size_rank: int = Field(ge=0)
     quality: float = Field(ge=0, le=1)
+    task: Literal["generate", "embed"] = "generate"
 
 
 class PoolSettings(Section):
@@ -104,6 +108,7 @@ class PoolSettings(Section):
     model: str
     variant: str = "fp16"
     capacity_class: Literal["reserved", "on_demand", "spot", "external"] = "reserved"
+    engine: str | None = None
     base_url: str | None = Field(None, pattern=HTTP_URL)
     api_key_env: str | None = None
     min_replicas: int = Field(0, ge=0)
@@ -111,6 +116,7 @@ class PoolSettings(Section):
     initial_replicas: int = Field(0, ge=0)
     idle_s: float = Field(300.0, gt=0)
     num_cpus: float = Field(0.25, gt=0)
+    num_gpus: float = Field(0.0, ge=0)
     max_ongoing: int = Field(8, ge=1)
     cost_nanousd_per_s: int = Field(0, ge=0)
     cost_input_nanousd_per_mtok: int = Field(0, ge=0)
@@ -204,9 +210,23 @@ def _first_mistake(path: Path, mistakes: ValidationError, env: Mapping[str, str]
 
 def _absolute(models: tuple[ModelSettings, ...], folder: Path) -> tuple[ModelSettings, ...]:
     return tuple(
-        model.model_copy(update={"path": str(folder / model.path)}) if model.path else model
+        model.model_copy(update={"path": checkpoint_folder(model.path, folder)})
+        if model.path
+        else model
         for model in models
     )
+
+
+def checkpoint_folder(declared: str, relative_to: Path) -> str:
+    """Where a declared checkpoint lies. A package is looked up and never imported, so that
+    nothing of it runs; one that is not installed is left as declared, for others to refuse."""
+    if not declared.startswith(PACKAGE):
+        return str(relative_to / declared)
+    name, _, folder = declared.removeprefix(PACKAGE).partition("/")
+    found = find_spec(name) if name.isidentifier() else None
+    if found is None or not found.submodule_search_locations:
+        return declared
+    return str(Path(found.submodule_search_locations[0]) / folder)
 
 
 def _check_names(path: Path, settings: Settings) -> None:

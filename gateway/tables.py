@@ -76,12 +76,19 @@ class ModelRow(SQLModel, table=True):
     """A public model name and what the router needs to know of it."""
 
     __tablename__ = "model"
+    __table_args__ = (CheckConstraint("task IN ('generate','embed')", name="task_known"),)
     name: str = Field(primary_key=True)
     path: str | None = None
     context_tokens: int
     max_output_tokens: int
     size_rank: int
     quality: float
+    task: str = "generate"
+    created_us: int = Field(default=0, sa_type=Big)
+    origin: str | None = None
+    """What was declared, where that is not the folder in `path` itself."""
+    checksum: str | None = None
+    """SHA-256 over the files of the folder, where it was taken into the cache of weights."""
     enabled: bool = True
     source: str = "admin"
 
@@ -100,6 +107,7 @@ class PoolRow(SQLModel, table=True):
     model: str = Field(foreign_key="model.name")
     variant: str
     capacity_class: str
+    engine: str | None = None
     base_url: str | None = None
     api_key_env: str | None = None
     min_replicas: int = 0
@@ -107,6 +115,7 @@ class PoolRow(SQLModel, table=True):
     initial_replicas: int = 0
     idle_s: float = 300.0
     num_cpus: float = 1.0
+    num_gpus: float = 0.0
     max_ongoing: int = 8
     cost_nanousd_per_s: int = Field(default=0, sa_type=Big)
     cost_input_nanousd_per_mtok: int = Field(default=0, sa_type=Big)

@@ -55,6 +55,7 @@ class CheckpointTokens:
         source = _template_source(folder, config)
         self._template = _compiled(source)
         self._encoder = ChatEncoder(self._tokenizer, source)
+        self.has_chat_template = bool(source)
 
     def count(self, messages: Sequence[Message]) -> int:
         """Prompt tokens of the rendered conversation, generation prompt included."""
@@ -64,6 +65,8 @@ class CheckpointTokens:
         self, messages: Sequence[Message], *, add_generation_prompt: bool = True
     ) -> list[int]:
         """What an engine is given for these messages. Raises UnrenderableConversation."""
+        if not self.has_chat_template:
+            raise UnrenderableConversation("The model has no chat template.")
         render = partial(self._rendered, add_generation_prompt)
         try:
             return self._encoder.prompt_ids(messages, render)
@@ -153,14 +156,13 @@ def _token_text(declared: object) -> str:
 
 
 def _template_source(folder: Path, config: Mapping[str, Any]) -> str:
-    """The file of its own, or the one in the configuration: a string, or named ones in a list."""
+    """The file of its own, or the one in the configuration: a string, or named ones in a list.
+    Empty where there is none, as in models that embed."""
     own_file = folder / TEMPLATE
     source = own_file.read_text() if own_file.exists() else config.get("chat_template")
     if isinstance(source, list):
         source = {entry.get("name"): entry.get("template") for entry in source}.get("default")
-    if not source:
-        raise ValueError(f"{folder.name} has no chat template")
-    return str(source)
+    return str(source or "")
 
 
 class _GenerationBlock(Extension):

@@ -27,12 +27,13 @@ class Ruling:
 
 
 def fits_context(weighed: Weighed) -> Ruling | None:
-    prompt_tokens = weighed.call.prompt_tokens[weighed.model.name]
-    if prompt_tokens < weighed.model.context_tokens:
+    needed = weighed.call.context_needed(weighed.model.name)
+    if needed <= weighed.model.context_tokens:
         return None
     return Ruling(
         RefusalKind.CONTEXT_LENGTH,
-        f"the prompt has {prompt_tokens} tokens, the window {weighed.model.context_tokens}",
+        f"the call needs {needed} tokens of context, the window has"
+        f" {weighed.model.context_tokens}",
     )
 
 

@@ -26,6 +26,13 @@ class Tier(StrEnum):
     FLEX = "flex"
 
 
+class Task(StrEnum):
+    """What a model is for: continuing text, or placing it in a vector space."""
+
+    GENERATE = "generate"
+    EMBED = "embed"
+
+
 class CapacityClass(StrEnum):
     RESERVED = "reserved"
     ON_DEMAND = "on_demand"
@@ -46,7 +53,8 @@ class Call:
     """What a caller wants, free of HTTP.
 
     `models` are the public names the call may end on: one, or several for `auto`.
-    `prompt_tokens` is per model name, since each model has its own tokenizer.
+    `prompt_tokens` is per model name, since each model has its own tokenizer: of all prompts
+    together. `longest_prompt_tokens` is that of the longest one, where a call has several.
     """
 
     request_id: str
@@ -62,6 +70,13 @@ class Call:
     arrived_s: float
     deadline_s: float
     """Absolute, on the gateway's clock."""
+    task: Task = Task.GENERATE
+    longest_prompt_tokens: Mapping[str, int] | None = None
+
+    def context_needed(self, model: str) -> int:
+        """Tokens of context that the longest prompt takes, with room for one more to follow."""
+        longest = self.longest_prompt_tokens or self.prompt_tokens
+        return longest[model] + (self.task is Task.GENERATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +124,8 @@ class Model:
     max_output_tokens: int
     size_rank: int
     quality: float
+    task: Task = Task.GENERATE
+    created_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)

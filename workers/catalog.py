@@ -10,12 +10,15 @@ import msgspec
 from redis.asyncio import Redis
 
 CATALOG_KEY = "sluice:catalog"
+EMBED = "embed"
+"""The task of models that embed; all others generate."""
 
 
 class Model(msgspec.Struct, frozen=True):
     name: str
     path: str | None = None
     context_tokens: int = 2048
+    task: str = "generate"
 
 
 class Pool(msgspec.Struct, frozen=True):
@@ -30,6 +33,8 @@ class Pool(msgspec.Struct, frozen=True):
     initial_replicas: int = 0
     idle_s: float = 300.0
     num_cpus: float = 0.1
+    num_gpus: float = 0.0
+    engine: str | None = None
     max_ongoing: int = 8
     cold_start_s: float = 10.0
     enabled: bool = True

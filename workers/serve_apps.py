@@ -6,7 +6,8 @@ that one pool's change leaves every other pool's application byte for byte as Se
 
 from typing import Any
 
-from workers.catalog import Catalog, Pool
+from workers.catalog import EMBED, Catalog, Model, Pool
+from workers.engines.names import EMBEDDING
 from workers.ray_api import AppDetails, ServeDetails
 from workers.ray_file import RayFile
 from workers.settings import WorkersSettings
@@ -59,7 +60,7 @@ def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
             "pool": pool.name,
             "model_path": model.path,
             "context_tokens": model.context_tokens,
-            "engine": settings.engine,
+            "engine": engine_of(pool, model, settings),
             "slots": pool.max_ongoing,
             "threads": settings.ray.worker_threads,
         },
@@ -70,10 +71,23 @@ def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
                 "graceful_shutdown_timeout_s": controller.graceful_shutdown_s,
                 "health_check_period_s": controller.health_check_period_s,
                 "health_check_timeout_s": controller.health_check_timeout_s,
-                "ray_actor_options": {"num_cpus": pool.num_cpus},
+                "ray_actor_options": _actor_options(pool),
             }
         ],
     }
+
+
+def engine_of(pool: Pool, model: Model, settings: WorkersSettings) -> str:
+    """What runs a pool: its own choice, else what its model's task or the settings say."""
+    if pool.engine is not None:
+        return pool.engine
+    return EMBEDDING if model.task == EMBED else settings.engine
+
+
+def _actor_options(pool: Pool) -> dict[str, Any]:
+    """What a replica asks of the cluster; GPUs only where a pool names some."""
+    options: dict[str, Any] = {"num_cpus": pool.num_cpus}
+    return options | {"num_gpus": pool.num_gpus} if pool.num_gpus else options
 
 
 def _kept_or_changed(wanted: App, deployed: AppDetails | None) -> App:

@@ -24,8 +24,15 @@ Row = TypeVar("Row", bound=SQLModel)
 
 def bootstrap(store: TenantStore, settings: Settings, now_us: int) -> None:
     """Bring SQL in line with the settings; nothing is written where nothing differs."""
+    created_us = {row.name: row.created_us for row in store.every(ModelRow)}
     models = [
-        ModelRow(**entry.model_dump(), enabled=True, source=FROM_FILE) for entry in settings.models
+        ModelRow(
+            **entry.model_dump(),
+            created_us=created_us.get(entry.name, now_us),
+            enabled=True,
+            source=FROM_FILE,
+        )
+        for entry in settings.models
     ]
     pools = [
         PoolRow(**entry.model_dump(), enabled=True, source=FROM_FILE) for entry in settings.pools

@@ -1,10 +1,9 @@
 """Models and pools: use cases of an administrator. Blocking; each is one transaction."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlmodel import Session, SQLModel, col, select
+from sqlmodel import Session, col, select
 
 from gateway.admin.tenants import NotThere
 from gateway.store import Conflict, TenantStore
@@ -12,7 +11,6 @@ from gateway.tables import Audit, ModelRow, PoolRow
 from routing.types import Clock
 
 FROM_ADMIN = "admin"
-Row = TypeVar("Row", bound=SQLModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +20,13 @@ class Serving:
 
     def put_model(self, name: str, fields: dict[str, Any]) -> ModelRow:
         row = ModelRow(name=name, source=FROM_ADMIN, **fields)
-        return self.store.change(self._audit("model.put", name, fields), _merging(row))
+
+        def work(session: Session) -> ModelRow:
+            known = session.get(ModelRow, name)
+            row.created_us = known.created_us if known else self._now_us()
+            return session.merge(row)
+
+        return self.store.change(self._audit("model.put", name, fields), work)
 
     def put_pool(self, name: str, fields: dict[str, Any]) -> PoolRow:
         """Raises Conflict where the pool's model is not there."""
@@ -64,12 +68,9 @@ class Serving:
         return self.store.change(self._audit("model.disable", name, {}), work)
 
     def _audit(self, action: str, name: str, detail: dict[str, Any]) -> Audit:
-        at_us = round(self.clock() * 1e6)
-        return Audit(at_us=at_us, actor="admin", action=action, object=name, detail=detail)
+        return Audit(
+            at_us=self._now_us(), actor="admin", action=action, object=name, detail=detail
+        )
 
-
-def _merging(row: Row) -> Callable[[Session], Row]:
-    def work(session: Session) -> Row:
-        return session.merge(row)
-
-    return work
+    def _now_us(self) -> int:
+        return round(self.clock() * 1e6)

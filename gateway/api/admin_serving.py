@@ -18,11 +18,12 @@ from gateway.api.fields import (
     Several,
 )
 from gateway.api.needs import parts_of
-from gateway.catalog import readable_checkpoint
+from gateway.catalog import unreadable_because
 from gateway.errors import bad_request
 from gateway.settings import HTTP_URL
 from gateway.tables import ModelRow, PoolRow
-from routing.types import AUTO_MODEL
+from routing.types import AUTO_MODEL, Task
+from workers.engines.names import EMBEDDING, ENGINE_NAMES
 
 router = APIRouter()
 
@@ -34,6 +35,7 @@ class ModelBody(BaseModel):
     max_output_tokens: Several
     size_rank: Count
     quality: float = Field(ge=0, le=1)
+    task: Task = Task.GENERATE
 
 
 class PoolBody(BaseModel):
@@ -41,6 +43,7 @@ class PoolBody(BaseModel):
     model: str
     variant: str = "fp16"
     capacity_class: Literal["reserved", "on_demand", "spot", "external"]
+    engine: str | None = Field(None, description="null: what the task of the model asks for")
     base_url: str | None = Field(None, pattern=HTTP_URL)
     api_key_env: str | None = None
     min_replicas: Count = 0
@@ -48,6 +51,7 @@ class PoolBody(BaseModel):
     initial_replicas: Count = 0
     idle_s: float = Field(300.0, gt=0, le=YEAR_S)
     num_cpus: float = Field(0.25, gt=0, le=INTEGER_MAX)
+    num_gpus: float = Field(0.0, ge=0, le=INTEGER_MAX)
     max_ongoing: Several = 8
     cost_nanousd_per_s: CostNanousd = 0
     cost_input_nanousd_per_mtok: CostNanousd = 0
@@ -58,6 +62,8 @@ class PoolBody(BaseModel):
     def is_whole(self) -> "PoolBody":
         if (self.capacity_class == "external") != (self.base_url is not None):
             raise ValueError("an external pool has a base_url, and only an external one")
+        if self.engine is not None and self.engine not in (*ENGINE_NAMES, EMBEDDING):
+            raise ValueError(f"no engine is named {self.engine}")
         if not self.min_replicas <= self.max_replicas >= self.initial_replicas:
             raise ValueError("max_replicas is less than the pool starts with")
         return self
@@ -84,7 +90,7 @@ async def put_model(request: Request, name: ModelName, body: ModelBody) -> dict[
     if name == AUTO_MODEL:
         raise bad_request(f"'{AUTO_MODEL}' asks the router to choose and names no model.", "name")
     if (path := body.path) is not None:
-        reason = await attempt(lambda: readable_checkpoint(path))
+        reason = await attempt(lambda: unreadable_because(path, body.task))
         if reason is not None:
             raise bad_request(reason, "path")
     serving = serving_of(request)

@@ -61,7 +61,7 @@ def _shape(model: Model, keeper: CatalogKeeper, now_us: int) -> dict[str, Any]:
     return {
         "id": model.name,
         "object": "model",
-        "created": 0,
+        "created": model.created_s,
         "owned_by": "sluice",
         "context_length": model.context_tokens,
         "max_output_tokens": model.max_output_tokens,

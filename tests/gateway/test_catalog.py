@@ -16,10 +16,11 @@ from gateway.catalog import (
     PRICES_KEY,
     REVISION_KEY,
     CatalogKeeper,
-    readable_checkpoint,
+    unreadable_because,
 )
 from gateway.store import TenantStore
 from gateway.tokens import ByteBound
+from routing.types import Task
 
 MODEL = {"context_tokens": 512, "max_output_tokens": 256, "size_rank": 1, "quality": 0.5}
 POOL = {"model": "tale", "variant": "fp16", "capacity_class": "reserved"}
@@ -116,5 +117,5 @@ async def test_model_whose_folder_has_gone_leaves_the_catalog_as_it_was(one: Edg
 
 
 def test_folder_that_is_no_checkpoint_is_refused_with_its_name(tmp_path: Path) -> None:
-    reason = readable_checkpoint(str(tmp_path))
+    reason = unreadable_because(str(tmp_path), Task.GENERATE)
     assert reason is not None and str(tmp_path) in reason

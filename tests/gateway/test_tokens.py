@@ -154,12 +154,14 @@ def test_byte_bound_is_never_less_than_the_count() -> None:
 # --- checkpoints that are not, or are unlike ours ------------------------------------------------
 
 
-def test_folder_without_a_template_is_no_checkpoint(tmp_path: Path) -> None:
+def test_folder_without_a_template_counts_text_and_refuses_conversations(tmp_path: Path) -> None:
     source = MODELS / "sluice-small"
     (tmp_path / "tokenizer.json").write_bytes((source / "tokenizer.json").read_bytes())
     (tmp_path / "tokenizer_config.json").write_text("{}")
-    with pytest.raises(ValueError, match="no chat template"):
-        CheckpointTokens(tmp_path)
+    checkpoint = CheckpointTokens(tmp_path)
+    assert checkpoint.text_ids("Hello") == ours("sluice-small").text_ids("Hello")
+    with pytest.raises(UnrenderableConversation, match="no chat template"):
+        checkpoint.count([{"role": "user", "content": "Hello"}])
     with pytest.raises(OSError):
         CheckpointTokens(tmp_path / "nowhere")
 
