@@ -53,6 +53,7 @@ class Bench:
             context_tokens=self.batch.context_tokens,
             eos_token_ids=self._checkpoint.eos_token_ids,
             decode=self._checkpoint.decode,
+            raw=self._checkpoint.raw,
         )
         self.frames[request.request_id] = []
         self.batch.add(sequence)

@@ -16,6 +16,7 @@ def sequence(name: str = "a") -> RunningSequence:
         context_tokens=100,
         eos_token_ids=frozenset(),
         decode=lambda ids: "".join(map(str, ids)),
+        raw=lambda token_id: str(token_id).encode(),
     )
 
 
@@ -65,6 +66,7 @@ def test_an_immediate_caller_waits_for_no_company() -> None:
         context_tokens=100,
         eos_token_ids=frozenset(),
         decode=lambda ids: "".join(map(str, ids)),
+        raw=lambda token_id: str(token_id).encode(),
     )
     for token in (7, 8, 9):
         hurried.accept(token)

@@ -1,8 +1,16 @@
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from workers.engines.base import EngineFailed, FinishReason, Frame, TokenUsage
+from workers.engines.base import (
+    EngineFailed,
+    FinishReason,
+    Frame,
+    ScoredToken,
+    TokenLogprobs,
+    TokenUsage,
+)
 from workers.engines.continuous.stream import Stream
 
 
@@ -30,6 +38,14 @@ async def test_what_a_slow_reader_left_is_one_frame_that_counts_every_token() ->
     for position, text in enumerate("abc", start=1):
         stream.offer(frame(position, text))
     assert await anext(stream) == Frame("abc", (101, 102, 103), TokenUsage(2, 1, 3))
+
+
+async def test_merged_frames_keep_the_log_probabilities_of_every_token() -> None:
+    stream, _ = open_stream()
+    entries = [TokenLogprobs(ScoredToken(n, "a", b"a", -1.0 * n)) for n in (101, 102)]
+    for position, entry in enumerate(entries, start=1):
+        stream.offer(replace(frame(position, "a"), logprobs=(entry,)))
+    assert (await anext(stream)).logprobs == tuple(entries)
 
 
 async def test_a_waiting_reader_is_woken() -> None:

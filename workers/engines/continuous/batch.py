@@ -9,6 +9,7 @@ from typing import Any
 
 from workers.engines.base import EngineSettings, EngineStats
 from workers.engines.continuous.checkpoint import Checkpoint
+from workers.engines.continuous.logprobs import scores
 from workers.engines.continuous.prefix import PrefixIndex
 from workers.engines.continuous.runner import RowInput, Runner
 from workers.engines.continuous.sampling import next_tokens
@@ -120,8 +121,9 @@ class Batch:
     def _gain(self, sequences: list[RunningSequence], logits: Any) -> list[RunningSequence]:
         tokens = next_tokens(logits, [sequence.draw() for sequence in sequences])
         self._totals.out += len(tokens)
-        for sequence, token in zip(sequences, tokens, strict=True):
-            sequence.accept(token)
+        asked = scores(logits, tokens, [sequence.request.logprobs for sequence in sequences])
+        for sequence, token, score in zip(sequences, tokens, asked, strict=True):
+            sequence.accept(token, score)
             if sequence.finish_reason is not None:
                 row = self._decoding.index(sequence)
                 self._remember(row, sequence)

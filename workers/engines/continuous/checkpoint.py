@@ -5,17 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from workers.engines.base import CheckpointUnsupported
 from workers.engines.continuous.slots import KvShape
+from workers.engines.continuous.spelling import token_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     model: Any
     decode: Callable[[Sequence[int]], str]
+    raw: Callable[[int], bytes]
     eos_token_ids: frozenset[int]
     context_tokens: int
     vocabulary: int
@@ -33,9 +36,11 @@ def open_checkpoint(path: Path) -> Checkpoint:
         path, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
     )
     model.eval()
+    decode, raw = _decoders(path)
     return Checkpoint(
         model=model,
-        decode=_decoder(path),
+        decode=decode,
+        raw=raw,
         eos_token_ids=_eos_token_ids(model),
         context_tokens=_context_tokens(model.config),
         vocabulary=model.config.vocab_size,
@@ -43,18 +48,18 @@ def open_checkpoint(path: Path) -> Checkpoint:
     )
 
 
-def _decoder(path: Path) -> Callable[[Sequence[int]], str]:
-    """The fast tokenizer of the folder, without the layers above it: it is called for every
-    token."""
+def _decoders(path: Path) -> tuple[Callable[[Sequence[int]], str], Callable[[int], bytes]]:
+    """Of tokens in a row, and of one alone. The fast tokenizer of the folder, without the layers
+    above it: it is called for every token."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
-        return lambda ids: str(backend.decode(ids, skip_special_tokens=True))
-    return lambda ids: str(
-        tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    )
+        plain = partial(backend.decode, skip_special_tokens=True)
+        return plain, token_bytes(backend)
+    whole = partial(tokenizer.decode, clean_up_tokenization_spaces=False)
+    return partial(whole, skip_special_tokens=True), lambda token_id: whole([token_id]).encode()
 
 
 def _eos_token_ids(model: Any) -> frozenset[int]:

@@ -206,6 +206,7 @@ def load(settings: EngineSettings) -> Loaded:
             context_tokens=batch.context_tokens,
             eos_token_ids=checkpoint.eos_token_ids,
             decode=checkpoint.decode,
+            raw=checkpoint.raw,
         ),
     )
 

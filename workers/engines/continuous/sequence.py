@@ -5,8 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from workers.engines.base import FinishReason, Frame, GenerationRequest, TokenUsage
+from workers.engines.base import (
+    FinishReason,
+    Frame,
+    GenerationRequest,
+    TokenLogprobs,
+    TokenUsage,
+)
 from workers.engines.continuous.detokenize import Detokenizer
+from workers.engines.continuous.logprobs import Score, spelled
 from workers.engines.continuous.sampling import Draw, uniform
 from workers.engines.continuous.stops import StopMatcher
 
@@ -19,6 +26,7 @@ class RunningSequence:
         context_tokens: int,
         eos_token_ids: frozenset[int],
         decode: Callable[[Sequence[int]], str],
+        raw: Callable[[int], bytes],
     ) -> None:
         self.request = request
         self.tokens = list(request.prompt_token_ids)
@@ -32,6 +40,8 @@ class RunningSequence:
         self.finish_reason: FinishReason | None = None
         self._framed = self.prompt_tokens  # tokens that are already in a frame
         self._text: list[str] = []
+        self._raw = raw
+        self._scores: list[Score] = []  # of accepted tokens that are in no frame yet
 
     @property
     def prompt_tokens(self) -> int:
@@ -58,9 +68,11 @@ class RunningSequence:
         request = self.request
         return Draw(request.temperature, request.top_p, uniform(request.seed, self.output_tokens))
 
-    def accept(self, token: int) -> None:
+    def accept(self, token: int, score: Score | None = None) -> None:
         """Append a sampled token, and decide whether it was the last."""
         self.tokens.append(token)
+        if score is not None:
+            self._scores.append(score)
         if token in self._eos_token_ids or self._stopped_by(token):
             self.finish_reason = FinishReason.STOP
         elif self.output_tokens >= self._tokens_max:
@@ -71,7 +83,14 @@ class RunningSequence:
         token_ids = self.tokens[self._framed :]
         self._framed = len(self.tokens)
         usage = TokenUsage(self.prompt_tokens - self.cached, self.cached, self.output_tokens)
-        return Frame(self._text_of(token_ids), tuple(token_ids), usage, self.finish_reason)
+        text, logprobs = self._text_of(token_ids), self._logprobs()
+        return Frame(text, tuple(token_ids), usage, self.finish_reason, logprobs)
+
+    def _logprobs(self) -> tuple[TokenLogprobs, ...] | None:
+        if self.request.logprobs is None:
+            return None
+        taken, self._scores = self._scores, []
+        return tuple(spelled(score, self._raw) for score in taken)
 
     def _stopped_by(self, token: int) -> bool:
         if self._stops is None:

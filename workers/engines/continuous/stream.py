@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from workers.engines.base import EngineError, Frame
+from workers.engines.base import EngineError, Frame, TokenLogprobs
 
 
 class Stream:
@@ -64,4 +64,13 @@ def merge(frames: Sequence[Frame]) -> Frame:
         token_ids=tuple(token for frame in frames for token in frame.token_ids),
         usage=frames[-1].usage,
         finish_reason=frames[-1].finish_reason,
+        logprobs=_joined([frame.logprobs for frame in frames]),
     )
+
+
+def _joined(
+    parts: Sequence[tuple[TokenLogprobs, ...] | None],
+) -> tuple[TokenLogprobs, ...] | None:
+    """All frames of a request have theirs, or none has."""
+    asked = [part for part in parts if part is not None]
+    return tuple(entry for part in asked for entry in part) if asked else None
