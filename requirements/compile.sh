@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 
 uv=${UV:-uv}
 compile() {
-  "$uv" pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+  "$uv" pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --overrides runtime.overrides \
     --python-version 3.11 --python-platform x86_64-manylinux_2_28 "$@"
 }
 
