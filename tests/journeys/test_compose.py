@@ -102,3 +102,9 @@ def _charges(running: ComposeRun, rid: str) -> list[tuple[str, int]]:
             ).fetchall()
 
     return running.wait_until(look, 20.0)
+
+
+def test_the_database_asks_for_the_password(running: ComposeRun) -> None:
+    wrong = running.sql_url.replace(running.secrets["POSTGRES_PASSWORD"], "guessed")
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(wrong)
