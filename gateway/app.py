@@ -26,6 +26,8 @@ from gateway.api.generate import ChatCompletions
 from gateway.api.identity import IdentityMiddleware
 from gateway.auth import KeyDirectory, Lookup, Principal
 from gateway.catalog import CatalogKeeper
+from gateway.console import routes as console
+from gateway.console.desk import make_desk
 from gateway.errors import overloaded
 from gateway.fleet import FleetKeeper
 from gateway.identity import id_maker
@@ -55,6 +57,7 @@ def create_app(settings: Settings, outside: Outside) -> FastAPI:
         async with AsyncExitStack() as stack:
             parts = await make_parts(settings, outside, stack)
             app.state.parts = parts
+            app.state.console = make_desk(parts)
             app.router.routes.insert(0, _chat_route(parts))
             await _run_in_background(parts, stack)
             yield
@@ -65,7 +68,7 @@ def create_app(settings: Settings, outside: Outside) -> FastAPI:
     app.add_middleware(
         IdentityMiddleware, new_id=id_maker(outside.clock, outside.rng), clock=outside.clock
     )
-    for router in (health.router, public.router, tokens.router, admin.router):
+    for router in (health.router, public.router, tokens.router, admin.router, console.router):
         app.include_router(router)
     return app
 

@@ -1,0 +1,124 @@
+"""Who may come in: the session of a request, the admin key at the door, and the way out.
+
+Only signing in and out are POST, and both answer to our own pages alone.
+"""
+
+import asyncio
+import re
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+
+from gateway.console import session
+from gateway.console.desk import Desk, desk_of
+from gateway.console.render import guarded, page
+
+router = APIRouter(prefix="/console", include_in_schema=False)
+
+HOME = "/console"
+DOOR = "/console/login"
+WRONG_KEY_DELAY_S = 0.5
+FORM_BYTES_MAX = 4096
+FORM_FIELDS_MAX = 4
+_OWN_PAGE = re.compile(r"/console(/calls/[A-Za-z0-9_-]{1,80})?", re.ASCII)
+
+
+def is_signed_in(request: Request) -> bool:
+    desk = desk_of(request)
+    key, now_s = desk.parts.settings.admin_key, desk.parts.outside.clock()
+    return session.is_valid(key, request.cookies.get(session.COOKIE), now_s=now_s)
+
+
+def door_of(request: Request) -> Response:
+    """To the login page, and back from there."""
+    query = "" if request.url.path == HOME else "?" + urlencode({"next": request.url.path})
+    return guarded(RedirectResponse(DOOR + query, status_code=303))
+
+
+@router.get("/login")
+async def ask(request: Request, next: str = HOME) -> Response:
+    if is_signed_in(request):
+        return guarded(RedirectResponse(_own(next), status_code=303))
+    return _form(request, next)
+
+
+@router.post("/login")
+async def enter(request: Request) -> Response:
+    """The form's body is read here by hand: two short fields need no parser of multipart."""
+    desk = desk_of(request)
+    if not came_from_us(request):
+        return _form(request, HOME, 403, "That form was sent from another site. Try it here.")
+    fields = await _fields(request)
+    next_page, given = fields.get("next", HOME), fields.get("key", "").strip()
+    address = request.client.host if request.client else ""
+    wait_s = desk.guesses.take(address, desk.parts.outside.clock())
+    if wait_s > 0:
+        refused = _form(
+            request,
+            next_page,
+            429,
+            f"Too many wrong keys. Wait {wait_s + 1:.0f} s, then try again.",
+        )
+        refused.headers["retry-after"] = f"{wait_s + 1:.0f}"
+        return refused
+    if not session.is_admin_key(desk.parts.settings.admin_key, given):
+        await asyncio.sleep(WRONG_KEY_DELAY_S)
+        return _form(request, next_page, 401, "That is not the admin key.")
+    desk.guesses.forgive(address)
+    return _let_in(request, desk, _own(next_page))
+
+
+@router.post("/logout")
+async def leave(request: Request) -> Response:
+    if not came_from_us(request):
+        return door_of(request)
+    response = guarded(RedirectResponse(DOOR, status_code=303))
+    response.delete_cookie(session.COOKIE, path=HOME, httponly=True, samesite="strict")
+    return response
+
+
+def came_from_us(request: Request) -> bool:
+    """Browsers say where a form was sent from; what says nothing at all is no browser."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        return site in ("same-origin", "none")
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+
+
+def _let_in(request: Request, desk: Desk, to: str) -> Response:
+    outside, key = desk.parts.outside, desk.parts.settings.admin_key
+    assert key is not None, "nobody knows a key that there is not"
+    cookie = session.issue(key, now_s=outside.clock(), nonce=outside.entropy(session.NONCE_BYTES))
+    response = guarded(RedirectResponse(to, status_code=303))
+    response.set_cookie(
+        session.COOKIE,
+        cookie,
+        max_age=session.LIFETIME_S,
+        path=HOME,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return response
+
+
+def _form(request: Request, next_page: str, status: int = 200, problem: str = "") -> Response:
+    has_key = bool(desk_of(request).parts.settings.admin_key)
+    return page("login.html", status, next_page=_own(next_page), problem=problem, has_key=has_key)
+
+
+def _own(path: str) -> str:
+    """A page of ours, so that a link to the login page leads nowhere else."""
+    return path if _OWN_PAGE.fullmatch(path) else HOME
+
+
+async def _fields(request: Request) -> dict[str, str]:
+    body = await request.body()
+    if len(body) > FORM_BYTES_MAX:
+        return {}
+    try:
+        found = parse_qs(body.decode("utf-8", "replace"), max_num_fields=FORM_FIELDS_MAX)
+    except ValueError:
+        return {}
+    return {name: values[0] for name, values in found.items()}

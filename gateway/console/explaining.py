@@ -1,0 +1,191 @@
+"""One call, from its admission to its transfers, as the Explain page shows it. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from billing.pricebook import Prices, Unpriced
+from billing.queries import CallRecord, UsageRecord
+from gateway.console.calls import NOTHING, Name, decision_words, ttft
+from gateway.console.timeline import Timeline, timeline
+from gateway.console.words import Instant, Money, count, duration, instant, money
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRow:
+    pool: str
+    model: str
+    capacity_class: str
+    tier: str
+    standing: str
+    """`served`, `eligible` or `ruled out`."""
+    score: Money
+    cost: Money
+    wait: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    n: int
+    pool: str
+    replica: str
+    began: str
+    lasted: str
+    outcome: str
+    tokens: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    name: str
+    units: str
+    price: Money | None
+    per: str
+    amount: Money
+
+
+@dataclass(frozen=True, slots=True)
+class TransferRow:
+    id: str
+    kind: str
+    debit: str
+    credit: str
+    amount: Money
+    booked: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainView:
+    rid: str
+    status: str
+    finish_reason: str
+    problem: str
+    admitted: Instant
+    organization: str
+    project: str
+    key: str
+    model: str
+    asked_for: str
+    variant: str
+    pool: str
+    capacity_class: str
+    tier: str
+    gateway: str
+    source: str
+    decision: str
+    rule: str
+    policy_revision: str
+    ttft: str
+    duration: str
+    cost: Money
+    timeline: Timeline
+    candidates: tuple[CandidateRow, ...]
+    attempts: tuple[AttemptRow, ...]
+    usage: tuple[UsageRow, ...]
+    price_version: str
+    transfers: tuple[TransferRow, ...]
+
+
+def explain_view(
+    call: CallRecord, prices: Prices | Unpriced, name: Name, *, now_us: int
+) -> ExplainView:
+    """`prices` are the rates of the version that was frozen for the call."""
+    used, decision = call.usage, call.decision
+    return ExplainView(
+        rid=used.rid,
+        status=used.status,
+        finish_reason=used.finish_reason or "",
+        problem=used.error_code or "",
+        admitted=instant(used.admitted_us, now_us),
+        organization=name(used.org),
+        project=name(used.project),
+        key=name(used.key),
+        model=used.model,
+        asked_for=used.model_requested,
+        variant=used.variant,
+        pool=used.pool or NOTHING,
+        capacity_class=used.capacity_class.replace("_", "-") or NOTHING,
+        tier=used.tier,
+        gateway=used.gateway,
+        source=used.source,
+        decision=decision_words(used, decision),
+        rule=str(decision.get("rule", NOTHING)),
+        policy_revision=str(decision.get("policy_revision", NOTHING)),
+        ttft=ttft(used),
+        duration=duration(used.ended_us - used.admitted_us),
+        cost=money(used.amount_nanousd),
+        timeline=timeline(used, call.attempts),
+        candidates=tuple(_candidate(row, used) for row in decision.get("candidates") or ()),
+        attempts=tuple(_attempt(row, used) for row in call.attempts),
+        usage=_usage(used, prices),
+        price_version=used.price_version,
+        transfers=tuple(_transfer(row, now_us) for row in call.transfers),
+    )
+
+
+def _candidate(row: dict[str, Any], used: UsageRecord) -> CandidateRow:
+    served = (row["pool"], row["model"]) == (used.pool, used.model)
+    return CandidateRow(
+        pool=row["pool"],
+        model=row["model"],
+        capacity_class=str(row["capacity_class"]).replace("_", "-"),
+        tier=row["tier"],
+        standing="served" if served else "eligible" if row["eligible"] else "ruled out",
+        score=money(row["score_nanousd"]),
+        cost=money(row["cost_nanousd"]),
+        wait=duration(round(row["wait_s"] * 1e6)) if row["wait_s"] > 0 else NOTHING,
+        reason=row["reason"],
+    )
+
+
+def _attempt(row: dict[str, Any], used: UsageRecord) -> AttemptRow:
+    ended_us = row["ended_us"]
+    return AttemptRow(
+        n=row["n"],
+        pool=row["pool"],
+        replica=row["replica"],
+        began=duration(row["started_us"] - used.admitted_us),
+        lasted=NOTHING if ended_us is None else duration(ended_us - row["started_us"]),
+        outcome=row["outcome"],
+        tokens=f"{row['input']:,} + {row['cached_input']:,} cached, {row['output']:,} out",
+    )
+
+
+def _usage(used: UsageRecord, prices: Prices | Unpriced) -> tuple[UsageRow, ...]:
+    """Token classes are disjoint, and their amounts add up to what the call cost."""
+    rates = prices if isinstance(prices, Prices) else None
+    classes: Sequence[tuple[str, int, int | None, int]] = (
+        ("Input", used.input, rates and rates.input, used.input_nanousd),
+        (
+            "Cached input",
+            used.cached_input,
+            rates and rates.cached_input,
+            used.cached_input_nanousd,
+        ),
+        ("Output", used.output, rates and rates.output, used.output_nanousd),
+    )
+    rows = [
+        UsageRow(name, count(units), _price(rate), "per million tokens", money(amount))
+        for name, units, rate, amount in classes
+    ]
+    if used.request_nanousd:
+        rate = rates and rates.request
+        amount = money(used.request_nanousd)
+        rows.append(UsageRow("Request", "1", _price(rate), "per million requests", amount))
+    return tuple(rows)
+
+
+def _price(nanousd: int | None) -> Money | None:
+    return None if nanousd is None else money(nanousd)
+
+
+def _transfer(row: dict[str, Any], now_us: int) -> TransferRow:
+    return TransferRow(
+        id=row["transfer_id"],
+        kind=row["kind"],
+        debit=row["debit_account"],
+        credit=row["credit_account"],
+        amount=money(row["amount_nanousd"]),
+        booked=instant(row["booked_us"], now_us),
+    )
