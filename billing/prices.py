@@ -83,16 +83,41 @@ def book_of(conn: Connection) -> PriceBook:
     return make_book(active, revision=len(active))
 
 
+def rates_in_force(store: Store, now_us: int) -> tuple[PriceRate, ...]:
+    """What is charged now; nothing where no version is active yet."""
+    with store.read() as conn:
+        return _in_force(_versions(conn), now_us)
+
+
+def amend(
+    store: Store, rates: Sequence[PriceRate], *, created_by: str, now_us: int, note: str
+) -> VersionInfo | None:
+    """Activate a version that prices each (model, tier, batch) of `rates` by them and everything
+    else as now; None where that is what is in force. Raises PriceError."""
+    with store.write() as conn:
+        now = _in_force(_versions(conn), now_us)
+        groups = {_group(rate) for rate in rates}
+        amended = [rate for rate in now if _group(rate) not in groups] + list(rates)
+        if sorted(amended, key=_key) == sorted(now, key=_key):
+            return None
+        made = _create(conn, amended, created_by, now_us, note)
+        return _activate(conn, made.version_id, None, now_us)
+
+
 def seed(store: Store, settings: Sequence[PriceSettings], *, now_us: int) -> VersionInfo | None:
-    """Activate the prices of the settings file when they differ from those it gave last."""
+    """Activate the prices of the settings file when they differ from those it gave last; models
+    that the file does not price keep the prices they have."""
     rates = sorted((r for s in settings for r in rates_of(s)), key=_key)
     if not rates:
         return None
+    models = {rate.model for rate in rates}
     with store.write() as conn:
-        before = [v for v in _versions(conn) if v.created_by == SEEDED_BY]
-        if before and sorted(before[-1].rates, key=_key) == rates:
+        versions = _versions(conn)
+        before = [v for v in versions if v.created_by == SEEDED_BY]
+        if before and sorted((r for r in before[-1].rates if r.model in models), key=_key) == rates:
             return None
-        made = _create(conn, rates, SEEDED_BY, now_us, "prices of the settings file")
+        others = [rate for rate in _in_force(versions, now_us) if rate.model not in models]
+        made = _create(conn, rates + others, SEEDED_BY, now_us, "prices of the settings file")
         return _activate(conn, made.version_id, None, now_us)
 
 
@@ -190,6 +215,15 @@ def _versions(conn: Connection) -> list[VersionInfo]:
     ]
 
 
+def _in_force(versions: Sequence[VersionInfo], now_us: int) -> tuple[PriceRate, ...]:
+    begun = {
+        v.effective_from_us: v.rates
+        for v in versions
+        if v.effective_from_us is not None and v.effective_from_us <= now_us
+    }
+    return begun[max(begun)] if begun else ()
+
+
 def _check(rates: Sequence[PriceRate]) -> None:
     keys = [_key(rate) for rate in rates]
     if len(keys) != len(set(keys)):
@@ -207,7 +241,12 @@ def _check(rates: Sequence[PriceRate]) -> None:
 
 
 def _key(rate: PriceRate) -> tuple[str, str, bool, str]:
-    return rate.model, rate.tier, rate.batch, rate.component.value
+    return *_group(rate), rate.component.value
+
+
+def _group(rate: PriceRate) -> tuple[str, str, bool]:
+    """What is priced as a whole."""
+    return rate.model, rate.tier, rate.batch
 
 
 def _version_id(rates: Sequence[PriceRate], now_us: int) -> str:

@@ -15,10 +15,12 @@ from billing.prices import (
     PRICES_KEY,
     PriceError,
     activate_version,
+    amend,
     create_version,
     list_versions,
     load_book,
     publish_prices,
+    rates_in_force,
     rates_of,
     seed,
 )
@@ -89,6 +91,28 @@ def test_the_settings_seed_a_version_only_when_they_change(store: Store) -> None
     assert seed(store, settings("0.25"), now_us=NOW_US + 3) is not None
     assert seed(store, [], now_us=NOW_US + 4) is None
     assert len(list_versions(store)) == 4
+
+
+def test_amended_prices_leave_every_other_price_as_it_was(store: Store) -> None:
+    """One version more, and only where something differs."""
+    before = {rate for rate in rates_in_force(store, NOW_US) if rate.model != "m"}
+    later = NOW_US + 10
+    assert amend(store, rates(5), created_by="admin", now_us=later, note="") is not None
+    assert amend(store, rates(5), created_by="admin", now_us=later + 1, note="") is None
+    assert set(rates_in_force(store, later + 2)) == before | set(rates(5))
+
+
+def test_amended_prices_must_be_whole(store: Store) -> None:
+    with pytest.raises(PriceError, match="output"):
+        amend(store, rates(5)[:1], created_by="admin", now_us=NOW_US + 1, note="")
+
+
+def test_prices_that_an_administrator_added_outlive_a_change_of_the_settings(store: Store) -> None:
+    seed(store, settings("0.25"), now_us=NOW_US)
+    theirs = [PriceRate("theirs", r.tier, r.component, 7) for r in rates(0)]
+    amend(store, theirs, created_by="admin", now_us=NOW_US + 1, note="")
+    seed(store, settings("0.30"), now_us=NOW_US + 2)
+    assert set(theirs) <= set(rates_in_force(store, NOW_US + 3))
 
 
 def test_prices_in_usd_become_exact_integers() -> None:
