@@ -44,7 +44,7 @@ def main() -> None:
 @main.command()
 @_where
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the gateway (default 8080).")
-@click.option("--engine", help="What runs the models (default continuous).")
+@click.option("--engine", help="What generates: continuous or vllm.")
 def up(data: Path | None, config: Path | None, port: int | None, engine: str | None) -> None:
     """Start everything on this machine, in the foreground."""
     _set("GATEWAY__PORT", port)

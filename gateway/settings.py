@@ -18,7 +18,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from billing.settings import LedgerSettings, PriceSettings
 from routing.types import AUTO_MODEL
-from workers.settings import ControllerSettings, RaySettings
+from workers.settings import ControllerSettings, RaySettings, VllmSettings
 
 PREFIX = "SLUICE_"
 FILE_NAME = "sluice.toml"
@@ -143,6 +143,7 @@ class Settings(BaseSettings):
     supervisor: SupervisorSettings = SupervisorSettings()
     ledger: LedgerSettings = LedgerSettings()
     ray: RaySettings = RaySettings()
+    vllm: VllmSettings = VllmSettings()
     controller: ControllerSettings = ControllerSettings()
     bootstrap: BootstrapSettings = BootstrapSettings()
     models: tuple[ModelSettings, ...] = ()

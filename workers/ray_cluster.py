@@ -19,9 +19,8 @@ from pathlib import Path
 from workers.ray_file import RayFile, read_ray_file, write_ray_file
 from workers.ray_ports import RayPorts, claim_ports
 from workers.ray_session import Session, end_session, session_of
-from workers.settings import RaySettings, WorkersSettings
+from workers.settings import PROJECT_ROOT, RaySettings, WorkersSettings
 
-_PROJECT_ROOT = Path(__file__).resolve().parent.parent
 _SOCKET_PATH_MAX = 107
 _SOCKET_TAIL = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 
@@ -177,7 +176,7 @@ def _environment(settings: WorkersSettings, ports: RayPorts) -> dict[str, str]:
     threads = str(ray.worker_threads)
     return kept | {
         "PYTHONPATH": os.pathsep.join(
-            [str(_PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+            [str(PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         ),
         "SLUICE_WORKER_SECRET": settings.worker_secret.get_secret_value(),
         "OMP_NUM_THREADS": threads,

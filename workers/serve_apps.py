@@ -7,7 +7,7 @@ that one pool's change leaves every other pool's application byte for byte as Se
 from typing import Any
 
 from workers.catalog import EMBED, Catalog, Model, Pool
-from workers.engines.names import EMBEDDING
+from workers.engines.names import EMBEDDING, VLLM
 from workers.ray_api import AppDetails, ServeDetails
 from workers.ray_file import RayFile
 from workers.settings import WorkersSettings
@@ -50,6 +50,7 @@ def serve_config(
 
 def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
     model = catalog.model_of(pool)
+    engine = engine_of(pool, model, settings)
     controller = settings.controller
     return {
         "name": app_name(pool.name),
@@ -60,9 +61,10 @@ def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
             "pool": pool.name,
             "model_path": model.path,
             "context_tokens": model.context_tokens,
-            "engine": engine_of(pool, model, settings),
+            "engine": engine,
             "slots": pool.max_ongoing,
             "threads": settings.ray.worker_threads,
+            **_engine_arguments(engine, settings),
         },
         "deployments": [
             {
@@ -71,7 +73,7 @@ def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
                 "graceful_shutdown_timeout_s": controller.graceful_shutdown_s,
                 "health_check_period_s": controller.health_check_period_s,
                 "health_check_timeout_s": controller.health_check_timeout_s,
-                "ray_actor_options": _actor_options(pool),
+                "ray_actor_options": _actor_options(pool, engine, settings),
             }
         ],
     }
@@ -84,10 +86,20 @@ def engine_of(pool: Pool, model: Model, settings: WorkersSettings) -> str:
     return EMBEDDING if model.task == EMBED else settings.engine
 
 
-def _actor_options(pool: Pool) -> dict[str, Any]:
-    """What a replica asks of the cluster; GPUs only where a pool names some."""
+def _engine_arguments(engine: str, settings: WorkersSettings) -> dict[str, Any]:
+    reserved = {"kv_cache_mb", "gpu_memory_share", "dtype"}
+    return settings.vllm.model_dump(include=reserved) if engine == VLLM else {}
+
+
+def _actor_options(pool: Pool, engine: str, settings: WorkersSettings) -> dict[str, Any]:
+    """What a replica asks of the cluster: GPUs only where a pool names some, another interpreter
+    only for an engine that lives in an environment of its own."""
     options: dict[str, Any] = {"num_cpus": pool.num_cpus}
-    return options | {"num_gpus": pool.num_gpus} if pool.num_gpus else options
+    if pool.num_gpus:
+        options["num_gpus"] = pool.num_gpus
+    if engine == VLLM:
+        options["runtime_env"] = {"py_executable": str(settings.vllm.interpreter)}
+    return options
 
 
 def _kept_or_changed(wanted: App, deployed: AppDetails | None) -> App:

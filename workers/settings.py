@@ -7,6 +7,7 @@ name. Tables of other parts in the same file are theirs; an unknown key in ours 
 import os
 import tomllib
 from pathlib import Path
+from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import (
@@ -15,6 +16,8 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 
 class RaySettings(BaseModel):
@@ -37,6 +40,22 @@ class RaySettings(BaseModel):
     stop_grace_s: float = Field(default=3.0, gt=0)
     watch_interval_s: float = Field(default=0.5, gt=0)
     temp_root: Path = Path("/tmp")  # sockets below it must stay under 107 characters
+
+
+class VllmSettings(BaseModel):
+    """[vllm]: where vLLM's replicas run, and what each of them reserves."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    python: Path = Path(".venv-vllm/bin/python")  # made by `make vllm`; relative to the project
+    kv_cache_mb: int = Field(default=256, ge=1)  # for keys and values, on a CPU
+    gpu_memory_share: float = Field(default=0.9, gt=0, le=1)  # for everything, on a GPU
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    memory_mb: int = Field(default=1000, ge=1)  # of a replica beside its cache; `up` wants it free
+
+    @property
+    def interpreter(self) -> Path:
+        return PROJECT_ROOT / self.python
 
 
 class ControllerSettings(BaseModel):
@@ -85,6 +104,7 @@ class WorkersSettings(BaseSettings):
         default=SecretStr(""), validation_alias=AliasChoices("ray_auth_token", "RAY_AUTH_TOKEN")
     )
     ray: RaySettings = RaySettings()
+    vllm: VllmSettings = VllmSettings()
     controller: ControllerSettings = ControllerSettings()
 
     @property

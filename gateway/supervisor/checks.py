@@ -1,17 +1,25 @@
 """What must hold before anything is started: a free port, enough memory, the models' files."""
 
+import platform
 import socket
+import subprocess
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
 
-from gateway.settings import ModelSettings
+from gateway.settings import ModelSettings, PoolSettings, Settings
 from gateway.supervisor.errors import CannotStart
-from workers.engines.names import ENGINE_NAMES
+from workers.engines.names import ENGINE_NAMES, VLLM
 
 CGROUP = Path("/sys/fs/cgroup")
 MEGABYTE = 1_000_000
+VERSIONS = (
+    "import platform, importlib.metadata as m, importlib.util as u; assert u.find_spec('vllm');"
+    "print(platform.python_version(), m.version('ray'))"
+)
+PROBE_TIMEOUT_S = 30.0
 
 
 def check_port(host: str, port: int) -> None:
@@ -42,6 +50,52 @@ def check_engine(name: str) -> None:
     """Raises CannotStart if no engine has this name."""
     if name not in ENGINE_NAMES:
         raise CannotStart(f"no engine named {name}; there are: {', '.join(ENGINE_NAMES)}")
+
+
+def check_vllm(settings: Settings) -> None:
+    """Raises CannotStart if a pool needs vLLM and its environment is not there, or not fit for
+    replicas of this cluster."""
+    if not pools_on_vllm(settings):
+        return
+    python = settings.vllm.interpreter
+    asked = (
+        subprocess.run(
+            [python, "-c", VERSIONS], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S
+        )
+        if python.exists()
+        else None
+    )
+    if asked is None or asked.returncode:
+        raise CannotStart(
+            f"engine vllm needs an environment of its own, and none is at {python}:"
+            " make it with `make vllm`"
+        )
+    ours = f"{platform.python_version()} {version('ray')}"
+    if asked.stdout.strip() != ours:
+        raise CannotStart(
+            f"{python} has Python and ray {asked.stdout.strip()}, this cluster {ours}:"
+            " make it anew with `make vllm`"
+        )
+
+
+def memory_needed_mb(settings: Settings) -> int:
+    """For the parts and the workers of the first minute; vLLM's are larger than others."""
+    each_mb = settings.vllm.memory_mb + settings.vllm.kv_cache_mb
+    replicas = sum(
+        max(pool.initial_replicas, pool.min_replicas) for pool in pools_on_vllm(settings)
+    )
+    return settings.supervisor.memory_min_mb + replicas * each_mb
+
+
+def pools_on_vllm(settings: Settings) -> list[PoolSettings]:
+    generating = {model.name for model in settings.models if model.task == "generate"}
+    return [
+        pool
+        for pool in settings.pools
+        if pool.base_url is None
+        and (pool.engine or settings.engine) == VLLM
+        and pool.model in generating
+    ]
 
 
 def check_models(models: Sequence[ModelSettings]) -> None:

@@ -21,7 +21,9 @@ from gateway.supervisor.checks import (
     check_memory,
     check_models,
     check_port,
+    check_vllm,
     free_memory_bytes,
+    memory_needed_mb,
 )
 from gateway.supervisor.credentials import keep_credentials
 from gateway.supervisor.errors import CannotStart
@@ -57,7 +59,8 @@ def run(settings: Settings, data: Path, prepare: Prepare) -> None:
     """Supervise what `prepare` names, as the only one on this data folder."""
     check_engine(settings.engine)
     check_models(settings.models)
-    check_memory(free_memory_bytes(), settings.supervisor.memory_min_mb)
+    check_vllm(settings)
+    check_memory(free_memory_bytes(), memory_needed_mb(settings))
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         (data / "logs").mkdir(exist_ok=True)

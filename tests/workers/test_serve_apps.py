@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from workers.catalog import Catalog, Model, Pool
+from workers.deployments.engine_app import EngineAppArgs
 from workers.ray_api import AppDetails, DeploymentDetails, ServeDetails
 from workers.ray_file import RayFile
 from workers.ray_session import Session
@@ -118,3 +119,17 @@ def test_external_disabled_and_pathless_pools_are_not_ours() -> None:
     )
     models = (Model("m", "/models/m"), Model("pathless"))
     assert Catalog(1, models=models, pools=pools).own_pools == (A,)
+
+
+def test_a_pool_on_vllm_starts_with_its_interpreter_and_leaves_the_others_as_they_were() -> None:
+    serve = deployed(A, B)
+    before = serve.details.applications["pool-a"].deployed_app_config
+    config = document(serve, A, msgspec.structs.replace(B, engine="vllm", num_gpus=1.0))
+    assert config is not None
+    plain, on_vllm = config["applications"]
+    assert plain == before
+    options = on_vllm["deployments"][0]["ray_actor_options"]
+    assert options["runtime_env"] == {"py_executable": str(SETTINGS.vllm.interpreter)}
+    assert options["num_gpus"] == 1.0
+    args = EngineAppArgs.model_validate(on_vllm["args"])
+    assert (args.engine, args.kv_cache_mb) == ("vllm", SETTINGS.vllm.kv_cache_mb)

@@ -41,6 +41,9 @@ class EngineAppArgs(BaseModel):
     cache_tokens_max: int = EngineSettings.cache_tokens_max
     frame_interval_s: float = EngineSettings.frame_interval_s
     threads: int = EngineSettings.threads
+    kv_cache_mb: int = EngineSettings.kv_cache_mb
+    gpu_memory_share: float = EngineSettings.gpu_memory_share
+    dtype: str = EngineSettings.dtype
 
     def engine_settings(self) -> EngineSettings:
         return EngineSettings(**self.model_dump(exclude={"pool", "engine"}))
@@ -51,26 +54,24 @@ class EngineReplica:
     """Serve builds the app below in the replica and runs its lifespan, which starts the engine."""
 
     def __init__(self, args: dict[str, Any]) -> None:
-        from workers.engines.chat import TemplateChat
-        from workers.engines.registry import engine_named
+        from workers.deployments.parts import parts_named
 
         parsed = EngineAppArgs.model_validate(args)
-        self._engine = engine_named(parsed.engine, parsed.engine_settings())
-        self._chat = TemplateChat(parsed.model_path)
+        self._parts = parts_named(parsed.engine, parsed.engine_settings())
 
     def __serve_build_asgi_app__(self) -> Any:
         from workers.deployments.server import WorkerServer
 
         return WorkerServer(
-            engine=self._engine,
-            chat=self._chat,
+            engine=self._parts.engine,
+            doors=self._parts.doors,
             secret=os.environ[SECRET_ENV],
             now_s=time.monotonic,  # noqa: TID251 the replica is a composition root
         )
 
     def check_health(self) -> None:
         """Serve replaces a replica whose check raises."""
-        reason = self._engine.health()
+        reason = self._parts.engine.health()
         if reason is not None:
             raise RuntimeError(reason)
 

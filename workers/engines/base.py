@@ -132,6 +132,8 @@ class EngineSettings:
     prefills at most `prefill_tokens_max` tokens, so running streams never wait longer than that;
     `cache_tokens_max` bounds the prefix cache, which shares whole blocks of `block_tokens`; tokens
     that come faster than every `frame_interval_s` ride in one frame, but for a first and a last.
+    vLLM reserves `kv_cache_mb` for keys and values on a CPU, `gpu_memory_share` of a GPU's memory;
+    its `dtype` "auto" is the checkpoint's on a GPU and float32, as ours, on a CPU.
     An engine of embeddings computes at most `batch_tokens_max` together, padding included, for up
     to `slots + queue_max` calls whose inputs may be `waiting_tokens_max` together."""
 
@@ -147,6 +149,9 @@ class EngineSettings:
     batch_tokens_max: int = 2048
     waiting_tokens_max: int = 524_288
     threads: int = 1
+    kv_cache_mb: int = 256
+    gpu_memory_share: float = 0.9
+    dtype: str = "auto"
 
     def __post_init__(self) -> None:
         for name in ("slots", "staging_rows", "context_tokens", "block_tokens", "threads"):
@@ -224,15 +229,26 @@ class Chat(Protocol):
         ...
 
 
+class Text(Protocol):
+    """Turns plain text, which may spell special tokens, into token ids."""
+
+    def token_ids(self, text: str) -> tuple[int, ...]:
+        """With the special tokens that the tokenizer puts around a text."""
+        ...
+
+
 class EngineError(Exception):
     """What an engine refuses or fails to do."""
 
 
 class ContextLengthExceeded(EngineError):
-    def __init__(self, *, prompt_tokens: int, context_tokens: int) -> None:
+    """`room_tokens` is what a prompt must leave for an answer."""
+
+    def __init__(self, *, prompt_tokens: int, context_tokens: int, room_tokens: int = 1) -> None:
+        room = f", of which a prompt must leave {room_tokens} for the answer" if room_tokens else ""
         super().__init__(
-            f"This model's maximum context length is {context_tokens} tokens, and the prompt must"
-            f" leave room for one more. Your messages resulted in {prompt_tokens} tokens."
+            f"This model's maximum context length is {context_tokens} tokens{room}. Your input"
+            f" has {prompt_tokens} tokens."
         )
         self.prompt_tokens = prompt_tokens
         self.context_tokens = context_tokens

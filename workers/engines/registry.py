@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from workers.engines.base import Engine, EngineSettings
+from workers.engines.names import VLLM
 
 
 def continuous(settings: EngineSettings) -> Engine:
@@ -14,7 +15,16 @@ def continuous(settings: EngineSettings) -> Engine:
     return ContinuousEngine(settings)
 
 
-ENGINES: Mapping[str, Callable[[EngineSettings], Engine]] = {"continuous": continuous}
+def vllm(settings: EngineSettings) -> Engine:
+    from workers.engines.vllm.engine import VllmEngine
+
+    return VllmEngine(settings)
+
+
+ENGINES: Mapping[str, Callable[[EngineSettings], Engine]] = {
+    "continuous": continuous,
+    VLLM: vllm,
+}
 
 
 def engine_named(name: str, settings: EngineSettings) -> Engine:

@@ -36,19 +36,19 @@ def open_checkpoint(path: Path) -> Checkpoint:
         path, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
     )
     model.eval()
-    decode, raw = _decoders(path)
+    decode, raw = decoders(path)
     return Checkpoint(
         model=model,
         decode=decode,
         raw=raw,
-        eos_token_ids=_eos_token_ids(model),
-        context_tokens=_context_tokens(model.config),
+        eos_token_ids=eos_token_ids(model.generation_config, model.config),
+        context_tokens=context_tokens(model.config),
         vocabulary=model.config.vocab_size,
         kv_shape=kv_shape(model.config),
     )
 
 
-def _decoders(path: Path) -> tuple[Callable[[Sequence[int]], str], Callable[[int], bytes]]:
+def decoders(path: Path) -> tuple[Callable[[Sequence[int]], str], Callable[[int], bytes]]:
     """Of tokens in a row, and of one alone. The fast tokenizer of the folder, without the layers
     above it: it is called for every token."""
     from transformers import AutoTokenizer
@@ -62,16 +62,16 @@ def _decoders(path: Path) -> tuple[Callable[[Sequence[int]], str], Callable[[int
     return partial(whole, skip_special_tokens=True), lambda token_id: whole([token_id]).encode()
 
 
-def _eos_token_ids(model: Any) -> frozenset[int]:
-    eos = model.generation_config.eos_token_id
+def eos_token_ids(generation_config: Any, config: Any) -> frozenset[int]:
+    eos = generation_config.eos_token_id
     if eos is None:
-        eos = model.config.eos_token_id
+        eos = config.eos_token_id
     if eos is None:
         return frozenset()
     return frozenset([eos] if isinstance(eos, int) else eos)
 
 
-def _context_tokens(config: Any) -> int:
+def context_tokens(config: Any) -> int:
     limit = getattr(config, "max_position_embeddings", None)
     if limit is None:
         raise CheckpointUnsupported("the model's config names no max_position_embeddings")
@@ -82,8 +82,8 @@ def kv_shape(config: Any) -> KvShape:
     """Full attention with equal key and value heads; anything else (sliding windows, recurrent
     states) would need rows of another kind."""
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    window = getattr(config, "sliding_window", None) or _context_tokens(config)
-    if kinds != {"full_attention"} or window < _context_tokens(config):
+    window = getattr(config, "sliding_window", None) or context_tokens(config)
+    if kinds != {"full_attention"} or window < context_tokens(config):
         raise CheckpointUnsupported(f"attention kinds {sorted(kinds)} (sliding window {window})")
     heads = config.num_attention_heads
     return KvShape(

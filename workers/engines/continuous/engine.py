@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from workers.engines.base import (
     CheckpointUnsupported,
@@ -32,7 +32,6 @@ from workers.engines.continuous.outbox import Outbox
 from workers.engines.continuous.stream import Stream
 
 if TYPE_CHECKING:  # torch is imported by the thread that loads the model
-    from workers.engines.continuous.batch import Batch
     from workers.engines.continuous.sequence import RunningSequence
 
 log = logging.getLogger(__name__)
@@ -44,18 +43,47 @@ class Running:
     stream: Stream
 
 
+class Steps(Protocol):
+    """What computes on the engine's thread: our own `Batch`, or another engine's."""
+
+    context_tokens: int
+
+    @property
+    def idle(self) -> bool: ...
+
+    def add(self, sequence: RunningSequence) -> None: ...
+
+    def remove(self, sequence: RunningSequence) -> None: ...
+
+    def step(self) -> list[RunningSequence]:
+        """Everyone who gained a token."""
+        ...
+
+    def stats(self) -> EngineStats: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    batch: Batch
+    batch: Steps
     vocabulary: int
     sequence: Callable[[GenerationRequest], RunningSequence]
 
 
+Load = Callable[[EngineSettings], Loaded]
+
+
 class ContinuousEngine:
+    """`load` runs on the engine's thread and brings what computes there."""
+
     def __init__(
-        self, settings: EngineSettings, *, now_s: Callable[[], float] = time.perf_counter
+        self,
+        settings: EngineSettings,
+        *,
+        load: Load | None = None,
+        now_s: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._settings = settings
+        self._load = load or load_batch
         self._now_s = now_s
         self._open: dict[str, Running] = {}
         self._orders: deque[Callable[[], object]] = deque()
@@ -155,7 +183,7 @@ class ContinuousEngine:
 
     def _run(self, started: asyncio.Future[Loaded]) -> None:
         try:
-            loaded = load(self._settings)
+            loaded = self._load(self._settings)
         except Exception as error:
             failure = (
                 error if isinstance(error, EngineError) else _unreadable(self._settings, error)
@@ -171,7 +199,7 @@ class ContinuousEngine:
             log.exception("a step of the engine failed")
             self._post(self._break, f"a step of the engine failed: {error!r}")
 
-    def _turn(self, batch: Batch, outbox: Outbox) -> None:
+    def _turn(self, batch: Steps, outbox: Outbox) -> None:
         if batch.idle and not self._orders:
             self._work.wait()
         self._work.clear()
@@ -187,7 +215,7 @@ class ContinuousEngine:
         self._loop.call_soon_threadsafe(callback, *args)
 
 
-def load(settings: EngineSettings) -> Loaded:
+def load_batch(settings: EngineSettings) -> Loaded:
     import torch
 
     from workers.engines.continuous.batch import Batch

@@ -1,0 +1,48 @@
+"""Our bounds of an engine in vLLM's words. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workers.engines.base import LOGPROBS_MAX, EngineSettings
+
+MEGABYTE = 1_000_000
+CPU_BLOCK_TOKENS = 32  # vLLM's attention on CPUs takes blocks of this, or a multiple
+
+
+def engine_arguments(settings: EngineSettings, *, context_tokens: int, gpu: bool) -> dict[str, Any]:
+    """What vLLM's `EngineArgs` takes."""
+    path = str(settings.model_path)
+    return {
+        "model": path,
+        "tokenizer": path,
+        "skip_tokenizer_init": True,  # token ids in, token ids out: text is ours
+        "max_model_len": context_tokens,
+        "max_num_seqs": settings.slots,
+        "max_logprobs": LOGPROBS_MAX,
+        "enable_prefix_caching": True,
+        "distributed_executor_backend": "uni",
+        "disable_log_stats": True,
+        "seed": 0,
+        **(_on_gpu(settings) if gpu else _on_cpu(settings)),
+    }
+
+
+def _on_gpu(settings: EngineSettings) -> dict[str, Any]:
+    """Prefill is fast there: how much of it fits in a step is left to vLLM."""
+    return {
+        "dtype": settings.dtype,
+        "gpu_memory_utilization": settings.gpu_memory_share,
+    }
+
+
+def _on_cpu(settings: EngineSettings) -> dict[str, Any]:
+    """Without compiling: it would need a C++ compiler and take longer than the rest of the
+    start."""
+    return {
+        "dtype": "float32" if settings.dtype == "auto" else settings.dtype,
+        "kv_cache_memory_bytes": settings.kv_cache_mb * MEGABYTE,
+        "block_size": -(-settings.block_tokens // CPU_BLOCK_TOKENS) * CPU_BLOCK_TOKENS,
+        "max_num_batched_tokens": settings.slots + settings.prefill_tokens_max,
+        "enforce_eager": True,
+    }

@@ -1,0 +1,126 @@
+"""vLLM's engine core as the steps of an engine. vLLM schedules, computes and samples; where an
+answer ends, its text and its frames are the sequence's own, as for our engine. Runs on one thread
+and knows none of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vllm import SamplingParams
+from vllm.sampling_params import RequestOutputKind
+
+from workers.engines.base import EngineStats, GenerationRequest
+from workers.engines.continuous.logprobs import Score
+from workers.engines.continuous.sequence import RunningSequence
+
+TOP_P_MIN = 1e-9  # vLLM takes no 0, which means the likeliest token alone
+
+
+class VllmBatch:
+    def __init__(self, llm: Any, *, context_tokens: int, eos_token_ids: frozenset[int]) -> None:
+        """`llm` is an `LLMEngine` whose core runs in this process."""
+        self.context_tokens = context_tokens
+        self._llm = llm
+        self._scheduler = llm.engine_core.engine_core.scheduler
+        cache = llm.vllm_config.cache_config
+        self._kv_tokens_total = cache.num_gpu_blocks * cache.block_size
+        self._eos_token_ids = sorted(eos_token_ids)
+        self._sequences: dict[str, RunningSequence] = {}
+        self._totals = _Totals()
+
+    @property
+    def idle(self) -> bool:
+        return not self._sequences
+
+    def add(self, sequence: RunningSequence) -> None:
+        request = sequence.request
+        self._totals.requests += 1
+        self._sequences[request.request_id] = sequence
+        prompt: dict[str, Any] = {"prompt_token_ids": list(request.prompt_token_ids)}
+        if request.cache_salt:
+            prompt["cache_salt"] = request.cache_salt
+        self._llm.add_request(request.request_id, prompt, self._sampling(request))
+
+    def remove(self, sequence: RunningSequence) -> None:
+        """Forget a sequence, if it is still here; its blocks are free for the next step."""
+        request_id = sequence.request.request_id
+        if self._sequences.get(request_id) is sequence:
+            del self._sequences[request_id]
+            self._llm.abort_request([request_id])
+
+    def step(self) -> list[RunningSequence]:
+        """Everyone who gained a token."""
+        outputs = self._llm.step()
+        self._totals.steps += bool(outputs)
+        gained = []
+        for output in outputs:
+            sequence = self._sequences.get(output.request_id)
+            if sequence is not None:
+                self._accept(sequence, output)
+                gained.append(sequence)
+        return gained
+
+    def stats(self) -> EngineStats:
+        totals = self._totals
+        running = len(self._scheduler.running)
+        share = self._scheduler.kv_cache_manager.usage
+        return EngineStats(
+            running=running,
+            queued=max(0, len(self._sequences) - running),
+            kv_tokens_used=round(share * self._kv_tokens_total),
+            kv_tokens_total=self._kv_tokens_total,
+            decode_steps_total=totals.steps,
+            tokens_prefilled_total=totals.prefilled,
+            tokens_cached_total=totals.cached,
+            tokens_out_total=totals.out,
+            requests_total=totals.requests,
+        )
+
+    def _accept(self, sequence: RunningSequence, output: Any) -> None:
+        """vLLM and the sequence end an answer by the same tokens and length; a stop string only
+        the sequence sees."""
+        if not sequence.output_tokens:
+            sequence.cached = output.num_cached_tokens or 0
+            self._totals.cached += sequence.cached
+            self._totals.prefilled += sequence.prompt_tokens - sequence.cached
+        answer = output.outputs[0]
+        rows = answer.logprobs or [None] * len(answer.token_ids)
+        for token, row in zip(answer.token_ids, rows, strict=True):
+            sequence.accept(token, _score(token, row, sequence.request.logprobs))
+            self._totals.out += 1
+            if sequence.finish_reason is not None:
+                break
+        if sequence.finish_reason is None:
+            if output.finished:
+                raise RuntimeError(f"vLLM ended an answer by itself: {answer.finish_reason}")
+            return
+        del self._sequences[sequence.request.request_id]
+        if not output.finished:
+            self._llm.abort_request([sequence.request.request_id])
+
+    def _sampling(self, request: GenerationRequest) -> SamplingParams:
+        room = self.context_tokens - len(request.prompt_token_ids)
+        return SamplingParams(
+            max_tokens=room if request.tokens_max is None else min(request.tokens_max, room),
+            temperature=request.temperature,
+            top_p=max(request.top_p, TOP_P_MIN),
+            seed=request.seed,
+            ignore_eos=True,  # the ends are those of the sequence, named next
+            stop_token_ids=[] if request.ignore_eos else self._eos_token_ids,
+            logprobs=request.logprobs,
+            detokenize=False,
+            output_kind=RequestOutputKind.DELTA,
+        )
+
+
+def _score(token: int, row: Any, top: int | None) -> Score | None:
+    """vLLM's row of a token: log probabilities and ranks by token id, the token's own included."""
+    if top is None or row is None:
+        return None
+    ranked = sorted(row.items(), key=lambda entry: entry[1].rank)[:top]
+    return Score(token, row[token].logprob, tuple((each, of.logprob) for each, of in ranked))
+
+
+class _Totals:
+    def __init__(self) -> None:
+        self.requests = self.steps = self.prefilled = self.cached = self.out = 0
