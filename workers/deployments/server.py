@@ -1,109 +1,52 @@
-"""The worker's HTTP contract as a raw ASGI app: any server can mount it, and it starts and stops
-the engine by ASGI's lifespan. Owns admission (secret, drain) and the life of a call; guards the law
-that a reader who leaves aborts the sequence within one step, whether the server says so by a
-disconnect message or by cancelling."""
+"""The worker as a raw ASGI app: any server can mount it, and it starts and stops the engine by
+ASGI's lifespan. Owns who may come in (secret, drain) and what the controller asks; what a call is
+stands behind its door."""
 
 from __future__ import annotations
 
-import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from workers.deployments.wire import (
-    DONE,
-    ChatBody,
-    HttpError,
-    chat_body,
-    drain_body,
-    error_event,
-    frame_event,
-    generation_request,
-    refusal,
+from workers.deployments.bodies import DrainBody, decoded
+from workers.deployments.calls import OpenCalls
+from workers.deployments.errors import HttpError
+from workers.deployments.exchange import (
+    ClientGone,
+    Door,
+    Doors,
+    Exchange,
+    Message,
+    Receive,
+    Scope,
+    Send,
 )
-from workers.engines.base import Chat, Engine, EngineError, FrameStream, PromptInvalid
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+from workers.engines.base import EngineError, EngineLife
 
 SECRET_HEADER = b"x-sluice-worker-secret"
-BODY_BYTES_MAX = 16 * 1024 * 1024
-PROMPT_CHARS_INLINE = 4096
-JSON = (b"content-type", b"application/json")
-SSE = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """One request and the way to answer it."""
-
-    scope: Scope
-    receive: Receive
-    send: Send
-
-    async def body(self) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > BODY_BYTES_MAX:
-                raise HttpError(413, "body_too_large", f"more than {BODY_BYTES_MAX} bytes")
-            if not message.get("more_body", False):
-                return b"".join(parts)
-
-    async def answer(self, status: int, body: bytes) -> None:
-        headers = [JSON, (b"content-length", str(len(body)).encode())]
-        await self.start(status, headers)
-        await self.send({"type": "http.response.body", "body": body})
-
-    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
-
-    async def part(self, body: bytes, *, more: bool = True) -> None:
-        await self.send({"type": "http.response.body", "body": body, "more_body": more})
-
-    async def disconnected(self) -> None:
-        while (await self.receive())["type"] != "http.disconnect":
-            pass
-
-
-class ClientGone(Exception):
-    """The client left before its request was read."""
 
 
 class WorkerServer:
+    """`doors` belong to what `engine` makes: text or vectors."""
+
     def __init__(
-        self, *, engine: Engine, chat: Chat, secret: str, now_s: Callable[[], float]
+        self, *, engine: EngineLife, doors: Doors, secret: str, now_s: Callable[[], float]
     ) -> None:
         if not secret:
             raise ValueError("a worker needs a secret")
         self._engine = engine
-        self._chat = chat
         self._secret = secret.encode()
-        self._now_s = now_s
-        self._draining = False
-        self._calls_open = 0
-        self._active_s = now_s()
-        self._routes = {
-            ("POST", "/v1/chat/completions"): self._chat_completions,
+        self._calls = OpenCalls(now_s)
+        self._routes: dict[tuple[str, str], Callable[[Exchange], Awaitable[None]]] = {
+            **{("POST", path): self._opened(door) for path, door in doors.items()},
             ("GET", "/v1/sluice/stats"): self._stats,
             ("POST", "/v1/sluice/drain"): self._drain,
             ("GET", "/v1/sluice/health"): self._health,
         }
+
+    def _opened(self, door: Door) -> Callable[[Exchange], Awaitable[None]]:
+        return lambda exchange: door(exchange, self._calls)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -149,60 +92,12 @@ class WorkerServer:
             raise HttpError(404, "not_found", f"no {scope['method']} {path} here")
         return route
 
-    async def _chat_completions(self, exchange: Exchange) -> None:
-        body = chat_body(await exchange.body())
-        self._refuse_if_draining()
-        prompt_token_ids = await self._prompt(body)
-        self._refuse_if_draining()
-        # From this check to the count below nothing awaits, so a drain sees a call or refuses it.
-        try:
-            stream = self._engine.generate(generation_request(body, prompt_token_ids))
-        except EngineError as error:
-            raise refusal(error) from error
-        self._calls_open += 1
-        try:
-            async with aclosing(stream):
-                await self._relay(exchange, stream, body.sluice.request_id)
-        finally:
-            self._calls_open -= 1
-            self._active_s = self._now_s()
-
-    def _refuse_if_draining(self) -> None:
-        if self._draining:
-            raise HttpError(503, "worker_draining", "this worker takes no new calls")
-
-    async def _prompt(self, body: ChatBody) -> tuple[int, ...]:
-        """Short prompts are tokenized in less time than it takes to reach another thread."""
-        characters = sum(len(str(message.get("content"))) for message in body.messages)
-        try:
-            if characters <= PROMPT_CHARS_INLINE:
-                return self._chat.prompt_token_ids(body.messages)
-            return await asyncio.to_thread(self._chat.prompt_token_ids, body.messages)
-        except PromptInvalid as error:
-            raise refusal(error) from error
-
-    async def _relay(self, exchange: Exchange, stream: FrameStream, request_id: str) -> None:
-        await exchange.start(200, SSE)
-        watch = asyncio.create_task(self._abort_when_gone(exchange, request_id))
-        try:
-            async for frame in stream:
-                await exchange.part(frame_event(frame))
-            await exchange.part(DONE, more=False)
-        except EngineError as error:
-            await exchange.part(error_event(refusal(error)), more=False)
-        finally:
-            watch.cancel()
-
-    async def _abort_when_gone(self, exchange: Exchange, request_id: str) -> None:
-        await exchange.disconnected()
-        self._engine.abort(request_id)
-
     async def _stats(self, exchange: Exchange) -> None:
         stats = self._engine.stats()
-        queued = min(stats.queued, self._calls_open)
-        idle_s = 0.0 if self._calls_open else self._now_s() - self._active_s
+        # The engine counts sequences, and a call of several waits only while all of them do.
+        queued = min(stats.queued, self._calls.unbegun)
         body = {
-            "running": self._calls_open - queued,
+            "running": len(self._calls) - queued,
             "queued": queued,
             "kv_used": stats.kv_tokens_used,
             "kv_total": stats.kv_tokens_total,
@@ -210,13 +105,14 @@ class WorkerServer:
             "tokens_cached_total": stats.tokens_cached_total,
             "requests_total": stats.requests_total,
             "decode_steps_total": stats.decode_steps_total,
-            "last_active_ms_ago": round(idle_s * 1000),
-            "draining": self._draining,
+            "last_active_ms_ago": round(self._calls.idle_s * 1000),
+            "draining": self._calls.draining,
         }
         await exchange.answer(200, msgspec.json.encode(body))
 
     async def _drain(self, exchange: Exchange) -> None:
-        self._draining = drain_body(await exchange.body()).draining
+        raw = await exchange.body()
+        self._calls.draining = (decoded(raw, DrainBody) if raw else DrainBody()).draining
         await self._stats(exchange)
 
     async def _health(self, exchange: Exchange) -> None:

@@ -2,13 +2,52 @@
 
 import asyncio
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
+from workers.deployments.generating import CHOICES_MAX, GeneratingDoors
 from workers.deployments.server import WorkerServer
+from workers.engines.base import PromptInvalid
+from workers.engines.fake import ScriptedEngine
 
 SECRET = "a secret made at start"
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Words:
+    """A chat whose tokens are the lengths of words."""
+
+    def prompt_token_ids(self, messages: Iterable[Any]) -> tuple[int, ...]:
+        words = [word for message in messages for word in message["content"].split()]
+        if not words:
+            raise PromptInvalid("messages is empty")
+        return tuple(map(len, words))
+
+
+class Letters:
+    """A tokenizer whose tokens are characters, and 0 in front of them."""
+
+    def token_ids(self, text: str) -> tuple[int, ...]:
+        return (0, *map(ord, text))
+
+
+def serve(
+    engine: ScriptedEngine,
+    clock: Clock | None = None,
+    *,
+    secret: str = SECRET,
+    choices_max: int = CHOICES_MAX,
+) -> WorkerServer:
+    doors = GeneratingDoors(engine, chat=Words(), text=Letters(), choices_max=choices_max)
+    return WorkerServer(engine=engine, doors=doors.routes, secret=secret, now_s=clock or Clock())
 
 
 class Visit:
@@ -52,6 +91,13 @@ class Visit:
 
     def leave(self) -> None:
         self._inbox.put_nowait({"type": "http.disconnect"})
+
+    async def until_open(self) -> None:
+        """Until the answer has a status."""
+        async with asyncio.timeout(30):
+            while not self.status:
+                self._news.clear()
+                await self._news.wait()
 
     async def until_parts(self, count: int) -> None:
         async with asyncio.timeout(30):

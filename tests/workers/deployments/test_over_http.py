@@ -13,11 +13,11 @@ import aiohttp
 import pytest_asyncio
 import uvicorn
 
+from gateway.tokens import CheckpointTokens
 from tests.workers.deployments.asgi import SECRET
+from workers.deployments.parts import parts_named
 from workers.deployments.server import WorkerServer
 from workers.engines.base import EngineSettings
-from workers.engines.chat import TemplateChat
-from workers.engines.continuous.engine import ContinuousEngine
 
 MODEL_PATH = Path(__file__).parents[3] / "models" / "sluice-small"
 HEADERS = {"x-sluice-worker-secret": SECRET}
@@ -25,9 +25,10 @@ HEADERS = {"x-sluice-worker-secret": SECRET}
 
 @pytest_asyncio.fixture
 async def worker() -> AsyncIterator[aiohttp.ClientSession]:
+    parts = parts_named("continuous", EngineSettings(MODEL_PATH, slots=4))
     app = WorkerServer(
-        engine=ContinuousEngine(EngineSettings(MODEL_PATH, slots=4)),
-        chat=TemplateChat(MODEL_PATH),
+        engine=parts.engine,
+        doors=parts.doors,
         secret=SECRET,
         now_s=time.monotonic,
     )
@@ -89,3 +90,69 @@ async def test_a_client_that_hangs_up_stops_the_engine(worker: aiohttp.ClientSes
         while (now := await stats(worker))["kv_used"]:  # noqa: ASYNC110 over HTTP
             await asyncio.sleep(0.01)
     assert now["tokens_out_total"] < 900
+
+
+async def text_of(worker: aiohttp.ClientSession, index: int, **fields: object) -> str:
+    async with worker.post("/v1/completions", json=fields) as reply:
+        assert reply.status == 200, await reply.text()
+        *frames, done = await events(reply)
+    assert done == "[DONE]"
+    choices = [json.loads(frame)["choices"][0] for frame in frames]
+    return "".join(each["delta"]["content"] for each in choices if each["index"] == index)
+
+
+async def test_each_sample_is_the_answer_to_its_own_seed(worker: aiohttp.ClientSession) -> None:
+    asked = {"max_tokens": 12, "temperature": 2, "sluice": {"request_id": "req_1"}}
+    prompts = ["The gate", "A river"]
+    together = {"prompt": prompts, "n": 3, "seed": 5} | asked
+    alone = [
+        await text_of(worker, 0, prompt=[prompt], seed=5 + sample, **asked)
+        for prompt in prompts
+        for sample in range(3)
+    ]
+    assert [await text_of(worker, index, **together) for index in range(6)] == alone
+    assert len(set(alone)) > 1
+
+
+async def test_many_sequences_are_counted_exactly_and_have_log_probabilities(
+    worker: aiohttp.ClientSession,
+) -> None:
+    counted = [
+        CheckpointTokens(MODEL_PATH).text_ids(text) for text in ("The gate<|end|>", "a 🚣 b")
+    ]
+    body = {
+        "prompt": ["The gate<|end|>", counted[1]],
+        "n": 2,
+        "max_tokens": 7,
+        "logprobs": 2,
+        "sluice": {"request_id": "req_1"},
+    }
+    async with worker.post("/v1/completions", json=body) as reply:
+        frames = [json.loads(event) for event in (await events(reply))[:-1]]
+    for frame in frames:
+        entries = frame["choices"][0]["logprobs"]["content"]
+        assert len(entries) == len(frame["sluice"]["token_ids"])
+        assert all(len(entry["top_logprobs"]) == 2 for entry in entries)
+    last = frames[-1]["sluice"]
+    assert last["usage"]["input"] + last["usage"]["cached_input"] == sum(map(len, counted))
+    tokens = sum(len(frame["sluice"]["token_ids"]) for frame in frames)
+    assert tokens == last["position"] == last["usage"]["output"] <= 4 * 7
+
+
+async def test_leaving_a_call_of_several_sequences_stops_them_all(
+    worker: aiohttp.ClientSession,
+) -> None:
+    body = {
+        "prompt": ["The gate"],
+        "n": 6,
+        "max_tokens": 900,
+        "temperature": 2,
+        "sluice": {"request_id": "req_1"},
+    }
+    async with worker.post("/v1/completions", json=body) as reply:
+        await reply.content.readuntil(b"\n\n")
+        reply.close()
+    async with asyncio.timeout(30):
+        while any((now := await stats(worker))[key] for key in ("running", "queued", "kv_used")):  # noqa: ASYNC110 over HTTP
+            await asyncio.sleep(0.01)
+    assert now["tokens_out_total"] < 6 * 900

@@ -1,44 +1,20 @@
 import asyncio
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from tests.workers.deployments.asgi import SECRET, Visit
-from workers.deployments.server import WorkerServer
-from workers.deployments.wire import seed_of
+from tests.workers.deployments.asgi import Clock, Visit, serve
+from workers.deployments.bodies import seed_of
 from workers.engines.base import (
     ContextLengthExceeded,
     EngineError,
     EngineFailed,
     EngineOverloaded,
-    PromptInvalid,
     RequestInFlight,
 )
 from workers.engines.fake import ScriptedEngine, word_frames
 
 CHAT = "/v1/chat/completions"
-
-
-class Words:
-    """A chat whose tokens are the lengths of words."""
-
-    def prompt_token_ids(self, messages: Iterable[Any]) -> tuple[int, ...]:
-        words = [word for message in messages for word in message["content"].split()]
-        if not words:
-            raise PromptInvalid("messages is empty")
-        return tuple(map(len, words))
-
-
-class Clock:
-    now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-def serve(engine: ScriptedEngine, clock: Clock | None = None) -> WorkerServer:
-    return WorkerServer(engine=engine, chat=Words(), secret=SECRET, now_s=clock or Clock())
 
 
 def body(**fields: object) -> dict[str, object]:
@@ -50,13 +26,17 @@ def body(**fields: object) -> dict[str, object]:
     } | fields
 
 
+def choice(text: str, reason: str | None) -> dict[str, Any]:
+    return {"index": 0, "delta": {"content": text}, "finish_reason": reason, "logprobs": None}
+
+
 async def test_an_answer_is_frames_with_exact_usage_and_a_done() -> None:
     visit = await Visit(serve(ScriptedEngine(word_frames("a ", "b"))), "POST", CHAT, body()).end()
     assert visit.status == 200
     assert visit.headers[b"content-type"].startswith(b"text/event-stream")
     assert visit.events() == [
         {
-            "choices": [{"index": 0, "delta": {"content": "a "}, "finish_reason": None}],
+            "choices": [choice("a ", None)],
             "sluice": {
                 "v": 1,
                 "position": 1,
@@ -65,7 +45,7 @@ async def test_an_answer_is_frames_with_exact_usage_and_a_done() -> None:
             },
         },
         {
-            "choices": [{"index": 0, "delta": {"content": "b"}, "finish_reason": "stop"}],
+            "choices": [choice("b", "stop")],
             "sluice": {
                 "v": 1,
                 "position": 2,
@@ -106,7 +86,7 @@ async def test_without_the_secret_every_door_is_shut(
 
 def test_a_server_without_a_secret_is_not_made() -> None:
     with pytest.raises(ValueError, match="secret"):
-        WorkerServer(engine=ScriptedEngine([]), chat=Words(), secret="", now_s=Clock())
+        serve(ScriptedEngine([]), secret="")
 
 
 @pytest.mark.parametrize(

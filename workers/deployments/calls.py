@@ -1,0 +1,64 @@
+"""The calls that a worker has taken and not ended, and whether it takes more. Guards the law that a
+drain sees a call or refuses it: whoever asks `refuse` and then `open`s awaits nothing between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from workers.deployments.errors import HttpError
+
+Frame = TypeVar("Frame")
+
+
+class OpenCall:
+    def __init__(self) -> None:
+        self.begun = False
+
+    def beginning(self, event: Callable[[Frame], bytes]) -> Callable[[Frame], bytes]:
+        """`event`, which tells at its first use that the call has begun."""
+
+        def told(frame: Frame) -> bytes:
+            self.begun = True
+            return event(frame)
+
+        return told
+
+
+class OpenCalls:
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self.draining = False
+        self._now_s = now_s
+        self._open: dict[str, OpenCall] = {}
+        self._active_s = now_s()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def unbegun(self) -> int:
+        """Those of which no frame has come yet."""
+        return sum(not call.begun for call in self._open.values())
+
+    @property
+    def idle_s(self) -> float:
+        """How long ago the last call ended; 0 while one is open."""
+        return 0.0 if self._open else self._now_s() - self._active_s
+
+    def refuse(self, request_id: str | None = None) -> None:
+        """Raises HttpError where a call, or the call of this id, is not taken."""
+        if self.draining:
+            raise HttpError(503, "worker_draining", "this worker takes no new calls")
+        if request_id in self._open:
+            raise HttpError(409, "request_in_flight", f"{request_id} is already being answered")
+
+    @contextmanager
+    def open(self, request_id: str) -> Iterator[OpenCall]:
+        assert request_id not in self._open, "a call is refused first"
+        call = self._open[request_id] = OpenCall()
+        try:
+            yield call
+        finally:
+            del self._open[request_id]
+            self._active_s = self._now_s()

@@ -1,0 +1,78 @@
+"""The bytes of server-sent events: frames version 1, and errors. Pure."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from workers.deployments.choices import ChoiceFrame
+from workers.deployments.errors import HttpError
+from workers.engines.base import EmbeddingFrame, ScoredToken, TokenLogprobs, TokenUsage
+
+FRAME_VERSION = 1
+DONE = b"data: [DONE]\n\n"
+# JSON has no infinity; this is how OpenAI writes a probability too small to tell.
+LOGPROB_MIN = -9999.0
+
+Json = dict[str, Any]
+
+
+def choice_event(choice: ChoiceFrame) -> bytes:
+    """One choice of a generating call; usage and position are the whole call's."""
+    frame = choice.frame
+    said = {
+        "index": choice.index,
+        "delta": {"content": frame.text},
+        "finish_reason": frame.finish_reason,
+        "logprobs": None if frame.logprobs is None else {"content": _entries(frame.logprobs)},
+    }
+    return _event({"choices": [said], "sluice": _sluice(choice.usage, frame.token_ids)})
+
+
+def embedding_event(frame: EmbeddingFrame) -> bytes:
+    """The vectors of one batch: base64 of little-endian float32."""
+    choices = [
+        {
+            "index": embedding.index,
+            "embedding": b64encode(embedding.vector).decode(),
+            "finish_reason": "stop",
+        }
+        for embedding in frame.embeddings
+    ]
+    return _event({"choices": choices, "sluice": _sluice(frame.usage)})
+
+
+def error_event(error: HttpError) -> bytes:
+    return b"data: " + error.body() + b"\n\n"
+
+
+def _sluice(usage: TokenUsage, token_ids: Sequence[int] = ()) -> Json:
+    return {
+        "v": FRAME_VERSION,
+        "position": usage.output,
+        "token_ids": token_ids,
+        "usage": {
+            "input": usage.input,
+            "cached_input": usage.cached_input,
+            "output": usage.output,
+        },
+    }
+
+
+def _entries(logprobs: Sequence[TokenLogprobs]) -> list[Json]:
+    return [
+        _scored(entry.chosen) | {"top_logprobs": [_scored(token) for token in entry.top]}
+        for entry in logprobs
+    ]
+
+
+def _scored(token: ScoredToken) -> Json:
+    logprob = max(token.logprob, LOGPROB_MIN)
+    return {"token": token.text, "bytes": list(token.raw), "logprob": logprob}
+
+
+def _event(payload: Json) -> bytes:
+    return b"data: " + msgspec.json.encode(payload) + b"\n\n"

@@ -1,0 +1,108 @@
+"""The doors of a worker that generates: conversations, and prompts as they are. A call is admitted
+with all its sequences or with none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from workers.deployments.bodies import (
+    ChatBody,
+    CompletionBody,
+    Sampling,
+    TokenIds,
+    decoded,
+    generation_requests,
+)
+from workers.deployments.calls import OpenCalls
+from workers.deployments.choices import Choices
+from workers.deployments.errors import refusal
+from workers.deployments.events import choice_event
+from workers.deployments.exchange import Doors, Exchange
+from workers.deployments.prompts import inline_or_in_thread, token_ids, written_characters
+from workers.engines.base import (
+    Chat,
+    Engine,
+    EngineError,
+    FrameStream,
+    GenerationRequest,
+    PromptInvalid,
+    Text,
+)
+
+CHOICES_MAX = 128
+"""OpenAI's bound on `n`; here on all the sequences of a call."""
+
+
+class GeneratingDoors:
+    def __init__(
+        self, engine: Engine, *, chat: Chat, text: Text, choices_max: int = CHOICES_MAX
+    ) -> None:
+        self._engine = engine
+        self._chat = chat
+        self._text = text
+        self._choices_max = choices_max
+
+    @property
+    def routes(self) -> Doors:
+        return {
+            "/v1/chat/completions": self.chat_completions,
+            "/v1/completions": self.completions,
+        }
+
+    async def chat_completions(self, exchange: Exchange, calls: OpenCalls) -> None:
+        body = decoded(await exchange.body(), ChatBody)
+        calls.refuse()
+        size = sum(len(str(message.get("content"))) for message in body.messages)
+        try:
+            prompt = await inline_or_in_thread(
+                size, lambda: self._chat.prompt_token_ids(body.messages)
+            )
+        except PromptInvalid as error:
+            raise refusal(error, "messages") from error
+        await self._answer(exchange, calls, body, [prompt], "messages")
+
+    async def completions(self, exchange: Exchange, calls: OpenCalls) -> None:
+        body = decoded(await exchange.body(), CompletionBody)
+        calls.refuse()
+        prompts = await inline_or_in_thread(
+            written_characters(body.prompt), lambda: token_ids(body.prompt, self._text)
+        )
+        await self._answer(exchange, calls, body, prompts, "prompt")
+
+    async def _answer(
+        self,
+        exchange: Exchange,
+        calls: OpenCalls,
+        body: Sampling,
+        prompts: Sequence[TokenIds],
+        prompt_param: str,
+    ) -> None:
+        requests = generation_requests(body, prompts, choices_max=self._choices_max)
+        calls.refuse(body.sluice.request_id)
+        try:
+            if not requests:
+                raise PromptInvalid("there is no prompt")
+            streams = self._admitted(requests)
+        except EngineError as error:
+            raise refusal(error, prompt_param) from error
+        with calls.open(body.sluice.request_id) as call:
+            async with aclosing(Choices(streams, samples=body.n)) as choices:
+                await exchange.stream(
+                    choices, call.beginning(choice_event), on_gone=lambda: self._abort(requests)
+                )
+
+    def _admitted(self, requests: Sequence[GenerationRequest]) -> list[FrameStream]:
+        """Raises EngineError, and then nothing was admitted."""
+        streams: list[FrameStream] = []
+        try:
+            for request in requests:
+                streams.append(self._engine.generate(request))
+        except EngineError:
+            self._abort(requests[: len(streams)])
+            raise
+        return streams
+
+    def _abort(self, requests: Sequence[GenerationRequest]) -> None:
+        for request in requests:
+            self._engine.abort(request.request_id)
