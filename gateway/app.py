@@ -9,11 +9,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import aiohttp
 from fastapi import FastAPI
 from redis.asyncio import Redis
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.routing import Route
 
 from billing.limits.holds import Holds
-from billing.limits.types import ScopeLimits
 from billing.spool import Spool
 from billing.store.engine import open_store
 from billing.tasks import end
@@ -24,16 +22,16 @@ from gateway.api.bounds import BodyBoundMiddleware
 from gateway.api.errors import install_error_handlers
 from gateway.api.generate import ChatCompletions
 from gateway.api.identity import IdentityMiddleware
-from gateway.auth import KeyDirectory, Lookup, Principal
+from gateway.auth import KeyDirectory
 from gateway.catalog import CatalogKeeper
 from gateway.console import routes as console
 from gateway.console.desk import make_desk
-from gateway.errors import overloaded
 from gateway.fleet import FleetKeeper
 from gateway.identity import id_maker
 from gateway.leases import Leases, LeaseSettings
 from gateway.parts import Outside, Parts
 from gateway.pipeline import Pipeline
+from gateway.principals import StoredKeys
 from gateway.recovery import Recovery
 from gateway.settings import GatewaySettings, Settings
 from gateway.store import TenantStore, open_engine
@@ -86,7 +84,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     session = await stack.enter_async_context(
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
     )
-    keys = KeyDirectory(_key_lookup(tenants), outside.clock)
+    keys = KeyDirectory(StoredKeys(tenants), outside.clock)
     catalog = CatalogKeeper(tenants, redis, changed=keys.forget, poll_s=own.catalog_poll_s)
     fleet = FleetKeeper(redis, lambda: catalog.catalog, outside.clock, own.fleet_poll_s)
     gateway_id = f"gw-{own.port}"
@@ -230,25 +228,3 @@ def _report_end(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()):
         log.critical("%s ended, and with it the gateway", task.get_name(), exc_info=error)
         signal.raise_signal(signal.SIGTERM)
-
-
-def _key_lookup(tenants: TenantStore) -> Lookup:
-    async def lookup(digest: bytes) -> Principal | None:
-        try:
-            found = await asyncio.to_thread(tenants.key_by_hash, digest)
-        except SQLAlchemyError as away:
-            raise overloaded("Keys cannot be looked up right now.", retry_after_s=1.0) from away
-        if found is None:
-            return None
-        key, limits = found
-        by_scope = {row.scope: row.model_dump() for row in limits}
-        names = (f"key:{key.id}", f"project:{key.project_id}", f"org:{key.org_id}")
-        return Principal(
-            organization=key.org_id,
-            project=key.project_id,
-            key=key.id,
-            scopes=tuple(ScopeLimits(**by_scope.get(name, {"scope": name})) for name in names),
-            expires_s=key.expires_us / 1e6 if key.expires_us else None,
-        )
-
-    return lookup

@@ -1,54 +1,88 @@
 """Who calls: from a bearer key to a Principal, cached, with bounded staleness.
 
-A key is known only by its SHA-256. The cache is emptied when the catalog revision moves, so a
-revoked key stops within one revision poll; wrong keys are remembered too, for a shorter while,
-so that a flood of them costs memory that is bounded and no SQL.
+A key is known only by the SHA-256 of its secret. What the directory knows of keys is forgotten when
+the catalog revision moves, so a revoked key stops within one revision poll. The digests of all
+secrets are kept in memory: a flood of wrong keys, however various, costs a set's look-up each and
+not one statement of SQL.
 """
 
+import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from billing.limits.types import ScopeLimits
-from gateway.errors import invalid_key
-from routing.types import Clock
+from gateway.errors import invalid_key, organization_frozen
+from routing.types import CapacityClass, Clock, Tier
 
 CACHE_KEYS_MAX = 10_000
 KNOWN_TTL_S = 30.0
-UNKNOWN_TTL_S = 2.0
+CLOCK_SKEW_US = 3_600_000_000
+"""A secret made by another gateway may bear a time this much before ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """What a principal may use: None is everything. The narrowest of its three scopes counts."""
+
+    models: frozenset[str] | None = None
+    tiers: frozenset[Tier] | None = None
+    capacity_classes: frozenset[CapacityClass] | None = None
+
+    def may_use(self, model: str) -> bool:
+        return self.models is None or model in self.models
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who calls, and the limits of the three scopes: key, project, organization."""
+    """Who calls, what it may use, and the limits of its scopes: key, project, organization."""
 
     organization: str
     project: str
     key: str
     scopes: tuple[ScopeLimits, ...]
     expires_s: float | None = None
+    is_active: bool = True
+    leave: Leave = Leave()
 
 
-Lookup = Callable[[bytes], Awaitable[Principal | None]]
+class Keys(Protocol):
+    """Where keys are kept. Both raise ApiError 503 while it is out of reach."""
+
+    async def find(self, digest: bytes) -> Principal | None:
+        """By the SHA-256 of a secret; None if there is no such key, or it is revoked."""
+        ...
+
+    async def secrets_since(self, created_us: int) -> tuple[int, frozenset[bytes]]:
+        """Digests of the secrets made since then, and when the last of all was made."""
+        ...
 
 
 class KeyDirectory:
-    """Authenticates bearer keys. `lookup` finds a principal by the key's SHA-256, or None."""
+    """Authenticates bearer keys."""
 
-    def __init__(self, lookup: Lookup, clock: Clock) -> None:
-        self._lookup = lookup
+    def __init__(self, keys: Keys, clock: Clock) -> None:
+        self._keys = keys
         self._clock = clock
-        self._cache: OrderedDict[bytes, tuple[float, Principal | None]] = OrderedDict()
+        self._cache: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
+        self._digests: set[bytes] = set()
+        self._latest_us = 0
+        self._changes = 1
+        self._changes_read = 0
+        self._reading = asyncio.Lock()
 
     async def authenticate(self, authorization: str | None) -> Principal:
-        """Raises ApiError 401 for a missing, unknown, revoked or expired key."""
+        """Raises ApiError: 401 for a missing, unknown, revoked or expired key, 403 for a frozen
+        organization, 503 while keys cannot be read."""
         digest = hashlib.sha256(bearer(authorization).encode()).digest()
         principal = await self._find(digest)
         if principal is None:
             raise invalid_key()
         if principal.expires_s is not None and principal.expires_s <= self._clock():
             raise invalid_key()
+        if not principal.is_active:
+            raise organization_frozen()
         return principal
 
     def forget(self) -> None:
@@ -57,19 +91,38 @@ class KeyDirectory:
         What is being looked up meanwhile may have been read before, and goes to the old cache.
         """
         self._cache = OrderedDict()
+        self._changes += 1
 
     async def _find(self, digest: bytes) -> Principal | None:
         now_s = self._clock()
         cached = self._cache.get(digest)
         if cached and cached[0] > now_s:
             return cached[1]
+        if not await self._exists(digest):
+            return None
         cache = self._cache
-        principal = await self._lookup(digest)
-        ttl_s = KNOWN_TTL_S if principal else UNKNOWN_TTL_S
-        cache[digest] = (now_s + ttl_s, principal)
-        if len(cache) > CACHE_KEYS_MAX:
-            cache.popitem(last=False)
+        principal = await self._keys.find(digest)
+        if principal is not None:
+            cache[digest] = (now_s + KNOWN_TTL_S, principal)
+            if len(cache) > CACHE_KEYS_MAX:
+                cache.popitem(last=False)
         return principal
+
+    async def _exists(self, digest: bytes) -> bool:
+        """Whether a secret was ever made; the newest are read only after something changed."""
+        if digest not in self._digests and self._changes_read != self._changes:
+            async with self._reading:
+                if self._changes_read != self._changes:
+                    await self._read_newest()
+        return digest in self._digests
+
+    async def _read_newest(self) -> None:
+        """Secrets are only ever added: one that ended is refused by what `find` says of it."""
+        changes = self._changes
+        since_us = max(0, self._latest_us - CLOCK_SKEW_US)
+        self._latest_us, digests = await self._keys.secrets_since(since_us)
+        self._digests |= digests
+        self._changes_read = changes
 
 
 def bearer(authorization: str | None) -> str:

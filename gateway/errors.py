@@ -67,6 +67,15 @@ def invalid_key() -> ApiError:
     return ApiError(401, "Incorrect API key provided.", code="invalid_api_key")
 
 
+def organization_frozen() -> ApiError:
+    return ApiError(
+        403,
+        "The organization or the project of this key is frozen.",
+        type="permission_error",
+        code="organization_frozen",
+    )
+
+
 def model_not_found(model: str) -> ApiError:
     return ApiError(
         404,

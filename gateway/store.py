@@ -7,15 +7,18 @@ revoked key is noticed by whoever polls the revision.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Engine, create_engine, event, func
 from sqlmodel import Session, SQLModel, col, select
 
 from gateway.tables import (
     ApiKey,
     Audit,
     CatalogRevision,
+    Entitlement,
+    KeySecret,
     Limits,
     ModelRow,
     Organization,
@@ -24,6 +27,8 @@ from gateway.tables import (
 )
 
 BUSY_TIMEOUT_MS = 10_000
+ACTIVE = "active"
+Scoped = TypeVar("Scoped", Limits, Entitlement)
 Row = TypeVar("Row", bound=SQLModel)
 
 
@@ -44,6 +49,17 @@ def _prepare_sqlite(connection: object, _record: object) -> None:
     cursor.close()
 
 
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    """A key as one of its secrets proves it. `expires_us`: when key or secret end, the sooner."""
+
+    key: ApiKey
+    expires_us: int | None
+    is_active: bool
+    limits: Mapping[str, Limits]
+    entitlements: Mapping[str, Entitlement]
+
+
 class Conflict(ValueError):
     """The change contradicts what is there (a name taken, a parent missing)."""
 
@@ -59,22 +75,36 @@ class TenantStore:
             row = session.get(CatalogRevision, 1)
             return row.revision if row else 0
 
-    def key_by_hash(self, digest: bytes) -> tuple[ApiKey, Sequence[Limits]] | None:
-        """The key and the limits of its three scopes, if it, its project and tenant are active."""
+    def key_by_hash(self, digest: bytes) -> KnownKey | None:
+        """The key of a secret, with what its three scopes say; None if it is revoked."""
         query = (
-            select(ApiKey)
+            select(KeySecret, ApiKey, Project.status, Organization.status)
+            .join(ApiKey, col(ApiKey.id) == col(KeySecret.key_id))
             .join(Project, col(Project.id) == col(ApiKey.project_id))
             .join(Organization, col(Organization.id) == col(ApiKey.org_id))
-            .where(ApiKey.hash == digest, col(ApiKey.revoked_us).is_(None))
-            .where(Project.status == "active", Organization.status == "active")
+            .where(KeySecret.hash == digest, col(ApiKey.revoked_us).is_(None))
         )
         with self._reading() as session:
-            key = session.exec(query).first()
-            if key is None:
+            found = session.exec(query).first()
+            if found is None:
                 return None
+            secret, key, *statuses = found
             scopes = [f"key:{key.id}", f"project:{key.project_id}", f"org:{key.org_id}"]
-            limits = session.exec(select(Limits).where(col(Limits.scope).in_(scopes))).all()
-            return key, limits
+            ends = [us for us in (secret.expires_us, key.expires_us) if us is not None]
+            return KnownKey(
+                key=key,
+                expires_us=min(ends, default=None),
+                is_active=all(status == ACTIVE for status in statuses),
+                limits=_of_scopes(session, Limits, scopes),
+                entitlements=_of_scopes(session, Entitlement, scopes),
+            )
+
+    def secrets_since(self, created_us: int) -> tuple[int, frozenset[bytes]]:
+        """Digests of the secrets made since then, and when the last of all was made."""
+        query = select(KeySecret.hash).where(KeySecret.created_us >= created_us)
+        with self._reading() as session:
+            last_us = session.exec(select(func.max(KeySecret.created_us))).one()
+            return last_us or 0, frozenset(session.exec(query).all())
 
     def every(
         self, kind: type[Row], equals: Mapping[str, object] | None = None, limit: int = 1000
@@ -125,3 +155,8 @@ class TenantStore:
     def _reading(self) -> Iterator[Session]:
         with Session(self._engine, expire_on_commit=False) as session:
             yield session
+
+
+def _of_scopes(session: Session, kind: type[Scoped], scopes: Sequence[str]) -> dict[str, Scoped]:
+    rows = session.exec(select(kind).where(col(kind.scope).in_(scopes))).all()
+    return {row.scope: row for row in rows}

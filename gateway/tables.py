@@ -39,7 +39,7 @@ class Project(SQLModel, table=True):
 
 
 class ApiKey(SQLModel, table=True):
-    """A secret, kept only as its SHA-256."""
+    """Who calls. What proves it is in `key_secret`; `prefix` shows the newest of its secrets."""
 
     __tablename__ = "api_key"
     __table_args__ = (Index("api_key_project", "project_id"), Index("api_key_org", "org_id"))
@@ -47,12 +47,35 @@ class ApiKey(SQLModel, table=True):
     project_id: str = Field(foreign_key="project.id")
     org_id: str = Field(foreign_key="organization.id")
     name: str
-    hash: bytes = Field(sa_type=LargeBinary, unique=True)
     prefix: str
     created_us: int = Field(sa_type=Big)
     expires_us: int | None = Field(default=None, sa_type=Big)
     revoked_us: int | None = Field(default=None, sa_type=Big)
     is_bootstrap: bool = False
+
+
+class KeySecret(SQLModel, table=True):
+    """A secret of a key, kept only as its SHA-256: one, or two while the key is rotated."""
+
+    __tablename__ = "key_secret"
+    __table_args__ = (
+        Index("key_secret_key", "key_id"),
+        Index("key_secret_created", "created_us"),
+    )
+    hash: bytes = Field(sa_type=LargeBinary, primary_key=True)
+    key_id: str = Field(foreign_key="api_key.id")
+    created_us: int = Field(sa_type=Big)
+    expires_us: int | None = Field(default=None, sa_type=Big)
+
+
+class Entitlement(SQLModel, table=True):
+    """What one scope may use; null is everything. A call needs all three of its scopes' leave."""
+
+    __tablename__ = "entitlement"
+    scope: str = Field(primary_key=True)
+    models: list[str] | None = Field(default=None, sa_type=JSON)
+    tiers: list[str] | None = Field(default=None, sa_type=JSON)
+    capacity_classes: list[str] | None = Field(default=None, sa_type=JSON)
 
 
 class Limits(SQLModel, table=True):

@@ -9,11 +9,20 @@ import hashlib
 from collections.abc import Sequence
 from typing import TypeVar
 
-from sqlmodel import Session, SQLModel, col, select
+from sqlmodel import Session, SQLModel, col, delete, select
 
 from gateway.settings import BootstrapSettings, Settings
 from gateway.store import TenantStore
-from gateway.tables import ApiKey, Audit, Limits, ModelRow, Organization, PoolRow, Project
+from gateway.tables import (
+    ApiKey,
+    Audit,
+    KeySecret,
+    Limits,
+    ModelRow,
+    Organization,
+    PoolRow,
+    Project,
+)
 
 FROM_FILE = "file"
 ORGANIZATION_ID = "org_default"
@@ -87,8 +96,7 @@ def _differs(current: SQLModel | None, wanted: SQLModel) -> bool:
 
 def _first_tenant(store: TenantStore, wanted: BootstrapSettings, api_key: str, now_us: int) -> None:
     digest = hashlib.sha256(api_key.encode()).digest()
-    found = store.every(ApiKey, {"hash": digest})
-    if found:
+    if store.every(KeySecret, {"hash": digest}):
         return
 
     def work(session: Session) -> ApiKey:
@@ -114,13 +122,15 @@ def _first_tenant(store: TenantStore, wanted: BootstrapSettings, api_key: str, n
             project_id=PROJECT_ID,
             org_id=ORGANIZATION_ID,
             name="bootstrap",
-            hash=digest,
             prefix=display_prefix(api_key),
             created_us=now_us,
             is_bootstrap=True,
         )
-        key.hash, key.prefix = digest, display_prefix(api_key)
+        key.prefix = display_prefix(api_key)
         session.add(key)
+        session.flush()
+        session.exec(delete(KeySecret).where(col(KeySecret.key_id) == KEY_ID))
+        session.add(KeySecret(hash=digest, key_id=KEY_ID, created_us=now_us))
         limits = wanted.model_dump(exclude={"organization", "project"})
         session.merge(Limits(scope=f"key:{KEY_ID}", **limits))
         return key

@@ -12,8 +12,8 @@ from sqlmodel import Session, select
 
 from gateway.admin.bootstrap import display_prefix
 from gateway.identity import NewId, key_digest, new_secret
-from gateway.store import Conflict, TenantStore
-from gateway.tables import ApiKey, Audit, Limits, Organization, Project
+from gateway.store import Conflict, Scoped, TenantStore
+from gateway.tables import ApiKey, Audit, Entitlement, KeySecret, Limits, Organization, Project
 from routing.types import Clock
 
 SCOPE_KINDS: dict[str, type[Organization] | type[Project] | type[ApiKey]] = {
@@ -78,15 +78,43 @@ class Tenants:
                 project_id=project_id,
                 org_id=project.org_id,
                 name=name,
-                hash=key_digest(secret),
                 prefix=display_prefix(secret),
                 created_us=self._now_us(),
                 expires_us=expires_us,
             )
             session.add(row)
+            session.flush()
+            session.add(self._secret_of(row, secret))
             return row
 
         return self.store.change(self._audit("key.create", project_id, name=name), work), secret
+
+    def rotate_key(self, key_id: str, overlap_s: float) -> tuple[ApiKey, str]:
+        """A new secret of the same key; those it had end after `overlap_s`, if not before.
+
+        Limits, budget and what was spent stay, for they belong to the key. Raises NotThere, also
+        for a key that is revoked.
+        """
+        secret = new_secret(self.entropy)
+        ends_us = self._now_us() + round(overlap_s * 1e6)
+
+        def work(session: Session) -> ApiKey:
+            row: ApiKey = _must_get(session, ApiKey, key_id)
+            if row.revoked_us is not None:
+                raise NotThere(key_id)
+            for old in session.exec(select(KeySecret).where(KeySecret.key_id == key_id)):
+                if old.expires_us is None or old.expires_us > ends_us:
+                    old.expires_us = ends_us
+            row.prefix = display_prefix(secret)
+            session.add(self._secret_of(row, secret))
+            return row
+
+        return self.store.change(
+            self._audit("key.rotate", key_id, overlap_s=overlap_s), work
+        ), secret
+
+    def _secret_of(self, key: ApiKey, secret: str) -> KeySecret:
+        return KeySecret(hash=key_digest(secret), key_id=key.id, created_us=self._now_us())
 
     def revoke_key(self, key_id: str) -> ApiKey:
         """Effective in every gateway within one revision poll; revoking twice is no error."""
@@ -101,18 +129,15 @@ class Tenants:
 
     def set_limits(self, scope: str, changes: dict[str, Any]) -> Limits:
         """Set some limits of one scope; a None takes a limit away. Raises NotThere."""
-        kind, _, object_id = scope.partition(":")
-        if kind not in SCOPE_KINDS:
-            raise NotThere(scope)
+        return self.store.change(
+            self._audit("limits.set", scope, **changes), _updating(Limits, scope, changes)
+        )
 
-        def work(session: Session) -> Limits:
-            _must_get(session, SCOPE_KINDS[kind], object_id)
-            row = session.get(Limits, scope) or Limits(scope=scope)
-            row.sqlmodel_update(changes)
-            session.add(row)
-            return row
-
-        return self.store.change(self._audit("limits.set", scope, **changes), work)
+    def set_entitlement(self, scope: str, changes: dict[str, Any]) -> Entitlement:
+        """Say what one scope may use; a None takes a restriction away. Raises NotThere."""
+        return self.store.change(
+            self._audit("entitlement.set", scope, **changes), _updating(Entitlement, scope, changes)
+        )
 
     def _audit(self, action: str, object_id: str, **detail: Any) -> Audit:
         return Audit(
@@ -121,6 +146,24 @@ class Tenants:
 
     def _now_us(self) -> int:
         return round(self.clock() * 1e6)
+
+
+def _updating(
+    kind: type[Scoped], scope: str, changes: dict[str, Any]
+) -> Callable[[Session], Scoped]:
+    """Change some fields of the one row that a scope has, or will have."""
+    owner, _, object_id = scope.partition(":")
+    if owner not in SCOPE_KINDS:
+        raise NotThere(scope)
+
+    def work(session: Session) -> Scoped:
+        _must_get(session, SCOPE_KINDS[owner], object_id)
+        row = session.get(kind, scope) or kind(scope=scope)
+        row.sqlmodel_update(changes)
+        session.add(row)
+        return row
+
+    return work
 
 
 def _must_get(session: Session, kind: Any, key: str) -> Any:

@@ -10,12 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from billing.limits.types import ScopeLimits
 from billing.money import nanousd, usd
 from gateway.admin.tenants import NotThere, Tenants
-from gateway.api.fields import Burst, EpochS, Label, Limit, Scope
+from gateway.api.fields import YEAR_S, Burst, EpochS, Label, Limit, Scope
 from gateway.api.needs import parts_of
 from gateway.api.shapes import at
 from gateway.errors import ApiError
 from gateway.store import Conflict
-from gateway.tables import ApiKey, Limits, Organization, Project
+from gateway.tables import ApiKey, Entitlement, Limits, Organization, Project
+from routing.types import CapacityClass, Tier
 
 router = APIRouter()
 T = TypeVar("T")
@@ -43,6 +44,20 @@ class NewKey(BaseModel):
     project: str
     name: Label
     expires_at: EpochS | None = Field(None, gt=0, description="epoch seconds")
+
+
+class Rotation(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    overlap_s: float = Field(0.0, ge=0, le=YEAR_S, description="the old secret works this long")
+
+
+class EntitlementBody(BaseModel):
+    """What a scope may use. What is left out stays as it is; null is everything."""
+
+    model_config = ConfigDict(extra="forbid")
+    models: list[Label] | None = Field(None, max_length=1000)
+    tiers: list[Tier] | None = None
+    capacity_classes: list[CapacityClass] | None = None
 
 
 class LimitsBody(BaseModel):
@@ -125,6 +140,7 @@ async def create_key(request: Request, body: NewKey) -> dict[str, Any]:
     tenants = tenants_of(request)
     expires_us = body.expires_at * 1_000_000 if body.expires_at else None
     row, secret = await attempt(lambda: tenants.create_key(body.project, body.name, expires_us))
+    parts_of(request).keys.forget()
     return api_key(row) | {"secret": secret}
 
 
@@ -141,6 +157,30 @@ async def revoke_key(request: Request, key_id: str) -> dict[str, Any]:
     row = await attempt(lambda: tenants.revoke_key(key_id))
     parts_of(request).keys.forget()
     return api_key(row)
+
+
+@router.post("/keys/{key_id}/rotate")
+async def rotate_key(request: Request, key_id: str, body: Rotation) -> dict[str, Any]:
+    """The answer carries the new `secret`, this once; limits and spending stay the key's."""
+    tenants = tenants_of(request)
+    row, secret = await attempt(lambda: tenants.rotate_key(key_id, body.overlap_s))
+    parts_of(request).keys.forget()
+    return api_key(row) | {"secret": secret}
+
+
+@router.put("/entitlements/{scope}")
+async def set_entitlement(request: Request, scope: Scope, body: EntitlementBody) -> dict[str, Any]:
+    tenants = tenants_of(request)
+    changes = body.model_dump(mode="json", exclude_unset=True)
+    row = await attempt(lambda: tenants.set_entitlement(scope, changes))
+    parts_of(request).keys.forget()
+    return entitlement(row)
+
+
+@router.get("/entitlements")
+async def list_entitlements(request: Request) -> dict[str, Any]:
+    rows = await attempt(lambda: parts_of(request).tenants.every(Entitlement))
+    return {"object": "list", "data": [entitlement(row) for row in rows]}
 
 
 @router.put("/limits/{scope}")
@@ -209,6 +249,10 @@ def api_key(row: ApiKey) -> dict[str, Any]:
         "expires_at": at(row.expires_us),
         "revoked_at": at(row.revoked_us),
     }
+
+
+def entitlement(row: Entitlement) -> dict[str, Any]:
+    return {"object": "entitlement"} | row.model_dump()
 
 
 def limits(row: Limits) -> dict[str, Any]:

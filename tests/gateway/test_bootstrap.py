@@ -39,9 +39,9 @@ def test_first_start_makes_tenant_key_limits_models_and_pools(tenants: TenantSto
     bootstrap(tenants, settings(pool(), bootstrap=wanted), NOW_US)
     found = tenants.key_by_hash(key_digest("sk-sluice-first"))
     assert found is not None
-    key, limits = found
-    assert (key.id, key.is_bootstrap) == (KEY_ID, True)
-    assert [(row.scope, row.requests_per_minute) for row in limits] == [(f"key:{KEY_ID}", 60)]
+    assert (found.key.id, found.key.is_bootstrap) == (KEY_ID, True)
+    limits = {scope: row.requests_per_minute for scope, row in found.limits.items()}
+    assert limits == {f"key:{KEY_ID}": 60}
     assert list(pools_of(tenants)) == ["tale-reserved"]
 
 

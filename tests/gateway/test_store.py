@@ -48,21 +48,52 @@ def test_key_is_found_by_its_digest_with_the_limits_of_its_three_scopes(admin: T
         admin.set_limits(scope, {"concurrency": 3})
     found = admin.store.key_by_hash(key_digest(secret))
     assert found is not None
-    assert (found[0].id, len(found[1])) == (key.id, 3)
-    assert secret.encode() not in found[0].hash
+    assert (found.key.id, len(found.limits)) == (key.id, 3)
+    _, digests = admin.store.secrets_since(0)
+    assert digests == {key_digest(secret)}
 
 
-@pytest.mark.parametrize("by", ["revoked", "suspended"])
-def test_key_that_was_revoked_or_whose_tenant_is_suspended_is_not_found(
-    admin: Tenants, by: str
+def test_revoked_key_is_not_found_and_that_of_a_frozen_tenant_is_not_active(
+    admin: Tenants,
 ) -> None:
     organization = admin.create_organization("Acme", "acme")
     key, secret = admin.create_key(admin.create_project(organization.id, "p").id, "k", None)
-    if by == "revoked":
-        admin.revoke_key(key.id)
-    else:
-        admin.set_status(organization.id, "suspended")
+    admin.set_status(organization.id, "frozen")
+    found = admin.store.key_by_hash(key_digest(secret))
+    assert found is not None and not found.is_active
+    admin.revoke_key(key.id)
     assert admin.store.key_by_hash(key_digest(secret)) is None
+
+
+def test_rotated_key_has_two_secrets_until_the_overlap_ends(admin: Tenants) -> None:
+    organization = admin.create_organization("Acme", "acme")
+    key, old = admin.create_key(admin.create_project(organization.id, "p").id, "k", None)
+    admin.set_limits(f"key:{key.id}", {"concurrency": 3})
+    rotated, new = admin.rotate_key(key.id, overlap_s=60.0)
+    before, after = (admin.store.key_by_hash(key_digest(secret)) for secret in (old, new))
+    assert before is not None and after is not None
+    assert rotated.id == before.key.id == after.key.id == key.id
+    assert (before.expires_us, after.expires_us) == (round(1.79e15) + 60_000_000, None)
+    assert after.limits[f"key:{key.id}"].concurrency == 3
+    admin.rotate_key(key.id, overlap_s=3600.0)
+    again = admin.store.key_by_hash(key_digest(old))
+    assert again is not None and again.expires_us == before.expires_us, "never put off"
+
+
+def test_secret_lives_no_longer_than_its_key(admin: Tenants) -> None:
+    project = admin.create_project(admin.create_organization("Acme", "acme").id, "p")
+    key, old = admin.create_key(project.id, "k", expires_us=5)
+    admin.rotate_key(key.id, overlap_s=60.0)
+    found = admin.store.key_by_hash(key_digest(old))
+    assert found is not None and found.expires_us == 5
+
+
+def test_revoked_key_is_not_rotated(admin: Tenants) -> None:
+    project = admin.create_project(admin.create_organization("Acme", "acme").id, "p")
+    key, _ = admin.create_key(project.id, "k", None)
+    admin.revoke_key(key.id)
+    with pytest.raises(NotThere):
+        admin.rotate_key(key.id, overlap_s=0.0)
 
 
 def test_revoking_twice_keeps_the_first_time(admin: Tenants) -> None:

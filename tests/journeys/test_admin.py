@@ -124,7 +124,7 @@ def test_frozen_organization_stops_and_goes_on(stack: Stack, tenant: Tenant) -> 
     path = f"/organizations/{tenant.organization}"
     assert models_status(stack, tenant.secret) == 200
     stack.admin("PATCH", path, {"status": "frozen"})
-    stack.wait_until(lambda: models_status(stack, tenant.secret) == 401, 5.0, "the freeze")
+    stack.wait_until(lambda: models_status(stack, tenant.secret) == 403, 5.0, "the freeze")
     stack.admin("PATCH", path, {"status": "active"})
     stack.wait_until(lambda: models_status(stack, tenant.secret) == 200, 5.0, "the thaw")
 

@@ -13,7 +13,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from billing.store.engine import open_store
-from migrations.run import alembic_config, migrate
+from gateway.store import TenantStore, open_engine
+from migrations.run import BrokenReference, alembic_config, migrate, rebuilding
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,6 +42,50 @@ def test_the_way_down_leaves_nothing(tmp_path: Path) -> None:
         command.downgrade(alembic_config(conn), "base")
         left = conn.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'")).scalars()
         assert set(left) <= {"alembic_version"}
+    store.close()
+
+
+ROWS_OF_0002 = (
+    "organization VALUES ('o', 'O', 'o', 'active', 1)",
+    "project VALUES ('p', 'o', 'P', 'active', 1)",
+    "api_key (id, project_id, org_id, name, hash, prefix, created_us, is_bootstrap)"
+    " VALUES ('k', 'p', 'o', 'K', x'0102', 'sk', 7, 0)",
+    "model (name, context_tokens, max_output_tokens, size_rank, quality, enabled, source)"
+    " VALUES ('m', 8, 4, 1, 0.5, 1, 'admin')",
+    "pool VALUES ('q', 'm', 'fp16', 'spot', NULL, NULL, 0, 1, 0, 9.0, 1.0, 8, 1, 2, 3, 4.0, 1,"
+    " 'admin')",
+)
+
+
+def test_rows_of_an_earlier_revision_stay_what_they_are_both_ways(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    store = open_store(url)
+    with rebuilding(store) as conn:
+        command.upgrade(alembic_config(conn), "0002")
+        for row in ROWS_OF_0002:
+            conn.execute(text(f"INSERT INTO {row}"))
+    migrate(url)
+    tenants = TenantStore(open_engine(url))
+    found = tenants.key_by_hash(b"\x01\x02")
+    assert found is not None and (found.key.id, found.expires_us) == ("k", None)
+    _, (model,), (pool,) = tenants.catalog()
+    assert (model.name, model.task, pool.model, pool.num_gpus) == ("m", "generate", "m", 0)
+    with rebuilding(store) as conn:
+        command.downgrade(alembic_config(conn), "0002")
+        assert conn.execute(text("SELECT hash FROM api_key")).scalar_one() == b"\x01\x02"
+    store.close()
+
+
+def test_migration_that_leaves_a_row_without_its_parent_changes_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    migrate(url)
+    store = open_store(url)
+    with pytest.raises(BrokenReference, match="project"), rebuilding(store) as conn:
+        conn.execute(text("INSERT INTO project VALUES ('p', 'nobody', 'P', 'active', 1)"))
+    with store.read() as conn:
+        assert conn.execute(text("SELECT count(*) FROM project")).scalar_one() == 0
+    with pytest.raises(IntegrityError), store.write() as conn:
+        conn.execute(text("INSERT INTO project VALUES ('p', 'nobody', 'P', 'active', 1)"))
     store.close()
 
 
