@@ -13,10 +13,19 @@ Name = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionWords:
+    """Why a call went where it went: `warm, the best of 4 candidates`, and the sum that says so."""
+
+    summary: str
+    sum: str
+
+
+@dataclass(frozen=True, slots=True)
 class CallRow:
     rid: str
     short: str
     at: Instant
+    """Its end, which the rows are ordered by."""
     organization: str
     key: str
     model: str
@@ -26,7 +35,7 @@ class CallRow:
     tier: str
     status: str
     problem: str
-    decision: str
+    decision: DecisionWords
     input: str
     cached_input: str
     output: str
@@ -46,7 +55,7 @@ def _row(call: DecidedCall, name: Name, now_us: int) -> CallRow:
     return CallRow(
         rid=used.rid,
         short=short_id(used.rid),
-        at=instant(used.admitted_us, now_us),
+        at=instant(used.ended_us, now_us),
         organization=name(used.org),
         key=name(used.key),
         model=used.model,
@@ -73,15 +82,17 @@ def ttft(used: UsageRecord) -> str:
     return duration(used.first_token_us - used.admitted_us)
 
 
-def decision_words(used: UsageRecord, decision: dict[str, Any]) -> str:
-    """Why the pool that served was chosen; for a call nobody served, the best candidate's."""
+def decision_words(used: UsageRecord, decision: dict[str, Any]) -> DecisionWords:
+    """Of the pool that served; for a call nobody served, of the best candidate."""
     candidates = decision.get("candidates") or []
-    served = [c for c in candidates if (c.get("pool"), c.get("model")) == (used.pool, used.model)]
     if not candidates:
-        return "no decision is on record"
-    if not served and used.pool:
-        return f"{used.pool} took over, though it was no candidate at first"
-    chosen = (served or candidates)[0]
-    others = len(candidates) - 1
-    passed = "the only candidate" if others == 0 else f"before {others} other{'s' * (others > 1)}"
-    return f"{chosen.get('reason', '')} ({passed})"
+        return DecisionWords("no decision is on record", "")
+    served = [c for c in candidates if (c["pool"], c["model"]) == (used.pool, used.model)]
+    if used.pool and not served:
+        return DecisionWords("took over from what was decided at first", "")
+    readiness, _, scores = (served or candidates)[0]["reason"].partition(": ")
+    number = len(candidates)
+    among = "the only candidate" if number == 1 else f"the best of {number} candidates"
+    if served and served[0] is not candidates[0]:
+        among = f"number {candidates.index(served[0]) + 1} of {number} candidates"
+    return DecisionWords(f"{readiness}, {among}", f"{scores} nano-USD" if scores else "")

@@ -1,14 +1,16 @@
 """The geometry of the charts: from numbers to the coordinates of an SVG. Pure.
 
 A latency chart has a logarithmic axis, since a cold start takes a hundred times as long as a warm
-answer. Coordinates are in the viewBox of WIDTH x HEIGHT, y downwards, rounded to a tenth.
+answer. Coordinates are in a viewBox WIDTH wide, rounded to a tenth; the plot begins at LEFT and
+lies between TOP and BOTTOM, y downwards.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WIDTH, HEIGHT = 480.0, 150.0
+WIDTH = 480.0
+LEFT = 44.0
 TOP, BOTTOM = 18.0, 128.0
 STEPS = (1, 2, 5)
 TICKS_MAX = 4
@@ -66,7 +68,9 @@ class Band:
 def band(pairs: Sequence[tuple[float, float] | None], scale: Scale) -> Band:
     """`pairs` are (lower, upper) per slot, None where there is nothing to show."""
     points = [
-        None if pair is None else (_x(place, len(pairs)), scale.y(pair[0]), scale.y(pair[1]))
+        None
+        if pair is None
+        else (slot_middle(place, len(pairs)), scale.y(pair[0]), scale.y(pair[1]))
         for place, pair in enumerate(pairs)
     ]
     runs = _runs(points)
@@ -94,12 +98,12 @@ class Bar:
 
 def bars(values: Sequence[float], scale: Scale) -> tuple[Bar, ...]:
     """One per value above zero, with a gap between neighbours and never invisible."""
-    slot = WIDTH / len(values)
+    slot = slot_width(len(values))
     found = []
     for place, value in enumerate(values):
         if value > 0:
             y = min(scale.y(value), BOTTOM - 1)
-            x = round(place * slot + slot * 0.15, 1)
+            x = round(LEFT + place * slot + slot * 0.15, 1)
             found.append(Bar(x, y, round(slot * 0.7, 1), round(BOTTOM - y, 1)))
     return tuple(found)
 
@@ -110,10 +114,10 @@ def slots(used: int, total: int, drawn_max: int = 32) -> tuple[tuple[float, floa
         return ()
     cells = min(total, drawn_max)
     filled = math.ceil(min(used, total) * cells / total)
-    width = 100 / cells
-    gap = min(1.2, width * 0.25)
+    gap = min(1.2, 25 / cells)
+    step = (100 + gap) / cells
     return tuple(
-        (round(place * width, 2), round(width - gap, 2), place < filled) for place in range(cells)
+        (round(place * step, 2), round(step - gap, 2), place < filled) for place in range(cells)
     )
 
 
@@ -131,8 +135,12 @@ def shares(lengths: Sequence[int], visible_min: float = 0.6) -> tuple[tuple[floa
     return tuple(found)
 
 
-def _x(place: int, places: int) -> float:
-    return round((place + 0.5) * WIDTH / places, 1)
+def slot_width(places: int) -> float:
+    return (WIDTH - LEFT) / places
+
+
+def slot_middle(place: int, places: int) -> float:
+    return round(LEFT + (place + 0.5) * slot_width(places), 1)
 
 
 def _runs(

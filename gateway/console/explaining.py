@@ -6,7 +6,7 @@ from typing import Any
 
 from billing.pricebook import Prices, Unpriced
 from billing.queries import CallRecord, UsageRecord
-from gateway.console.calls import NOTHING, Name, decision_words, ttft
+from gateway.console.calls import NOTHING, DecisionWords, Name, decision_words, ttft
 from gateway.console.timeline import Timeline, timeline
 from gateway.console.words import Instant, Money, count, duration, instant, money
 
@@ -73,7 +73,7 @@ class ExplainView:
     tier: str
     gateway: str
     source: str
-    decision: str
+    decision: DecisionWords
     rule: str
     policy_revision: str
     ttft: str

@@ -10,7 +10,7 @@ from math import ceil
 
 from billing.queries import Timing
 from gateway.console.charts import (
-    WIDTH,
+    LEFT,
     Band,
     Bar,
     Scale,
@@ -18,6 +18,8 @@ from gateway.console.charts import (
     bars,
     linear_scale,
     log_scale,
+    slot_middle,
+    slot_width,
 )
 from gateway.console.words import count, duration, plural
 
@@ -189,9 +191,9 @@ def _round_duration(us: int) -> str:
 
 
 def _hints(texts: Sequence[str]) -> tuple[Hint, ...]:
-    width = WIDTH / len(texts)
+    width = slot_width(len(texts))
     return tuple(
-        Hint(round(place * width, 1), round(width, 1), text)
+        Hint(round(LEFT + place * width, 1), round(width, 1), text)
         for place, text in enumerate(texts)
         if text
     )
@@ -200,7 +202,7 @@ def _hints(texts: Sequence[str]) -> tuple[Hint, ...]:
 def _guides(start_us: int) -> tuple[tuple[float, str], ...]:
     minutes = start_us // BUCKET_US
     return tuple(
-        (round((place + 0.5) * WIDTH / BUCKETS, 1), _clock(start_us, place))
+        (slot_middle(place, BUCKETS), _clock(start_us, place))
         for place in range(BUCKETS)
         if (minutes + place) % GUIDE_EVERY == 0
     )

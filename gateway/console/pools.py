@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.console.charts import slots
-from gateway.console.words import Money, duration, money, plural, since
+from gateway.console.words import Money, money, plural, since
 from routing.types import FleetSnapshot, PoolState, Replica, ReplicaState
 
 HOUR_S = 3600
@@ -142,9 +142,11 @@ def _summary(state: PoolState) -> str:
     if pool.is_external:
         return "a server of others: always there, never started"
     if not state.replicas:
+        if state.blocked_reason is not None:
+            return "no replica; starting one is put off"
         if state.waiting:
             return "a replica is asked for"
-        start = duration(round(pool.cold_start_s * 1e6))
+        start = since(round(pool.cold_start_s * 1e6))
         return f"no replica; the next call starts one in about {start}"
     return f"{len(state.replicas)} of at most {plural(pool.max_replicas, 'replica')}"
 
