@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from gateway.api.not_offered import reason_for
 from gateway.errors import ApiError, bad_request, internal_error
 
 log = logging.getLogger(__name__)
@@ -43,13 +44,16 @@ async def _validation(_request: Request, error: Any) -> Response:
 
 
 async def _http(request: Request, error: Any) -> Response:
-    if error.status_code == 404:
+    code = None
+    if error.status_code == 404 and (reason := reason_for(request.url.path)):
+        message, code = reason, "not_offered"
+    elif error.status_code == 404:
         message = f"Invalid URL ({request.method} {request.url.path})"
     elif error.status_code == 405:
         message = f"Not allowed to {request.method} on {request.url.path}."
     else:
         message = str(error.detail)
-    response = error_response(ApiError(error.status_code, message))
+    response = error_response(ApiError(error.status_code, message, code=code))
     response.headers.update(error.headers or {})
     return response
 
