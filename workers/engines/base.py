@@ -85,6 +85,10 @@ class Frame:
     def position(self) -> int:
         return self.usage.output
 
+    @property
+    def last(self) -> bool:
+        return self.finish_reason is not None
+
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingRequest:
@@ -110,6 +114,7 @@ class EmbeddingFrame:
 
     embeddings: tuple[Embedding, ...]
     usage: TokenUsage
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

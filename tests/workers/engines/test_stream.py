@@ -11,16 +11,17 @@ from workers.engines.base import (
     TokenLogprobs,
     TokenUsage,
 )
-from workers.engines.continuous.stream import Stream
+from workers.engines.continuous.merging import merge
+from workers.engines.stream import Stream
 
 
 def frame(position: int, text: str, reason: FinishReason | None = None) -> Frame:
     return Frame(text, (100 + position,), TokenUsage(2, 1, position), reason)
 
 
-def open_stream() -> tuple[Stream, list[str]]:
+def open_stream() -> tuple[Stream[Frame], list[str]]:
     closed: list[str] = []
-    return Stream(on_close=lambda: closed.append("closed")), closed
+    return Stream(merge, on_close=lambda: closed.append("closed")), closed
 
 
 async def test_a_prompt_reader_gets_every_frame() -> None:

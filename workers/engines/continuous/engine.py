@@ -1,23 +1,16 @@
-"""The engine: a batch on a thread of its own, and the event loop's side of it. Computation never
-runs on the event loop; orders go to the thread between steps, gained frames come back once a step,
-and all streams live on the loop."""
+"""The engine: a batch on a thread of its own, and the event loop's side of it: gained frames come
+back once a step, and all streams live on the loop."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
 
 from workers.engines.base import (
-    CheckpointUnsupported,
     ContextLengthExceeded,
-    EngineError,
     EngineFailed,
     EngineOverloaded,
     EngineSettings,
@@ -28,19 +21,19 @@ from workers.engines.base import (
     PromptInvalid,
     RequestInFlight,
 )
+from workers.engines.continuous.merging import merge
 from workers.engines.continuous.outbox import Outbox
-from workers.engines.continuous.stream import Stream
+from workers.engines.stream import Stream
+from workers.engines.thread import EngineThread
 
 if TYPE_CHECKING:  # torch is imported by the thread that loads the model
     from workers.engines.continuous.sequence import RunningSequence
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
     sequence: RunningSequence
-    stream: Stream
+    stream: Stream[Frame]
 
 
 class Steps(Protocol):
@@ -68,6 +61,10 @@ class Loaded:
     vocabulary: int
     sequence: Callable[[GenerationRequest], RunningSequence]
 
+    @property
+    def idle(self) -> bool:
+        return self.batch.idle
+
 
 Load = Callable[[EngineSettings], Loaded]
 
@@ -83,12 +80,14 @@ class ContinuousEngine:
         now_s: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._settings = settings
-        self._load = load or load_batch
-        self._now_s = now_s
+        self._outbox = Outbox(interval_s=settings.frame_interval_s, now_s=now_s)
+        self._thread = EngineThread(
+            load=partial(load or load_batch, settings),
+            turn=self._turn,
+            on_break=self._break,
+            model_path=settings.model_path,
+        )
         self._open: dict[str, Running] = {}
-        self._orders: deque[Callable[[], object]] = deque()
-        self._work = Event()
-        self._stopping = False
         self._broken: str | None = "not started"
         self._stats = EngineStats()
 
@@ -97,20 +96,16 @@ class ContinuousEngine:
         return self._loaded.batch.context_tokens
 
     async def start(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        started = self._loop.create_future()
-        self._thread = Thread(target=self._run, args=(started,), name="engine", daemon=True)
-        self._thread.start()
-        self._loaded = await started
+        self._loaded = await self._thread.start()
         self._stats = self._loaded.batch.stats()
         self._broken = None
 
-    def generate(self, request: GenerationRequest) -> Stream:
+    def generate(self, request: GenerationRequest) -> Stream[Frame]:
         self._check(request)
-        stream = Stream(on_close=lambda: self._close(running))
+        stream = Stream(merge, on_close=lambda: self._close(running))
         running = Running(self._loaded.sequence(request), stream)
         self._open[request.request_id] = running
-        self._order(partial(self._loaded.batch.add, running.sequence))
+        self._thread.order(partial(self._loaded.batch.add, running.sequence))
         return stream
 
     def abort(self, request_id: str) -> None:
@@ -123,14 +118,12 @@ class ContinuousEngine:
         return replace(self._stats, running=running, queued=len(self._open) - running)
 
     def health(self) -> str | None:
-        if self._broken is None and not self._thread.is_alive():
+        if self._broken is None and not self._thread.alive:
             return "the engine's thread has died"
         return self._broken
 
     async def stop(self) -> None:
-        self._stopping = True
-        self._work.set()
-        await asyncio.to_thread(self._thread.join)
+        await self._thread.stop()
         self._break("the engine was stopped")
 
     def _check(self, request: GenerationRequest) -> None:
@@ -157,11 +150,7 @@ class ContinuousEngine:
         request_id = running.sequence.request.request_id
         if self._open.get(request_id) is running:
             del self._open[request_id]
-            self._order(partial(self._loaded.batch.remove, running.sequence))
-
-    def _order(self, order: Callable[[], object]) -> None:
-        self._orders.append(order)
-        self._work.set()
+            self._thread.order(partial(self._loaded.batch.remove, running.sequence))
 
     def _deliver(self, frames: list[tuple[RunningSequence, Frame]], stats: EngineStats) -> None:
         self._stats = stats
@@ -181,38 +170,12 @@ class ContinuousEngine:
 
     # ---- the engine's thread
 
-    def _run(self, started: asyncio.Future[Loaded]) -> None:
-        try:
-            loaded = self._load(self._settings)
-        except Exception as error:
-            failure = (
-                error if isinstance(error, EngineError) else _unreadable(self._settings, error)
-            )
-            self._post(started.set_exception, failure)
-            return
-        self._post(started.set_result, loaded)
-        try:
-            outbox = Outbox(interval_s=self._settings.frame_interval_s, now_s=self._now_s)
-            while not self._stopping:
-                self._turn(loaded.batch, outbox)
-        except Exception as error:
-            log.exception("a step of the engine failed")
-            self._post(self._break, f"a step of the engine failed: {error!r}")
-
-    def _turn(self, batch: Steps, outbox: Outbox) -> None:
-        if batch.idle and not self._orders:
-            self._work.wait()
-        self._work.clear()
-        ordered = bool(self._orders)
-        while self._orders:
-            self._orders.popleft()()
+    def _turn(self, loaded: Loaded, ordered: bool) -> None:
+        batch, outbox = loaded.batch, self._outbox
         if not batch.idle:
             outbox.add(batch.step())
         if ordered or batch.idle or outbox.due:
-            self._post(self._deliver, outbox.frames(), batch.stats())
-
-    def _post(self, callback: Callable[..., object], *args: object) -> None:
-        self._loop.call_soon_threadsafe(callback, *args)
+            self._thread.post(self._deliver, outbox.frames(), batch.stats())
 
 
 def load_batch(settings: EngineSettings) -> Loaded:
@@ -237,9 +200,3 @@ def load_batch(settings: EngineSettings) -> Loaded:
             raw=checkpoint.raw,
         ),
     )
-
-
-def _unreadable(settings: EngineSettings, error: Exception) -> CheckpointUnsupported:
-    failure = CheckpointUnsupported(f"{settings.model_path} could not be loaded: {error!r}")
-    failure.__cause__ = error
-    return failure
