@@ -7,13 +7,17 @@ from __future__ import annotations
 from typing import Any
 
 from vllm import SamplingParams
+from vllm.inputs import tokens_input
 from vllm.sampling_params import RequestOutputKind
 
 from workers.engines.base import EngineStats, GenerationRequest
 from workers.engines.continuous.logprobs import Score
 from workers.engines.continuous.sequence import RunningSequence
 
-TOP_P_MIN = 1e-9  # vLLM takes no 0, which means the likeliest token alone
+# vLLM takes no top_p of 0, which means the likeliest token alone, and warns of each temperature
+# below this, which it raises.
+TOP_P_MIN = 1e-9
+TEMPERATURE_MIN = 0.01
 
 
 class VllmBatch:
@@ -36,9 +40,7 @@ class VllmBatch:
         request = sequence.request
         self._totals.requests += 1
         self._sequences[request.request_id] = sequence
-        prompt: dict[str, Any] = {"prompt_token_ids": list(request.prompt_token_ids)}
-        if request.cache_salt:
-            prompt["cache_salt"] = request.cache_salt
+        prompt = tokens_input(list(request.prompt_token_ids), cache_salt=request.cache_salt or None)
         self._llm.add_request(request.request_id, prompt, self._sampling(request))
 
     def remove(self, sequence: RunningSequence) -> None:
@@ -102,7 +104,7 @@ class VllmBatch:
         room = self.context_tokens - len(request.prompt_token_ids)
         return SamplingParams(
             max_tokens=room if request.tokens_max is None else min(request.tokens_max, room),
-            temperature=request.temperature,
+            temperature=request.temperature and max(request.temperature, TEMPERATURE_MIN),
             top_p=max(request.top_p, TOP_P_MIN),
             seed=request.seed,
             ignore_eos=True,  # the ends are those of the sequence, named next
