@@ -1,6 +1,5 @@
 """One call, from its admission to its transfers, as the Explain page shows it. Pure."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,23 +153,20 @@ def _attempt(row: dict[str, Any], used: UsageRecord) -> AttemptRow:
 
 def _usage(used: UsageRecord, prices: Prices | Unpriced) -> tuple[UsageRow, ...]:
     """Token classes are disjoint, and their amounts add up to what the call cost."""
-    rates = prices if isinstance(prices, Prices) else None
-    classes: Sequence[tuple[str, int, int | None, int]] = (
-        ("Input", used.input, rates and rates.input, used.input_nanousd),
-        (
-            "Cached input",
-            used.cached_input,
-            rates and rates.cached_input,
-            used.cached_input_nanousd,
-        ),
-        ("Output", used.output, rates and rates.output, used.output_nanousd),
-    )
+    known = prices if isinstance(prices, Prices) else None
+    rates: tuple[int | None, ...] = (None, None, None)
+    if known is not None:
+        rates = (known.input, known.cached_input, known.output)
     rows = [
         UsageRow(name, count(units), _price(rate), "per million tokens", money(amount))
-        for name, units, rate, amount in classes
+        for name, units, rate, amount in (
+            ("Input", used.input, rates[0], used.input_nanousd),
+            ("Cached input", used.cached_input, rates[1], used.cached_input_nanousd),
+            ("Output", used.output, rates[2], used.output_nanousd),
+        )
     ]
     if used.request_nanousd:
-        rate = rates and rates.request
+        rate = known.request if known is not None else None
         amount = money(used.request_nanousd)
         rows.append(UsageRow("Request", "1", _price(rate), "per million requests", amount))
     return tuple(rows)

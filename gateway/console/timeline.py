@@ -6,7 +6,7 @@ from typing import Any
 
 from billing.queries import UsageRecord
 from gateway.console.charts import shares
-from gateway.console.words import duration
+from gateway.console.words import duration, plural
 
 WAIT, LOST, PREFILL, DECODE, TRIED = "wait", "lost", "prefill", "decode", "tried"
 
@@ -62,17 +62,14 @@ def _stretches(
     return [
         *found,
         (PREFILL, "First token", "queue of the worker and reading the prompt", first - last),
-        (
-            DECODE,
-            "Answer",
-            f"{used.output:,} tokens{_speed(used.output, ended - first)}",
-            ended - first,
-        ),
+        (DECODE, "Answer", _speed(used.output, ended - first), ended - first),
     ]
 
 
 def _speed(tokens: int, us: int) -> str:
-    return f", {tokens * 1e6 / us:,.0f} a second" if us > 0 and tokens > 1 else ""
+    if tokens < 2 or us <= 0:
+        return plural(tokens, "token")
+    return f"{tokens:,} tokens, {tokens * 1e6 / us:,.0f} a second"
 
 
 def _within(at_us: int, low: int, high: int) -> int:
