@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import aiohttp
 from fastapi import FastAPI
@@ -17,10 +18,10 @@ from billing.store.engine import open_store
 from billing.tasks import end
 from gateway.accounts import Accounts
 from gateway.admin.bootstrap import bootstrap
-from gateway.api import admin, health, public, tokens
+from gateway.api import admin, health, key, public, tokens
 from gateway.api.bounds import BodyBoundMiddleware
 from gateway.api.errors import install_error_handlers
-from gateway.api.generate import ChatCompletions
+from gateway.api.generate import Generating, Parse
 from gateway.api.identity import IdentityMiddleware
 from gateway.auth import KeyDirectory
 from gateway.catalog import CatalogKeeper
@@ -35,9 +36,13 @@ from gateway.principals import StoredKeys
 from gateway.recovery import Recovery
 from gateway.settings import GatewaySettings, Settings
 from gateway.store import TenantStore, open_engine
+from gateway.tokens import Checkpoints, CheckpointTokens
 from gateway.upstream.dispatch import Dispatcher
 from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Places
+from gateway.wire.chat import parse_chat
+from gateway.wire.completions import TextOf, parse_completion
+from gateway.wire.embeddings import parse_embedding
 from gateway.wire.reply import ReplySettings
 from routing.policy import Policy
 from routing.scorers import TierRule
@@ -56,7 +61,7 @@ def create_app(settings: Settings, outside: Outside) -> FastAPI:
             parts = await make_parts(settings, outside, stack)
             app.state.parts = parts
             app.state.console = make_desk(parts)
-            app.router.routes.insert(0, _chat_route(parts))
+            app.router.routes[:0] = _generating_routes(parts)
             await _run_in_background(parts, stack)
             yield
 
@@ -66,7 +71,14 @@ def create_app(settings: Settings, outside: Outside) -> FastAPI:
     app.add_middleware(
         IdentityMiddleware, new_id=id_maker(outside.clock, outside.rng), clock=outside.clock
     )
-    for router in (health.router, public.router, tokens.router, admin.router, console.router):
+    for router in (
+        health.router,
+        key.router,
+        public.router,
+        tokens.router,
+        admin.router,
+        console.router,
+    ):
         app.include_router(router)
     return app
 
@@ -85,7 +97,10 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
     )
     keys = KeyDirectory(StoredKeys(tenants), outside.clock)
-    catalog = CatalogKeeper(tenants, redis, changed=keys.forget, poll_s=own.catalog_poll_s)
+    checkpoints = Checkpoints(partial(CheckpointTokens, clock=outside.clock))
+    catalog = CatalogKeeper(
+        tenants, redis, checkpoints, changed=keys.forget, poll_s=own.catalog_poll_s
+    )
     fleet = FleetKeeper(redis, lambda: catalog.catalog, outside.clock, own.fleet_poll_s)
     gateway_id = f"gw-{own.port}"
     spool = await stack.enter_async_context(
@@ -200,17 +215,39 @@ def standard_policy(own: GatewaySettings) -> Policy:
     )
 
 
-def _chat_route(parts: Parts) -> Route:
+def _generating_routes(parts: Parts) -> list[Route]:
+    """Raw ASGI, beside FastAPI: every event of every stream passes here."""
     own = parts.settings.gateway
-    endpoint = ChatCompletions(
-        parts.pipeline,
-        queue_note=parts.places.queue_note,
-        reply_settings=ReplySettings(own.commit_after_s, own.keepalive_s),
-        body_timeout_s=own.body_timeout_s,
-        clock=parts.outside.clock,
-        new_id=lambda: parts.new_id("req"),
-    )
-    return Route("/v1/chat/completions", endpoint=endpoint, methods=["POST"])
+    parsers: dict[str, Parse] = {
+        "/v1/chat/completions": parse_chat,
+        "/v1/completions": partial(parse_completion, text_of=_text_of(parts.catalog)),
+        "/v1/embeddings": parse_embedding,
+    }
+    return [
+        Route(
+            path,
+            methods=["POST"],
+            endpoint=Generating(
+                parts.pipeline,
+                parse=parse,
+                queue_note=parts.places.queue_note,
+                reply_settings=ReplySettings(own.commit_after_s, own.keepalive_s),
+                body_timeout_s=own.body_timeout_s,
+                clock=parts.outside.clock,
+                new_id=lambda: parts.new_id("req"),
+            ),
+        )
+        for path, parse in parsers.items()
+    ]
+
+
+def _text_of(keeper: CatalogKeeper) -> TextOf:
+    """What token ids of a prompt spell, by the catalog as it is at the time."""
+
+    def text_of(model: str, ids: Sequence[int]) -> str:
+        return tokens.text_of(keeper.catalog.checkpoint(model), ids, "prompt")
+
+    return text_of
 
 
 async def _run_in_background(parts: Parts, stack: AsyncExitStack) -> None:

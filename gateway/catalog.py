@@ -17,10 +17,11 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from billing.pricebook import PriceBook, read_published
+from gateway.errors import bad_request, model_not_found
 from gateway.store import TenantStore
 from gateway.tables import ModelRow, PoolRow
 from gateway.tokens import Checkpoints, CheckpointTokens, TokenCounter
-from routing.types import CapacityClass, Model, Pool, Task
+from routing.types import AUTO_MODEL, CapacityClass, Model, Pool, Task
 
 log = logging.getLogger(__name__)
 
@@ -38,20 +39,41 @@ class Catalog:
     pools: tuple[Pool, ...] = ()
     counters: Mapping[str, TokenCounter] = field(default_factory=dict)
 
+    def checkpoint(self, model: str) -> CheckpointTokens:
+        """The tokenizer of a model by its public name.
+
+        Raises ApiError 404 for an unknown model, 400 for one whose tokenizer is not here.
+        """
+        if model == AUTO_MODEL:
+            raise bad_request("'auto' has no tokenizer of its own: name a model.", "model")
+        if model not in self.models:
+            raise model_not_found(model)
+        counter = self.counters[model]
+        if not isinstance(counter, CheckpointTokens):
+            message = f"The tokenizer of '{model}' is not here: an external server has it."
+            raise bad_request(message, "model", "tokenizer_not_available")
+        return counter
+
 
 class CatalogKeeper:
     """Keeps `catalog` and `prices` current; `changed` is called at each new revision, even if
     the catalog itself cannot be read: a key may have been revoked."""
 
     def __init__(
-        self, store: TenantStore, redis: Redis, changed: Callable[[], None], poll_s: float
+        self,
+        store: TenantStore,
+        redis: Redis,
+        checkpoints: Checkpoints,
+        *,
+        changed: Callable[[], None],
+        poll_s: float,
     ) -> None:
         self._store = store
         self._redis = redis
         self._changed = changed
         self._poll_s = poll_s
         self._prices_raw = b""
-        self._checkpoints = Checkpoints()
+        self._checkpoints = checkpoints
         self.catalog = Catalog()
         self.prices = PriceBook(())
 

@@ -94,8 +94,13 @@ def model_not_priced(model: str, tier: str) -> ApiError:
     )
 
 
-def context_length_exceeded(message: str) -> ApiError:
-    return ApiError(400, message, code="context_length_exceeded", param="messages")
+def model_not_supported(model: str, task: str) -> ApiError:
+    message = f"The model '{model}' does not {task}: 'GET /v1/models' says what each is for."
+    return bad_request(message, "model", "model_not_supported")
+
+
+def context_length_exceeded(message: str, param: str) -> ApiError:
+    return bad_request(message, param, "context_length_exceeded")
 
 
 def rate_limited(message: str, retry_after_s: float, extra_headers: Mapping[str, str]) -> ApiError:

@@ -1,58 +1,60 @@
 """The meter: a pure state machine that turns observed frames into usage and timings.
 
 Guards law 4's half at the edge: what is charged is what arrived here in frames. An own worker
-says in each frame how much it has used so far; a plain upstream says it once at the end, and
-until then each content delta counts as one token.
+says in each frame how much the call has used so far; a plain upstream says it once at the end, and
+until then each piece of text counts as one token.
 """
 
-from dataclasses import dataclass
-
 from billing.types import Usage
+from gateway.frame import Frame
 
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One event of an answer, as the adapters hand it on.
-
-    `delta` is OpenAI's, untouched. `usage` is cumulative and None where the upstream does not
-    say; `position` is the number of output tokens so far, None likewise.
-    """
-
-    delta: dict[str, object]
-    finish_reason: str | None = None
-    usage: Usage | None = None
-    position: int | None = None
+STOPPED = "stop"
 
 
 class Meter:
-    """Observes one attempt's frames. Times are seconds on the gateway's clock."""
+    """Observes one attempt's frames, of `choices` answers. Times are seconds on the gateway's
+    clock."""
 
-    def __init__(self, prompt_tokens: int) -> None:
+    def __init__(self, prompt_tokens: int, choices: int = 1) -> None:
         self._prompt_tokens = prompt_tokens
+        self._choices = choices
         self._reported: Usage | None = None
-        self._deltas = 0
+        self._texts = 0
+        self._reasons: dict[int, str] = {}
         self.frames = 0
         self.first_token_s: float | None = None
-        self.finish_reason: str | None = None
 
     def observe(self, frame: Frame, now_s: float) -> None:
         self.frames += 1
+        self._texts += frame.texts
         if frame.usage is not None:
             self._reported = frame.usage
-        if frame.delta.get("content"):
-            self._deltas += 1
-            if self.first_token_s is None:
+        for choice in frame.choices:
+            if self.first_token_s is None and (choice.content or choice.embedding):
                 self.first_token_s = now_s
-        if frame.finish_reason is not None:
-            self.finish_reason = frame.finish_reason
+            if choice.finish_reason is not None:
+                self._reasons[choice.index] = choice.finish_reason
 
     def output_with(self, frame: Frame) -> int:
         """Output tokens once this frame is counted too; of a complete answer, what it has."""
-        if self.finish_reason is not None:
+        if self.is_complete:
             return self.usage.output
         if frame.usage is not None:
             return frame.usage.output
-        return self.usage.output + bool(frame.delta.get("content"))
+        return self.usage.output + frame.texts
+
+    @property
+    def is_complete(self) -> bool:
+        """Every choice has finished."""
+        return len(self._reasons) == self._choices
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Once complete; of several choices, the first reason that is not the ordinary one."""
+        if not self.is_complete:
+            return None
+        reasons = [self._reasons[index] for index in sorted(self._reasons)]
+        return next((reason for reason in reasons if reason != STOPPED), STOPPED)
 
     @property
     def usage(self) -> Usage:
@@ -61,4 +63,4 @@ class Meter:
             return self._reported
         if self.frames == 0:
             return Usage(input=0, cached_input=0, output=0)
-        return Usage(input=self._prompt_tokens, cached_input=0, output=self._deltas)
+        return Usage(input=self._prompt_tokens, cached_input=0, output=self._texts)

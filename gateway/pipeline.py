@@ -6,7 +6,7 @@ one round trip, and whatever happens after it, leaving its block settles (step 8
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -20,18 +20,18 @@ from gateway.errors import (
     context_length_exceeded,
     model_not_found,
     model_not_priced,
+    model_not_supported,
     overloaded,
     upstream_lost,
 )
 from gateway.fleet import FleetKeeper
 from gateway.leases import Leases
 from gateway.open_call import OpenCall, Quote
-from gateway.tokens import UnrenderableConversation
+from gateway.tokens import TokenCounter
 from gateway.upstream.answer import Cut
 from gateway.upstream.dispatch import Dispatcher, Opened
-from gateway.upstream.places import Wanted
-from gateway.wire.chat import ChatRequest
 from gateway.wire.reply import Reply
+from gateway.wire.request import GeneratingRequest, Wanted
 from routing.policy import Policy, decide
 from routing.types import (
     AUTO_MODEL,
@@ -41,6 +41,7 @@ from routing.types import (
     Model,
     Refusal,
     RefusalKind,
+    Task,
     Tier,
 )
 
@@ -59,7 +60,7 @@ class Received:
     request_id: str
     arrived_s: float
     headers: Mapping[str, str]
-    chat: ChatRequest
+    request: GeneratingRequest
     body_bytes: int = 0
 
 
@@ -99,11 +100,10 @@ class Pipeline:
         else:
             call = self.shape(received, principal)
         call, quote = self.price(call)
-        decision = self.decide(call)
+        decision = self.decide(call, received.request.wanted)
         async with self._accounts.admit(principal, call, quote, decision) as open_call:
-            wanted = Wanted(received.chat.messages, received.chat.sampling)
             async with reply.kept_waiting(open_call):
-                await self._answer(open_call, wanted, reply)
+                await self._answer(open_call, received.request.wanted, reply)
             self._accounts.close(open_call)
             await reply.finish(open_call)
 
@@ -117,44 +117,49 @@ class Pipeline:
 
     def shape(self, received: Received, principal: Principal) -> Call:
         """What is wanted, free of HTTP; raises ApiError 400 or 404. Pure but for the catalog."""
-        chat = received.chat
-        tier = Tier.DEFAULT if chat.service_tier == "auto" else Tier(chat.service_tier)
-        models = self._models_of(chat.model)
-        prompt_tokens = {model.name: self._count(model, chat) for model in models}
-        wanted = chat.output_tokens_max or 1
-        fitting = [m for m in models if _room(m, prompt_tokens[m.name]) >= wanted]
+        request, wanted = received.request, received.request.wanted
+        tier = Tier.DEFAULT if request.service_tier == "auto" else Tier(request.service_tier)
+        models = self._models_of(request.model, wanted.task)
+        prompts = {m.name: wanted.prompt_tokens(self._tokens(m)) for m in models}
+        longest = {name: max(counts) for name, counts in prompts.items()}
+        least = 1 if request.output_tokens_max is None else request.output_tokens_max
+        fitting = [m for m in models if _room(m, longest[m.name]) >= least]
         if not fitting:
             widest = max(models, key=lambda m: m.context_tokens)
-            raise _too_long(widest, prompt_tokens[widest.name], chat.output_tokens_max or 0)
-        room = min(_room(m, prompt_tokens[m.name]) for m in fitting)
+            raise _too_long(widest, wanted, prompts[widest.name], request.output_tokens_max or 0)
+        room = min(_room(m, longest[m.name]) for m in fitting)
+        each = room if request.output_tokens_max is None else request.output_tokens_max
         return Call(
             request_id=received.request_id,
             organization=principal.organization,
             project=principal.project,
             key=principal.key,
-            model_requested=chat.model,
+            model_requested=request.model,
             models=tuple(model.name for model in fitting),
             tier=tier,
-            stream=chat.stream,
-            prompt_tokens=prompt_tokens,
-            output_tokens_max=chat.output_tokens_max or room,
+            stream=request.streaming is not None,
+            prompt_tokens={name: sum(counts) for name, counts in prompts.items()},
+            output_tokens_max=each * wanted.choices,
             arrived_s=received.arrived_s,
             deadline_s=received.arrived_s + self._time_given_s(received.headers, tier),
+            task=wanted.task,
+            longest_prompt_tokens=longest,
         )
 
-    def _models_of(self, requested: str) -> list[Model]:
+    def _models_of(self, requested: str, task: Task) -> list[Model]:
         models = self._catalog.catalog.models
-        if requested == AUTO_MODEL and models:
-            return list(models.values())
-        if requested in models:
-            return [models[requested]]
-        raise model_not_found(requested)
+        if requested == AUTO_MODEL:
+            found = [model for model in models.values() if model.task is task]
+        else:
+            found = [models[requested]] if requested in models else []
+        if not found:
+            raise model_not_found(requested)
+        if found[0].task is not task:
+            raise model_not_supported(requested, task)
+        return found
 
-    def _count(self, model: Model, chat: ChatRequest) -> int:
-        try:
-            return self._catalog.catalog.counters[model.name].count(chat.messages)
-        except UnrenderableConversation as refused:
-            raise bad_request(str(refused), "messages") from refused
+    def _tokens(self, model: Model) -> TokenCounter:
+        return self._catalog.catalog.counters[model.name]
 
     def _time_given_s(self, headers: Mapping[str, str], tier: Tier) -> float:
         given = headers.get(DEADLINE_HEADER)
@@ -183,11 +188,11 @@ class Pipeline:
 
     # 4 -----------------------------------------------------------------------------------------
 
-    def decide(self, call: Call) -> Decision:
+    def decide(self, call: Call, wanted: Wanted) -> Decision:
         """Raises the ApiError of a Refusal; nothing has been taken yet."""
         decided = decide(call, self._fleet.snapshot(), self._policy, self._rng)
         if isinstance(decided, Refusal):
-            raise _refused(decided)
+            raise _refused(decided, wanted)
         return decided
 
     # 6 and 7 (5 and 8 are the way into and out of `Accounts.admit`) -----------------------------
@@ -227,16 +232,22 @@ def _room(model: Model, prompt_tokens: int) -> int:
     return min(model.max_output_tokens, model.context_tokens - prompt_tokens)
 
 
-def _too_long(model: Model, prompt_tokens: int, output_tokens: int) -> ApiError:
+def _too_long(model: Model, wanted: Wanted, prompts: Sequence[int], output_tokens: int) -> ApiError:
+    """Names the longest prompt, where there are several."""
+    prompt_tokens = max(prompts)
+    several = len(prompts) > 1
+    param = f"{wanted.param}[{prompts.index(prompt_tokens)}]" if several else wanted.param
+    asked = f"{prompt_tokens} in '{param}'"
+    if wanted.task is Task.GENERATE:
+        asked += f", {output_tokens} in the completion"
     return context_length_exceeded(
         f"This model's maximum context length is {model.context_tokens} tokens. However, you "
-        f"requested {prompt_tokens + output_tokens} tokens ({prompt_tokens} in the messages, "
-        f"{output_tokens} in the completion). Please reduce the length of the messages or "
-        "completion."
+        f"requested {prompt_tokens + output_tokens} tokens ({asked}). Please reduce the length.",
+        param,
     )
 
 
-def _refused(refusal: Refusal) -> ApiError:
+def _refused(refusal: Refusal, wanted: Wanted) -> ApiError:
     if refusal.kind is RefusalKind.CONTEXT_LENGTH:
-        return context_length_exceeded(refusal.message)
+        return context_length_exceeded(refusal.message, wanted.param)
     return overloaded(refusal.message, refusal.retry_after_s or 1.0)

@@ -8,6 +8,7 @@ tokens than there are bytes.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -19,9 +20,10 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
+from routing.types import Clock
 from workers.control_tokens import ChatEncoder, Message
 
-TEMPLATE_OVERHEAD_TOKENS = 8
+OVERHEAD_TOKENS = 8
 TOKENIZER, CONFIG, TEMPLATE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
 NAMED_TOKENS = tuple(f"{n}_token" for n in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 
@@ -35,31 +37,46 @@ class UnknownTokenId(ValueError):
 
 
 class TokenCounter(Protocol):
-    def count(self, messages: Sequence[Message]) -> int: ...
+    def count(self, messages: Sequence[Message]) -> int:
+        """Of a conversation; raises UnrenderableConversation."""
+        ...
+
+    def count_text(self, text: str) -> int:
+        """Of plain text, with the special tokens that a tokenizer puts around it."""
+        ...
 
 
 class ByteBound:
-    """An upper bound for models whose tokenizer is not here: bytes plus a few per message."""
+    """An upper bound for models whose tokenizer is not here: bytes plus a few per text."""
 
     def count(self, messages: Sequence[Message]) -> int:
-        return sum(len(m["content"].encode()) + TEMPLATE_OVERHEAD_TOKENS for m in messages)
+        return sum(self.count_text(message["content"]) for message in messages)
+
+    def count_text(self, text: str) -> int:
+        return len(text.encode()) + OVERHEAD_TOKENS
 
 
 class CheckpointTokens:
-    """Exact for one checkpoint folder. Raises OSError or ValueError if it is not one."""
+    """Exact for one checkpoint folder. Raises OSError or ValueError if it is not one.
 
-    def __init__(self, folder: Path) -> None:
+    `clock` is for templates that say what day it is; without it they cannot be rendered.
+    """
+
+    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
         config = json.loads((folder / CONFIG).read_text())
         self._tokenizer = _tokenizer(folder / TOKENIZER)
         self._named = {k: _token_text(config[k]) for k in NAMED_TOKENS if config.get(k)}
         source = _template_source(folder, config)
-        self._template = _compiled(source)
+        self._template = _compiled(source, clock)
         self._encoder = ChatEncoder(self._tokenizer, source)
         self.has_chat_template = bool(source)
 
     def count(self, messages: Sequence[Message]) -> int:
         """Prompt tokens of the rendered conversation, generation prompt included."""
         return len(self.conversation_ids(messages))
+
+    def count_text(self, text: str) -> int:
+        return len(self.text_ids(text))
 
     def conversation_ids(
         self, messages: Sequence[Message], *, add_generation_prompt: bool = True
@@ -111,7 +128,7 @@ class Checkpoints:
     Keeps those of the last call of `counters` and no others.
     """
 
-    def __init__(self, load: Callable[[Path], CheckpointTokens] = CheckpointTokens) -> None:
+    def __init__(self, load: Callable[[Path], CheckpointTokens]) -> None:
         self._load = load
         self._loaded: dict[tuple[object, ...], CheckpointTokens] = {}
 
@@ -175,7 +192,7 @@ class _GenerationBlock(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-def _compiled(source: str) -> Template:
+def _compiled(source: str, clock: Clock | None) -> Template:
     """The same dialect of Jinja that transformers renders, in the same sandbox."""
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, loopcontrols]
@@ -184,6 +201,8 @@ def _compiled(source: str) -> Template:
         value, **{"ensure_ascii": False} | kwargs
     )
     environment.globals["raise_exception"] = _raise_template_error
+    if clock is not None:
+        environment.globals["strftime_now"] = partial(_strftime_now, clock)
     try:
         return environment.from_string(source)
     except TemplateError as broken:
@@ -192,3 +211,8 @@ def _compiled(source: str) -> Template:
 
 def _raise_template_error(message: str) -> NoReturn:
     raise TemplateError(message)
+
+
+def _strftime_now(clock: Clock, form: str) -> str:
+    """In local time, as transformers says it."""
+    return datetime.fromtimestamp(clock()).strftime(form)

@@ -40,7 +40,7 @@ def start_cost_nanousd(state: PoolState) -> int:
 
 def expected_output_tokens(call: Call) -> int:
     """Half the ceiling: without knowledge of the answer, the middle is the least surprising."""
-    return max(1, call.output_tokens_max // 2)
+    return (call.output_tokens_max + 1) // 2
 
 
 def wait_s(state: PoolState, call: Call, now_s: float) -> float:

@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions` as raw ASGI: reads the body, walks the journey, minds the client.
+"""The routes that call a model, as raw ASGI: read the body, walk the journey, mind the client.
 
 The one place where a client's leaving is noticed: it cancels the journey, whose way out settles.
 Every request that reaches this file gets exactly one answer, an error object included (law 1).
@@ -12,7 +12,6 @@ from typing import Any
 from billing.tasks import end
 from gateway.errors import ApiError, internal_error
 from gateway.pipeline import Pipeline, Received
-from gateway.wire.chat import ChatRequest, parse_chat
 from gateway.wire.reply import (
     Exchange,
     QueueNote,
@@ -22,24 +21,29 @@ from gateway.wire.reply import (
     StreamReply,
     WholeReply,
 )
+from gateway.wire.request import GeneratingRequest
 from routing.types import Clock
 
 log = logging.getLogger(__name__)
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
+Parse = Callable[[bytes], GeneratingRequest]
+"""What a route makes of a body; raises ApiError 400."""
 
 
 class ClientLeft(Exception):
     """The client closed its side before its body was whole."""
 
 
-class ChatCompletions:
-    """The ASGI endpoint. `new_id` makes request ids; `body_timeout_s` bounds a slow sender."""
+class Generating:
+    """The ASGI endpoint of one route, which `parse` knows. `new_id` makes request ids;
+    `body_timeout_s` bounds a slow sender."""
 
     def __init__(
         self,
         pipeline: Pipeline,
         *,
+        parse: Parse,
         queue_note: QueueNote,
         reply_settings: ReplySettings,
         body_timeout_s: float,
@@ -47,6 +51,7 @@ class ChatCompletions:
         new_id: Callable[[], str],
     ) -> None:
         self._pipeline = pipeline
+        self._parse = parse
         self._queue_note = queue_note
         self._reply_settings = reply_settings
         self._body_timeout_s = body_timeout_s
@@ -59,24 +64,26 @@ class ChatCompletions:
         try:
             principal = await self._pipeline.authenticate(found)
             body = await self._read_body(receive)
-            chat = parse_chat(body)
+            request = self._parse(body)
         except ApiError as refused:
             await exchange.error(refused)
             return
         except ClientLeft:
             return
-        reply = self._reply(exchange, chat)
-        received = Received(exchange.request_id, exchange.arrived_s, found, chat, len(body))
+        reply = self._reply(exchange, request)
+        received = Received(exchange.request_id, exchange.arrived_s, found, request, len(body))
         journey = asyncio.create_task(self._pipeline.journey(principal, received, reply))
         await _until_done_or_gone(journey, receive)
         await _answer_failure(journey, reply)
 
-    def _reply(self, exchange: Exchange, chat: ChatRequest) -> Reply:
-        if not chat.stream:
-            return WholeReply(exchange)
+    def _reply(self, exchange: Exchange, request: GeneratingRequest) -> Reply:
+        choices = request.wanted.choices
+        if request.streaming is None:
+            return WholeReply(exchange, form=request.form, choices=choices)
         return StreamReply(
             exchange,
-            include_usage=chat.include_usage,
+            streaming=request.streaming,
+            choices=choices,
             settings=self._reply_settings,
             queue_note=self._queue_note,
         )

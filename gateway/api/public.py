@@ -63,6 +63,7 @@ def _shape(model: Model, keeper: CatalogKeeper, now_us: int) -> dict[str, Any]:
         "object": "model",
         "created": model.created_s,
         "owned_by": "sluice",
+        "task": model.task.value,
         "context_length": model.context_tokens,
         "max_output_tokens": model.max_output_tokens,
         "pricing": {

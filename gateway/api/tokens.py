@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from starlette.requests import ClientDisconnect
 
 from gateway.api.needs import Caller, parts_of
-from gateway.errors import ApiError, bad_request, model_not_found
+from gateway.errors import ApiError, bad_request
 from gateway.parts import Parts
 from gateway.pipeline import LARGE_BODY_BYTES
 from gateway.tokens import CheckpointTokens, UnknownTokenId, UnrenderableConversation
@@ -21,7 +21,6 @@ from gateway.wire.tokenize import (
     parse_tokenize,
     tokenized,
 )
-from routing.types import AUTO_MODEL, Model
 
 router = APIRouter(prefix="/v1", tags=["public"])
 
@@ -48,10 +47,10 @@ async def detokenize(request: Request, _caller: Caller) -> dict[str, Any]:
 
 def _tokenized(parts: Parts, body: bytes) -> dict[str, Any]:
     wanted = parse_tokenize(body)
-    model, checkpoint = _found(parts, wanted.model)
+    checkpoint = parts.catalog.catalog.checkpoint(wanted.model)
     ids = _ids(checkpoint, wanted)
     strings = checkpoint.token_strings(ids) if wanted.return_token_strs else None
-    return tokenized(ids, model.context_tokens, strings)
+    return tokenized(ids, parts.catalog.catalog.models[wanted.model].context_tokens, strings)
 
 
 def _ids(checkpoint: CheckpointTokens, wanted: TokenizeRequest) -> Sequence[int]:
@@ -67,25 +66,16 @@ def _ids(checkpoint: CheckpointTokens, wanted: TokenizeRequest) -> Sequence[int]
 
 def _detokenized(parts: Parts, body: bytes) -> dict[str, Any]:
     wanted = parse_detokenize(body)
-    _, checkpoint = _found(parts, wanted.model)
+    checkpoint = parts.catalog.catalog.checkpoint(wanted.model)
+    return {"prompt": text_of(checkpoint, wanted.tokens, "tokens")}
+
+
+def text_of(checkpoint: CheckpointTokens, ids: Sequence[int], param: str) -> str:
+    """Raises ApiError 400 naming `param` for an id that the vocabulary lacks."""
     try:
-        return {"prompt": checkpoint.text(wanted.tokens)}
+        return checkpoint.text(ids)
     except UnknownTokenId as unknown:
-        raise bad_request(str(unknown), "tokens", "invalid_value") from unknown
-
-
-def _found(parts: Parts, name: str) -> tuple[Model, CheckpointTokens]:
-    """Raises ApiError 404 for an unknown model, 400 for one whose tokenizer is not here."""
-    catalog = parts.catalog.catalog
-    if name == AUTO_MODEL:
-        raise bad_request("'auto' has no tokenizer of its own: name a model.", "model")
-    if name not in catalog.models:
-        raise model_not_found(name)
-    counter = catalog.counters[name]
-    if not isinstance(counter, CheckpointTokens):
-        message = f"The tokenizer of '{name}' is not here: an external server has it."
-        raise bad_request(message, "model", "tokenizer_not_available")
-    return catalog.models[name], counter
+        raise bad_request(str(unknown), param, "invalid_value") from unknown
 
 
 async def _body(request: Request, parts: Parts) -> bytes:

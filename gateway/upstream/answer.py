@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from gateway.meter import Frame
+from gateway.frame import Frame
 
 
 class UpstreamError(Exception):

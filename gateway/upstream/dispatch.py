@@ -20,11 +20,13 @@ from gateway.errors import (
     overloaded,
 )
 from gateway.fleet import FleetKeeper
-from gateway.meter import Frame, Meter
+from gateway.frame import Frame
+from gateway.meter import Meter
 from gateway.open_call import OpenCall
 from gateway.upstream.answer import Rejected, Rejection, Saturated, UpstreamError
 from gateway.upstream.openai import OpenAIUpstream
-from gateway.upstream.places import Place, Places, Wanted
+from gateway.upstream.places import Place, Places
+from gateway.wire.request import Wanted
 from routing.policy import Policy, decide
 from routing.types import Candidate, Clock, Refusal
 
@@ -93,7 +95,7 @@ class Dispatcher:
                 try:
                     return await self._try(open_call, candidate, place, attempt)
                 except Rejected as rejected:
-                    raise _callers_fault(rejected.rejection) from rejected
+                    raise _callers_fault(rejected.rejection, wanted) from rejected
                 except UpstreamError as failed:
                     avoided[place.id] = self._avoid_until_s(failed)
                     if isinstance(failed, Saturated) and failed.retry_after_s:
@@ -128,7 +130,8 @@ class Dispatcher:
                 frames = answer.frames()
                 stack.push_async_callback(frames.aclose)
                 first = await anext(frames)
-            meter = Meter(open_call.call.prompt_tokens[candidate.model])
+            prompt_tokens = open_call.call.prompt_tokens[candidate.model]
+            meter = Meter(prompt_tokens, place.target.choices)
             meter.observe(first, self._clock())
             open_call.serve_from(candidate, meter)
             record.meter = meter
@@ -185,7 +188,7 @@ def _outcome(kind: type[BaseException] | None) -> str:
     return "cancelled" if issubclass(kind, asyncio.CancelledError) else "failed"
 
 
-def _callers_fault(rejection: Rejection) -> ApiError:
+def _callers_fault(rejection: Rejection, wanted: Wanted) -> ApiError:
     if rejection.code == "context_length_exceeded":
-        return context_length_exceeded(rejection.message)
+        return context_length_exceeded(rejection.message, rejection.param or wanted.param)
     return bad_request(rejection.message, rejection.param, rejection.code)

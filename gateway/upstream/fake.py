@@ -6,8 +6,9 @@ point. Knows nothing of the adapter that it torments.
 import asyncio
 import json
 import struct
+from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from socket import SO_LINGER, SOL_SOCKET
 from types import TracebackType
@@ -165,18 +166,69 @@ async def _perform(
 
 
 def own_frame(
-    text: str, output: int, *, prompt: int = 10, cached: int = 0, finish: str | None = None
+    text: str,
+    output: int,
+    *,
+    prompt: int = 10,
+    cached: int = 0,
+    finish: str | None = None,
+    index: int = 0,
+    tokens: Sequence[str] | None = None,
 ) -> bytes:
-    """An event as an own worker sends it: `output` tokens so far, usage cumulative."""
-    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
-    usage = {"input": prompt - cached, "cached_input": cached, "output": output}
-    return event({"choices": [choice], "sluice": {"v": 1, "position": output, "usage": usage}})
+    """An event as an own worker sends it: `output` tokens so far, usage cumulative over every
+    choice; `tokens` with a log probability each."""
+    choice: dict[str, Any] = {"index": index, "delta": {"content": text}, "finish_reason": finish}
+    if tokens is not None:
+        choice["logprobs"] = {"content": [scored(token) for token in tokens]}
+    return own_event([choice], prompt - cached, cached, output)
 
 
-def plain_frame(text: str | None = None, finish: str | None = None) -> bytes:
+def own_vectors(vectors: Mapping[int, Sequence[float]], prompt: int) -> bytes:
+    """An event as an embedding worker sends it, `prompt` tokens so far."""
+    choices = [
+        {"index": index, "embedding": base64_of(vector), "finish_reason": "stop"}
+        for index, vector in vectors.items()
+    ]
+    return own_event(choices, prompt, 0, 0)
+
+
+def own_event(choices: Sequence[object], fresh: int, cached: int, output: int) -> bytes:
+    usage = {"input": fresh, "cached_input": cached, "output": output}
+    return event({"choices": choices, "sluice": {"v": 1, "position": output, "usage": usage}})
+
+
+def scored(token: str, logprob: float = -0.5) -> dict[str, Any]:
+    """A token with one that was likelier."""
+    likelier = {"token": f"~{token}", "logprob": -0.25, "bytes": list(f"~{token}".encode())}
+    own = {"token": token, "logprob": logprob, "bytes": list(token.encode())}
+    return own | {"top_logprobs": [likelier]}
+
+
+def base64_of(vector: Sequence[float]) -> str:
+    """As OpenAI says vectors: little-endian float32."""
+    return b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+
+
+def plain_frame(text: str | None = None, finish: str | None = None, index: int = 0) -> bytes:
     """An event as an external server sends it, without a word on usage."""
     delta = {} if text is None else {"content": text}
-    return event({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+    return event({"choices": [{"index": index, "delta": delta, "finish_reason": finish}]})
+
+
+def plain_text(text: str, finish: str | None = None, index: int = 0) -> bytes:
+    """The same of a plain completion."""
+    return event({"choices": [{"index": index, "text": text, "finish_reason": finish}]})
+
+
+def plain_vectors(vectors: Sequence[object], prompt: int) -> Script:
+    """A document of embeddings as an external server gives it, in one piece."""
+    data = [
+        {"object": "embedding", "index": index, "embedding": vector}
+        for index, vector in enumerate(vectors)
+    ]
+    usage = {"prompt_tokens": prompt, "total_tokens": prompt}
+    body = json.dumps({"object": "list", "data": data, "usage": usage}).encode()
+    return Script([Send(body)], headers=(("content-type", "application/json"),))
 
 
 def plain_usage(prompt: int, output: int, cached: int = 0) -> bytes:

@@ -1,8 +1,7 @@
 """The one adapter for OpenAI-compatible servers: own workers and external URLs alike.
 
-An own worker's frames carry a `sluice` object (token ids, cumulative usage, position); an
-external server's are plainer, with usage in the last chunk. Bytes may be cut anywhere by TCP;
-a malformed event, an early end or a silence beyond the idle bound is `Cut`.
+Bytes may be cut anywhere by TCP. An answer is complete once each of its choices has finished; a
+malformed event, an earlier end or a silence beyond the idle bound is `Cut`.
 """
 
 import asyncio
@@ -10,32 +9,36 @@ import math
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import aiohttp
 import msgspec
 
-from billing.limits.gcra import UNITS_MAX
-from billing.types import Usage
-from gateway.meter import Frame
+from gateway.frame import Frame
 from gateway.upstream.answer import Cut, Rejected, Rejection, Saturated, Unreachable
+from gateway.upstream.chunks import UNREADABLE, read_chunk, read_vectors
 from gateway.wire.sse import DONE, EventTooLarge, SseDecoder
 
 ERROR_BODY_MAX = 64 * 1024
+DOCUMENT_BYTES_MAX = 64 * 1024 * 1024
+"""2,048 vectors of 4,096 numbers, in base64, and some room."""
+EVENTS = "text/event-stream"
 SATURATED = (429, 503)
 FORMER_TRY = "request_in_flight"
 """The worker has not yet let go of this call's former try."""
 NOT_THE_CALLERS_FAULT = (401, 403, 404, 408)
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an attempt goes: the URL, the headers and the JSON body to post."""
+    """Where an attempt goes: the URL, the headers and the JSON body to post; and what is awaited:
+    so many choices, which are vectors where it `embeds`."""
 
     url: str
     headers: Mapping[str, str]
     body: bytes
+    choices: int = 1
+    embeds: bool = False
 
 
 class OpenAIUpstream:
@@ -64,7 +67,7 @@ class OpenAIUpstream:
         except (aiohttp.ClientError, TimeoutError, OSError) as broken:
             raise Cut(f"no answer: {broken!r}") from broken
         if response.status == 200:
-            return OpenAIAnswer(response)
+            return OpenAIAnswer(response, target)
         try:
             raise await _refusal(response)
         finally:
@@ -74,8 +77,11 @@ class OpenAIUpstream:
 class OpenAIAnswer:
     """One opened stream; see `Answer`."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, target: Target) -> None:
         self._response = response
+        self._embeds = target.embeds
+        self._choices = target.choices
+        self._unfinished = set(range(target.choices))
 
     async def __aenter__(self) -> Self:
         return self
@@ -93,96 +99,47 @@ class OpenAIAnswer:
 
     async def frames(self) -> AsyncGenerator[Frame]:
         decoder = SseDecoder()
-        finished = False
         try:
+            if not self._is_stream:
+                yield self._noted(await self._document())
             async for received in self._response.content.iter_any():
                 for payload in decoder.feed(received):
                     if payload == DONE:
-                        if not finished:
-                            raise Cut("[DONE] without a finish reason")
+                        self._end()
                         return
-                    frame = read_frame(payload)
-                    finished = finished or frame.finish_reason is not None
-                    yield frame
+                    yield self._noted(read_chunk(payload))
         except (aiohttp.ClientError, OSError, TimeoutError, asyncio.IncompleteReadError) as broken:
             raise Cut(f"the stream broke: {broken!r}") from broken
         except EventTooLarge as oversized:
             raise Cut("an event was larger than any event may be") from oversized
-        if not finished:
-            raise Cut("the stream ended without a finish reason")
+        self._end()
 
+    @property
+    def _is_stream(self) -> bool:
+        return not self._embeds or self._response.content_type == EVENTS
 
-def read_frame(payload: bytes) -> Frame:
-    """One event's payload as a Frame; raises Cut where it is not a chunk of the OpenAI shape."""
-    try:
-        chunk = msgspec.json.decode(payload, type=_Chunk)
-    except UNREADABLE as malformed:
-        raise Cut(f"a malformed chunk: {malformed}") from malformed
-    if chunk.error is not None:
-        raise Cut(f"the upstream reported: {chunk.error.get('message')}")
-    choice = chunk.choices[0] if chunk.choices else _Choice()
-    if not isinstance(choice.delta.get("content"), str | None):
-        raise Cut("a malformed chunk: its content is no text")
-    return Frame(
-        delta=choice.delta,
-        finish_reason=choice.finish_reason,
-        usage=_own_usage(chunk.sluice) if chunk.sluice else _plain_usage(chunk.usage),
-        position=chunk.sluice.position if chunk.sluice else None,
-    )
+    async def _document(self) -> Frame:
+        """Servers outside give their vectors in one piece."""
+        body = await _whole_body(self._response, DOCUMENT_BYTES_MAX)
+        if len(body) > DOCUMENT_BYTES_MAX:
+            raise Cut("a document was larger than any document may be")
+        return await asyncio.to_thread(read_vectors, body)
 
+    def _noted(self, frame: Frame) -> Frame:
+        if self._embeds and frame.usage is not None and frame.usage.output:
+            raise Cut("vectors have no output tokens")
+        for choice in frame.choices:
+            if choice.index >= self._choices:
+                raise Cut(f"a choice {choice.index} where there are {self._choices}")
+            if self._embeds and choice.embedding is None:
+                raise Cut(f"choice {choice.index} has no vector")
+            if choice.finish_reason is not None:
+                self._unfinished.discard(choice.index)
+        return frame
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=UNITS_MAX // 3)]
-"""What an upstream says it used is charged, so it is not believed below zero or beyond reason:
-three such counts can still be settled together."""
-
-
-class _Choice(msgspec.Struct):
-    delta: dict[str, object] = {}
-    finish_reason: str | None = None
-
-
-class _OwnUsage(msgspec.Struct):
-    input: Count
-    cached_input: Count
-    output: Count
-
-
-class _Sluice(msgspec.Struct):
-    position: Count
-    usage: _OwnUsage
-
-
-class _PromptDetails(msgspec.Struct):
-    cached_tokens: Count | None = 0
-
-
-class _PlainUsage(msgspec.Struct):
-    prompt_tokens: Count
-    completion_tokens: Count = 0
-    prompt_tokens_details: _PromptDetails | None = None
-
-
-class _Chunk(msgspec.Struct):
-    choices: list[_Choice] = []
-    sluice: _Sluice | None = None
-    usage: _PlainUsage | None = None
-    error: dict[str, Any] | None = None
-
-
-def _own_usage(sluice: _Sluice) -> Usage:
-    used = sluice.usage
-    return Usage(input=used.input, cached_input=used.cached_input, output=used.output)
-
-
-def _plain_usage(usage: _PlainUsage | None) -> Usage | None:
-    """OpenAI counts cached tokens inside the prompt; ours are disjoint."""
-    if usage is None:
-        return None
-    details = usage.prompt_tokens_details
-    cached = min((details.cached_tokens or 0) if details else 0, usage.prompt_tokens)
-    return Usage(
-        input=usage.prompt_tokens - cached, cached_input=cached, output=usage.completion_tokens
-    )
+    def _end(self) -> None:
+        if self._unfinished:
+            raise Cut(f"the stream ended before {len(self._unfinished)} choices had finished")
 
 
 async def _refusal(response: aiohttp.ClientResponse) -> Unreachable | Saturated | Rejected | Cut:
@@ -201,19 +158,21 @@ async def _refusal(response: aiohttp.ClientResponse) -> Unreachable | Saturated 
 
 async def _error_object(response: aiohttp.ClientResponse) -> dict[str, Any]:
     try:
-        body = msgspec.json.decode(await _whole_body(response))
+        body = msgspec.json.decode(await _whole_body(response, ERROR_BODY_MAX))
     except (aiohttp.ClientError, OSError, TimeoutError, *UNREADABLE):
         return {}
     error = body.get("error") if isinstance(body, dict) else None
     return error if isinstance(error, dict) else {}
 
 
-async def _whole_body(response: aiohttp.ClientResponse) -> bytes:
-    """All of it, however TCP cut it, but no more than an error can be long."""
-    parts = b""
-    while len(parts) < ERROR_BODY_MAX and (part := await response.content.readany()):
-        parts += part
-    return parts
+async def _whole_body(response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
+    """All of it, however TCP cut it, but hardly more than `bytes_max`."""
+    parts = []
+    size = 0
+    while size <= bytes_max and (part := await response.content.readany()):
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)
 
 
 def _word(said: object) -> str | None:

@@ -17,20 +17,13 @@ from gateway.errors import deadline_passed, overloaded
 from gateway.fleet import FleetKeeper
 from gateway.open_call import OpenCall
 from gateway.upstream.openai import Target
+from gateway.wire.request import Wanted
 from routing.cost import wait_s
 from routing.replicas import choose_replica
-from routing.types import Candidate, Clock, PoolState, Tier
+from routing.types import Candidate, Clock, PoolState, Task, Tier
 from workers.queue import WaitingRoom, WaitingRoomFull
 
 RECHECK_S = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What to send, for any model it may end on: the messages and the sampling parameters."""
-
-    messages: tuple[dict[str, Any], ...]
-    sampling: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,23 +88,16 @@ class Places:
         replica = choose_replica(state, self._rng, excluded)
         if replica is None:
             return None
-        body = _body(open_call, candidate.model, wanted) | {
+        body = wanted.own_body(_output_tokens_each(open_call, wanted)) | {
+            "model": candidate.model,
             "sluice": {
                 "request_id": open_call.rid,
                 "cache_salt": open_call.call.organization,
                 "immediate": open_call.call.tier is Tier.PRIORITY,
-            }
-        }
-        target = Target(
-            url=f"{replica.address}/v1/chat/completions",
-            headers={
-                "content-type": "application/json",
-                "x-request-id": open_call.rid,
-                "x-sluice-worker-secret": self._worker_secret,
             },
-            body=msgspec.json.encode(body),
-        )
-        return Place(replica.id, target)
+        }
+        named = {"x-request-id": open_call.rid, "x-sluice-worker-secret": self._worker_secret}
+        return Place(replica.id, _target(f"{replica.address}/v1", named, body, wanted))
 
     async def _wait_for_place(
         self,
@@ -161,24 +147,24 @@ class Places:
     ) -> Place:
         pool = state.pool
         secret = self._environment.get(pool.api_key_env) if pool.api_key_env else None
-        body = _body(open_call, pool.upstream_model or pool.variant, wanted) | {
-            "stream_options": {"include_usage": True}
-        }
-        headers = {"content-type": "application/json"}
-        if secret:
-            headers["authorization"] = f"Bearer {secret}"
-        url = f"{(pool.base_url or '').rstrip('/')}/chat/completions"
-        return Place(place_id, Target(url, headers, msgspec.json.encode(body)))
+        body = wanted.outside_body(_output_tokens_each(open_call, wanted))
+        body["model"] = pool.upstream_model or pool.variant
+        authorized = {"authorization": f"Bearer {secret}"} if secret else {}
+        return Place(place_id, _target((pool.base_url or "").rstrip("/"), authorized, body, wanted))
 
 
-def _body(open_call: OpenCall, model: str, wanted: Wanted) -> dict[str, Any]:
-    return {
-        "model": model,
-        "messages": wanted.messages,
-        "max_tokens": open_call.call.output_tokens_max,
-        "stream": True,
-        **wanted.sampling,
-    }
+def _output_tokens_each(open_call: OpenCall, wanted: Wanted) -> int:
+    return open_call.call.output_tokens_max // wanted.choices
+
+
+def _target(base_url: str, headers: dict[str, str], body: dict[str, Any], wanted: Wanted) -> Target:
+    return Target(
+        url=base_url + wanted.path,
+        headers={"content-type": "application/json"} | headers,
+        body=msgspec.json.encode(body),
+        choices=wanted.choices,
+        embeds=wanted.task is Task.EMBED,
+    )
 
 
 def _is_blocked(state: PoolState | None) -> bool:

@@ -1,22 +1,75 @@
-"""What a chat body may say, as a table: taken, refused with an exact 400, or unknown (400 as well).
+"""What a body may say, as a table: taken, refused with an exact 400, or unknown (400 as well).
 
 Each check takes a parameter's name and value and raises the ApiError 400 that OpenAI would send.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import msgspec
 
 from gateway.errors import ApiError, bad_request
 
-ROLES = ("system", "developer", "user", "assistant")
 SERVICE_TIERS = ("auto", "default", "priority", "flex")
 STOP_MAX = 4
-METADATA_MAX = 16
+CHOICES_MAX = 128
+"""Answers of one call, over all its prompts; OpenAI's bound for one prompt."""
 
 Check = Callable[[str, Any], None]
 
 
-def _invalid_type(name: str, expected: str, value: object) -> ApiError:
+def checked(body: bytes, checks: Mapping[str, Check], *required: str) -> dict[str, Any]:
+    """The fields of a body, if each is known and passes its check and none is missing.
+
+    Raises ApiError 400 naming the parameter, in OpenAI's words.
+    """
+    fields = _json_object(body)
+    for name in fields.keys() - checks.keys():
+        raise ApiError(400, f"Unrecognized request argument supplied: {name}", param=name)
+    for name, check in checks.items():
+        if fields.get(name) is not None:
+            check(name, fields[name])
+    for name in required:
+        if fields.get(name) is None:
+            message = f"Missing required parameter: '{name}'."
+            raise bad_request(message, name, "missing_required_parameter")
+    return fields
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    try:
+        fields = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as broken:
+        raise bad_request("We could not parse the JSON body of your request.") from broken
+    if not isinstance(fields, dict):
+        raise bad_request("The JSON body of a request must be an object.")
+    return fields
+
+
+def unsupported(name: str) -> ApiError:
+    return bad_request(
+        f"Unsupported parameter: '{name}' is not supported with this model.",
+        name,
+        "unsupported_parameter",
+    )
+
+
+def empty_array(name: str) -> ApiError:
+    return bad_request(
+        f"Invalid '{name}': empty array. Expected an array with minimum length 1.",
+        name,
+        "empty_array",
+    )
+
+
+def require_together(fields: Mapping[str, Any], name: str, enabler: str) -> None:
+    """Raises ApiError 400 where `name` is said and `enabler` is not on."""
+    if fields.get(name) is not None and not fields.get(enabler):
+        message = f"The '{name}' parameter is only allowed when '{enabler}' is enabled."
+        raise bad_request(message, name)
+
+
+def invalid_type(name: str, expected: str, value: object) -> ApiError:
     found = {bool: "a boolean", str: "a string", list: "an array", dict: "an object"}.get(
         type(value), "a number" if isinstance(value, int | float) else "null"
     )
@@ -27,29 +80,29 @@ def _invalid_type(name: str, expected: str, value: object) -> ApiError:
     )
 
 
-def _string(name: str, value: object) -> None:
+def string(name: str, value: object) -> None:
     if not isinstance(value, str):
-        raise _invalid_type(name, "a string", value)
+        raise invalid_type(name, "a string", value)
 
 
-def _boolean(name: str, value: object) -> None:
+def boolean(name: str, value: object) -> None:
     if not isinstance(value, bool):
-        raise _invalid_type(name, "a boolean", value)
+        raise invalid_type(name, "a boolean", value)
 
 
-def _number(low: float, high: float) -> Check:
+def number(low: float, high: float) -> Check:
     def check(name: str, value: object) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise _invalid_type(name, "a number", value)
+            raise invalid_type(name, "a number", value)
         _in_range(name, value, low, high)
 
     return check
 
 
-def _integer(low: int, high: int) -> Check:
+def integer(low: int, high: int) -> Check:
     def check(name: str, value: object) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise _invalid_type(name, "an integer", value)
+            raise invalid_type(name, "an integer", value)
         _in_range(name, value, low, high)
 
     return check
@@ -64,7 +117,7 @@ def _in_range(name: str, value: float, low: float, high: float) -> None:
         )
 
 
-def _one_of(*allowed: object) -> Check:
+def one_of(*allowed: object) -> Check:
     def check(name: str, value: object) -> None:
         if not any(value == a and type(value) is type(a) for a in allowed):
             values = ", ".join(f"'{a}'" for a in allowed)
@@ -77,16 +130,12 @@ def _one_of(*allowed: object) -> Check:
     return check
 
 
-def _only(neutral: object) -> Check:
+def only(neutral: object) -> Check:
     """A parameter this engine does not take: its neutral value passes, all else is refused."""
 
     def check(name: str, value: object) -> None:
         if value != neutral:
-            raise bad_request(
-                f"Unsupported parameter: '{name}' is not supported with this model.",
-                name,
-                "unsupported_parameter",
-            )
+            raise unsupported(name)
 
     return check
 
@@ -94,21 +143,14 @@ def _only(neutral: object) -> Check:
 def _stop(name: str, value: object) -> None:
     sequences = [value] if isinstance(value, str) else value
     if not isinstance(sequences, list) or not all(isinstance(s, str) and s for s in sequences):
-        raise _invalid_type(name, "a string or an array of non-empty strings", value)
+        raise invalid_type(name, "a string or an array of non-empty strings", value)
     if len(sequences) > STOP_MAX:
         raise bad_request(f"'{name}' takes at most {STOP_MAX} sequences.", name, "invalid_value")
 
 
-def _metadata(name: str, value: object) -> None:
-    if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
-        raise _invalid_type(name, "an object with string values", value)
-    if len(value) > METADATA_MAX:
-        raise bad_request(f"'{name}' takes at most {METADATA_MAX} pairs.", name, "invalid_value")
-
-
 def _stream_options(name: str, value: object) -> None:
     if not isinstance(value, dict):
-        raise _invalid_type(name, "an object", value)
+        raise invalid_type(name, "an object", value)
     for option, setting in value.items():
         if option not in ("include_usage", "include_obfuscation"):
             raise ApiError(
@@ -116,83 +158,31 @@ def _stream_options(name: str, value: object) -> None:
                 f"Unrecognized request argument supplied: {name}.{option}",
                 param=f"{name}.{option}",
             )
-        _boolean(f"{name}.{option}", setting)
-
-
-def _messages(name: str, value: object) -> None:
-    if not isinstance(value, list):
-        raise _invalid_type(name, "an array of objects", value)
-    if not value:
-        raise bad_request(
-            f"Invalid '{name}': empty array. Expected an array with minimum length 1.",
-            name,
-            "empty_array",
-        )
-    for index, message in enumerate(value):
-        _message(f"{name}[{index}]", message)
-
-
-def _message(name: str, message: object) -> None:
-    if not isinstance(message, dict):
-        raise _invalid_type(name, "an object", message)
-    _one_of(*ROLES)(f"{name}.role", message.get("role"))
-    for extra in message.keys() - {"role", "content", "name"}:
-        if message[extra] is not None:
-            raise bad_request(
-                f"Unsupported parameter: '{name}.{extra}' is not supported with this model.",
-                f"{name}.{extra}",
-                "unsupported_parameter",
-            )
-    content = message.get("content")
-    if isinstance(content, list):
-        for index, part in enumerate(content):
-            _text_part(f"{name}.content[{index}]", part)
-    elif not isinstance(content, str):
-        raise _invalid_type(f"{name}.content", "a string or an array of parts", content)
-
-
-def _text_part(name: str, part: object) -> None:
-    if not isinstance(part, dict):
-        raise _invalid_type(name, "an object", part)
-    _one_of("text")(f"{name}.type", part.get("type"))
-    _string(f"{name}.text", part.get("text"))
+        boolean(f"{name}.{option}", setting)
 
 
 SAMPLING = ("temperature", "top_p", "stop", "seed")
-CHECKS: dict[str, Check] = {
-    "model": _string,
-    "messages": _messages,
-    "stream": _boolean,
-    "stream_options": _stream_options,
-    "max_tokens": _integer(1, 2**31),
-    "max_completion_tokens": _integer(1, 2**31),
-    "temperature": _number(0, 2),
-    "top_p": _number(0, 1),
-    "stop": _stop,
-    "seed": _integer(-(2**63), 2**63 - 1),
-    "service_tier": _one_of(*SERVICE_TIERS),
-    "user": _string,
-    "safety_identifier": _string,
-    "metadata": _metadata,
-    "n": _only(1),
-    "store": _only(False),
-    "logprobs": _only(False),
-    "top_logprobs": _only(0),
-    "presence_penalty": _only(0),
-    "frequency_penalty": _only(0),
-    "logit_bias": _only({}),
-    "response_format": _only({"type": "text"}),
-    "modalities": _only(["text"]),
-    "tools": _only([]),
-    "tool_choice": _only("none"),
-    "parallel_tool_calls": _only(True),
-    "functions": _only([]),
-    "function_call": _only("none"),
-    "audio": _only(None),
-    "prediction": _only(None),
-    "reasoning_effort": _only(None),
-    "verbosity": _only(None),
-    "web_search_options": _only(None),
-    "prompt_cache_key": _string,
-    "prompt_cache_retention": _only(None),
+COMMON: dict[str, Check] = {
+    "model": string,
+    "service_tier": one_of(*SERVICE_TIERS),
+    "user": string,
 }
+GENERATED: dict[str, Check] = COMMON | {
+    "stream": boolean,
+    "stream_options": _stream_options,
+    "max_tokens": integer(1, 2**31),
+    "temperature": number(0, 2),
+    "top_p": number(0, 1),
+    "stop": _stop,
+    "seed": integer(-(2**63), 2**63 - 1),
+    "n": integer(1, CHOICES_MAX),
+    "presence_penalty": only(0),
+    "frequency_penalty": only(0),
+    "logit_bias": only({}),
+}
+"""What both kinds of generation take; what no engine here does passes at its neutral value."""
+
+
+def sampling(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What goes to the engine as it is."""
+    return {name: fields[name] for name in SAMPLING if fields.get(name) is not None}

@@ -6,7 +6,7 @@ stream that was cut ends with an error event, never with a clean `[DONE]`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,10 +15,12 @@ import msgspec
 
 from billing.money import usd
 from gateway.errors import ApiError
-from gateway.meter import Frame
+from gateway.frame import Choice, Frame
 from gateway.open_call import OpenCall
 from gateway.wire import headers
-from gateway.wire.chat import AnswerHead, ChunkShaper, whole_answer
+from gateway.wire.answer import AnswerHead, Chunks, Form, Notes
+from gateway.wire.gathered import CUT_SHORT, Gathered
+from gateway.wire.request import Streaming
 from gateway.wire.sse import DONE, comment, event
 from routing.types import Candidate, Clock
 
@@ -91,11 +93,12 @@ class Exchange:
 
 
 class WholeReply:
-    """Gathers the text and answers once, with the true status and the cost in a header."""
+    """Gathers the choices and answers once, with the true status and the cost in a header."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, *, form: Form, choices: int) -> None:
         self._exchange = exchange
-        self._parts: list[str] = []
+        self._form = form
+        self._gathered = _nothing(choices)
         self._candidate: Candidate | None = None
         self.is_committed = False
 
@@ -107,27 +110,21 @@ class WholeReply:
         self._candidate = candidate
 
     async def forward(self, frame: Frame) -> None:
-        text = frame.delta.get("content")
-        if isinstance(text, str):
-            self._parts.append(text)
+        for choice in frame.choices:
+            self._gathered[choice.index].add(choice)
 
     def start_over(self) -> bool:
-        self._parts.clear()
+        self._gathered = _nothing(len(self._gathered))
         return True
 
     async def stop_early(self, reason: str) -> None:
-        """The finish reason of the whole answer says it."""
+        """The finish reason of every choice that was cut short says it."""
 
     async def finish(self, open_call: OpenCall) -> None:
         assert self._candidate is not None, "an answer is finished after it has begun"
         cost = usd(open_call.charge.amount_nanousd)
-        payload = whole_answer(
-            _head(self._exchange, self._candidate),
-            "".join(self._parts),
-            open_call.finish_reason or "stop",
-            open_call.usage,
-            cost,
-        )
+        head = _head(self._exchange, self._candidate)
+        payload = self._form.whole(head, self._gathered, open_call.usage, cost)
         found = headers.limits(open_call) | headers.route(self._candidate)
         self.is_committed = True
         await self._exchange.whole(200, payload, found | {"x-sluice-cost-usd": cost})
@@ -138,22 +135,24 @@ class WholeReply:
 
 
 class StreamReply:
-    """Sends events as they come; `include_usage` as the client asked."""
+    """Sends events as they come."""
 
     def __init__(
         self,
         exchange: Exchange,
         *,
-        include_usage: bool,
+        streaming: Streaming,
+        choices: int,
         settings: ReplySettings,
         queue_note: QueueNote,
     ) -> None:
         self._exchange = exchange
-        self._include_usage = include_usage
+        self._streaming = streaming
+        self._unfinished = set(range(choices))
         self._settings = settings
         self._queue_note = queue_note
         self._waiting: asyncio.Task[None] | None = None
-        self._shaper: ChunkShaper | None = None
+        self._chunks: Chunks | None = None
         self._candidate: Candidate | None = None
         self._unnamed: OpenCall | None = None
         self.is_committed = False
@@ -190,42 +189,44 @@ class StreamReply:
     async def begin(self, open_call: OpenCall, candidate: Candidate) -> None:
         await self._stop_waiting()
         self._candidate = candidate
-        self._shaper = ChunkShaper(_head(self._exchange, candidate), self._include_usage)
+        self._chunks = self._streaming.chunks(_head(self._exchange, candidate))
         self._unnamed = open_call if self.is_committed else None
         served = _served(candidate) if self.is_committed else None
         await self._commit(headers.limits(open_call) | headers.route(candidate))
-        await self._event(self._shaper.opening(served))
+        await self._events(self._chunks.opening(served))
 
     async def forward(self, frame: Frame) -> None:
-        if frame.finish_reason is None and not frame.delta.get("content"):
-            return
-        assert self._shaper is not None, "frames are forwarded after the answer has begun"
-        content = {k: v for k, v in frame.delta.items() if k != "role" and v}
-        if frame.finish_reason is not None and content:
-            await self._event(self._shaper.delta(content, None))
-            content = {}
-        await self._event(self._shaper.delta(content, frame.finish_reason, self._receipt(frame)))
+        for choice in frame.choices:
+            await self._piece(choice)
 
-    def _receipt(self, frame: Frame) -> dict[str, str] | None:
+    async def _piece(self, choice: Choice, notes: Notes | None = None) -> None:
+        assert self._chunks is not None, "an answer is forwarded after it has begun"
+        if choice.finish_reason is not None:
+            self._unfinished.discard(choice.index)
+        found = (notes or {}) | self._receipt()
+        await self._events(self._chunks.piece(choice, found))
+
+    def _receipt(self) -> Notes:
         """Pool, tier and cost, in the last chunk of a stream whose headers could not say them."""
-        if self._unnamed is None or self._candidate is None or frame.finish_reason is None:
-            return None
+        if self._unnamed is None or self._candidate is None or self._unfinished:
+            return {}
         return _served(self._candidate) | {"cost": usd(self._unnamed.charge.amount_nanousd)}
 
     def start_over(self) -> bool:
         return False
 
     async def stop_early(self, reason: str) -> None:
-        assert self._shaper is not None, "a stream is stopped after it has begun"
-        await self._event(self._shaper.delta({}, "length", {"stop_reason": reason}))
+        for index in sorted(self._unfinished):
+            cut = Choice(index=index, finish_reason=CUT_SHORT)
+            await self._piece(cut, {"stop_reason": reason})
 
     async def finish(self, open_call: OpenCall) -> None:
-        assert self._shaper and self._candidate, "a stream is finished after it has begun"
+        assert self._chunks and self._candidate, "a stream is finished after it has begun"
         cost = usd(open_call.charge.amount_nanousd)
         last = event(DONE)
-        if self._include_usage:
+        if self._streaming.includes_usage:
             served = _served(self._candidate)
-            last = event(self._shaper.usage(open_call.usage, cost, served)) + last
+            last = event(self._chunks.usage(open_call.usage, cost, served)) + last
         await self._exchange.body(last)
 
     async def fail(self, error: ApiError) -> None:
@@ -238,8 +239,13 @@ class StreamReply:
             self.is_committed = True
             await self._exchange.error(error)
 
-    async def _event(self, payload: bytes) -> None:
-        await self._exchange.body(event(payload), more=True)
+    async def _events(self, payloads: Iterable[bytes]) -> None:
+        for payload in payloads:
+            await self._exchange.body(event(payload), more=True)
+
+
+def _nothing(choices: int) -> list[Gathered]:
+    return [Gathered(index) for index in range(choices)]
 
 
 def _served(candidate: Candidate) -> dict[str, str]:
@@ -248,7 +254,7 @@ def _served(candidate: Candidate) -> dict[str, str]:
 
 def _head(exchange: Exchange, candidate: Candidate) -> AnswerHead:
     return AnswerHead(
-        id=f"chatcmpl-{exchange.request_id.removeprefix('req_')}",
+        id=exchange.request_id.removeprefix("req_"),
         created=int(exchange.arrived_s),
         model=candidate.model,
         service_tier=candidate.tier.value,

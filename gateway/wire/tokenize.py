@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.errors import bad_request
-from gateway.wire.chat import checked, json_object, plain_message
-from gateway.wire.checks import CHECKS, Check
-
-_STRING, _BOOLEAN, _MESSAGES = CHECKS["model"], CHECKS["stream"], CHECKS["messages"]
-TOKEN_ID_MAX = 2**31 - 1
+from gateway.wire.checks import Check, boolean, checked, string
+from gateway.wire.messages import conversation, plain_message
+from gateway.wire.prompts import token_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +33,7 @@ class DetokenizeRequest:
 
 def parse_tokenize(body: bytes) -> TokenizeRequest:
     """Raises ApiError 400 naming the parameter."""
-    fields = checked(json_object(body), TOKENIZE)
-    _require(fields, "model")
+    fields = checked(body, TOKENIZE, "model")
     prompt, messages = fields.get("prompt"), fields.get("messages")
     if (prompt is None) == (messages is None):
         message = "Exactly one of 'prompt' and 'messages' is required."
@@ -58,9 +55,7 @@ def parse_tokenize(body: bytes) -> TokenizeRequest:
 
 def parse_detokenize(body: bytes) -> DetokenizeRequest:
     """Raises ApiError 400 naming the parameter."""
-    fields = checked(json_object(body), DETOKENIZE)
-    _require(fields, "model")
-    _require(fields, "tokens")
+    fields = checked(body, DETOKENIZE, "model", "tokens")
     return DetokenizeRequest(fields["model"], tuple(fields["tokens"]))
 
 
@@ -75,28 +70,12 @@ def tokenized(
     }
 
 
-def _require(fields: dict[str, Any], name: str) -> None:
-    if fields.get(name) is None:
-        message = f"Missing required parameter: '{name}'."
-        raise bad_request(message, name, "missing_required_parameter")
-
-
-def _token_ids(name: str, value: object) -> None:
-    if not isinstance(value, list) or not all(map(_is_token_id, value)):
-        message = f"Invalid type for '{name}': expected an array of token ids."
-        raise bad_request(message, name, "invalid_type")
-
-
-def _is_token_id(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= TOKEN_ID_MAX
-
-
 TOKENIZE: dict[str, Check] = {
-    "model": _STRING,
-    "prompt": _STRING,
-    "messages": _MESSAGES,
-    "add_generation_prompt": _BOOLEAN,
-    "add_special_tokens": _BOOLEAN,
-    "return_token_strs": _BOOLEAN,
+    "model": string,
+    "prompt": string,
+    "messages": conversation,
+    "add_generation_prompt": boolean,
+    "add_special_tokens": boolean,
+    "return_token_strs": boolean,
 }
-DETOKENIZE: dict[str, Check] = {"model": _STRING, "tokens": _token_ids}
+DETOKENIZE: dict[str, Check] = {"model": string, "tokens": token_ids}

@@ -19,7 +19,7 @@ from gateway.catalog import (
     unreadable_because,
 )
 from gateway.store import TenantStore
-from gateway.tokens import ByteBound
+from gateway.tokens import ByteBound, Checkpoints, CheckpointTokens
 from routing.types import Task
 
 MODEL = {"context_tokens": 512, "max_output_tokens": 256, "size_rank": 1, "quality": 0.5}
@@ -32,7 +32,9 @@ class Edge:
     def __init__(self, tenants: TenantStore, redis: Redis) -> None:
         self.changes = 0
         self.serving = Serving(tenants, lambda: 1.79e9)
-        self.keeper = CatalogKeeper(tenants, redis, self._changed, poll_s=0.01)
+        self.keeper = CatalogKeeper(
+            tenants, redis, Checkpoints(CheckpointTokens), changed=self._changed, poll_s=0.01
+        )
 
     def _changed(self) -> None:
         self.changes += 1

@@ -6,28 +6,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.types import Usage
-from gateway.meter import Frame, Meter
+from gateway.frame import Choice, Frame
+from gateway.meter import Meter
 
 usages = st.builds(
     Usage, input=st.integers(0, 99), cached_input=st.integers(0, 99), output=st.integers(0, 99)
 )
-frames = st.builds(
-    Frame,
+CHOICES = 3
+pieces = st.builds(
+    Choice,
+    index=st.integers(0, CHOICES - 1),
     delta=st.sampled_from([{}, {"content": ""}, {"content": "a"}, {"role": "assistant"}]),
     finish_reason=st.none() | st.sampled_from(["stop", "length"]),
-    usage=st.none() | usages,
 )
+frames = st.builds(Frame, choices=st.lists(pieces, max_size=2).map(tuple), usage=st.none() | usages)
 
 
-def metered(*seen: Frame, prompt_tokens: int = 7) -> Meter:
-    meter = Meter(prompt_tokens)
+def metered(*seen: Frame, prompt_tokens: int = 7, choices: int = CHOICES) -> Meter:
+    meter = Meter(prompt_tokens, choices)
     for second, frame in enumerate(seen):
         meter.observe(frame, float(second))
     return meter
 
 
-def text(content: str, usage: Usage | None = None) -> Frame:
-    return Frame({"content": content}, usage=usage)
+def text(content: str, usage: Usage | None = None, index: int = 0) -> Frame:
+    return Frame((Choice(index=index, delta={"content": content}),), usage=usage)
+
+
+def finish(reason: str, index: int = 0) -> Frame:
+    return Frame((Choice(index=index, finish_reason=reason),))
 
 
 def test_nothing_arrived_means_nothing_used() -> None:
@@ -59,7 +66,36 @@ def test_observing_again_gives_the_same(seen: list[Frame]) -> None:
 
 
 def test_first_token_is_the_first_text_and_not_the_role() -> None:
-    assert metered(Frame({"role": "assistant"}), text(""), text("a"), text("b")).first_token_s == 2
+    assert (
+        metered(
+            Frame((Choice(delta={"role": "assistant"}),)), text(""), text("a"), text("b")
+        ).first_token_s
+        == 2
+    )
+
+
+def test_first_token_of_a_call_that_embeds_is_its_first_vector() -> None:
+    vector = Frame((Choice(embedding="AACAPw==", finish_reason="stop"),))
+    assert metered(Frame(), vector).first_token_s == 1
+
+
+def test_plain_text_counts_over_all_choices_until_usage_comes() -> None:
+    seen = [text("a"), text("b", index=1), text("c", index=1)]
+    assert metered(*seen).usage == Usage(input=7, output=3)
+    assert metered(*seen, text("", Usage(input=9, output=8))).usage == Usage(input=9, output=8)
+
+
+def test_answer_is_complete_once_every_choice_has_finished() -> None:
+    two = [finish("stop"), finish("length", index=2)]
+    assert not metered(*two).is_complete
+    assert metered(*two).finish_reason is None
+    assert metered(*two, finish("stop", index=1)).is_complete
+
+
+def test_finish_reason_of_several_choices_is_the_first_that_is_not_ordinary() -> None:
+    ends = [finish("stop"), finish("length", index=2), finish("stop", index=1)]
+    assert metered(*ends).finish_reason == "length"
+    assert metered(finish("stop"), choices=1).finish_reason == "stop"
 
 
 def test_own_usage_replaces_the_estimate_as_soon_as_it_comes() -> None:
@@ -72,7 +108,7 @@ def test_output_with_a_frame_is_what_it_will_be_once_observed(
     seen: list[Frame], frame: Frame
 ) -> None:
     meter = metered(*seen)
-    if meter.finish_reason is None and meter._reported is None:
+    if not meter.is_complete and meter._reported is None:
         foreseen = meter.output_with(frame)
         meter.observe(frame, 0.0)
         assert meter.usage.output == foreseen

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from gateway.api.generate import ChatCompletions
+from gateway.api.generate import Generating
 from gateway.pipeline import Pipeline
+from gateway.wire.chat import parse_chat
 from gateway.wire.reply import ReplySettings
 
 
@@ -28,8 +29,9 @@ async def test_body_that_does_not_come_is_not_waited_for() -> None:
     async def no_note(_call: object) -> str:
         return ""
 
-    endpoint = ChatCompletions(
+    endpoint = Generating(
         cast(Pipeline, KnowsEverybody()),
+        parse=parse_chat,
         queue_note=no_note,
         reply_settings=ReplySettings(),
         body_timeout_s=0.05,

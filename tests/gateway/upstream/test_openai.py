@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from billing.limits.packing import token_units
 from billing.types import Usage
-from gateway.meter import Frame
+from gateway.frame import Frame
 from gateway.upstream import fake
 from gateway.upstream.answer import Cut, Rejected, Saturated, Unreachable, UpstreamError
-from gateway.upstream.openai import OpenAIUpstream, Target, read_frame
+from gateway.upstream.chunks import read_chunk
+from gateway.upstream.openai import OpenAIUpstream, Target
 
 STORY = (
     fake.own_frame("Once", 1, prompt=12, cached=4)
@@ -35,7 +36,7 @@ async def talk(upstream: OpenAIUpstream, server: fake.FakeUpstream) -> list[Fram
 
 
 def text_of(frames: list[Frame]) -> str:
-    return "".join(str(frame.delta.get("content", "")) for frame in frames)
+    return "".join(choice.content for frame in frames for choice in frame.choices)
 
 
 # --- whole answers ------------------------------------------------------------------------------
@@ -49,7 +50,7 @@ async def test_own_worker_frames_carry_cumulative_usage_and_position(
     assert text_of(frames) == "Once upon é \U0001f600"
     assert [frame.position for frame in frames] == [1, 5, 6]
     assert frames[-1].usage == Usage(input=8, cached_input=4, output=6)
-    assert frames[-1].finish_reason == "stop"
+    assert frames[-1].choices[0].finish_reason == "stop"
 
 
 @settings(max_examples=25)
@@ -136,7 +137,7 @@ async def test_reset_before_a_single_byte_is_cut(
 def test_any_payload_is_a_frame_or_cut(payload: bytes | str) -> None:
     data = payload.encode("utf-8", "surrogatepass") if isinstance(payload, str) else payload
     with suppress(Cut):
-        assert isinstance(read_frame(data), Frame)
+        assert isinstance(read_chunk(data), Frame)
 
 
 @given(st.integers(0, 2**33), st.integers(0, 2**33), st.integers(0, 2**33))
@@ -144,7 +145,7 @@ def test_usage_that_is_believed_can_be_settled(prompt: int, cached: int, output:
     said = fake.own_frame("x", output, prompt=prompt + cached, cached=cached)
     for event in (said, fake.plain_usage(prompt, output, cached)):
         with suppress(Cut):
-            usage = read_frame(event.removeprefix(b"data: ").strip()).usage
+            usage = read_chunk(event.removeprefix(b"data: ").strip()).usage
             assert usage is not None and token_units(usage.total) == usage.total
 
 

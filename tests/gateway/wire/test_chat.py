@@ -12,22 +12,24 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from billing.types import Usage
 from gateway.errors import ApiError
-from gateway.wire.chat import (
-    AnswerHead,
-    ChatRequest,
-    ChunkShaper,
-    parse_chat,
-    usage_shape,
-    whole_answer,
-)
-from gateway.wire.checks import CHECKS
+from gateway.frame import Choice, Logprobs, Scored
+from gateway.wire.answer import AnswerHead, usage_shape
+from gateway.wire.chat import CHECKS, ChatForm, Conversation, parse_chat
+from gateway.wire.gathered import Gathered
+from gateway.wire.request import GeneratingRequest
 
 USER = {"role": "user", "content": "Hi"}
 GOOD = {"model": "tale", "messages": [USER]}
 
 
-def parse(**changes: Any) -> ChatRequest:
+def parse(**changes: Any) -> GeneratingRequest:
     return parse_chat(json.dumps(GOOD | changes).encode())
+
+
+def wanted(**changes: Any) -> Conversation:
+    found = parse(**changes).wanted
+    assert isinstance(found, Conversation)
+    return found
 
 
 def refused(body: bytes) -> ApiError:
@@ -85,8 +87,11 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"user": 5}, "user", "invalid_type"),
     ({"metadata": {"a": 1}}, "metadata", "invalid_type"),
     ({"metadata": {str(n): "x" for n in range(17)}}, "metadata", "invalid_value"),
-    ({"n": 2}, "n", "unsupported_parameter"),
-    ({"logprobs": True}, "logprobs", "unsupported_parameter"),
+    ({"n": 0}, "n", "invalid_value"),
+    ({"n": 129}, "n", "invalid_value"),
+    ({"logprobs": 2}, "logprobs", "invalid_type"),
+    ({"top_logprobs": 21, "logprobs": True}, "top_logprobs", "invalid_value"),
+    ({"top_logprobs": 2}, "top_logprobs", None),
     ({"tools": [{"type": "function"}]}, "tools", "unsupported_parameter"),
     ({"response_format": {"type": "json_object"}}, "response_format", "unsupported_parameter"),
     ({"presence_penalty": 0.5}, "presence_penalty", "unsupported_parameter"),
@@ -120,7 +125,7 @@ NEUTRAL: dict[str, Any] = {
 
 
 def test_fields_at_their_neutral_value_pass_and_do_not_reach_the_engine() -> None:
-    assert parse(**NEUTRAL).sampling == {}
+    assert wanted(**NEUTRAL).sampling == {}
 
 
 @pytest.mark.parametrize("name", sorted(CHECKS))
@@ -131,7 +136,7 @@ def test_null_is_as_good_as_left_out_but_for_what_is_required(name: str) -> None
 
 def test_sampling_goes_on_as_it_is() -> None:
     sampling = {"temperature": 0, "top_p": 0.5, "stop": ["a", "b"], "seed": -(2**63)}
-    assert parse(**sampling).sampling == sampling
+    assert wanted(**sampling).sampling == sampling
 
 
 def test_newer_ceiling_wins_over_the_older() -> None:
@@ -140,7 +145,7 @@ def test_newer_ceiling_wins_over_the_older() -> None:
 
 def test_parts_are_joined_and_developer_speaks_as_system() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    request = parse(messages=[{"role": "developer", "content": parts}])
+    request = wanted(messages=[{"role": "developer", "content": parts}])
     assert request.messages == ({"role": "system", "content": "ab"},)
 
 
@@ -175,7 +180,7 @@ values = st.recursive(
 
 def _survives(body: bytes) -> None:
     try:
-        assert isinstance(parse_chat(body), ChatRequest)
+        assert isinstance(parse_chat(body), GeneratingRequest)
     except ApiError as error:
         assert error.status == 400
         json.loads(error.body())
@@ -195,7 +200,7 @@ def test_any_bytes_are_taken_or_refused(body: bytes) -> None:
 
 # --- answers ------------------------------------------------------------------------------------
 
-HEAD = AnswerHead("chatcmpl-1", 1_790_000_000, "tale", "default")
+HEAD = AnswerHead("1", 1_790_000_000, "tale", "default")
 counts = st.integers(0, 10**6)
 
 
@@ -207,29 +212,68 @@ def test_disjoint_classes_become_openais_nested_ones(fresh: int, cached: int, ou
     assert shape["total_tokens"] == fresh + cached + output
 
 
+SCORED = Logprobs(content=[Scored("Hi", -0.5, list(b"Hi"))])
+
+
+def said(index: int, text: str, finish: str | None = None) -> Choice:
+    return Choice(
+        index=index,
+        delta={"content": text},
+        finish_reason=finish,
+        logprobs=SCORED if text else None,
+    )
+
+
 def test_whole_answer_is_what_the_openai_client_reads() -> None:
-    raw = whole_answer(HEAD, "Hi \U0001f600", "stop", Usage(input=3, output=2), "0.001")
+    choices = [Gathered(0), Gathered(1)]
+    for piece in (said(1, "Ho"), said(0, "Hi "), said(0, "\U0001f600", "stop")):
+        choices[piece.index].add(piece)
+    raw = ChatForm(2, scored=True).whole(HEAD, choices, Usage(input=3, output=2), "0.001")
     found = ChatCompletion.model_validate_json(raw, strict=True)
-    assert found.choices[0].message.content == "Hi \U0001f600"
+    assert found.id == "chatcmpl-1"
+    assert [c.message.content for c in found.choices] == ["Hi \U0001f600", "Ho"]
+    assert [c.finish_reason for c in found.choices] == ["stop", "length"], "the second was cut"
     assert found.usage is not None and found.usage.total_tokens == 5
     assert found.service_tier == "default"
+    [first, second] = found.choices
+    assert first.logprobs and first.logprobs.content and len(first.logprobs.content) == 2
+    assert second.logprobs and second.logprobs.content
+    assert second.logprobs.content[0].bytes == list(b"Hi")
 
 
 @pytest.mark.parametrize("with_usage", [True, False])
-def test_chunks_are_what_the_openai_client_reads(with_usage: bool) -> None:
-    shaper = ChunkShaper(HEAD, with_usage)
+@pytest.mark.parametrize("scored", [True, False])
+def test_chunks_are_what_the_openai_client_reads(with_usage: bool, scored: bool) -> None:
+    form = ChatForm(2, scored).chunks(HEAD, with_usage)
     raws = [
-        shaper.opening(),
-        shaper.delta({"content": "Hi"}, None),
-        shaper.delta({}, "stop"),
-        shaper.delta({}, "length", {"stop_reason": "budget_exhausted"}),
+        *form.opening({"pool": "p"}),
+        *form.piece(said(0, "Hi", "stop"), None),
+        *form.piece(said(1, ""), None),
+        *form.piece(said(1, "", "length"), {"stop_reason": "budget_exhausted"}),
     ]
     if with_usage:
-        raws.append(shaper.usage(Usage(input=3, output=2), "0.001", {"pool": "p"}))
+        raws.append(form.usage(Usage(input=3, output=2), "0.001", {"pool": "p"}))
     chunks = [ChatCompletionChunk.model_validate_json(raw, strict=True) for raw in raws]
-    assert chunks[0].choices[0].delta.role == "assistant"
-    assert chunks[2].choices[0].finish_reason == "stop"
+    assert [c.choices[0].delta.role for c in chunks[:2]] == ["assistant", "assistant"]
+    assert [c.choices[0].index for c in chunks[:5]] == [0, 1, 0, 0, 1]
+    assert [c.choices[0].finish_reason for c in chunks[2:5]] == [None, "stop", "length"]
+    assert bool(chunks[2].choices[0].logprobs) is scored
     assert [("usage" in json.loads(raw)) for raw in raws] == [with_usage] * len(raws)
     if with_usage:
         assert chunks[-1].choices == []
         assert chunks[-1].usage is not None and chunks[-1].usage.completion_tokens == 2
+
+
+def test_own_workers_and_outside_are_asked_in_their_own_words() -> None:
+    asked = wanted(n=2, logprobs=True, top_logprobs=3, seed=1)
+    assert asked.own_body(7) == {
+        "messages": asked.messages,
+        "max_tokens": 7,
+        "n": 2,
+        "logprobs": 3,
+        "seed": 1,
+    }
+    outside = asked.outside_body(7)
+    assert (outside["logprobs"], outside["top_logprobs"], outside["n"]) == (True, 3, 2)
+    assert outside["stream_options"] == {"include_usage": True}
+    assert "logprobs" not in wanted().outside_body(7)

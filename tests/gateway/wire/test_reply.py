@@ -6,9 +6,11 @@ import asyncio
 import json
 from typing import Any, cast
 
-from gateway.meter import Frame
+from gateway.frame import Choice, Frame
 from gateway.open_call import OpenCall
+from gateway.wire.chat import ChatForm
 from gateway.wire.reply import Exchange, ReplySettings, StreamReply
+from gateway.wire.request import Streaming
 from routing.types import Candidate, CapacityClass, Tier
 
 SERVING = Candidate(
@@ -41,7 +43,8 @@ async def test_cancellation_while_the_keep_alive_is_stopped_is_never_lost() -> N
     async def call() -> None:
         reply = StreamReply(
             Exchange("req_1", 0.0, lambda: 0.0, send),
-            include_usage=False,
+            streaming=Streaming(ChatForm(1, scored=False), includes_usage=False),
+            choices=1,
             settings=ReplySettings(commit_after_s=0.0, keep_alive_every_s=0.0),
             queue_note=_note,
         )
@@ -76,7 +79,8 @@ async def test_every_chunk_of_a_stream_that_waited_has_a_choice_unless_usage_was
     call = cast(OpenCall, Call())
     reply = StreamReply(
         Exchange("req_1", 0.0, lambda: 0.0, send),
-        include_usage=False,
+        streaming=Streaming(ChatForm(1, scored=False), includes_usage=False),
+        choices=1,
         settings=ReplySettings(commit_after_s=0.0, keep_alive_every_s=60.0),
         queue_note=_note,
     )
@@ -84,7 +88,7 @@ async def test_every_chunk_of_a_stream_that_waited_has_a_choice_unless_usage_was
         while len(sent) < 2:  # the headers and a comment have left  # noqa: ASYNC110
             await asyncio.sleep(0)
     await reply.begin(call, SERVING)
-    await reply.forward(Frame({"content": "Once"}, finish_reason="stop"))
+    await reply.forward(Frame((Choice(delta={"content": "Once"}, finish_reason="stop"),)))
     await reply.finish(call)
     lines = b"".join(message.get("body", b"") for message in sent).decode().split("\n\n")
     events = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]

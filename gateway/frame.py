@@ -1,0 +1,70 @@
+"""What an adapter hands on: one event of an answer, about one of its choices or several.
+
+The words of the upstream as they came, checked for their types only. Text is OpenAI's `delta` or,
+from a server of plain completions, `text`; a vector is base64 of little-endian float32.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from billing.types import Usage
+
+Index = Annotated[int, msgspec.Meta(ge=0)]
+Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
+
+
+class Likely(msgspec.Struct, frozen=True):
+    """A token that was likely in some place; `bytes` where it may be half a character."""
+
+    token: str
+    logprob: float
+    bytes: list[Byte] | None = None
+
+
+class Scored(Likely, frozen=True):
+    """A token of the answer, and the likeliest in its place."""
+
+    top_logprobs: list[Likely] = []
+
+
+class Logprobs(msgspec.Struct, frozen=True):
+    """Of a piece of text: `content` says it, or the four lists of plain completions do."""
+
+    content: list[Scored] | None = None
+    tokens: list[str] | None = None
+    token_logprobs: list[float | None] | None = None
+    top_logprobs: list[dict[str, float] | None] | None = None
+    text_offset: list[int] | None = None
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """A piece of the answer number `index`; `finish_reason` says that it was the last one."""
+
+    index: Index = 0
+    delta: dict[str, object] = {}
+    text: str | None = None
+    finish_reason: str | None = None
+    logprobs: Logprobs | None = None
+    embedding: str | None = None
+
+    @property
+    def content(self) -> str:
+        found = self.delta.get("content") if self.text is None else self.text
+        return found if isinstance(found, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """`usage` is that of the whole call so far, None where the upstream does not say; `position`
+    is the number of output tokens so far, None likewise."""
+
+    choices: tuple[Choice, ...] = ()
+    usage: Usage | None = None
+    position: int | None = None
+
+    @property
+    def texts(self) -> int:
+        """How many choices this event brings text for."""
+        return sum(bool(choice.content) for choice in self.choices)

@@ -1,0 +1,130 @@
+"""What servers say, read into Frames; whatever is not of OpenAI's shape is `Cut`.
+
+An own worker's events carry a `sluice` object with cumulative usage and position; an external
+server's are plainer, with usage in the last one, and its vectors come in one document.
+"""
+
+import struct
+from binascii import Error, a2b_base64, b2a_base64
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from billing.limits.gcra import UNITS_MAX
+from billing.types import Usage
+from gateway.frame import Choice, Frame, Index
+from gateway.upstream.answer import Cut
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+FLOAT_BYTES = 4
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=UNITS_MAX // 3)]
+"""What an upstream says it used is charged, so it is not believed below zero or beyond reason:
+three such counts can still be settled together."""
+
+
+class _OwnUsage(msgspec.Struct):
+    input: Count
+    cached_input: Count
+    output: Count
+
+
+class _Sluice(msgspec.Struct):
+    position: Count
+    usage: _OwnUsage
+
+
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: Count | None = 0
+
+
+class _PlainUsage(msgspec.Struct):
+    prompt_tokens: Count
+    completion_tokens: Count = 0
+    prompt_tokens_details: _PromptDetails | None = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: tuple[Choice, ...] = ()
+    sluice: _Sluice | None = None
+    usage: _PlainUsage | None = None
+    error: dict[str, Any] | None = None
+
+
+class _Vector(msgspec.Struct):
+    index: Index
+    embedding: str | list[float]
+
+
+class _Vectors(msgspec.Struct):
+    data: list[_Vector]
+    usage: _PlainUsage | None = None
+
+
+def read_chunk(payload: bytes) -> Frame:
+    """One event's payload as a Frame; raises Cut."""
+    try:
+        chunk = msgspec.json.decode(payload, type=_Chunk)
+    except UNREADABLE as malformed:
+        raise Cut(f"a malformed chunk: {malformed}") from malformed
+    if chunk.error is not None:
+        raise Cut(f"the upstream reported: {chunk.error.get('message')}")
+    for choice in chunk.choices:
+        if not isinstance(choice.delta.get("content"), str | None):
+            raise Cut("a malformed chunk: its content is no text")
+        if choice.embedding is not None:
+            _check_vector(choice.embedding)
+    usage = _own_usage(chunk.sluice) if chunk.sluice else _plain_usage(chunk.usage)
+    return Frame(chunk.choices, usage, chunk.sluice.position if chunk.sluice else None)
+
+
+def read_vectors(body: bytes) -> Frame:
+    """A whole document of embeddings as one Frame; raises Cut. Vectors cost input alone."""
+    try:
+        found = msgspec.json.decode(body, type=_Vectors)
+    except UNREADABLE as malformed:
+        raise Cut(f"a malformed document: {malformed}") from malformed
+    choices = [
+        Choice(index=v.index, finish_reason="stop", embedding=_base64(v.embedding))
+        for v in found.data
+    ]
+    usage = _plain_usage(found.usage)
+    return Frame(tuple(choices), usage and Usage(usage.input, usage.cached_input))
+
+
+def _base64(vector: str | Sequence[float]) -> str:
+    """A vector as base64, as which it was asked for: some servers know numbers only."""
+    if isinstance(vector, str):
+        _check_vector(vector)
+        return vector
+    try:
+        packed = struct.pack(f"<{len(vector)}f", *vector)
+    except OverflowError as beyond:
+        raise Cut("a vector has a number beyond float32") from beyond
+    return b2a_base64(packed, newline=False).decode()
+
+
+def _check_vector(vector: str) -> None:
+    try:
+        size = len(a2b_base64(vector, strict_mode=True))
+    except (Error, ValueError) as broken:
+        raise Cut("a vector is no base64") from broken
+    if not size or size % FLOAT_BYTES:
+        raise Cut("a vector is no row of float32")
+
+
+def _own_usage(sluice: _Sluice) -> Usage:
+    used = sluice.usage
+    return Usage(input=used.input, cached_input=used.cached_input, output=used.output)
+
+
+def _plain_usage(usage: _PlainUsage | None) -> Usage | None:
+    """OpenAI counts cached tokens inside the prompt; ours are disjoint."""
+    if usage is None:
+        return None
+    details = usage.prompt_tokens_details
+    cached = min((details.cached_tokens or 0) if details else 0, usage.prompt_tokens)
+    return Usage(
+        input=usage.prompt_tokens - cached, cached_input=cached, output=usage.completion_tokens
+    )
