@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workers.deployments.embedding import EmbeddingDoors
 from workers.deployments.exchange import Doors
 from workers.deployments.generating import CHOICES_MAX, GeneratingDoors
 from workers.engines.base import EngineLife, EngineSettings
 from workers.engines.chat import TemplateChat
+from workers.engines.embedding.engine import EmbeddingEngine
+from workers.engines.names import EMBEDDING
 from workers.engines.registry import engine_named
 from workers.engines.text import CheckpointText
 
@@ -21,7 +24,12 @@ class Parts:
 
 def parts_named(name: str, settings: EngineSettings) -> Parts:
     """Raises ValueError for a name that no engine has."""
-    return _generating(name, settings)
+    return _embedding(settings) if name == EMBEDDING else _generating(name, settings)
+
+
+def _embedding(settings: EngineSettings) -> Parts:
+    engine = EmbeddingEngine(settings)
+    return Parts(engine, EmbeddingDoors(engine, text=CheckpointText(settings.model_path)).routes)
 
 
 def _generating(name: str, settings: EngineSettings) -> Parts:

@@ -151,7 +151,7 @@ class EngineSettings:
     block_tokens: int = 16
     cache_tokens_max: int = 8192
     frame_interval_s: float = 0.02
-    batch_tokens_max: int = 2048
+    batch_tokens_max: int = 1024
     waiting_tokens_max: int = 524_288
     threads: int = 1
     kv_cache_mb: int = 256
