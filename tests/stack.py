@@ -52,13 +52,14 @@ class Tenant:
 
 
 class Stack:
-    """Start once, share, stop. A context manager."""
+    """Start once, share, stop. A context manager; `options` are those of `sluice up`."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: str | None = None, *options: str) -> None:
         self.data = Path(tempfile.mkdtemp(prefix="slt-", dir="/tmp"))
         self.port = free_port()
         self.config = self.data / "stack.toml"
-        self.config.write_text(config_text())
+        self.config.write_text(config or config_text())
+        self._options = options
         self._up: subprocess.Popen[bytes] | None = None
         self.http = httpx.Client(timeout=30.0)
         self._tenants = 0
@@ -69,7 +70,7 @@ class Stack:
         """Run `sluice up` and wait until it says that a tenant can call."""
         with self.log.open("ab") as output:
             self._up = subprocess.Popen(
-                self.command("up", "--port", str(self.port)),
+                self.command("up", "--port", str(self.port), *self._options),
                 cwd=ROOT,
                 env=environment(),
                 stdin=subprocess.DEVNULL,
