@@ -14,14 +14,20 @@ from workers.engines.base import PromptInvalid
 
 
 class TemplateChat:
+    """A checkpoint without a template takes no conversations, and may well complete prompts."""
+
     def __init__(self, model_path: Path) -> None:
         from transformers import AutoTokenizer
 
         self._tokenizer: Any = AutoTokenizer.from_pretrained(model_path, local_files_only=True)
-        template = self._tokenizer.get_chat_template()
-        self._encoder = ChatEncoder(self._tokenizer.backend_tokenizer, template)
+        self._encoder: ChatEncoder | None = None
+        if self._tokenizer.chat_template:
+            template = self._tokenizer.get_chat_template()
+            self._encoder = ChatEncoder(self._tokenizer.backend_tokenizer, template)
 
     def prompt_token_ids(self, messages: Iterable[object]) -> tuple[int, ...]:
+        if self._encoder is None:
+            raise PromptInvalid("the model has no chat template")
         conversation = [plain_message(message) for message in messages]
         if not conversation:
             raise PromptInvalid("messages is empty")
