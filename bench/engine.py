@@ -1,6 +1,7 @@
-"""Tokens per second of CPU engines in process, side by side: ours, transformers' static-batch
-`generate`, and its continuous-batching manager; time to first token with and without a shared
-prefix; memory.
+"""Tokens per second of CPU engines, side by side: ours, transformers' static-batch `generate` and
+its continuous-batching manager, vLLM as a replica runs it, and vLLM's own AsyncLLM with its two
+more processes; time to first token with and without a shared prefix; memory. vLLM takes part where
+`make vllm` was run.
 
 Run as `python -m bench.engine [--model models/sluice-small] [--tokens 96] [--rounds 5]`. Every
 engine runs in a process of its own with the same number of threads, greedy, on the same prompts, to
@@ -13,13 +14,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+import psutil
 
 CALLERS = (1, 8, 32)
 PROMPT_TOKENS = 40
@@ -53,12 +58,15 @@ class Subject(Protocol):
 
 
 class Ours:
+    def __init__(self, name: str = "continuous") -> None:
+        self._name = name
+
     async def start(self, model_path: Path, threads: int) -> None:
         from workers.engines.base import EngineSettings
         from workers.engines.registry import engine_named
 
         settings = EngineSettings(model_path, slots=max(CALLERS), threads=threads)
-        self.engine = engine_named("continuous", settings)
+        self.engine = engine_named(self._name, settings)
         await self.engine.start()
 
     async def answer(self, prompts: list[Prompt], tokens: int) -> float:
@@ -147,7 +155,60 @@ class Manager:
         await asyncio.to_thread(self.manager.stop, True)
 
 
-SUBJECTS: dict[str, type[Subject]] = {"ours": Ours, "static": Static, "manager": Manager}
+class AsyncLlm:
+    """vLLM's own way to serve: its core and its worker are processes of their own."""
+
+    async def start(self, model_path: Path, threads: int) -> None:
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        from workers.engines.base import EngineSettings
+        from workers.engines.vllm.arguments import engine_arguments
+
+        os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+        settings = EngineSettings(model_path, slots=max(CALLERS), threads=threads)
+        arguments = engine_arguments(settings, context_tokens=1024, gpu=False)
+        del arguments["distributed_executor_backend"]
+        self.llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+        self.asked = 0
+
+    async def answer(self, prompts: list[Prompt], tokens: int) -> float:
+        return min(await asyncio.gather(*(self._one(prompt, tokens) for prompt in prompts)))
+
+    async def _one(self, prompt: Prompt, tokens: int) -> float:
+        from vllm import SamplingParams
+        from vllm.inputs import tokens_input
+        from vllm.sampling_params import RequestOutputKind
+
+        started, first_s, got = time.perf_counter(), None, 0
+        self.asked += 1
+        sampling = SamplingParams(
+            temperature=0,
+            max_tokens=tokens,
+            ignore_eos=True,
+            detokenize=False,
+            output_kind=RequestOutputKind.DELTA,
+        )
+        async for output in self.llm.generate(tokens_input(prompt), sampling, str(self.asked)):
+            first_s = first_s or time.perf_counter() - started
+            got += len(output.outputs[0].token_ids)
+        assert first_s is not None
+        assert got == tokens
+        return first_s
+
+    async def stop(self) -> None:
+        self.llm.shutdown()
+        del self.llm
+
+
+SUBJECTS: dict[str, Callable[[], Subject]] = {
+    "ours": Ours,
+    "static": Static,
+    "manager": Manager,
+    "vllm": lambda: Ours("vllm"),
+    "async-llm": AsyncLlm,
+}
+ON_VLLM = ("vllm", "async-llm")
 
 
 def load(model_path: Path, threads: int) -> Any:
@@ -177,14 +238,14 @@ async def measure(name: str, options: argparse.Namespace) -> Figures:
 async def throughput(
     subject: Subject, rng: random.Random, callers: int, options: argparse.Namespace
 ) -> tuple[float, float]:
-    """Tokens per second, and per second of this process's CPU time."""
+    """Tokens per second, and per second of CPU time, child processes included."""
     prompts = prompts_of(rng, callers)
-    begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
+    begun_s, begun_cpu_s = time.perf_counter(), cpu_s()
     await subject.answer(prompts, options.tokens)
     tokens = callers * options.tokens
     return (
         tokens / (time.perf_counter() - begun_s),
-        tokens / (time.process_time() - begun_cpu_s),
+        tokens / (cpu_s() - begun_cpu_s),
     )
 
 
@@ -208,15 +269,31 @@ def prompt_of(rng: random.Random, tokens: int) -> Prompt:
     return rng.choices(VOCABULARY, k=tokens)
 
 
+def cpu_s() -> float:
+    """CPU time of this process and of those it started."""
+    return time.process_time() + sum(sum(each.cpu_times()[:2]) for each in children())
+
+
 def peak_mb() -> float:
-    """Peak resident memory of this process, from Linux's own books."""
-    status = Path("/proc/self/status").read_text().splitlines()
+    """Peak resident memory of this process and of those it started, from Linux's own books."""
+    return sum(_peak_mb(pid) for pid in (os.getpid(), *(each.pid for each in children())))
+
+
+def children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+def _peak_mb(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
     peak = next(line for line in status if line.startswith("VmHWM:"))
     return int(peak.split()[1]) / 1024
 
 
 def in_its_own_process(name: str, options: argparse.Namespace) -> Figures:
-    command = [sys.executable, "-m", "bench.engine", "--only", name, "--model", options.model]
+    from workers.settings import VllmSettings
+
+    python = VllmSettings().interpreter if name in ON_VLLM else sys.executable
+    command = [python, "-m", "bench.engine", "--only", name, "--model", options.model]
     for option in ("tokens", "rounds", "threads"):
         command += [f"--{option}", str(getattr(options, option))]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -262,7 +339,11 @@ def main() -> None:
     if options.only:
         print(json.dumps(asdict(asyncio.run(measure(options.only, options)))))
         return
-    figures = {name: in_its_own_process(name, options) for name in SUBJECTS}
+    from workers.settings import VllmSettings
+
+    installed = VllmSettings().interpreter.exists()
+    subjects = [name for name in SUBJECTS if installed or name not in ON_VLLM]
+    figures = {name: in_its_own_process(name, options) for name in subjects}
     print(table(figures))
     print(verdict(figures))
 
