@@ -1,6 +1,6 @@
 """The whole stack as a user meets it: starts, 0 to 1, throughput, added latency, memory.
 
-`python -m bench.serving [--out bench/raw/serving.json]` starts Sluice in a temporary folder with
+`python -m bench.serving [--engine vllm] [--out bench/raw/serving.json]` starts Sluice in a temporary folder with
 the example settings, twice (the second start finds its data), and prints one table. Callers run on
 this machine beside everything else. The added latency is that of the same call sent through the
 gateway and straight to the worker's port, in turn.
@@ -36,13 +36,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "raw" / "serving.json")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--engine", default="continuous")
     options = parser.parse_args()
     data = new_folder()
     figures: dict[str, Any] = {}
-    with Running(data) as first:
+    with Running(data, SLUICE_ENGINE=options.engine) as first:
         figures["first_start"] = _start(first)
         _say("first start", figures["first_start"])
-    with Running(data) as second:
+    with Running(data, SLUICE_ENGINE=options.engine) as second:
         figures["second_start"] = _start(second)
         _say("second start", figures["second_start"])
         figures["throughput"] = _throughput(second, options.rounds)
