@@ -34,22 +34,26 @@ make_venv() {
   "$PYTHON" -m venv --clear "$VENV" || fail "could not make $VENV"
 }
 
-# Runs pip quietly with a line of progress every ten seconds; its whole output stays in install.log.
-pip() {
+# Runs a command quietly with a line of progress every ten seconds; its whole output stays in install.log.
+patiently() {
   local started=$SECONDS told=$SECONDS
-  "$VENV/bin/python" -m pip --disable-pip-version-check --no-input install --progress-bar off --only-binary :all: \
-    --no-deps "$@" >>"$pip_log" 2>&1 &
+  "$@" >>"$pip_log" 2>&1 &
   local job=$!
   trap 'kill $job 2>/dev/null; exit 130' INT TERM
   while kill -0 $job 2>/dev/null; do
     if ((SECONDS - told >= 10)); then
       told=$SECONDS
-      echo "   ... $((SECONDS - started)) s, $(grep -cE '^ *(Downloading|Using cached|Processing) ' "$pip_log") packages fetched"
+      echo "   ... $((SECONDS - started)) s, $(grep -cE '^ *(Downloading|Using cached|Processing|Get:[0-9]+) ' "$pip_log") packages fetched"
     fi
     sleep 0.2
   done
   trap - INT TERM
   wait $job
+}
+
+pip() {
+  patiently "$VENV/bin/python" -m pip --disable-pip-version-check --no-input install --progress-bar off --only-binary :all: \
+    --no-deps "$@"
 }
 
 give_up() {
@@ -114,11 +118,37 @@ install_vllm() {
   echo "== installed in $SECONDS s"
 }
 
+# The tests drive a real browser over the console. One that is there is taken; else Debian's is installed, where we may.
+find_chromium() {
+  local name
+  if [ -n "${CHROMIUM:-}" ]; then
+    command -v "$CHROMIUM" >/dev/null || fail "CHROMIUM=$CHROMIUM is no program"
+    return
+  fi
+  for name in chromium chromium-browser google-chrome; do
+    if command -v "$name" >/dev/null; then return; fi
+  done
+  return 1
+}
+
+install_chromium() {
+  find_chromium && return
+  local wanted='the tests need Chromium: as root, apt-get install chromium; or name a Chromium or Chrome: CHROMIUM=/path/to/it'
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then fail "$wanted"; fi
+  echo '== installing Chromium, which the tests drive over the console (about 100 MB)'
+  patiently apt-get update || echo '   the list of packages could not be brought up to date'
+  DEBIAN_FRONTEND=noninteractive patiently apt-get install -y --no-install-recommends chromium || fail "$wanted (tried: $pip_log)"
+  find_chromium || fail "$wanted"
+}
+
 vllm_size() { case $TORCH in cuda) echo '12 GB' ;; *) echo '2.3 GB' ;; esac; }
 
 case ${1:-} in
 runtime) install_runtime ;;
-test) install_test test.lock ;;
+test)
+  install_chromium
+  install_test test.lock
+  ;;
 vllm) install_vllm ;;
 vllm-test) install_test vllm-test.lock ;;
 *) fail "usage: $0 runtime|test|vllm|vllm-test" ;;

@@ -61,6 +61,58 @@ def test_python_without_venv_names_the_package_to_install(tmp_path: Path) -> Non
     assert len(ended.stderr.splitlines()) == 1
 
 
+TOOLS = ("bash", "dirname", "sleep", "grep", "touch", "id", "cut", "tail")
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A folder of programs for a PATH: what the script itself needs, no browser, no apt-get."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for tool in TOOLS:
+        (programs / tool).symlink_to(f"/usr/bin/{tool}" if tool != "bash" else "/bin/bash")
+    _program(tmp_path / "venv" / "bin" / "python", "exit 0")
+    return programs
+
+
+def test_machine_without_a_browser_is_told_in_one_line_how_to_get_one(bare: Path) -> None:
+    ended = _install("test", PATH=str(bare), VENV=str(bare.parent / "venv"), CHROMIUM="")
+    assert ended.returncode == 1
+    assert "apt-get install chromium" in ended.stderr and "CHROMIUM=/path" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert not (bare.parent / "venv" / ".test").exists()
+
+
+def test_root_of_a_debian_without_a_browser_gets_one(bare: Path) -> None:
+    (bare / "id").unlink()
+    _program(bare / "id", "echo 0")
+    _program(bare / "apt-get", f'[ "$1" = update ] || ln -s /bin/true {bare}/chromium')
+    (bare / "ln").symlink_to("/usr/bin/ln")
+    ended = _install("test", PATH=str(bare), VENV=str(bare.parent / "venv"), CHROMIUM="")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "installing Chromium" in ended.stdout
+    assert (bare.parent / "venv" / ".test").exists()
+
+
+def test_browser_that_is_there_or_named_is_taken(bare: Path) -> None:
+    venv = str(bare.parent / "venv")
+    named = _install("test", PATH=str(bare), VENV=venv, CHROMIUM="/bin/true")
+    assert (named.returncode, "installing Chromium" in named.stdout) == (0, False)
+    wrong = _install("test", PATH=str(bare), VENV=venv, CHROMIUM="/nowhere/chromium")
+    assert (wrong.returncode, wrong.stderr) == (
+        1,
+        "sluice: CHROMIUM=/nowhere/chromium is no program\n",
+    )
+    _program(bare / "google-chrome", "exit 0")
+    assert _install("test", PATH=str(bare), VENV=venv, CHROMIUM="").returncode == 0
+
+
+def _program(path: Path, script: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
 def _install(what: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(INSTALL), what], env={**os.environ, **env}, capture_output=True, text=True, timeout=60

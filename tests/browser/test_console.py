@@ -123,7 +123,8 @@ def test_scaling_up_from_zero_is_watched_live(stack: Stack, tenant: Tenant, visi
 
 def test_theme_follows_the_system_until_it_is_chosen(visit: Open) -> None:
     dark, light = visit(scheme="dark"), visit(scheme="light")
-    dark.sign_in()
+    dark.page.goto("/console")
+    dark.shoot("login-dark")
     page = light.sign_in()
     by_day, by_night = background(page), background(dark.page)
     assert by_day != by_night
@@ -134,8 +135,6 @@ def test_theme_follows_the_system_until_it_is_chosen(visit: Open) -> None:
     assert background(page) == by_night
     page.reload()
     assert background(page) == by_night
-    dark.page.goto("/console/login")
-    dark.shoot("login-dark")
 
 
 def test_page_keeps_focus_and_place_while_it_changes(
