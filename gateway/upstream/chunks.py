@@ -95,14 +95,14 @@ def read_vectors(body: bytes) -> Frame:
 
 def _base64(vector: str | Sequence[float]) -> str:
     """A vector as base64, as which it was asked for: some servers know numbers only."""
-    if isinstance(vector, str):
-        _check_vector(vector)
-        return vector
-    try:
-        packed = struct.pack(f"<{len(vector)}f", *vector)
-    except OverflowError as beyond:
-        raise Cut("a vector has a number beyond float32") from beyond
-    return b2a_base64(packed, newline=False).decode()
+    if not isinstance(vector, str):
+        try:
+            packed = struct.pack(f"<{len(vector)}f", *vector)
+        except OverflowError as beyond:
+            raise Cut("a vector has a number beyond float32") from beyond
+        vector = b2a_base64(packed, newline=False).decode()
+    _check_vector(vector)
+    return vector
 
 
 def _check_vector(vector: str) -> None:

@@ -39,7 +39,8 @@ GATEWAY = "gw-8080"
 API_KEY = "sk-sluice-0123456789abcdef"
 SHARD = keys.shard_of(ORGANIZATION_ID)
 SCOPES = (f"key:{KEY_ID}", f"project:{PROJECT_ID}", f"org:{ORGANIZATION_ID}")
-POOLS = ("tale-reserved", "tale-spot")
+POOLS = ("tale-reserved", "tale-spot", "vectors")
+CHAT, COMPLETIONS, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 OUTPUT_PRICE = 5_000_000_000
 """Nano-USD per million tokens: 5000 nano-USD a token, so that budgets are easy to reckon."""
 SETTLED_WITHIN_S = 5.0
@@ -86,6 +87,7 @@ class Edge:
         self,
         body: bytes | dict[str, Any],
         *,
+        path: str = CHAT,
         headers: dict[str, str] | None = None,
         leave: Callable[[Response], Awaitable[None]] | None = None,
     ) -> Response:
@@ -119,8 +121,8 @@ class Edge:
             "http_version": "1.1",
             "method": "POST",
             "scheme": "http",
-            "path": "/v1/chat/completions",
-            "raw_path": b"/v1/chat/completions",
+            "path": path,
+            "raw_path": path.encode(),
             "query_string": b"",
             "root_path": "",
             "headers": [(k.encode(), v.encode("latin-1")) for k, v in named.items()],
@@ -132,8 +134,9 @@ class Edge:
         return response
 
     async def publish_fleet(self, *replicas: dict[str, Any], others: str | None = None) -> None:
-        """What the controller would say: the first pool has these replicas, the others none, and
-        cannot start any if `others` says why."""
+        """What the controller would say: the first pool has these replicas and so has the one for
+        vectors, the others none, and cannot start any if `others` says why."""
+        vectors = [replica | {"id": f"v-{replica['id']}"} for replica in replicas]
         fleet = {
             "v": 1,
             "seq": 1,
@@ -141,6 +144,7 @@ class Edge:
             "pools": [
                 {"name": POOLS[0], "target": 1, "replicas": replicas},
                 {"name": POOLS[1], "target": 0, "replicas": [], "blocked": others},
+                {"name": POOLS[2], "target": 1, "replicas": vectors},
             ],
         }
         await self.redis.set("sluice:fleet", json.dumps(fleet))
@@ -222,7 +226,8 @@ def story(*, frames: int = 4, tokens_a_frame: int = 2, pause_s: float = 0.0) -> 
 def _settings(
     server: RedisServer, data: Path, gateway: dict[str, Any], limits: dict[str, Any]
 ) -> Settings:
-    pool = {"model": "tale", "max_ongoing": 64, "cost_nanousd_per_s": 1000, "cold_start_s": 0.2}
+    pool = {"max_ongoing": 64, "cost_nanousd_per_s": 1000, "cold_start_s": 0.2}
+    size = {"context_tokens": 4096, "max_output_tokens": 2048, "size_rank": 1, "quality": 0.5}
     return Settings(
         data=data,
         sql_url=f"sqlite:///{data / 'sluice.db'}",
@@ -233,16 +238,14 @@ def _settings(
         gateway=GatewaySettings(**{"idle_timeout_s": 2.0, "fleet_poll_s": 0.05} | gateway),
         bootstrap=BootstrapSettings(**limits),
         models=(
-            ModelSettings(
-                name="tale", context_tokens=4096, max_output_tokens=2048, size_rank=1, quality=0.5
-            ),
-            ModelSettings(
-                name="free", context_tokens=4096, max_output_tokens=2048, size_rank=1, quality=0.5
-            ),
+            ModelSettings(name="tale", **size),
+            ModelSettings(name="free", **size),
+            ModelSettings(name="vectors", task="embed", **size | {"context_tokens": 64}),
         ),
         pools=(
-            PoolSettings(name=POOLS[0], capacity_class="reserved", **pool),
-            PoolSettings(name=POOLS[1], capacity_class="spot", **pool),
+            PoolSettings(name=POOLS[0], model="tale", capacity_class="reserved", **pool),
+            PoolSettings(name=POOLS[1], model="tale", capacity_class="spot", **pool),
+            PoolSettings(name=POOLS[2], model="vectors", capacity_class="reserved", **pool),
         ),
     )
 
@@ -250,7 +253,8 @@ def _settings(
 def _prices(now_us: int) -> bytes:
     parts = {Component.INPUT: 1_000_000_000, Component.OUTPUT: OUTPUT_PRICE}
     rates = tuple(
-        PriceRate(model="tale", tier=tier, component=component, nanousd_per_mtok=price)
+        PriceRate(model=model, tier=tier, component=component, nanousd_per_mtok=price)
+        for model in ("tale", "vectors")
         for tier in ("default", "priority", "flex")
         for component, price in parts.items()
     )
