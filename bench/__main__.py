@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("redis_calls", "ledger_writer", "engine", "serving")
+BENCHMARKS = ("redis_calls", "ledger_writer", "engine", "embedding", "serving")
 
 
 def main() -> int:
