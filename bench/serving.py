@@ -1,9 +1,9 @@
 """The whole stack as a user meets it: starts, 0 to 1, throughput, added latency, memory.
 
-`python -m bench.serving [--engine vllm] [--out bench/raw/serving.json]` starts Sluice in a temporary folder with
-the example settings, twice (the second start finds its data), and prints one table. Callers run on
-this machine beside everything else. The added latency is that of the same call sent through the
-gateway and straight to the worker's port, in turn.
+`python -m bench.serving [--engine vllm] [--out bench/raw/serving.json]` starts Sluice in a
+temporary folder with the example settings, twice (the second start finds its data), and prints one
+table. Callers run on this machine beside everything else. The added latency is that of the same
+call sent through the gateway and straight to the worker's port, in turn.
 """
 
 from __future__ import annotations
