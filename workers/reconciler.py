@@ -7,27 +7,27 @@ changes nothing: the replicas that still answer stay published.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 
 import aiohttp
 
-from workers.autoscaling.scale import decide
-from workers.autoscaling.types import Knobs, Phase, PoolMemory, ScaleDecision
+from workers.autoscaling.generations import SuccessionDecision
+from workers.autoscaling.types import Phase, ScaleDecision
 from workers.catalog import Catalog, Pool
 from workers.fleet_publisher import Fleet, FleetPublisher, PoolEntry, ReplicaEntry
+from workers.intentions import Intentions, PoolApps
 from workers.ray_api import RayApi, RayRefused, RayUnavailable, ServeDetails
 from workers.ray_file import RayFile, read_ray_file
 from workers.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow
-from workers.serve_apps import DEPLOYMENT, app_name, serve_config
-from workers.settings import ControllerSettings, WorkersSettings
+from workers.serve_apps import DEPLOYMENT, app_name, older_apps, serve_config
+from workers.settings import WorkersSettings
 from workers.sighting import Observer, Sighting
 
 log = logging.getLogger(__name__)
 
 
 class Reconciler:
-    """Holds the memories of all pools; `session` is the caller's."""
+    """Makes rounds; `session` is the caller's."""
 
     def __init__(
         self,
@@ -52,38 +52,46 @@ class Reconciler:
         stale_ms = int(self._knobs.stats_stale_s * 1000)
         self._observer = Observer(self._replicas, now_ms=now_ms, stale_ms=stale_ms)
         self._details = ServeDetails()
-        self._memories: dict[str, PoolMemory] = {}
+        self._intentions = Intentions(settings.controller)
+        self._done: frozenset[str] = frozenset()
         self._trouble = ""
-        self._reasons: dict[str, tuple[int, str]] = {}
-        self._measured_s: dict[str, float] = {}
         self.moving = False  # a count is on its way, so look again soon
 
     def begin(self, last: Fleet | None) -> None:
         """Start leading: forget what was intended, and take over what was measured."""
-        self._memories = {}
-        self._reasons = {}
-        if last is not None:
-            self._measured_s |= {p.name: p.cold_start_s for p in last.pools}
+        self._intentions.begin(last)
+        self._done = frozenset()
 
     def is_cold(self, pool: str) -> bool:
         """Whether a waiting caller would start it now."""
-        memory = self._memories.get(pool)
-        return memory is None or (memory.target == 0 and memory.quarantined_until_ms is None)
+        return self._intentions.is_cold(pool)
 
     async def run_once(self, catalog: Catalog, waiting: Mapping[str, int]) -> None:
         """Raises redis.RedisError; what is wrong with Ray is logged, and tried again next time."""
-        pools = catalog.own_pools
         ray = await self._refresh(catalog)
-        sightings = await self._observer.look(pools, self._details, waiting)
-        decisions = {p.name: self._decide(p, sightings[p.name]) for p in pools}
-        self._memories = {n: m for n, m in self._memories.items() if n in decisions}
-        self.moving = any(_is_moving(sightings[n], d) for n, d in decisions.items())
+        pools = [self._apps(pool, catalog) for pool in catalog.own_pools]
+        names = [name for apps in pools for name in apps.names]
+        sightings = await self._observer.look(names, self._details)
+        decisions = {
+            apps.pool.name: self._intentions.decide(apps, sightings, waiting.get(apps.pool.name, 0))
+            for apps in pools
+        }
+        self._intentions.keep_only(pools)
+        self.moving = any(_is_moving(sightings, d) for d in decisions.values())
         if not self._may_write():
             return  # another leads by now; looking took too long
+        self._done = frozenset[str]().union(*(d.done for d in decisions.values()))
         if ray is not None:
-            await self._write(ray, sightings, decisions)
-        await self._publish(pools, sightings, decisions)
-        await self._tell(sightings, decisions)
+            await self._write(ray, sightings, decisions.values())
+        entries = [
+            self._entry(apps, sightings, decisions[apps.pool.name], waiting) for apps in pools
+        ]
+        await self._publisher.publish(tuple(entries), at_ms=self._now_ms())
+        await self._tell(pools, sightings, decisions)
+
+    def _apps(self, pool: Pool, catalog: Catalog) -> PoolApps:
+        wanted = app_name(pool, catalog, self._settings)
+        return PoolApps(pool, wanted, older_apps(pool, wanted, self._details))
 
     async def _refresh(self, catalog: Catalog) -> RayApi | None:
         """Read Serve, and deploy what is not there; None while Ray cannot be asked."""
@@ -111,103 +119,86 @@ class Reconciler:
 
     async def _deploy(self, api: RayApi, place: RayFile, catalog: Catalog) -> None:
         """One PUT for all pools, if there is a difference; then read Serve again."""
-        for pool in catalog.own_pools:
-            if app_name(pool.name) not in self._details.applications:
-                self._begin_pool(pool)
+        pools = [self._apps(pool, catalog) for pool in catalog.own_pools]
+        for apps in pools:
+            if apps.wanted not in self._details.applications:
+                self._intentions.note_unknown(apps)
         config = serve_config(
-            catalog, self._details, self._settings, place=place, rebuild=self._must_rebuild(catalog)
+            catalog,
+            self._details,
+            self._settings,
+            place=place,
+            done=self._done,
+            rebuild=self._must_rebuild(pools),
         )
         if config is not None and self._may_write():
             log.info("deploying %s", [app["name"] for app in config["applications"]])
             await api.deploy(config)
             self._details = await api.details()
 
-    def _begin_pool(self, pool: Pool) -> None:
-        """A pool that the cluster does not know starts as the catalog says, or as it was before
-        the cluster was lost."""
-        known = self._memories.get(pool.name)
-        target = pool.initial_replicas if known is None else known.target
-        fresh = self._fresh(pool, target)
-        if known is not None:
-            fresh = replace(
-                fresh,
-                failures=known.failures,
-                failure=known.failure,
-                quarantined_until_ms=known.quarantined_until_ms,
-            )
-        self._memories[pool.name] = fresh
-
-    def _must_rebuild(self, catalog: Catalog) -> bool:
-        """Whether a pool is wanted now whose application Serve gave up on while building it."""
-        wanted = {app_name(p.name) for p in catalog.own_pools if not self.is_cold(p.name)}
+    def _must_rebuild(self, pools: Iterable[PoolApps]) -> bool:
+        """Whether an application is wanted now that Serve gave up on while building it."""
+        wanted = {apps.wanted for apps in pools if self._intentions.wants(apps.wanted)}
         return any(
             name in wanted and app.status == "DEPLOY_FAILED" and not app.deployments
             for name, app in self._details.applications.items()
         )
 
-    def _decide(self, pool: Pool, sighting: Sighting) -> ScaleDecision:
-        memory = self._memories.get(pool.name)
-        if memory is None:
-            target = sighting.cluster_target
-            memory = self._fresh(pool, pool.initial_replicas if target is None else target)
-        memory, decision = decide(sighting.view, memory, _knobs(pool, self._knobs))
-        self._memories[pool.name] = memory
-        self._note_decision(pool.name, decision)
-        return decision
-
-    def _fresh(self, pool: Pool, target: int) -> PoolMemory:
-        cold_start_s = self._measured_s.get(pool.name, pool.cold_start_s)
-        return PoolMemory(target=target, cold_start_ms=cold_start_s * 1000)
-
     async def _write(
         self,
         api: RayApi,
         sightings: Mapping[str, Sighting],
-        decisions: Mapping[str, ScaleDecision],
+        decisions: Iterable[SuccessionDecision],
     ) -> None:
         """Absolute targets, only where the cluster holds another; one pool's trouble is its own."""
-        for name, decision in decisions.items():
-            holds = sightings[name].cluster_target
-            if holds is None or holds == decision.target:
+        scales = [scale for decision in decisions for scale in decision.scales.items()]
+        for app, scale in scales:
+            holds = sightings[app].cluster_target
+            if holds is None or holds == scale.target:
                 continue
             try:
-                await api.scale(app_name(name), DEPLOYMENT, decision.target)
+                await api.scale(app, DEPLOYMENT, scale.target)
             except (RayUnavailable, RayRefused) as wrong:
-                log.warning("pool %s: %s", name, wrong)
+                log.warning("%s: %s", app, wrong)
 
-    async def _publish(
+    def _entry(
         self,
-        pools: tuple[Pool, ...],
+        apps: PoolApps,
         sightings: Mapping[str, Sighting],
-        decisions: Mapping[str, ScaleDecision],
-    ) -> None:
-        entries = tuple(self._entry(p.name, sightings[p.name], decisions[p.name]) for p in pools)
-        await self._publisher.publish(entries, at_ms=self._now_ms())
-
-    def _entry(self, name: str, sighting: Sighting, decision: ScaleDecision) -> PoolEntry:
-        memory = self._memories[name]
-        self._measured_s[name] = memory.cold_start_ms / 1000
-        blocked = decision.detail if decision.quarantined_until_ms is not None else None
+        decision: SuccessionDecision,
+        waiting: Mapping[str, int],
+    ) -> PoolEntry:
+        scale = decision.scales[decision.serving]
+        said = f"{scale.reason}: {scale.detail}"
         return PoolEntry(
-            name=name,
-            target=decision.target,
-            reason=f"{decision.reason}: {decision.detail}",
-            cold_start_s=round(memory.cold_start_ms / 1000, 3),
-            waiting=sighting.view.waiting,
-            replicas=_replica_entries(sighting, decision),
-            blocked=blocked,
+            name=apps.pool.name,
+            target=scale.target,
+            reason="; ".join(filter(None, (said, decision.detail))),
+            cold_start_s=round(self._intentions.cold_start_s(apps.pool), 3),
+            waiting=waiting.get(apps.pool.name, 0),
+            replicas=tuple(
+                entry
+                for name in apps.names
+                for entry in _replica_entries(sightings[name], decision.shown)
+            ),
+            blocked=scale.detail if scale.quarantined_until_ms is not None else None,
         )
 
     async def _tell(
-        self, sightings: Mapping[str, Sighting], decisions: Mapping[str, ScaleDecision]
+        self,
+        pools: Iterable[PoolApps],
+        sightings: Mapping[str, Sighting],
+        decisions: Mapping[str, SuccessionDecision],
     ) -> None:
         """Tell each replica that answers whether to take work, if it does otherwise now."""
         telling = [
-            self._tell_one(sighting.addresses[replica.id], replica.id in decisions[name].refusing)
-            for name, sighting in sightings.items()
-            for replica in sighting.view.replicas
+            self._tell_one(sightings[name].addresses[replica.id], replica.id in refusing)
+            for apps in pools
+            for refusing in [decisions[apps.pool.name].refusing]
+            for name in apps.names
+            for replica in sightings[name].view.replicas
             if replica.phase is not Phase.STARTING
-            and (replica.phase is Phase.DRAINING) != (replica.id in decisions[name].refusing)
+            and (replica.phase is Phase.DRAINING) != (replica.id in refusing)
         ]
         await asyncio.gather(*telling)
 
@@ -223,35 +214,14 @@ class Reconciler:
             log.warning("ray: %s", trouble)
         self._trouble = trouble
 
-    def _note_decision(self, name: str, decision: ScaleDecision) -> None:
-        known = self._reasons.get(name)
-        if known != (decision.target, decision.reason):
-            log.info("pool %s: %d, %s: %s", name, *_said(decision))
-        self._reasons[name] = (decision.target, decision.reason)
+
+def _is_moving(sightings: Mapping[str, Sighting], decision: SuccessionDecision) -> bool:
+    if decision.detail and len(decision.scales) == 1:
+        return True  # replaced ones are on their way out
+    return any(_is_scaling(sightings[app], scale) for app, scale in decision.scales.items())
 
 
-def _said(decision: ScaleDecision) -> tuple[int, str, str]:
-    return decision.target, decision.reason, decision.detail
-
-
-def _knobs(pool: Pool, settings: ControllerSettings) -> Knobs:
-    return Knobs(
-        min_replicas=pool.min_replicas,
-        max_replicas=max(pool.max_replicas, pool.min_replicas),
-        slots=pool.max_ongoing,
-        idle_ms=int(pool.idle_s * 1000),
-        up_delay_ms=int(settings.up_delay_s * 1000),
-        settle_ms=int(settings.settle_s * 1000),
-        drain_timeout_ms=int(settings.drain_timeout_s * 1000),
-        start_timeout_ms=int(settings.start_timeout_s * 1000),
-        start_attempts=settings.start_attempts,
-        backoff_ms=int(settings.backoff_s * 1000),
-        backoff_max_ms=int(settings.backoff_max_s * 1000),
-        cold_start_weight=settings.cold_start_weight,
-    )
-
-
-def _is_moving(sighting: Sighting, decision: ScaleDecision) -> bool:
+def _is_scaling(sighting: Sighting, decision: ScaleDecision) -> bool:
     return (
         sighting.cluster_target != decision.target
         or len(sighting.view.replicas_in(Phase.WARM)) != decision.target
@@ -259,12 +229,12 @@ def _is_moving(sighting: Sighting, decision: ScaleDecision) -> bool:
     ) and decision.quarantined_until_ms is None
 
 
-def _replica_entries(sighting: Sighting, decision: ScaleDecision) -> tuple[ReplicaEntry, ...]:
+def _replica_entries(sighting: Sighting, shown: Mapping[str, Phase]) -> tuple[ReplicaEntry, ...]:
     return tuple(
         ReplicaEntry(
             id=replica.id,
             address=sighting.addresses.get(replica.id, ""),
-            state=Phase.DRAINING if replica.id in decision.leaving else replica.phase,
+            state=shown[replica.id],
             since_ms=replica.since_ms,
             running=replica.running,
             queued=replica.queued,

@@ -1,9 +1,14 @@
-"""Pools as Serve applications: one application each, all in one declarative document.
+"""Pools as Serve applications: one for each generation of a pool, all in one document.
 
 Pure. Owns what is the same for every pool (names, the external scaler, health checks) and the rule
-that one pool's change leaves every other pool's application byte for byte as Serve has it.
+that one pool's change leaves every other pool's application byte for byte as Serve has it. An
+application never changes: its name holds a digest over all that it is made of, so that a changed
+pool is another application beside the old one, which goes when it is no longer needed.
 """
 
+import json
+from collections.abc import Collection
+from hashlib import sha256
 from typing import Any
 
 from workers.catalog import EMBED, Catalog, Model, Pool
@@ -13,12 +18,24 @@ from workers.ray_file import RayFile
 from workers.settings import WorkersSettings
 
 DEPLOYMENT = "engine"
+DIGEST_CHARS = 8
 
 App = dict[str, Any]
 
 
-def app_name(pool: str) -> str:
-    return f"pool-{pool}"
+def app_name(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> str:
+    """The application of the pool as the catalog wants it now."""
+    name: str = _wanted(pool, catalog, settings)["name"]
+    return name
+
+
+def older_apps(pool: Pool, wanted: str, details: ServeDetails) -> tuple[str, ...]:
+    """Applications that ran this pool before the wanted one and are not being deleted."""
+    return tuple(
+        name
+        for name, app in details.applications.items()
+        if name != wanted and app.status != "DELETING" and _pool_of(app) == pool.name
+    )
 
 
 def serve_config(
@@ -27,17 +44,26 @@ def serve_config(
     settings: WorkersSettings,
     *,
     place: RayFile,
+    done: Collection[str] = (),
     rebuild: bool = False,
 ) -> dict[str, Any] | None:
     """The document to PUT, or None when Serve already runs just these applications.
 
-    `rebuild`: put it again although nothing changed, so that Serve retries what it gave up on.
+    `done`: older applications that may go. `rebuild`: put it again although nothing changed, so
+    that Serve retries what it gave up on.
     """
     deployed = details.applications
     wanted = [_wanted(pool, catalog, settings) for pool in catalog.own_pools]
-    apps = [_kept_or_changed(app, deployed.get(app["name"])) for app in wanted]
+    older = [
+        deployed[name].deployed_app_config
+        for pool, app in zip(catalog.own_pools, wanted, strict=True)
+        for name in older_apps(pool, app["name"], details)
+        if name not in done
+    ]
+    apps = [_as_deployed(app, deployed.get(app["name"])) for app in wanted]
+    apps += [app for app in older if app is not None]
     settled = all(_is_deployed(app, deployed.get(app["name"])) for app in apps)
-    surplus = any(_is_surplus(name, app, wanted) for name, app in deployed.items())
+    surplus = any(_is_surplus(name, app, apps) for name, app in deployed.items())
     if settled and not surplus and not rebuild:
         return None
     return {
@@ -52,9 +78,7 @@ def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
     model = catalog.model_of(pool)
     engine = engine_of(pool, model, settings)
     controller = settings.controller
-    return {
-        "name": app_name(pool.name),
-        "route_prefix": f"/{pool.name}",
+    made_of = {
         "import_path": controller.import_path,
         "external_scaler_enabled": True,
         "args": {
@@ -77,6 +101,9 @@ def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
             }
         ],
     }
+    digest = sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:DIGEST_CHARS]
+    name = f"pool-{pool.name}.{digest}"
+    return {"name": name, "route_prefix": f"/{name}"} | made_of
 
 
 def engine_of(pool: Pool, model: Model, settings: WorkersSettings) -> str:
@@ -102,35 +129,22 @@ def _actor_options(pool: Pool, engine: str, settings: WorkersSettings) -> dict[s
     return options
 
 
-def _kept_or_changed(wanted: App, deployed: AppDetails | None) -> App:
-    """Serve applies the count in the document only when the application changes, so an unchanged
-    one keeps the count it was deployed with, and a changed one starts from the count it has."""
+def _as_deployed(wanted: App, deployed: AppDetails | None) -> App:
+    """Serve applies the count in the document only when the application changes: one that is there
+    keeps the document it was deployed with."""
     if deployed is None or deployed.deployed_app_config is None:
         return wanted
-    current = deployed.deployments.get(DEPLOYMENT)
-    count = _count_in(deployed.deployed_app_config)
-    if count is None:
-        return wanted
-    if _with_count(wanted, count) == deployed.deployed_app_config:
-        return deployed.deployed_app_config
-    running = 1 if current is None else current.target_num_replicas or 1
-    return _with_count(wanted, running)
+    return deployed.deployed_app_config
 
 
-def _with_count(app: App, count: int) -> App:
-    deployment = app["deployments"][0] | {"num_replicas": count}
-    return app | {"deployments": [deployment]}
-
-
-def _count_in(config: App) -> int | None:
-    deployments = config.get("deployments") or [{}]
-    count = deployments[0].get("num_replicas")
-    return count if isinstance(count, int) else None
+def _pool_of(app: AppDetails) -> str | None:
+    arguments = (app.deployed_app_config or {}).get("args")
+    return arguments.get("pool") if isinstance(arguments, dict) else None
 
 
 def _is_deployed(app: App, deployed: AppDetails | None) -> bool:
     return deployed is not None and deployed.deployed_app_config == app
 
 
-def _is_surplus(name: str, app: AppDetails, wanted: list[App]) -> bool:
-    return app.status != "DELETING" and name not in {w["name"] for w in wanted}
+def _is_surplus(name: str, app: AppDetails, kept: list[App]) -> bool:
+    return app.status != "DELETING" and name not in {k["name"] for k in kept}

@@ -74,6 +74,7 @@ class ControllerSettings(BaseModel):
     up_delay_s: float = Field(default=2.0, ge=0)
     settle_s: float = Field(default=0.6, ge=0)  # between published DRAINING and refusing work
     drain_timeout_s: float = Field(default=60.0, gt=0)
+    replace_drain_s: float = Field(default=600.0, gt=0)  # for the calls of replaced replicas
     start_timeout_s: float = Field(default=900.0, gt=0)
     start_attempts: int = Field(default=3, ge=1, le=3)  # Serve gives up after three by itself
     backoff_s: float = Field(default=5.0, gt=0)

@@ -1,4 +1,4 @@
-"""What is seen of each pool: Serve's word on which replicas exist, joined with their own word.
+"""What is seen of each application: Serve's word on which replicas exist, joined with their own.
 
 Serve knows a dead replica only after a health check, so a replica is WARM only while it answers
 `stats` itself; one whose port refuses is gone at once, and one that is merely slow keeps its last
@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from workers.autoscaling.types import Phase, PoolView, ReplicaView
-from workers.catalog import Pool
 from workers.ray_api import DeploymentDetails, ReplicaDetails, ServeDetails
 from workers.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow, ReplicaStats
-from workers.serve_apps import DEPLOYMENT, app_name
+from workers.serve_apps import DEPLOYMENT
 
 _ALIVE = frozenset({"STARTING", "UPDATING", "RECOVERING", "RUNNING", "PENDING_MIGRATION"})
 _FAILURE_CHARS = 300
@@ -21,10 +20,11 @@ _FAILURE_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One pool as seen: the view to decide on, and what is needed to act on the decision.
+    """One application as seen: the view to decide on, without who waits for its pool, and what
+    is needed to act on the decision.
 
-    `cluster_target` is the count that Serve holds, None while the pool has no deployment;
-    `unbuilt`: Serve gave up on the application itself, so it must be deployed again.
+    `cluster_target` is the count that Serve holds, None while there is no deployment; `unbuilt`:
+    Serve gave up on the application itself, so it must be deployed again.
     """
 
     view: PoolView
@@ -53,15 +53,14 @@ class Observer:
         self._stale_ms = stale_ms
         self._known: dict[str, _Known] = {}
 
-    async def look(
-        self, pools: Sequence[Pool], details: ServeDetails, waiting: Mapping[str, int]
-    ) -> dict[str, Sighting]:
-        """One sighting per pool. Asks every replica that listens, all at the same time."""
-        present = [r for pool in pools for r in _replicas_of(pool, details)]
+    async def look(self, apps: Sequence[str], details: ServeDetails) -> dict[str, Sighting]:
+        """One sighting per name, of one that is not there too. Asks every replica that listens,
+        all at the same time."""
+        present = [r for app in apps for r in _replicas_of(app, details)]
         ids = {r.replica_id for r in present}
         self._known = {id: known for id, known in self._known.items() if id in ids}
         await asyncio.gather(*(self._ask(r, details) for r in present))
-        return {p.name: self._sighting(p, details, waiting.get(p.name, 0)) for p in pools}
+        return {app: self._sighting(app, details) for app in apps}
 
     async def _ask(self, replica: ReplicaDetails, details: ServeDetails) -> None:
         known = self._known.get(replica.replica_id)
@@ -86,19 +85,19 @@ class Observer:
         since_ms = known.since_ms if phase is known.phase else self._now_ms()
         return _Known(address, phase, since_ms, stats, self._now_ms())
 
-    def _sighting(self, pool: Pool, details: ServeDetails, waiting: int) -> Sighting:
-        app = details.applications.get(app_name(pool.name))
+    def _sighting(self, name: str, details: ServeDetails) -> Sighting:
+        app = details.applications.get(name)
         deployment = None if app is None else app.deployments.get(DEPLOYMENT)
         seen = [
             (r.replica_id, self._known[r.replica_id])
-            for r in _replicas_of(pool, details)
+            for r in _replicas_of(name, details)
             if _counts(self._known[r.replica_id])
         ]
         unbuilt = app is not None and deployment is None and app.status == "DEPLOY_FAILED"
         view = PoolView(
             at_ms=self._now_ms(),
             replicas=tuple(_view(id, known) for id, known in seen),
-            waiting=waiting,
+            waiting=0,
             failure=_last_words(app.message) if app is not None and unbuilt else None,
             deaths_ms=_deaths_ms(deployment),
             error="" if deployment is None else _last_words(deployment.message),
@@ -111,8 +110,8 @@ class Observer:
         )
 
 
-def _replicas_of(pool: Pool, details: ServeDetails) -> tuple[ReplicaDetails, ...]:
-    app = details.applications.get(app_name(pool.name))
+def _replicas_of(name: str, details: ServeDetails) -> tuple[ReplicaDetails, ...]:
+    app = details.applications.get(name)
     deployment = None if app is None else app.deployments.get(DEPLOYMENT)
     if deployment is None:
         return ()

@@ -1,5 +1,6 @@
 """One declarative document in which a pool's change touches no other pool."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from workers.deployments.engine_app import EngineAppArgs
 from workers.ray_api import AppDetails, DeploymentDetails, ServeDetails
 from workers.ray_file import RayFile
 from workers.ray_session import Session
-from workers.serve_apps import serve_config
+from workers.serve_apps import app_name, older_apps, serve_config
 from workers.settings import WorkersSettings
 
 PLACE = RayFile(
@@ -55,9 +56,16 @@ class FakeServe:
         )
 
 
-def document(serve: FakeServe, *pools: Pool, rebuild: bool = False) -> dict[str, Any] | None:
-    catalog = Catalog(1, models=(Model("m", "/models/m"),), pools=pools)
-    return serve_config(catalog, serve.details, SETTINGS, place=PLACE, rebuild=rebuild)
+def catalog(*pools: Pool, path: str = "/models/m") -> Catalog:
+    return Catalog(1, models=(Model("m", path),), pools=pools)
+
+
+def document(
+    serve: FakeServe, *pools: Pool, done: Sequence[str] = (), rebuild: bool = False
+) -> dict[str, Any] | None:
+    return serve_config(
+        catalog(*pools), serve.details, SETTINGS, place=PLACE, done=done, rebuild=rebuild
+    )
 
 
 def deployed(*pools: Pool) -> FakeServe:
@@ -68,19 +76,23 @@ def deployed(*pools: Pool) -> FakeServe:
     return serve
 
 
+def name_of(pool: Pool) -> str:
+    return app_name(pool, catalog(pool), SETTINGS)
+
+
 def counts(config: dict[str, Any] | None) -> dict[str, int]:
     assert config is not None
     return {app["name"]: app["deployments"][0]["num_replicas"] for app in config["applications"]}
 
 
 def test_all_pools_are_in_one_document() -> None:
-    assert counts(document(FakeServe(ServeDetails()), A, B)) == {"pool-a": 1, "pool-b": 1}
+    assert counts(document(FakeServe(ServeDetails()), A, B)) == {name_of(A): 1, name_of(B): 1}
 
 
 def test_what_is_deployed_is_not_deployed_again() -> None:
     serve = deployed(A, B)
-    serve.scale("pool-a", 0)
-    serve.scale("pool-b", 3)
+    serve.scale(name_of(A), 0)
+    serve.scale(name_of(B), 3)
     assert document(serve, A, B) is None
 
 
@@ -89,25 +101,64 @@ def test_bounds_and_idle_time_are_no_concern_of_serve() -> None:
     assert document(deployed(A, B), changed, B) is None
 
 
-def test_a_changed_pool_keeps_its_count_and_the_others_their_document() -> None:
+CHANGED = msgspec.structs.replace(B, max_ongoing=9)
+
+
+def test_a_changed_pool_is_another_application_beside_the_one_it_has() -> None:
     serve = deployed(A, B)
-    serve.scale("pool-a", 2)
-    serve.scale("pool-b", 3)
-    before = serve.details.applications["pool-a"]
-    config = document(serve, A, msgspec.structs.replace(B, max_ongoing=9))
-    assert counts(config) == {"pool-a": 1, "pool-b": 3}
+    serve.scale(name_of(A), 2)
+    serve.scale(name_of(B), 3)
+    before = dict(serve.details.applications)
+    config = document(serve, A, CHANGED)
+    assert counts(config).keys() == {name_of(A), name_of(B), name_of(CHANGED)}
     assert config is not None
+    assert len({app["route_prefix"] for app in config["applications"]}) == 3
     serve.put(config)
-    assert serve.details.applications["pool-a"] == before
-    assert document(serve, A, msgspec.structs.replace(B, max_ongoing=9)) is None
+    assert {name: serve.details.applications[name] for name in before} == before
+    assert older_apps(CHANGED, name_of(CHANGED), serve.details) == (name_of(B),)
+    assert document(serve, A, CHANGED) is None
+
+
+def test_an_older_application_goes_when_it_is_done() -> None:
+    serve = deployed(A, B)
+    first = document(serve, A, CHANGED)
+    assert first is not None
+    serve.put(first)
+    last = document(serve, A, CHANGED, done=[name_of(B)])
+    assert counts(last).keys() == {name_of(A), name_of(CHANGED)}
+    assert last is not None
+    serve.put(last)
+    assert document(serve, A, CHANGED, done=[name_of(B)]) is None
+
+
+def test_same_pool_has_the_same_name_and_other_weights_another() -> None:
+    names = {app_name(A, catalog(A, path=path), SETTINGS) for path in ("/x", "/y", "/x")}
+    assert len(names) == 2
+    assert all(name.startswith("pool-a.") for name in names)
+
+
+def test_application_of_an_earlier_version_is_kept_until_it_is_done() -> None:
+    """It was named by its pool alone."""
+    serve = deployed(A)
+    old = serve.details.applications[name_of(A)].deployed_app_config
+    assert old is not None
+    serve.put({"applications": [old | {"name": "pool-a", "route_prefix": "/a"}]})
+    assert older_apps(A, name_of(A), serve.details) == ("pool-a",)
+    assert counts(document(serve, A)).keys() == {"pool-a", name_of(A)}
+    assert counts(document(serve, A, done=["pool-a"])).keys() == {name_of(A)}
+
+
+def test_pool_whose_name_begins_like_anothers_is_not_taken_for_it() -> None:
+    longer = Pool("a-b", "m")
+    assert older_apps(A, name_of(A), deployed(A, longer).details) == ()
 
 
 def test_a_pool_that_left_the_catalog_is_removed() -> None:
-    assert counts(document(deployed(A, B), A)) == {"pool-a": 1}
+    assert counts(document(deployed(A, B), A)) == {name_of(A): 1}
 
 
 def test_a_rebuild_puts_the_same_document_again() -> None:
-    assert counts(document(deployed(A), A, rebuild=True)) == {"pool-a": 1}
+    assert counts(document(deployed(A), A, rebuild=True)) == {name_of(A): 1}
 
 
 def test_external_disabled_and_pathless_pools_are_not_ours() -> None:
@@ -123,10 +174,10 @@ def test_external_disabled_and_pathless_pools_are_not_ours() -> None:
 
 def test_a_pool_on_vllm_starts_with_its_interpreter_and_leaves_the_others_as_they_were() -> None:
     serve = deployed(A, B)
-    before = serve.details.applications["pool-a"].deployed_app_config
+    before = serve.details.applications[name_of(A)].deployed_app_config
     config = document(serve, A, msgspec.structs.replace(B, engine="vllm", num_gpus=1.0))
     assert config is not None
-    plain, on_vllm = config["applications"]
+    plain, on_vllm, _ = config["applications"]
     assert plain == before
     options = on_vllm["deployments"][0]["ray_actor_options"]
     assert options["runtime_env"] == {"py_executable": str(SETTINGS.vllm.interpreter)}

@@ -1,7 +1,6 @@
 """Who is warm: only a replica that says so itself."""
 
 from workers.autoscaling.types import Phase, PoolView
-from workers.catalog import Pool
 from workers.ray_api import (
     AppDetails,
     DeploymentDetails,
@@ -13,7 +12,7 @@ from workers.ray_api import (
 from workers.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow, ReplicaStats
 from workers.sighting import Observer, Sighting
 
-POOL = Pool("p", "m")
+APP = "pool-p.01234567"
 ADDRESS = "http://127.0.0.2:30000/p"
 IDLE = ReplicaStats(running=0, queued=0, last_active_ms_ago=5.0)
 
@@ -38,18 +37,18 @@ class Scene:
         self.observer = Observer(self.replicas, now_ms=lambda: self.now_ms, stale_ms=5_000)
 
     async def look(self, details: ServeDetails) -> Sighting:
-        return (await self.observer.look([POOL], details, {"p": 2}))["p"]
+        return (await self.observer.look([APP], details))[APP]
 
 
 def details(state: str = "RUNNING", *, listens: bool = True, target: int = 1) -> ServeDetails:
-    replica = ReplicaDetails("r", "SERVE_REPLICA::pool-p#engine#r", state, 1.0)
+    replica = ReplicaDetails("r", f"SERVE_REPLICA::{APP}#engine#r", state, 1.0)
     deployment = DeploymentDetails(
         "engine", "HEALTHY", target_num_replicas=target, replicas=(replica,)
     )
-    app = AppDetails("pool-p", "RUNNING", deployments={"engine": deployment})
+    app = AppDetails(APP, "RUNNING", deployments={"engine": deployment})
     name = replica.actor_name if listens else "SERVE_PROXY_ACTOR-1"
     group = TargetGroup((Target("127.0.0.2", 30000, name),), "/p")
-    return ServeDetails(applications={"pool-p": app}, target_groups=(group,))
+    return ServeDetails(applications={APP: app}, target_groups=(group,))
 
 
 def phases(view: PoolView) -> list[Phase]:
@@ -71,7 +70,6 @@ async def test_running_for_serve_is_not_warm_before_it_answers() -> None:
     sighting = await scene.look(details())
     assert phases(sighting.view) == [Phase.WARM]
     assert sighting.addresses == {"r": ADDRESS}
-    assert sighting.view.waiting == 2
 
 
 async def test_a_replica_that_is_gone_is_not_seen_although_serve_still_names_it() -> None:
@@ -114,7 +112,7 @@ async def test_a_refusing_replica_is_draining() -> None:
 
 async def test_an_application_that_cannot_be_built_is_a_failure_with_its_last_words() -> None:
     scene = Scene()
-    broken = AppDetails("pool-p", "DEPLOY_FAILED", message="Traceback:\n  x\nKeyError: 'slots'\n")
-    sighting = await scene.look(ServeDetails(applications={"pool-p": broken}))
+    broken = AppDetails(APP, "DEPLOY_FAILED", message="Traceback:\n  x\nKeyError: 'slots'\n")
+    sighting = await scene.look(ServeDetails(applications={APP: broken}))
     assert sighting.unbuilt
     assert sighting.view.failure == "KeyError: 'slots'"

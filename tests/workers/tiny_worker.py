@@ -39,7 +39,7 @@ class TinyServer:
         if dict(scope["headers"]).get(b"x-sluice-worker-secret") != self._secret:
             await _answer(send, 401, {"error": {"code": "unauthorized"}})
             return
-        path = scope["path"].removeprefix(f"/{self._pool}")
+        path = scope["path"].removeprefix(scope["root_path"])
         body = await _body(receive)
         if path == "/v1/sluice/stats":
             await _answer(send, 200, self._stats())
