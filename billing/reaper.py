@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from billing.estimate import Rate, cut_call, later
 from billing.limits.holds import Holds
-from billing.limits.keys import SHARDS, due_key, hold_key, shard_of
+from billing.limits.keys import SHARDS, call_key, due_key, shard_of
 from billing.limits.types import LimitsUnavailable, SettleState
 from billing.prices import load_book
 from billing.primer import open_in
@@ -104,7 +104,7 @@ class Reaper:
         rows = await asyncio.to_thread(self._open_in_sql)
         pipe = self._redis.pipeline(transaction=False)
         for row in rows:
-            pipe.exists(hold_key(shard_of(row["org"]), row["rid"]))
+            pipe.exists(call_key(shard_of(row["org"]), row["rid"]))
         held = await pipe.execute()
         missing = {row["rid"]: row for row, there in zip(rows, held, strict=True) if not there}
         since = {rid: self._missing_since.get(rid, self._now()) for rid in missing}

@@ -338,7 +338,9 @@ class Stack:
         with self.redis() as client:
             found = client.mget([keys.epoch_key(shard) for shard in range(keys.SHARDS)])
             run_id = client.info("server")["run_id"]
-        return all(epoch and epoch.startswith(f"open:{run_id}".encode()) for epoch in found)
+        return all(
+            epoch and epoch.startswith(f"{keys.LAYOUT}:open:{run_id}".encode()) for epoch in found
+        )
 
     # --- its processes ---------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from billing.limits import keys
+from billing.limits.state import decode_scope
 from workers.queue import room_key
 
 if TYPE_CHECKING:
@@ -37,9 +38,8 @@ def read_gauges(stack: Stack) -> Gauges:
     with stack.redis() as client:
         waiting = sum(client.zcard(room_key(pool)) for pool in pools)
         open_holds = sum(client.zcard(keys.due_key(shard)) for shard in range(keys.SHARDS))
-        leases = sum(client.zcard(key) for key in client.scan_iter("*:conc:*", 1000))
-        scopes = list(client.scan_iter("*:scope:*", 1000))
-        held = sum(int(client.hget(key, "held") or 0) for key in scopes)
+        keys_of_scopes = list(client.scan_iter(f"*:{keys.LAYOUT}:scope:*", 1000))
+        scopes = [decode_scope(client.get(key)) for key in keys_of_scopes]
     stats = [s for pool in pools for s in stack.replica_stats(pool)]
     return Gauges(
         open_calls=fleet["gateway"]["open_calls"],
@@ -47,7 +47,7 @@ def read_gauges(stack: Stack) -> Gauges:
         in_flight=sum(fleet["gateway"]["in_flight"].values()),
         waiting=waiting,
         open_holds=open_holds,
-        leases=leases,
-        held_nanousd=held,
+        leases=sum(scope.running for scope in scopes),
+        held_nanousd=sum(scope.held_nanousd for scope in scopes),
         running=sum(s["running"] + s["queued"] for s in stats),
     )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from redis.asyncio import Redis
 
 from billing.checks.report import Check, Outcome, judged
 from billing.limits.holds import Holds
-from billing.limits.keys import SHARDS, TOTAL_FIELD, scope_key, scopes_key
+from billing.limits.keys import SHARDS
 from billing.limits.types import Spent
 from billing.primer import open_in
 from billing.spending import ScopeSums, spent_by_shard
@@ -28,15 +27,16 @@ def not_checked(reason: str) -> Check:
 
 async def spent_matches(redis: Redis, store: Store) -> Check:
     """Compare a few times: a record on its way from Redis to SQL is no break."""
+    holds = Holds(redis)
     breaks: list[str] = []
     counted = 0
     for attempt in range(ATTEMPTS):
         if attempt:
             await asyncio.sleep(PAUSE_S)
-        primed = await _open_shards(redis)
+        primed = await _open_shards(holds)
         if not primed:
             return not_checked("no shard is primed: the ledger process is not running")
-        in_redis = await _spent_in_redis(redis)
+        in_redis = await _spent_in_redis(holds)
         in_sql = await asyncio.to_thread(spent_by_shard, store)
         counted = sum(len(in_sql[shard]) for shard in primed)
         breaks = list(_differences(primed, in_redis, in_sql))
@@ -45,9 +45,8 @@ async def spent_matches(redis: Redis, store: Store) -> Check:
     return judged(NAME, LAW, breaks, counted)
 
 
-async def _open_shards(redis: Redis) -> list[int]:
+async def _open_shards(holds: Holds) -> list[int]:
     """Shards whose counters were set from SQL for the Redis process that answers now."""
-    holds = Holds(redis)
     run_id = await holds.run_id()
     epochs = await holds.shard_epochs()
     return [shard for shard, epoch in epochs.items() if open_in(epoch, run_id)]
@@ -65,23 +64,14 @@ def _differences(
                 yield f"{scope}: Redis {counted}, SQL {charged}"
 
 
-async def _spent_in_redis(redis: Redis) -> dict[int, ScopeSums]:
-    client: Any = redis
-    async with client.pipeline(transaction=False) as pipe:
-        for shard in range(SHARDS):
-            pipe.smembers(scopes_key(shard))
-        scopes = await pipe.execute()
+async def _spent_in_redis(holds: Holds) -> dict[int, ScopeSums]:
     return {
-        shard: {scope.decode(): await _spent(client, shard, scope.decode()) for scope in members}
-        for shard, members in enumerate(scopes)
+        shard: {
+            scope: _without_nothing(spent) for scope, spent in (await holds.spent(shard)).items()
+        }
+        for shard in range(SHARDS)
     }
 
 
-async def _spent(client: Any, shard: int, scope: str) -> Spent:
-    fields = await client.hgetall(scope_key(shard, scope))
-    months = {
-        name.decode()[1:]: int(amount)
-        for name, amount in fields.items()
-        if name.startswith(b"m") and int(amount)
-    }
-    return Spent(int(fields.get(TOTAL_FIELD.encode(), 0)), months)
+def _without_nothing(spent: Spent) -> Spent:
+    return Spent(spent.total_nanousd, {month: n for month, n in spent.months.items() if n})

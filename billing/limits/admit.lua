@@ -1,22 +1,20 @@
--- Checks every scope, then writes all of it; a refusal writes nothing.
--- KEYS: hold, done, due, usage, epoch, scopes, then per scope: scope, conc
--- ARGV: rid, tokens, hold, lease_ms, month field, opened payload, packed scopes, then eight per
---   scope: scope, request cost_us, request tolerance_us, token cost_us, token tolerance_us,
---   concurrency, budget ('' is none), field the budget counts against
+-- Checks every scope, then writes all of it; a refusal writes nothing (but see lapsed.lua).
+-- KEYS: due, usage, scopes, epoch, lapsed, call, then every scope
+-- ARGV: rid, tokens, hold, lease_ms, month, limits and names of the scopes, opened payload, key
+--   prefix
 -- Returns {state, request level_us, token level_us, ...} (-1 is no limit)
 --   or {'refused', scope number, dimension, wait_us} (-1: waiting does not help)
 
-if not is_open(KEYS[5]) then
+local found = redis.call('MGET', unpack(KEYS, 4))
+if not is_open(found[1]) then
   return {'refused', 1, 'unprimed', -1}
 end
-local state
-if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then
-  state = redis.call('EXISTS', KEYS[1]) == 1 and 'held' or 'settled'
-end
-local now, hold = now_us(), tonumber(ARGV[3])
-local n = (#KEYS - 6) / 2
-local reply, held, rq, tk, marks = {state or 'new'}, {}, {}, {}, {}
-local worst, dimension, wait = 0, '', 0
+local call = found[3]
+local state = call and (string.sub(call, 1, 1) == 'h' and 'held' or 'settled')
+local now, hold, month = now_us(), tonumber(ARGV[3]), tonumber(ARGV[5])
+local n = #KEYS - 6
+local reply, marks, write = {state or 'new'}, {}, {KEYS[6], ''}
+local worst, dimension, wait, lapsed = 0, '', 0, nil
 
 local function refuse(scope, what, us)
   if wait >= 0 and (us < 0 or worst == 0 or us > wait) then
@@ -24,52 +22,62 @@ local function refuse(scope, what, us)
   end
 end
 
--- Returns when the bucket will be empty (as text), its level, and the call's mark.
-local function fill(tat, refunded, cost)
-  tat = tonumber(tat) or 0
-  if tat < now then tat = now end
-  if not state then tat = tat + cost end
-  local text = int(tat)
-  return text, tat - now, (refunded or '0') == '0' and text or int(tat + refunded)
+local function name(scope)
+  return string.sub(KEYS[6 + scope], #ARGV[9] + 7)
+end
+
+-- Whether as many leases run as may; asked only of a scope with that many open holds.
+local function is_full(scope, running, slots)
+  local now_ms = math.floor(now / 1000)
+  lapsed = lapsed or note_lapsed(found[2], KEYS[5], KEYS[1], ARGV[9] .. 'call:', now_ms)
+  return running - (lapsed[name(scope)] or 0) >= slots
 end
 
 for i = 1, n do
-  local k, a = 5 + 2 * i, 8 * i
-  local s = redis.call('HMGET', KEYS[k], 'held', 'rq', 'tk', 'rr', 'tr', ARGV[a + 7])
-  local held_now = tonumber(s[1]) or 0
-  held[i], rq[i], tk[i] = int(held_now + hold), s[2] or '0', s[3] or '0'
-  reply[2 * i], reply[2 * i + 1], marks[2 * i - 1], marks[2 * i] = -1, -1, '0', '0'
-  if ARGV[a + 1] ~= '' then
-    rq[i], reply[2 * i], marks[2 * i] = fill(s[2], s[4], ARGV[a + 1])
-    local over = reply[2 * i] - ARGV[a + 2]
+  local held, running, high, low, latest, month_high, month_low, rq, rr, tk, tr =
+    struct.unpack(SCOPE, found[3 + i] or NEW)
+  local request_us, request_tolerance_us, token_us, token_tolerance_us, slots, budget, _, monthly =
+    struct.unpack(LIMITS, ARGV[6], LIMITS_SIZE * (i - 1) + 1)
+  local request_level, token_level, request_mark, token_mark = -1, -1, 0, 0
+  if request_us >= 0 then
+    if rq < now then rq = now end
+    if not state then rq = rq + request_us end
+    request_level, request_mark = rq - now, rq + rr
+    local over = request_level - request_tolerance_us
     if over > 0 then refuse(i, 'requests', over) end
   end
-  if ARGV[a + 3] ~= '' then
-    tk[i], reply[2 * i + 1], marks[2 * i - 1] = fill(s[3], s[5], ARGV[a + 3])
-    local over = reply[2 * i + 1] - ARGV[a + 4]
+  if token_us >= 0 then
+    if tk < now then tk = now end
+    if not state then tk = tk + token_us end
+    token_level, token_mark = tk - now, tk + tr
+    local over = token_level - token_tolerance_us
     if over > 0 then refuse(i, 'tokens', over) end
   end
-  if ARGV[a + 5] ~= '' and
-     redis.call('ZCOUNT', KEYS[k + 1], int(now / 1000), '+inf') >= tonumber(ARGV[a + 5]) then
+  if running >= slots and not state and is_full(i, running, slots) then
     refuse(i, 'concurrency', 0)
   end
-  if ARGV[a + 6] ~= '' and held_now + (s[6] or 0) + hold > tonumber(ARGV[a + 6]) then
-    refuse(i, 'budget', -1)
+  local spent = high * PART + low
+  if monthly == 1 then
+    spent = spent_in(month, latest, month_high, month_low, ARGV[9] .. 'past:' .. name(i))
   end
+  if held + spent + hold > budget then refuse(i, 'budget', -1) end
+  reply[2 * i], reply[2 * i + 1] = request_level, token_level
+  marks[2 * i - 1], marks[2 * i] = token_mark, request_mark
+  write[2 * i + 1] = KEYS[6 + i]
+  write[2 * i + 2] = struct.pack(SCOPE, held + hold, running + 1, high, low, latest, month_high,
+    month_low, rq, rr, tk, tr)
 end
 
 if state then return reply end
 if worst > 0 then return {'refused', worst, dimension, wait} end
 
-local due = int(now / 1000 + ARGV[4])
-redis.call('XADD', KEYS[4], '*', 'k', 'reserved', 'r', ARGV[1], 'p', ARGV[6])
-redis.call('HSET', KEYS[1], 'held', ARGV[3], 'n', ARGV[2], 'm', ARGV[5], 's', ARGV[7],
-  'k', table.concat(marks, ' '), 'o', ARGV[6])
-redis.call('ZADD', KEYS[3], due, ARGV[1])
+local due = math.floor(now / 1000) + ARGV[4]
+write[2] = struct.pack(CALL, 'h', n, hold, ARGV[2], month, due, #ARGV[7], #ARGV[8])
+  .. ARGV[6] .. struct.pack(string.rep(MARKS, n), unpack(marks)) .. ARGV[7] .. ARGV[8]
+redis.call('XADD', KEYS[2], '*', 'k', 'reserved', 'r', ARGV[1], 'p', ARGV[8])
+redis.call('ZADD', KEYS[1], due, ARGV[1])
+redis.call('MSET', unpack(write))
 for i = 1, n do
-  if redis.call('HSET', KEYS[5 + 2 * i], 'held', held[i], 'rq', rq[i], 'tk', tk[i]) > 0 then
-    redis.call('SADD', KEYS[6], ARGV[8 * i])
-  end
-  redis.call('ZADD', KEYS[6 + 2 * i], due, ARGV[1])
+  if not found[3 + i] then redis.call('SADD', KEYS[3], name(i)) end
 end
 return reply

@@ -6,7 +6,7 @@ every scope or in none, and whatever is repeated, it is held once and settled on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeVar, cast
 
 import msgspec
@@ -14,17 +14,16 @@ from redis.asyncio import Redis
 
 from billing.limits import keys
 from billing.limits.packing import (
-    Arg,
-    key_prefix,
-    limit_args,
     milliseconds,
     nanousd,
-    no_marks,
-    pack_scopes,
+    pack_limits,
+    pack_names,
+    pack_sums,
     token_units,
 )
 from billing.limits.rates import never_fits, refusal, tightest_requests, tightest_tokens
 from billing.limits.scripts import Scripts
+from billing.limits.state import ClosedState, OpenState, ScopeState, decode_call, decode_scope
 from billing.limits.types import (
     Admitted,
     Dimension,
@@ -77,23 +76,22 @@ class Holds:
         if refused:
             return refused
         shard = keys.shard_of(opened.org)
-        scope_keys = [
-            name(shard, limits.scope)
-            for limits in scopes
-            for name in (keys.scope_key, keys.concurrency_key)
-        ]
-        args: list[Arg] = [
-            opened.rid,
-            opened.tokens_estimate,
-            nanousd(opened.hold_nanousd),
-            milliseconds(lease_s),
-            keys.month_field(opened.month),
-            encode(opened),
-            pack_scopes(scopes, opened.month),
-        ]
-        for limits in scopes:
-            args += limit_args(limits, opened.tokens_estimate, opened.month)
-        reply = await self._scripts.run("admit", _call_keys(shard, opened.rid) + scope_keys, args)
+        names = [limits.scope for limits in scopes]
+        reply = await self._scripts.run(
+            "admit",
+            _call_keys(shard, opened.rid, names),
+            [
+                opened.rid,
+                opened.tokens_estimate,
+                nanousd(opened.hold_nanousd),
+                milliseconds(lease_s),
+                opened.month,
+                pack_limits(scopes, opened.tokens_estimate),
+                pack_names(names),
+                encode(opened),
+                keys.key_prefix(shard),
+            ],
+        )
         if reply[0] == b"refused":
             return refusal(scopes[reply[1] - 1].scope, Dimension(reply[2].decode()), reply[3])
         return Admitted(
@@ -116,17 +114,17 @@ class Holds:
         reply = await self._scripts.run(
             "renew",
             [
-                keys.hold_key(shard, rid),
-                keys.done_key(shard, rid),
                 keys.due_key(shard),
                 keys.epoch_key(shard),
+                keys.lapsed_key(shard),
+                keys.call_key(shard, rid),
             ],
             [
                 rid,
                 milliseconds(lease_s),
                 nanousd(topup_nanousd),
                 encode(checkpoint),
-                key_prefix(shard),
+                keys.key_prefix(shard),
             ],
         )
         match reply[0]:
@@ -155,14 +153,10 @@ class Holds:
         if refund and call.amount_nanousd:
             raise ValueError("a refunded call cannot cost anything")
         shard = keys.shard_of(call.org)
-        month = utc_month(call.admitted_us)
-        scopes = [
-            ScopeLimits(scope=scope)
-            for scope in (f"key:{call.key}", f"project:{call.project}", f"org:{call.org}")
-        ]
+        names = (f"key:{call.key}", f"project:{call.project}", f"org:{call.org}")
         reply = await self._scripts.run(
             "settle",
-            _call_keys(shard, call.rid),
+            _call_keys(shard, call.rid, names),
             [
                 call.rid,
                 nanousd(call.amount_nanousd),
@@ -171,9 +165,9 @@ class Holds:
                 int(refund),
                 int(only_if_due),
                 encode(call),
-                key_prefix(shard),
-                keys.month_field(month),
-                pack_scopes(scopes, month),
+                keys.key_prefix(shard),
+                utc_month(call.admitted_us),
+                pack_names(names),
                 nanousd(booked_nanousd),
                 EXACT_REMEMBERED_S,
                 ESTIMATED_REMEMBERED_S,
@@ -194,18 +188,24 @@ class Holds:
         shard = keys.shard_of(opened.org)
         reply = await self._scripts.run(
             "reannounce",
-            _call_keys(shard, opened.rid),
+            [
+                keys.due_key(shard),
+                keys.usage_key(shard),
+                keys.scopes_key(shard),
+                keys.epoch_key(shard),
+                keys.call_key(shard, opened.rid),
+            ],
             [
                 opened.rid,
                 opened.tokens_estimate,
                 nanousd(held_nanousd),
                 milliseconds(lease_s),
-                keys.month_field(opened.month),
+                opened.month,
+                pack_limits(scopes, opened.tokens_estimate),
+                pack_names([limits.scope for limits in scopes]),
                 encode(opened),
                 encode(checkpoint) if checkpoint else b"",
-                pack_scopes(scopes, opened.month),
-                no_marks(scopes),
-                key_prefix(shard),
+                keys.key_prefix(shard),
             ],
         )
         return bool(reply)
@@ -233,16 +233,21 @@ class Holds:
 
     async def money(self, org: str, scope: str) -> Money:
         """What one scope of an organization has held and spent, as Redis counts it."""
+        shard = keys.shard_of(org)
+        states = await self._states(shard, [scope])
+        return Money(states[scope][0].held_nanousd, _spent(*states[scope]))
+
+    async def spent(self, shard: int) -> dict[str, Spent]:
+        """What every scope of a shard has spent, as Redis counts it."""
         async with self._scripts.bounded():
-            fields = await self._redis.hgetall(keys.scope_key(keys.shard_of(org), scope))
-        amounts = {cast(bytes, name).decode(): int(amount) for name, amount in fields.items()}
-        months = {name[1:]: amount for name, amount in amounts.items() if name.startswith("m")}
-        return Money(amounts.get("held", 0), Spent(amounts.get(keys.TOTAL_FIELD, 0), months))
+            members = cast(set[bytes], await self._redis.smembers(keys.scopes_key(shard)))
+        states = await self._states(shard, [scope.decode() for scope in members])
+        return {scope: _spent(*state) for scope, state in states.items()}
 
     async def begin_priming(self, shard: int, epoch: str) -> None:
         """Stop admission to a shard. `epoch` is `<run id of this Redis>:<anything>`."""
         async with self._scripts.bounded():
-            await self._redis.set(keys.epoch_key(shard), f"priming:{epoch}")
+            await self._redis.set(keys.epoch_key(shard), _epoch_value("priming", epoch))
 
     async def prime(
         self, shard: int, spent: Mapping[str, Spent], last_stream_id: str, epoch: str
@@ -253,12 +258,11 @@ class Holds:
         sums therefore lack) or another priming has begun. Scopes not named have spent nothing;
         `held` is summed from the open holds in the same step.
         """
-        args: list[Arg] = [epoch, last_stream_id, key_prefix(shard)]
-        for scope, sums in spent.items():
-            args += [scope, keys.TOTAL_FIELD, sums.total_nanousd]
-            for month, amount in sums.months.items():
-                args += [scope, keys.month_field(month), amount]
-        names = (keys.epoch_key, keys.usage_key, keys.due_key, keys.scopes_key)
+        args = [epoch, last_stream_id, keys.key_prefix(shard), *pack_sums(spent)]
+        names = (
+            *(keys.epoch_key, keys.usage_key, keys.due_key),
+            *(keys.scopes_key, keys.lapsed_key),
+        )
         return bool(await self._scripts.run("prime", [name(shard) for name in names], args))
 
     async def last_stream_id(self, shard: int) -> str:
@@ -283,45 +287,63 @@ class Holds:
             return await self._scripts.read_run_id()
 
     async def _read(self, shard: int, rids: Sequence[str]) -> list[Hold | None]:
+        if not rids:
+            return []
+        async with self._scripts.bounded():
+            found = cast(
+                list[bytes | None],
+                await self._redis.mget([keys.call_key(shard, rid) for rid in rids]),
+            )
+        return [_hold(rid, data) for rid, data in zip(rids, found, strict=True)]
+
+    async def _states(
+        self, shard: int, scopes: Sequence[str]
+    ) -> dict[str, tuple[ScopeState, Mapping[bytes, bytes]]]:
+        """The state of each scope and its earlier months."""
         async with self._scripts.bounded(), self._redis.pipeline(transaction=True) as pipe:
-            for rid in rids:
-                pipe.hmget(keys.hold_key(shard, rid), "held", "o", "c")
-                pipe.get(keys.done_key(shard, rid))
-                pipe.zscore(keys.due_key(shard), rid)
-            replies = await pipe.execute()
-        rows = zip(rids, replies[::3], replies[1::3], replies[2::3], strict=True)
-        return [_hold(rid, fields, done, due_ms) for rid, fields, done, due_ms in rows]
+            for scope in scopes:
+                pipe.get(keys.scope_key(shard, scope))
+                pipe.hgetall(keys.past_key(shard, scope))
+            found = await pipe.execute()
+        pairs = zip(scopes, found[::2], found[1::2], strict=True)
+        return {scope: (decode_scope(data), past) for scope, data, past in pairs}
 
 
-def _call_keys(shard: int, rid: str) -> list[str]:
+def _call_keys(shard: int, rid: str, scopes: Iterable[str]) -> list[str]:
     return [
-        keys.hold_key(shard, rid),
-        keys.done_key(shard, rid),
         keys.due_key(shard),
         keys.usage_key(shard),
-        keys.epoch_key(shard),
         keys.scopes_key(shard),
+        keys.epoch_key(shard),
+        keys.lapsed_key(shard),
+        keys.call_key(shard, rid),
+        *[keys.scope_key(shard, scope) for scope in scopes],
     ]
 
 
-def _hold(
-    rid: str, fields: Sequence[bytes | None], done: bytes | None, due_ms: float | None
-) -> Hold | None:
-    held, opened, checkpoint = fields
-    if held is not None:
-        return Hold(
-            rid=rid,
-            state=HoldState.HELD,
-            held_nanousd=int(held),
-            opened=_readable(decode_opened, opened),
-            checkpoint=_readable(decode_checkpoint, checkpoint),
-            due_ms=None if due_ms is None else int(due_ms),
-        )
-    if done is not None:
-        source, amount = done.split(b" ")[:2]
-        state = HoldState.SETTLED if source == b"x" else HoldState.ESTIMATED
-        return Hold(rid=rid, state=state, amount_nanousd=int(amount))
-    return None
+def _spent(state: ScopeState, past: Mapping[bytes, bytes]) -> Spent:
+    months = {month.decode(): int(amount) for month, amount in past.items()}
+    if state.month:
+        months[str(state.month)] = state.month_nanousd
+    return Spent(state.spent_nanousd, months)
+
+
+def _hold(rid: str, data: bytes | None) -> Hold | None:
+    match data and decode_call(data):
+        case OpenState() as call:
+            return Hold(
+                rid=rid,
+                state=HoldState.HELD,
+                held_nanousd=call.held_nanousd,
+                opened=_readable(decode_opened, call.opened),
+                checkpoint=_readable(decode_checkpoint, call.checkpoint),
+                due_ms=call.due_ms,
+            )
+        case ClosedState() as call:
+            state = HoldState.SETTLED if call.is_exact else HoldState.ESTIMATED
+            return Hold(rid=rid, state=state, amount_nanousd=call.amount_nanousd)
+        case _:
+            return None
 
 
 def _readable(decode: Callable[[bytes], Decoded], payload: bytes | None) -> Decoded | None:
@@ -332,8 +354,14 @@ def _readable(decode: Callable[[bytes], Decoded], payload: bytes | None) -> Deco
         return None
 
 
+def _epoch_value(state: str, epoch: str) -> str:
+    return f"{keys.LAYOUT}:{state}:{epoch}"
+
+
 def _epoch(value: bytes | None) -> ShardEpoch:
-    if value is None:
+    """A shard that was opened for another layout is as good as new."""
+    layout, _, rest = (value or b"").decode().partition(":")
+    if layout != str(keys.LAYOUT):
         return ShardEpoch("unprimed", None)
-    state, _, epoch = value.decode().partition(":")
+    state, _, epoch = rest.partition(":")
     return ShardEpoch(cast(Literal["open", "priming"], state), epoch)

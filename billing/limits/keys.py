@@ -5,6 +5,9 @@ from __future__ import annotations
 from zlib import crc32
 
 SHARDS = 64
+LAYOUT = 2
+"""Version of what scopes, calls and leases look like in Redis. State of another layout is as good
+as none: shards count as unprimed, and holds come back as after a Redis that was wiped."""
 
 
 def shard_of(org: str) -> int:
@@ -15,8 +18,13 @@ def tag(shard: int) -> str:
     return f"{{s{shard:02d}}}"
 
 
+def key_prefix(shard: int) -> str:
+    """Of everything whose layout has a version."""
+    return f"{tag(shard)}:{LAYOUT}:"
+
+
 def epoch_key(shard: int) -> str:
-    """String: `open:<epoch>` or `priming:<epoch>`; missing is unprimed."""
+    """String: `<layout>:open:<epoch>` or `<layout>:priming:<epoch>`; all else is unprimed."""
     return f"{tag(shard)}:epoch"
 
 
@@ -26,37 +34,31 @@ def usage_key(shard: int) -> str:
 
 
 def due_key(shard: int) -> str:
-    """Sorted set of open holds: request id -> ms (Redis time) after which the reaper may settle."""
-    return f"{tag(shard)}:due"
+    """Sorted set of open holds: request id -> ms (Redis time) until which the lease runs and after
+    which the reaper may settle."""
+    return f"{key_prefix(shard)}due"
+
+
+def lapsed_key(shard: int) -> str:
+    """String: which leases are known to have lapsed (see lapsed.lua); may be lost at any time."""
+    return f"{key_prefix(shard)}lapsed"
 
 
 def scopes_key(shard: int) -> str:
-    """Set of the scopes that have money, so that priming can zero the ones SQL does not name."""
-    return f"{tag(shard)}:scopes"
+    """Set of the scopes that have a state, so that priming can zero the ones SQL does not name."""
+    return f"{key_prefix(shard)}scopes"
 
 
-def hold_key(shard: int, rid: str) -> str:
-    """Hash of an open hold; it exists exactly as long as the hold is open."""
-    return f"{tag(shard)}:hold:{rid}"
-
-
-def done_key(shard: int, rid: str) -> str:
-    """String that a settled hold leaves behind for a while, so that settling again is known."""
-    return f"{tag(shard)}:done:{rid}"
+def call_key(shard: int, rid: str) -> str:
+    """Packed: an open hold, and for a while after it what it was settled with."""
+    return f"{key_prefix(shard)}call:{rid}"
 
 
 def scope_key(shard: int, scope: str) -> str:
-    """Hash: money held and spent, and the state of both buckets, of one scope."""
-    return f"{tag(shard)}:scope:{scope}"
+    """Packed: money held and spent, open holds, and both buckets of one scope."""
+    return f"{key_prefix(shard)}scope:{scope}"
 
 
-def concurrency_key(shard: int, scope: str) -> str:
-    """Sorted set of leases: request id -> ms until which it counts as running."""
-    return f"{tag(shard)}:conc:{scope}"
-
-
-TOTAL_FIELD = "t"
-
-
-def month_field(month: str) -> str:
-    return f"m{month}"
+def past_key(shard: int, scope: str) -> str:
+    """Hash: what a scope spent in months before its latest one, YYYYMM -> nano-USD."""
+    return f"{key_prefix(shard)}past:{scope}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from billing.limits import keys
 from billing.limits.gcra import UNITS_MAX, cost_us
-from billing.limits.types import MONEY_MAX_NANOUSD, ScopeLimits
+from billing.limits.state import NAMES_MAX, NO_BUCKET, PART, SCOPES_MAX, encode_limits
+from billing.limits.types import MONEY_MAX_NANOUSD, ScopeLimits, Spent
 
 Arg = str | bytes | int
 
@@ -14,52 +14,50 @@ TOLERANCE_MAX_US = 2**52
 """142 years: keeps every time in the scripts exact, whatever burst somebody sets."""
 
 
-def limit_args(limits: ScopeLimits, tokens: int, month: str) -> list[Arg]:
-    """The eight arguments of one scope in admit.lua; '' stands for no limit."""
-    return [
-        limits.scope,
-        *_bucket_args(1, limits.requests_per_minute, limits.request_burst),
-        *_bucket_args(token_units(tokens), limits.tokens_per_minute, limits.token_burst),
-        "" if limits.concurrency is None else limits.concurrency,
-        "" if limits.budget_nanousd is None else limits.budget_nanousd,
-        _spent_field(limits, month),
-    ]
+def pack_limits(scopes: Sequence[ScopeLimits], tokens: int) -> bytes:
+    """What a call of so many tokens has to fit in, scope by scope (see common.lua)."""
+    units = token_units(tokens)
+    return b"".join(
+        [
+            encode_limits(
+                _bucket(1, limits.requests_per_minute, limits.request_burst),
+                _bucket(units, limits.tokens_per_minute, limits.token_burst),
+                limits.concurrency,
+                limits.budget_nanousd,
+                limits.tokens_per_minute,
+                is_monthly=limits.budget_window == "month",
+            )
+            for limits in scopes
+        ]
+    )
 
 
-def _bucket_args(units: int, per_minute: int | None, burst: int | None) -> tuple[Arg, Arg]:
-    if per_minute is None:
-        return "", ""
+def _bucket(units: int, per_minute: int | None, burst: int | None) -> tuple[float, float]:
+    if not per_minute:
+        return NO_BUCKET
     tolerance_us = cost_us(per_minute if burst is None else burst, per_minute)
     return cost_us(units, per_minute), min(tolerance_us, TOLERANCE_MAX_US)
 
 
-def pack_scopes(scopes: Sequence[ScopeLimits], month: str) -> str:
-    """The field `s` of a hold (see common.lua)."""
-    return " ".join([_packed(limits, month) for limits in scopes])
+def pack_names(scopes: Sequence[str]) -> str:
+    """Names of scopes in one argument. Raises ValueError for what the scripts cannot tell apart."""
+    for scope in scopes:
+        if scope.split() != [scope]:
+            raise ValueError(f"a scope is one word: {scope!r}")
+    names = " ".join(scopes)
+    if len(scopes) > SCOPES_MAX or len(names.encode()) > NAMES_MAX:
+        raise ValueError("more scopes than a call can have")
+    return names
 
 
-def no_marks(scopes: Sequence[ScopeLimits]) -> str:
-    """The field `k` of a hold whose place in the buckets is forgotten: debts count, no refunds."""
-    return " ".join(["0 0"] * len(scopes))
-
-
-def _packed(limits: ScopeLimits, month: str) -> str:
-    tokens = limits.tokens_per_minute or "-"
-    requests = limits.requests_per_minute
-    request_cost = cost_us(1, requests) if requests else "-"
-    budget = "-" if limits.budget_nanousd is None else limits.budget_nanousd
-    spent = _spent_field(limits, month)
-    return f"{_word(limits.scope)} {tokens} {request_cost} {budget} {spent}"
-
-
-def _spent_field(limits: ScopeLimits, month: str) -> str:
-    return keys.month_field(month) if limits.budget_window == "month" else keys.TOTAL_FIELD
-
-
-def _word(scope: str) -> str:
-    if not scope or len(scope.split()) != 1 or scope != scope.strip():
-        raise ValueError(f"a scope is one word: {scope!r}")
-    return scope
+def pack_sums(spent: Mapping[str, Spent]) -> list[Arg]:
+    """The arguments of prime.lua for every scope: sums in two parts, the latest month first."""
+    args: list[Arg] = []
+    for scope, sums in spent.items():
+        args += [scope, *divmod(sums.total_nanousd, PART), len(sums.months)]
+        for month in sorted(sums.months, reverse=True):
+            args += [month, *divmod(sums.months[month], PART)]
+    return args
 
 
 def nanousd(amount: int) -> int:
@@ -77,7 +75,3 @@ def token_units(tokens: int) -> int:
 
 def milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
-
-
-def key_prefix(shard: int) -> str:
-    return f"{keys.tag(shard)}:"

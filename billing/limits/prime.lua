@@ -1,10 +1,12 @@
--- Opens a priming shard with the ledger's sums, unless the stream has moved on since they were read.
--- `held` is summed here from the open holds, so that a renewal meanwhile is not lost.
--- KEYS: epoch, usage, due, scopes
--- ARGV: epoch, last stream id, key prefix, then triples: scope, field, amount
+-- Opens a priming shard with the ledger's sums, unless the stream has moved on since they were
+-- read. `held` and `running` are summed here from the open holds, so that a renewal meanwhile is
+-- not lost.
+-- KEYS: epoch, usage, due, scopes, lapsed
+-- ARGV: epoch, last stream id, key prefix, then per scope: name, spent in all (high and low part),
+--   number of months, and each month, latest first, with what was spent in it (high and low part)
 -- Returns 1 if it opened, else 0
 
-if redis.call('GET', KEYS[1]) ~= 'priming:' .. ARGV[1] then return 0 end
+if redis.call('GET', KEYS[1]) ~= LAYOUT .. ':priming:' .. ARGV[1] then return 0 end
 local last = '0-0'
 if redis.call('EXISTS', KEYS[2]) == 1 then
   local info = redis.call('XINFO', 'STREAM', KEYS[2])
@@ -14,25 +16,36 @@ if redis.call('EXISTS', KEYS[2]) == 1 then
 end
 if last ~= ARGV[2] then return 0 end
 
-local prefix = ARGV[3] .. 'scope:'
-for _, scope in ipairs(redis.call('SMEMBERS', KEYS[4])) do
-  for _, field in ipairs(redis.call('HKEYS', prefix .. scope)) do
-    if field == 'held' or field == 't' or string.sub(field, 1, 1) == 'm' then
-      redis.call('HDEL', prefix .. scope, field)
-    end
+local prefix = ARGV[3]
+for _, name in ipairs(redis.call('SMEMBERS', KEYS[4])) do
+  local state = redis.call('GET', prefix .. 'scope:' .. name) or NEW
+  local rq, rr, tk, tr = struct.unpack('<dddd', state, 57)
+  redis.call('SET', prefix .. 'scope:' .. name,
+    struct.pack(SCOPE, 0, 0, 0, 0, 0, 0, 0, rq, rr, tk, tr))
+  redis.call('DEL', prefix .. 'past:' .. name)
+end
+local at = 4
+while ARGV[at] do
+  local name, months = ARGV[at], tonumber(ARGV[at + 3])
+  local state = redis.call('GET', prefix .. 'scope:' .. name) or NEW
+  local rq, rr, tk, tr = struct.unpack('<dddd', state, 57)
+  local latest = months > 0 and {unpack(ARGV, at + 4, at + 6)} or {0, 0, 0}
+  redis.call('SET', prefix .. 'scope:' .. name, struct.pack(SCOPE, 0, 0, ARGV[at + 1], ARGV[at + 2],
+    latest[1], latest[2], latest[3], rq, rr, tk, tr))
+  redis.call('SADD', KEYS[4], name)
+  at = at + 4 + 3 * math.min(months, 1)
+  for _ = 2, months do
+    redis.call('HSET', prefix .. 'past:' .. name, ARGV[at], whole(ARGV[at + 1], ARGV[at + 2]))
+    at = at + 3
   end
 end
-redis.call('DEL', KEYS[4])
-for i = 4, #ARGV, 3 do
-  redis.call('HSET', prefix .. ARGV[i], ARGV[i + 1], ARGV[i + 2])
-  redis.call('SADD', KEYS[4], ARGV[i])
-end
+redis.call('DEL', KEYS[5])
 for _, rid in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
-  local h = redis.call('HMGET', ARGV[3] .. 'hold:' .. rid, 'held', 's')
-  for scope in string.gmatch(h[2] or '', SCOPE) do
-    redis.call('HINCRBY', prefix .. scope, 'held', h[1])
-    redis.call('SADD', KEYS[4], scope)
+  local call = redis.call('GET', prefix .. 'call:' .. rid)
+  if call and string.sub(call, 1, 1) == 'h' then
+    local _, _, held = struct.unpack(CALL, call)
+    hold_in_scopes(prefix, KEYS[4], names_of(call), held)
   end
 end
-redis.call('SET', KEYS[1], 'open:' .. ARGV[1])
+redis.call('SET', KEYS[1], LAYOUT .. ':open:' .. ARGV[1])
 return 1

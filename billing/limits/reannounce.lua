@@ -1,22 +1,17 @@
 -- Re-creates a live hold that Redis forgot, without checks; nothing happens if it is known.
--- KEYS: hold, done, due, usage, epoch, scopes
--- ARGV: rid, tokens, held, lease_ms, month field, opened payload, checkpoint payload or '',
---   packed scopes, marks, key prefix
+-- KEYS: due, usage, scopes, epoch, call
+-- ARGV: rid, tokens, held, lease_ms, month, limits and names of the scopes, opened payload,
+--   checkpoint payload or '', key prefix
 -- Returns 1 if it was re-created, else 0
 
-if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then return 0 end
-redis.call('XADD', KEYS[4], '*', 'k', 'reserved', 'r', ARGV[1], 'p', ARGV[6])
-redis.call('HSET', KEYS[1], 'held', ARGV[3], 'n', ARGV[2], 'm', ARGV[5], 's', ARGV[8],
-  'k', ARGV[9], 'o', ARGV[6])
-if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 'c', ARGV[7]) end
-local due = int(now_us() / 1000 + ARGV[4])
-redis.call('ZADD', KEYS[3], due, ARGV[1])
-local open = is_open(KEYS[5])
-for scope in string.gmatch(ARGV[8], SCOPE) do
-  redis.call('ZADD', ARGV[10] .. 'conc:' .. scope, due, ARGV[1])
-  if open then
-    redis.call('HINCRBY', ARGV[10] .. 'scope:' .. scope, 'held', ARGV[3])
-    redis.call('SADD', KEYS[6], scope)
-  end
+if redis.call('EXISTS', KEYS[5]) == 1 then return 0 end
+local due, n = math.floor(now_us() / 1000) + ARGV[4], #ARGV[6] / LIMITS_SIZE
+redis.call('XADD', KEYS[2], '*', 'k', 'reserved', 'r', ARGV[1], 'p', ARGV[8])
+redis.call('SET', KEYS[5],
+  struct.pack(CALL, 'h', n, ARGV[3], ARGV[2], ARGV[5], due, #ARGV[7], #ARGV[8]) .. ARGV[6]
+  .. string.rep(struct.pack(MARKS, 0, 0), n) .. ARGV[7] .. ARGV[8] .. ARGV[9])
+redis.call('ZADD', KEYS[1], due, ARGV[1])
+if is_open(redis.call('GET', KEYS[4])) then
+  hold_in_scopes(ARGV[10], KEYS[3], ARGV[7], ARGV[3])
 end
 return 1

@@ -1,34 +1,47 @@
 -- Extends lease and due time, stores the checkpoint, tops the hold up or refuses to.
--- KEYS: hold, done, due, epoch
+-- KEYS: due, epoch, lapsed, call
 -- ARGV: rid, lease_ms, top-up, checkpoint payload, key prefix
 -- Returns {'renewed', held} | {'refused', scope, dimension, held} | {'lost'} | {'settled'}
 
-local h = redis.call('HMGET', KEYS[1], 'held', 's')
-if not h[1] then
-  return {redis.call('EXISTS', KEYS[2]) == 1 and 'settled' or 'lost'}
-end
+local found = redis.call('MGET', unpack(KEYS, 2))
+local call = found[3]
+if not call then return {'lost'} end
+if string.sub(call, 1, 1) ~= 'h' then return {'settled'} end
+local _, n, held, counted, month, due, names_size, opened_size = struct.unpack(CALL, call)
 
-local topup, refused, dimension = tonumber(ARGV[3]), nil, nil
-if topup > 0 and not is_open(KEYS[4]) then
+local names, names_at = names_of(call)
+local topup, refused, dimension, write = tonumber(ARGV[3]), nil, nil, {}
+if topup > 0 and not is_open(found[1]) then
   refused, dimension = '', 'unprimed'
-end
-local due = int(now_us() / 1000 + ARGV[2])
-redis.call('HSET', KEYS[1], 'c', ARGV[4])
-redis.call('ZADD', KEYS[3], due, ARGV[1])
-local scopes = {}
-for scope, _, _, budget, field in string.gmatch(h[2], SCOPE) do
-  scopes[#scopes + 1] = scope
-  redis.call('ZADD', ARGV[5] .. 'conc:' .. scope, due, ARGV[1])
-  if topup > 0 and not refused and budget ~= '-' then
-    local m = redis.call('HMGET', ARGV[5] .. 'scope:' .. scope, 'held', field)
-    if (m[1] or 0) + (m[2] or 0) + topup > tonumber(budget) then
-      refused, dimension = scope, 'budget'
+elseif topup > 0 then
+  local scopes, scope_keys = {}, {}
+  for name in string.gmatch(names, '%S+') do
+    scopes[#scopes + 1], scope_keys[#scopes + 1] = name, ARGV[5] .. 'scope:' .. name
+  end
+  for i, state in ipairs(redis.call('MGET', unpack(scope_keys))) do
+    local s = {struct.unpack(SCOPE, state or NEW)}
+    local _, _, _, _, _, budget, _, monthly =
+      struct.unpack(LIMITS, call, LIMITS_AT + LIMITS_SIZE * (i - 1))
+    local spent = s[3] * PART + s[4]
+    if monthly == 1 then
+      spent = spent_in(month, s[5], s[6], s[7], ARGV[5] .. 'past:' .. scopes[i])
     end
+    if not refused and s[1] + spent + topup > budget then
+      refused, dimension = scopes[i], 'budget'
+    end
+    s[1] = s[1] + topup
+    write[2 * i - 1], write[2 * i] = scope_keys[i], struct.pack(SCOPE, unpack(s, 1, 11))
   end
 end
-if refused then return {'refused', refused, dimension, h[1]} end
-if topup == 0 then return {'renewed', h[1]} end
-for _, scope in ipairs(scopes) do
-  redis.call('HINCRBY', ARGV[5] .. 'scope:' .. scope, 'held', ARGV[3])
-end
-return {'renewed', redis.call('HINCRBY', KEYS[1], 'held', ARGV[3])}
+
+local now_due = math.floor(now_us() / 1000) + ARGV[2]
+if not refused then held = held + topup else write = {} end
+write[#write + 1] = KEYS[4]
+local header = struct.pack(CALL, 'h', n, held, counted, month, now_due, names_size, opened_size)
+write[#write + 1] = header
+  .. string.sub(call, LIMITS_AT, names_at + names_size + opened_size - 1) .. ARGV[4]
+redis.call('MSET', unpack(write))
+redis.call('ZADD', KEYS[1], now_due, ARGV[1])
+if found[2] then forget_lapsed(found[2], KEYS[3], due, names) end
+if refused then return {'refused', refused, dimension, held} end
+return {'renewed', held}

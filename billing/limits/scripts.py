@@ -20,10 +20,18 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisError
 
+from billing.limits.keys import LAYOUT
 from billing.limits.packing import Arg
 from billing.limits.types import LimitsUnavailable
 
-NAMES = ("admit", "renew", "settle", "reannounce", "prime")
+PARTS = {
+    "admit": ("common", "lapsed"),
+    "renew": ("common", "lapsed"),
+    "settle": ("common", "lapsed"),
+    "reannounce": ("common", "holding"),
+    "prime": ("common", "holding"),
+}
+"""The scripts, and what stands before each."""
 _LOAD_TRIES = 3
 _RUN_ID = re.compile(r"[0-9a-f]{40}")
 
@@ -38,7 +46,10 @@ class Scripts:
         self._redis = redis
         self._timeout_s = timeout_s
         clock = clock_lua or _read("clock")
-        self._sources = {name: "\n".join((clock, _read("common"), _read(name))) for name in NAMES}
+        self._sources = {
+            name: "\n".join((clock, *map(_read, parts), _read(name)))
+            for name, parts in PARTS.items()
+        }
         self._shas: Mapping[str, str] = {}
 
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Arg]) -> Any:
@@ -80,9 +91,8 @@ class Scripts:
         """
         for _ in range(_LOAD_TRIES):
             run_id = await self.read_run_id()
-            texts = {
-                name: f"local RUN = '{run_id}'\n{source}" for name, source in self._sources.items()
-            }
+            head = f"local RUN, LAYOUT = '{run_id}', '{LAYOUT}'\n"
+            texts = {name: head + source for name, source in self._sources.items()}
             if all([await self._redis.eval(text, 0) for text in texts.values()]):
                 self._shas = {
                     name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()

@@ -1,32 +1,41 @@
 -- Closes a hold once: leases back, held to spent, buckets corrected, record into the stream.
--- KEYS: hold, done, due, usage, epoch, scopes
+-- KEYS: due, usage, scopes, epoch, lapsed, call, then the scopes the call should have
 -- ARGV: rid, amount, tokens, source (x exact | e estimated), refund (1|0), only if due (1|0),
---   settled payload, key prefix, and for a lost hold: month field, packed scopes, amount booked;
+--   settled payload, key prefix, and for a lost hold: month, names of the scopes, amount booked;
 --   seconds to remember an exact and an estimated settlement
 -- Returns settled | already | corrected | lost | live
 
-local rid, amount, tokens, source = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local prefix = ARGV[8]
-local h = redis.call('HMGET', KEYS[1], 'held', 'n', 's', 'k', 'm')
-local held, counted, packed, marks, month = h[1], h[2], h[3], h[4], h[5]
-local answer, charge, now = 'settled', amount, now_us()
+local rid, amount, tokens, source = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local found = redis.call('MGET', unpack(KEYS, 4))
+local call, open, now = found[3], is_open(found[1]), now_us()
+local was = call and string.sub(call, 1, 1)
 
-if held then
-  if ARGV[6] == '1' and tonumber(redis.call('ZSCORE', KEYS[3], rid) or 0) > now / 1000 then
-    return 'live'
-  end
+if was == 'x' or was == 'e' and source == 'e' then return 'already' end
+if not was then -- lost: nothing is known of its limits and marks
+  local n = #KEYS - 6
+  call = struct.pack(CALL, 'e', n, ARGV[11], tokens, ARGV[9], 0, #ARGV[10], 0)
+    .. string.rep(struct.pack(LIMITS, -1, 0, -1, 0, 0, 0, 0, 0), n)
+    .. string.rep(struct.pack(MARKS, 0, 0), n) .. ARGV[10]
+end
+local _, n, before, counted, month, due, names_size = struct.unpack(CALL, call)
+local marks_at = LIMITS_AT + n * LIMITS_SIZE
+local names_at = marks_at + n * MARKS_SIZE
+local names = string.sub(call, names_at, names_at + names_size - 1)
+local held, charge = 0, amount
+if was == 'h' then
+  if ARGV[6] == '1' and due > now / 1000 then return 'live' end
+  held = before
 else
-  local done = redis.call('GET', KEYS[2])
-  if done and (source == 'e' or string.sub(done, 1, 1) == 'x') then return 'already' end
-  if done then
-    local before
-    before, counted, month, marks, packed =
-      string.match(done, '^e (%d+) (%d+) (%S+) ([%d ]+) | (.*)$')
-    answer, charge = 'corrected', int(amount - before)
-  else
-    packed, month, marks = ARGV[10], ARGV[9], '0 0 0 0 0 0'
-    answer, charge = 'lost', int(amount - ARGV[11])
+  charge = amount - before
+end
+
+local scope_keys, states = {unpack(KEYS, 7)}, {unpack(found, 4, #KEYS - 3)}
+if names ~= ARGV[10] then
+  scope_keys = {}
+  for name in string.gmatch(names, '%S+') do
+    scope_keys[#scope_keys + 1] = ARGV[8] .. 'scope:' .. name
   end
+  states = redis.call('MGET', unpack(scope_keys))
 end
 
 local function cost_us(units, per_minute)
@@ -37,63 +46,68 @@ end
 
 -- A debt fills the bucket; of too much only what has not leaked yet comes back (see gcra.py).
 local function correct(delta, mark, tat, refunded)
-  tat, refunded = tat or '0', refunded or '0'
-  if delta > 0 then
-    local from = tonumber(tat)
-    return int((from < now and now or from) + delta), refunded
-  end
+  if delta > 0 then return (tat < now and now or tat) + delta, refunded end
   local back = math.min(0 - delta, mark - refunded - now)
   if back <= 0 then return tat, refunded end
-  return int(tat - back), int(refunded + back)
+  return tat - back, refunded + back
 end
 
-local EXACT = 9007199254740992 -- beyond it a double cannot add exactly: Redis does, not Lua
+-- The latest month stands in the scope's state, earlier ones in a hash.
+local function add_to_month(past_key, latest, high, low)
+  if month < latest then
+    redis.call('HINCRBY', past_key, month, string.format('%d', charge))
+    return latest, high, low
+  end
+  if month == latest then return latest, add(high, low, charge) end
+  if latest > 0 then redis.call('HSET', past_key, latest, whole(high, low)) end
+  return month, add(0, 0, charge)
+end
 
-redis.call('XADD', KEYS[4], '*', 'k', 'settled', 'r', rid, 'p', ARGV[7])
-local open, refund = is_open(KEYS[5]), held and ARGV[5] == '1'
-counted = tonumber(counted) or tokens
-local mark = string.gmatch(marks, MARKS)
-for scope, tpm, request_cost in string.gmatch(packed, SCOPE) do
-  local key = prefix .. 'scope:' .. scope
-  local token_mark, request_mark = mark()
-  local s = redis.call('HMGET', key, 'held', 't', month, 'tk', 'tr')
-  local tk, tr = s[4] or '0', s[5] or '0'
-  if tpm ~= '-' and tokens ~= counted then
-    local delta = cost_us(tokens, tonumber(tpm)) - cost_us(counted, tonumber(tpm))
+local write = {}
+for i = 1, n do
+  local scope_held, running, high, low, latest, month_high, month_low, rq, rr, tk, tr =
+    struct.unpack(SCOPE, states[i] or NEW)
+  local request_us, _, _, _, _, _, per_minute =
+    struct.unpack(LIMITS, call, LIMITS_AT + LIMITS_SIZE * (i - 1))
+  local token_mark, request_mark = struct.unpack(MARKS, call, marks_at + MARKS_SIZE * (i - 1))
+  if per_minute > 0 and tokens ~= counted then
+    local delta = cost_us(tokens, per_minute) - cost_us(counted, per_minute)
     tk, tr = correct(delta, token_mark, tk, tr)
   end
-  if refund and request_cost ~= '-' then
-    local r = redis.call('HMGET', key, 'rq', 'rr')
-    local rq, rr = correct(0 - request_cost, request_mark, r[1], r[2])
-    redis.call('HSET', key, 'rq', rq, 'rr', rr)
+  if was == 'h' and ARGV[5] == '1' and request_us >= 0 then
+    rq, rr = correct(0 - request_us, request_mark, rq, rr)
   end
-  if not open then
-    if held then redis.call('HSET', key, 'tk', tk, 'tr', tr) end
-  elseif held and charge ~= '0' and (s[2] or 0) + charge < EXACT then
-    redis.call('HSET', key, 'held', int(s[1] - held), 'tk', tk, 'tr', tr,
-      't', int((s[2] or 0) + charge), month, int((s[3] or 0) + charge))
-  else
-    redis.call('HSET', key, 'held', int((s[1] or 0) - (held or 0)), 'tk', tk, 'tr', tr)
-    if charge ~= '0' then
-      redis.call('HINCRBY', key, 't', charge)
-      redis.call('HINCRBY', key, month, charge)
+  if open then
+    if was == 'h' then scope_held, running = scope_held - held, running - 1 end
+    if charge ~= 0 then
+      local past = ARGV[8] .. 'past:' .. string.sub(scope_keys[i], #ARGV[8] + 7)
+      high, low = add(high, low, charge)
+      latest, month_high, month_low = add_to_month(past, latest, month_high, month_low)
     end
   end
-  if held then
-    redis.call('ZREM', prefix .. 'conc:' .. scope, rid)
-  elseif open then
-    redis.call('SADD', KEYS[6], scope)
-  end
+  write[2 * i - 1] = scope_keys[i]
+  write[2 * i] = struct.pack(SCOPE, scope_held, running, high, low, latest, month_high, month_low,
+    rq, rr, tk, tr)
 end
 
-if held then
-  redis.call('ZREM', KEYS[3], rid)
-  redis.call('DEL', KEYS[1])
+redis.call('XADD', KEYS[2], '*', 'k', 'settled', 'r', rid, 'p', ARGV[7])
+if open or was == 'h' then
+  redis.call('MSET', unpack(write))
+  for i = 1, n do
+    if not states[i] then
+      redis.call('SADD', KEYS[3], string.sub(scope_keys[i], #ARGV[8] + 7))
+    end
+  end
+end
+if was == 'h' then
+  redis.call('ZREM', KEYS[1], rid)
+  if found[2] then forget_lapsed(found[2], KEYS[5], due, names) end
 end
 if source == 'x' then
-  redis.call('SET', KEYS[2], 'x ' .. amount, 'EX', ARGV[12])
+  redis.call('SET', KEYS[6], struct.pack(SETTLED, 'x', 0, amount), 'EX', ARGV[12])
 else
-  local done = table.concat({'e', amount, ARGV[3], month, marks, '|', packed}, ' ')
-  redis.call('SET', KEYS[2], done, 'EX', ARGV[13])
+  local settled = struct.pack(CALL, 'e', n, amount, tokens, month, 0, names_size, 0)
+  local rest = string.sub(call, LIMITS_AT, names_at + names_size - 1)
+  redis.call('SET', KEYS[6], settled .. rest, 'EX', ARGV[13])
 end
-return answer
+return was == 'h' and 'settled' or was == 'e' and 'corrected' or 'lost'

@@ -11,7 +11,8 @@ import msgspec
 from redis.asyncio import Redis
 
 from billing.limits.holds import Holds
-from billing.limits.keys import done_key, due_key, hold_key, shard_of
+from billing.limits.keys import call_key, due_key, shard_of
+from billing.limits.types import HoldState
 from billing.prices import load_book
 from billing.queries import call_by_rid, open_call
 from billing.rating import amounts_of_book
@@ -124,12 +125,11 @@ async def test_a_hold_that_sql_has_charged_already_is_only_closed(
     writer = make_writer(redis, store)
     await admit(redis)
     await renew(redis, checkpoint(5))
-    hold: Any = await redis.dump(hold_key(SHARD, OPENED.rid))
+    hold: Any = await redis.dump(call_key(SHARD, OPENED.rid))
     due: Any = await redis.dump(due_key(SHARD))
     await Holds(redis).settle(answered(store))
     await writer.turn()
-    await redis.delete(done_key(SHARD, OPENED.rid))
-    await redis.restore(hold_key(SHARD, OPENED.rid), 0, hold)
+    await redis.restore(call_key(SHARD, OPENED.rid), 0, hold, replace=True)
     await redis.restore(due_key(SHARD), 0, due, replace=True)
     before = call_by_rid(store, OPENED.rid)
     spent = (await Holds(redis).money(OPENED.org, "org:org_1")).spent
@@ -180,5 +180,6 @@ async def test_call_that_cannot_be_settled_does_not_keep_the_others_open(
     await admit(redis)
     await admit(redis, other)
     assert await make_reaper(redis, store, tmp_path).turn() == 1
-    assert await redis.exists(hold_key(SHARD, OPENED.rid))
-    assert not await redis.exists(hold_key(SHARD, other.rid))
+    for call, state in ((OPENED, HoldState.HELD), (other, HoldState.ESTIMATED)):
+        hold = await Holds(redis).read(call.rid, call.org)
+        assert hold and hold.state is state

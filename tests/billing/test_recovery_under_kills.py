@@ -21,7 +21,7 @@ from billing.recovery import LiveCall, reannounce, replay_spool
 from billing.spool import Spool, replay
 from billing.types import SettledCall, Usage, UsageSource, decode_settled
 from tests.billing.calls import checkpoint, opened_call, settled_call
-from tests.billing.limits.harness import MONTH, ORG, SCOPES, SHARD, unlimited
+from tests.billing.limits.harness import MONTH, ORG, SCOPES, SHARD, scope_state, unlimited
 from tests.redis_server import RedisServer
 
 GATEWAY = "gw-1"
@@ -174,5 +174,5 @@ async def test_every_call_ends_exactly_once_whatever_redis_suffers(
     for scope in SCOPES:
         money = await holds.money(ORG, scope)
         assert (money.held_nanousd, money.spent.total_nanousd) == (0, total)
-        assert not await redis.exists(keys.concurrency_key(SHARD, scope))
+        assert (await scope_state(redis, scope)).running == 0
     assert await holds.open_count(SHARD) == 0

@@ -32,7 +32,7 @@ from gateway.settings import (
 )
 from gateway.upstream import fake
 from migrations.run import migrate
-from tests.billing.limits.harness import open_shard
+from tests.billing.limits.harness import open_shard, scope_state
 from tests.redis_server import RedisServer
 
 GATEWAY = "gw-8080"
@@ -184,7 +184,7 @@ class Edge:
         for scope in SCOPES:
             money = await self.holds.money(ORGANIZATION_ID, scope)
             assert (money.held_nanousd, money.spent.total_nanousd) == (0, owed), scope
-            assert await self.redis.zcard(keys.concurrency_key(SHARD, scope)) == 0
+            assert (await scope_state(self.redis, scope, SHARD)).running == 0, scope
         for pool in POOLS:
             assert await self.redis.zcard(f"sluice:wait:{pool}") == 0
         await self._one_settled_record_each(closed)

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from redis.asyncio import Redis
 
-from billing.limits import keys
 from billing.limits.gcra import (
     MINUTE_US,
     Bucket,
@@ -23,7 +21,7 @@ from billing.limits.gcra import (
 )
 from billing.limits.types import Admitted, Dimension, Refused, ScopeLimits
 from tests.billing.calls import opened_call, settled_call
-from tests.billing.limits.harness import LEASE_S, SCOPES, SHARD, open_shard, stopped_clock
+from tests.billing.limits.harness import LEASE_S, SCOPES, open_shard, scope_state, stopped_clock
 from tests.redis_server import RedisServer
 
 RATES = st.one_of(st.integers(1, 50), st.integers(1_000, 100_000_000))
@@ -203,11 +201,6 @@ async def compare(server: RedisServer, rate: int, burst: int, steps: list[Step])
                 assert isinstance(answer, Refused)
                 assert answer.dimension in waits
                 assert answer.retry_after_ms == -(-max(waits.values()) // 1000)
-        assert await state(redis, SCOPES[0], "tk", "tr") == tokens
-        assert await state(redis, SCOPES[1], "rq", "rr") == requests
+        assert (await scope_state(redis, SCOPES[0])).tokens == tokens
+        assert (await scope_state(redis, SCOPES[1])).requests == requests
     await redis.aclose()
-
-
-async def state(redis: Redis, scope: str, *fields: str) -> Bucket:
-    values = await redis.hmget(keys.scope_key(SHARD, scope), *fields)
-    return Bucket(*(int(value or 0) for value in values))

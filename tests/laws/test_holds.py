@@ -44,6 +44,7 @@ from tests.billing.limits.harness import (
     SHARD,
     digest,
     open_shard,
+    scope_state,
     stopped_clock,
 )
 from tests.redis_server import RedisServer
@@ -215,11 +216,22 @@ class MoneyOfCalls(RuleBasedStateMachine):
     @invariant()
     def leases_and_due_times_are_those_of_the_open_holds(self) -> None:
         expected = {rid.encode(): float(call.due_ms) for rid, call in self.held_calls.items()}
-        for key in (
-            keys.due_key(SHARD),
-            *(keys.concurrency_key(SHARD, scope) for scope in SCOPES),
-        ):
-            assert dict(self.run(self.redis.zrange(key, 0, -1, withscores=True))) == expected
+        due = self.run(self.redis.zrange(keys.due_key(SHARD), 0, -1, withscores=True))
+        assert dict(due) == expected
+        for scope in SCOPES if self.open else ():
+            assert self.run(scope_state(self.redis, scope)).running == len(expected)
+
+    @invariant()
+    def the_note_of_lapsed_leases_is_true(self) -> None:
+        note = self.run(self.redis.get(keys.lapsed_key(SHARD)))
+        if note is not None:
+            to_ms, *words = note.decode().split()
+            lapsed = sum(call.due_ms < int(to_ms) for call in self.held_calls.values())
+            assert words == [word for scope in sorted(SCOPES) for word in (scope, str(lapsed))]
+
+    @rule()
+    def lose_the_note_of_lapsed_leases(self) -> None:
+        self.run(self.redis.delete(keys.lapsed_key(SHARD)))
 
     def teardown(self) -> None:
         if hasattr(self, "holds"):
@@ -234,7 +246,8 @@ class MoneyOfCalls(RuleBasedStateMachine):
         for scope in SCOPES:
             money = self.run(self.holds.money(ORG, scope))
             assert (money.held_nanousd, money.spent.total_nanousd) == (0, self.spent)
-            assert not self.run(self.redis.exists(keys.concurrency_key(SHARD, scope)))
+            assert self.run(scope_state(self.redis, scope)).running == 0
+        assert not self.run(self.redis.exists(keys.lapsed_key(SHARD)))
         stream = self.run(self.redis.xrange(keys.usage_key(SHARD)))
         records = [
             decode_settled(fields[b"p"]) for _, fields in stream if fields[b"k"] == b"settled"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 from redis.asyncio import Redis
 
 from billing.limits import keys
 from billing.limits.holds import Holds
+from billing.limits.state import ScopeState, decode_scope
 from billing.limits.types import ScopeLimits, Spent
 from tests.billing.calls import ADMITTED_US, opened_call
 
@@ -63,11 +65,18 @@ def limited(scope: str = SCOPES[0], **limits: object) -> list[ScopeLimits]:
     ]
 
 
+async def scope_state(redis: Redis, scope: str, shard: int = SHARD) -> ScopeState:
+    data: Any = await redis.get(keys.scope_key(shard, scope))
+    return decode_scope(data)
+
+
 async def digest(redis: Redis) -> str:
-    """Of every key and its contents in Redis, but the test's clock."""
+    """Of every key and its contents in Redis, but the test's clock and the note of lapsed leases,
+    which says nothing that the due times do not."""
     sha = hashlib.sha256()
+    aside = {CLOCK_KEY.encode(), keys.lapsed_key(SHARD).encode()}
     for key in sorted(await redis.keys("*")):
-        if key != CLOCK_KEY.encode():
+        if key not in aside:
             sha.update(repr((key, await _contents(redis, key))).encode())
     return sha.hexdigest()
 

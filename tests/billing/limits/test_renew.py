@@ -4,7 +4,7 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.limits import keys
-from billing.limits.types import Dimension, Lost, Renewed, RenewRefused
+from billing.limits.types import Admitted, Dimension, Lost, Refused, Renewed, RenewRefused
 from billing.types import UsageSource
 from tests.billing.calls import checkpoint, opened_call, settled_call
 from tests.billing.limits.harness import (
@@ -30,8 +30,31 @@ async def test_renewal_extends_lease_and_due_and_stores_the_checkpoint(redis: Re
     due_ms = clock.now_ms + int(LEASE_S * 1000)
     hold = await holds.read("req_1", ORG)
     assert hold and (hold.checkpoint, hold.due_ms) == (seen, due_ms)
-    for scope in SCOPES:
-        assert await redis.zscore(keys.concurrency_key(SHARD, scope), "req_1") == due_ms
+    assert await redis.zscore(keys.due_key(SHARD), "req_1") == due_ms
+    await clock.advance(int(LEASE_S * 1e6))  # past the end of the first lease, not of this one
+    for number, scope in enumerate(SCOPES):
+        other = opened_call(f"req_other_{number}")
+        answer = await holds.admit(other, limited(scope, concurrency=1), lease_s=LEASE_S)
+        assert answer == Refused(scope, Dimension.CONCURRENCY, 1_000)
+    await clock.advance(1_000)
+    for number, scope in enumerate(SCOPES):
+        other = opened_call(f"req_other_{number}")
+        answer = await holds.admit(other, limited(scope, concurrency=1 + number), lease_s=LEASE_S)
+        assert isinstance(answer, Admitted)
+
+
+async def test_renewing_a_lapsed_lease_takes_its_slot_again(redis: Redis) -> None:
+    holds, clock = await stopped_clock(redis)
+    await open_shard(holds)
+    scopes = limited(concurrency=1)
+    await holds.admit(opened_call("req_1"), scopes, lease_s=LEASE_S)
+    await clock.advance(int(LEASE_S * 1e6) + 1_000)
+    assert isinstance(await holds.admit(opened_call("req_2"), scopes, lease_s=LEASE_S), Admitted)
+    await holds.renew("req_1", ORG, lease_s=LEASE_S, topup_nanousd=0, checkpoint=checkpoint())
+    await holds.settle(settled_call(opened_call("req_2")))
+    assert isinstance(await holds.admit(opened_call("req_3"), scopes, lease_s=LEASE_S), Refused)
+    await holds.settle(settled_call(opened_call("req_1")))
+    assert isinstance(await holds.admit(opened_call("req_3"), scopes, lease_s=LEASE_S), Admitted)
 
 
 async def test_a_top_up_is_held_in_every_scope(redis: Redis) -> None:

@@ -17,6 +17,7 @@ from tests.billing.limits.harness import (
     digest,
     limited,
     open_shard,
+    scope_state,
     stopped_clock,
     unlimited,
 )
@@ -36,7 +37,7 @@ async def test_settling_moves_held_to_spent_in_every_scope_and_returns_the_lease
     assert await holds.settle(settled_call(call, 700)) is SettleState.SETTLED
     for scope in SCOPES:
         assert await spent(holds, scope) == Money(0, Spent(700, {MONTH: 700}))
-        assert not await redis.exists(keys.concurrency_key(SHARD, scope))
+        assert (await scope_state(redis, scope)).running == 0
     assert await holds.open_count(SHARD) == 0
     hold = await holds.read(call.rid, ORG)
     assert hold and (hold.state, hold.amount_nanousd) == (HoldState.SETTLED, 700)
