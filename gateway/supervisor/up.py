@@ -15,7 +15,13 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from gateway.settings import Settings, SettingsError, find_config, load_settings
+from gateway.settings import (
+    ModelSettings,
+    Settings,
+    SettingsError,
+    find_config,
+    load_settings,
+)
 from gateway.supervisor.checks import (
     check_engine,
     check_memory,
@@ -153,7 +159,9 @@ def _prepare(settings: Settings, data: Path) -> Prepared:
             console_url=f"{base_url}/console",
             admin_key=credentials.admin_key,
             api_key=credentials.api_key,
-            models=await served_models(base_url, credentials.api_key),
+            models=generating_first(
+                await served_models(base_url, credentials.api_key), settings.models
+            ),
         )
 
     return parts(told, redis_spec), open_up
@@ -174,6 +182,12 @@ async def _warm(settings: Settings, redis: Redis) -> None:
     )
     for name in cold:
         say(f"pool {name}: still not warm, going on without it (see logs/controller.log)")
+
+
+def generating_first(served: Sequence[str], models: Sequence[ModelSettings]) -> list[str]:
+    """In their order otherwise: the example call names the first, and chats with it."""
+    embedding = {model.name for model in models if model.task == "embed"}
+    return sorted(served, key=lambda name: name in embedding)
 
 
 def curl_line(ready: Ready) -> str:

@@ -17,6 +17,7 @@ from gateway.supervisor.checks import (
     memory_needed_mb,
 )
 from gateway.supervisor.errors import CannotStart
+from gateway.supervisor.up import generating_first
 
 
 def test_container_limit_counts_without_reclaimable_pages(tmp_path: Path) -> None:
@@ -93,6 +94,10 @@ def test_up_with_an_engine_that_is_not_installed_starts_nothing(
     assert ended.returncode == 1
     assert "make vllm" in ended.stdout
     assert not (tmp_path / "data").exists()
+
+
+def test_example_call_chats_with_a_model_that_generates() -> None:
+    assert generating_first(["auto", "e", "m"], (MODEL, EMBEDS)) == ["auto", "m", "e"]
 
 
 def test_model_without_its_checkpoint_is_named(tmp_path: Path) -> None:
