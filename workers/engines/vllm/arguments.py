@@ -24,6 +24,7 @@ def engine_arguments(settings: EngineSettings, *, context_tokens: int, gpu: bool
         "distributed_executor_backend": "uni",
         "disable_log_stats": True,
         "seed": 0,
+        "load_format": "safetensors",  # never unpickled
         **(_on_gpu(settings) if gpu else _on_cpu(settings)),
     }
 
