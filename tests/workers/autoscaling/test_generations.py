@@ -203,6 +203,12 @@ class Life(RuleBasedStateMachine):
         for name in self.world.apps:
             self.world.load(name)
 
+    @precondition(lambda self: bool(self._loading()))
+    @rule(data=st.data())
+    def one_replica_loads(self, data: st.DataObject) -> None:
+        replica = data.draw(st.sampled_from(self._loading()))
+        replica.phase, replica.active_ms = Phase.WARM, self.world.at_ms
+
     @rule(data=st.data())
     def generation_dies(self, data: st.DataObject) -> None:
         if self.world.apps:
@@ -279,9 +285,13 @@ class Life(RuleBasedStateMachine):
     def nothing_at_work_is_let_go_before_its_time(self) -> None:
         assert self.world.cut_short == []
 
+    def _loading(self) -> list[Replica]:
+        apps = [app for app in self.world.apps.values() if not app.broken]
+        return [r for app in apps for r in app.replicas if r.phase is Phase.STARTING]
+
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestLife.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
 
 
 def warm_world(count: int = 1) -> World:
@@ -308,6 +318,15 @@ def test_old_ones_serve_until_as_many_new_ones_are_warm() -> None:
     assert world.warm() == {r.id for r in world.apps["g1"].replicas}
     assert {world.published[id] for id in old} == {Phase.DRAINING}
     assert decision.detail == "replaced, 2 old replicas finish their calls"
+
+
+def test_one_of_two_is_not_enough() -> None:
+    world = warm_world(2)
+    old = world.warm()
+    world.want("g1")
+    world.rounds(3)
+    world.apps["g1"].replicas[0].phase = Phase.WARM
+    assert world.rounds(3).serving == "g0" and world.warm() == old
 
 
 def test_old_ones_refuse_after_a_while_and_go_when_their_calls_have_ended() -> None:
@@ -356,6 +375,25 @@ def test_broken_new_ones_leave_the_old_ones_serving_and_say_so() -> None:
     world.load("g2")
     world.rounds(6)
     assert set(world.apps) == {"g2"} and len(world.warm()) == 1
+
+
+def test_pool_that_went_to_zero_behind_broken_weights_starts_the_old_ones_again() -> None:
+    world = warm_world()
+    world.want("g1", broken=True)
+    world.rounds(2)
+    world.kill("g1")
+    world.kill("g1")
+    world.kill("g1")
+    world.apps["g1"].replicas.clear()
+    world.round()
+    world.knobs = KNOBS
+    world.rounds(60)
+    assert not world.warm() and world.apps["g0"].count == 0
+    world.waiting = 1
+    world.rounds(2)
+    world.load("g0")
+    world.waiting = 0
+    assert world.round().serving == "g0" and len(world.warm()) == 1
 
 
 def test_old_ones_that_die_meanwhile_are_waited_for() -> None:
