@@ -3,6 +3,7 @@ where it is installed: in an environment of its own, where `test_vllm.py` runs t
 
 import asyncio
 import math
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -299,6 +300,18 @@ async def test_a_stopped_engine_fails_what_is_open(brittle: Engine, ask: Ask) ->
     with pytest.raises(EngineFailed):
         while True:
             await anext(stream)
+
+
+async def test_a_checkpoint_without_a_generation_config_ends_by_its_config(
+    name: str, tmp_path: Path, ask: Ask
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(MODEL_PATH, folder, ignore=shutil.ignore_patterns("generation_config.json"))
+    engine = engine_named(name, replace(SETTINGS, model_path=folder))
+    await engine.start()
+    wanted = ask("Tell me a story about a fox.", ignore_eos=False, tokens_max=None)
+    assert (await frames_of(engine, wanted))[-1].finish_reason is FinishReason.STOP
+    await engine.stop()
 
 
 async def test_a_folder_that_holds_no_model_fails_the_start(name: str, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from workers.engines.base import CheckpointUnsupported, EngineSettings
@@ -28,7 +29,7 @@ class VllmEngine(ContinuousEngine):
 def load_vllm(settings: EngineSettings) -> Loaded:
     os.environ.update(ENVIRONMENT)
     import torch
-    from transformers import AutoConfig, GenerationConfig
+    from transformers import AutoConfig
 
     from workers.engines.continuous.checkpoint import context_tokens, decoders, eos_token_ids
     from workers.engines.continuous.sequence import RunningSequence
@@ -38,12 +39,12 @@ def load_vllm(settings: EngineSettings) -> Loaded:
     path = settings.model_path
     if not (path / "config.json").is_file():
         raise CheckpointUnsupported(f"{path} holds no config.json: it is not a checkpoint folder")
-    config = AutoConfig.from_pretrained(path, local_files_only=True)
+    config = AutoConfig.from_pretrained(path, local_files_only=True).get_text_config()
     context = min(settings.context_tokens, context_tokens(config))
     torch.set_num_threads(settings.threads)
     llm = _llm(engine_arguments(settings, context_tokens=context, gpu=torch.cuda.is_available()))
     decode, raw = decoders(path)
-    ends = eos_token_ids(GenerationConfig.from_pretrained(path, local_files_only=True), config)
+    ends = eos_token_ids(_generation_config(path, config), config)
     return Loaded(
         batch=VllmBatch(llm, context_tokens=context, eos_token_ids=ends),
         vocabulary=config.vocab_size,
@@ -55,6 +56,15 @@ def load_vllm(settings: EngineSettings) -> Loaded:
             raw=raw,
         ),
     )
+
+
+def _generation_config(path: Path, config: Any) -> Any:
+    """As transformers takes it when it loads a model: the folder's, if it has one."""
+    from transformers import GenerationConfig
+
+    if (path / "generation_config.json").is_file():
+        return GenerationConfig.from_pretrained(path, local_files_only=True)
+    return GenerationConfig.from_model_config(config)
 
 
 def _llm(arguments: dict[str, Any]) -> Any:
