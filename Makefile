@@ -20,7 +20,7 @@ PYTEST = timeout --kill-after=20 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WO
 
 help:
 	@echo 'make up        start everything on this machine (make up ARGS="--port 8081")'
-	@echo 'make vllm      install vLLM into an environment of its own, for "sluice up --engine vllm" (2.3 GB)'
+	@echo 'make vllm      install vLLM into an environment of its own, for "sluice up --engine vllm" (2.4 GB)'
 	@echo 'make test      lint, types, arrows between packages, and the tests'
 	@echo 'make test-all  the same with the long tests, which need "make vllm"'
 	@echo 'make bench     repeat the benchmarks of bench/RESULTS.md'

@@ -111,7 +111,7 @@ install_vllm() {
   : >"$pip_log"
   choose_torch
   [ "$TORCH" = cuda ] || install_torch
-  echo "== installing vLLM: $(grep -c '==' "requirements/vllm-$TORCH.lock") pinned packages (about $(vllm_size) on disk)"
+  echo "== installing vLLM: $(grep -c '==' "requirements/vllm-$TORCH.lock") pinned packages ($(vllm_size) on disk)"
   pip --require-hashes -r "requirements/vllm-$TORCH.lock" ||
     give_up "could not install the packages of requirements/vllm-$TORCH.lock"
   touch "$VENV/.runtime"
@@ -141,7 +141,7 @@ install_chromium() {
   find_chromium || fail "$wanted"
 }
 
-vllm_size() { case $TORCH in cuda) echo '12 GB' ;; *) echo '2.3 GB' ;; esac; }
+vllm_size() { case $TORCH in cuda) echo 'many GB' ;; *) echo '2.4 GB' ;; esac; }
 
 case ${1:-} in
 runtime) install_runtime ;;
