@@ -21,6 +21,7 @@ from gateway.console.pools import FleetView, Intent, fleet_view
 from gateway.console.render import guarded, page
 from gateway.console.spend import SpendView, days_of, spend_view
 from gateway.console.words import Instant, instant
+from routing.types import Task
 
 router = APIRouter(prefix="/console", include_in_schema=False)
 
@@ -67,7 +68,7 @@ async def live(request: Request) -> Response:
 async def look(request: Request) -> Overview:
     desk = desk_of(request)
     parts = desk.parts
-    models = parts.catalog.catalog.models.values()
+    models = [m for m in parts.catalog.catalog.models.values() if m.task is Task.GENERATE]
     return Overview(
         at=instant(desk.now_us, desk.now_us),
         fleet=fleet_view(

@@ -109,6 +109,7 @@ async def _supervise(
         ready = await open_up()
         ready_file.announce(ready)
         say(f"ready in {time.monotonic() - started_s:.1f} s: {ready.base_url}")  # noqa: TID251
+        say(f"console: {ready.console_url}, which asks for the admin_key of ready.json")
         say(f"keys and addresses: {data / 'ready.json'}; Ctrl-C stops everything")
         print(f"\n{curl_line(ready)}\n", flush=True)
 
