@@ -76,6 +76,16 @@ def organization_frozen() -> ApiError:
     )
 
 
+def tier_not_allowed(tier: str) -> ApiError:
+    return bad_request(
+        f"The key may not use the service tier '{tier}'.", "service_tier", "service_tier_not_allowed"
+    )
+
+
+def capacity_not_allowed(message: str) -> ApiError:
+    return ApiError(403, message, type="permission_error", code="capacity_not_allowed")
+
+
 def model_not_found(model: str) -> ApiError:
     return ApiError(
         404,

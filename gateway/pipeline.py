@@ -12,16 +12,18 @@ from random import Random
 
 from billing.pricebook import Unpriced
 from gateway.accounts import Accounts
-from gateway.auth import KeyDirectory, Principal
+from gateway.auth import KeyDirectory, Leave, Principal
 from gateway.catalog import CatalogKeeper
 from gateway.errors import (
     ApiError,
     bad_request,
+    capacity_not_allowed,
     context_length_exceeded,
     model_not_found,
     model_not_priced,
     model_not_supported,
     overloaded,
+    tier_not_allowed,
     upstream_lost,
 )
 from gateway.fleet import FleetKeeper
@@ -49,6 +51,7 @@ DEADLINE_HEADER = "x-sluice-deadline-ms"
 DEADLINE_MS_MAX = 24 * 3600 * 1000
 DEADLINE_DIGITS_MAX = len(str(DEADLINE_MS_MAX))
 WHOLE_ANSWER_TRIES = 3
+AUTO_TIERS = (Tier.DEFAULT, Tier.FLEX, Tier.PRIORITY)
 LARGE_BODY_BYTES = 16 * 1024
 """A larger conversation is tokenized beside the event loop, so that others need not wait for it."""
 
@@ -118,8 +121,8 @@ class Pipeline:
     def shape(self, received: Received, principal: Principal) -> Call:
         """What is wanted, free of HTTP; raises ApiError 400 or 404. Pure but for the catalog."""
         request, wanted = received.request, received.request.wanted
-        tier = Tier.DEFAULT if request.service_tier == "auto" else Tier(request.service_tier)
-        models = self._models_of(request.model, wanted.task)
+        tier = _tier(request.service_tier, principal.leave)
+        models = self._models_of(request.model, wanted.task, principal.leave)
         prompts = {m.name: wanted.prompt_tokens(self._tokens(m)) for m in models}
         longest = {name: max(counts) for name, counts in prompts.items()}
         least = 1 if request.output_tokens_max is None else request.output_tokens_max
@@ -144,10 +147,13 @@ class Pipeline:
             deadline_s=received.arrived_s + self._time_given_s(received.headers, tier),
             task=wanted.task,
             longest_prompt_tokens=longest,
+            capacity_classes=principal.leave.capacity_classes,
         )
 
-    def _models_of(self, requested: str, task: Task) -> list[Model]:
-        models = self._catalog.catalog.models
+    def _models_of(self, requested: str, task: Task, leave: Leave) -> list[Model]:
+        """A model that the key may not use looks like one that is not there."""
+        every = self._catalog.catalog.models
+        models = {name: model for name, model in every.items() if leave.may_use(name)}
         if requested == AUTO_MODEL:
             found = [model for model in models.values() if model.task is task]
         else:
@@ -227,6 +233,15 @@ class Pipeline:
             await reply.forward(frame)
 
 
+def _tier(asked: str, leave: Leave) -> Tier:
+    """The tier asked for; `auto` is the first of the usual order that the key may use."""
+    wanted = AUTO_TIERS if asked == "auto" else (Tier(asked),)
+    allowed = [tier for tier in wanted if leave.tiers is None or tier in leave.tiers]
+    if not allowed:
+        raise tier_not_allowed(asked)
+    return allowed[0]
+
+
 def _room(model: Model, prompt_tokens: int) -> int:
     """Output tokens the model has left after the prompt."""
     return min(model.max_output_tokens, model.context_tokens - prompt_tokens)
@@ -250,4 +265,6 @@ def _too_long(model: Model, wanted: Wanted, prompts: Sequence[int], output_token
 def _refused(refusal: Refusal, wanted: Wanted) -> ApiError:
     if refusal.kind is RefusalKind.CONTEXT_LENGTH:
         return context_length_exceeded(refusal.message, wanted.param)
+    if refusal.kind is RefusalKind.FORBIDDEN:
+        return capacity_not_allowed(refusal.message)
     return overloaded(refusal.message, refusal.retry_after_s or 1.0)

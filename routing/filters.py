@@ -26,14 +26,20 @@ class Ruling:
     reason: str
 
 
+def is_allowed(weighed: Weighed) -> Ruling | None:
+    capacity_class, allowed = weighed.state.pool.capacity_class, weighed.call.capacity_classes
+    if allowed is None or capacity_class in allowed:
+        return None
+    return Ruling(RefusalKind.FORBIDDEN, f"the key may not use {capacity_class.value} capacity")
+
+
 def fits_context(weighed: Weighed) -> Ruling | None:
     needed = weighed.call.context_needed(weighed.model.name)
     if needed <= weighed.model.context_tokens:
         return None
     return Ruling(
         RefusalKind.CONTEXT_LENGTH,
-        f"the call needs {needed} tokens of context, the window has"
-        f" {weighed.model.context_tokens}",
+        f"the call needs {needed} tokens of context, the window has {weighed.model.context_tokens}",
     )
 
 
@@ -58,7 +64,12 @@ def in_time(weighed: Weighed) -> Ruling | None:
     )
 
 
-FILTERS: tuple[Callable[[Weighed], Ruling | None], ...] = (fits_context, may_run, in_time)
+FILTERS: tuple[Callable[[Weighed], Ruling | None], ...] = (
+    is_allowed,
+    fits_context,
+    may_run,
+    in_time,
+)
 
 
 def ruling(weighed: Weighed) -> Ruling | None:

@@ -27,8 +27,10 @@ CURABLE_FIRST = (
     RefusalKind.DEADLINE,
     RefusalKind.CAPACITY,
     RefusalKind.CONTEXT_LENGTH,
+    RefusalKind.FORBIDDEN,
     RefusalKind.NO_POOL,
 )
+INCURABLE = (RefusalKind.CONTEXT_LENGTH, RefusalKind.FORBIDDEN)
 CAPACITY_RETRY_S = 5.0
 
 
@@ -103,5 +105,5 @@ def _refusal(
     said = [(r.reason, c.wait_s) for r, c in against if r.kind is kind]
     reason = said[0][0] if said else "no pool serves this model"
     soonest_s = min((wait_s for _, wait_s in said), default=CAPACITY_RETRY_S)
-    retry_after_s = None if kind is RefusalKind.CONTEXT_LENGTH else max(1.0, soonest_s)
+    retry_after_s = None if kind in INCURABLE else max(1.0, soonest_s)
     return Refusal(kind, f"{call.model_requested}: {reason}", retry_after_s, candidates)

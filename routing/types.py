@@ -72,6 +72,8 @@ class Call:
     """Absolute, on the gateway's clock."""
     task: Task = Task.GENERATE
     longest_prompt_tokens: Mapping[str, int] | None = None
+    capacity_classes: frozenset[CapacityClass] | None = None
+    """Those that the caller may use; None is every one."""
 
     def context_needed(self, model: str) -> int:
         """Tokens of context that the longest prompt takes, with room for one more to follow."""
@@ -191,6 +193,7 @@ class RefusalKind(StrEnum):
     CONTEXT_LENGTH = "context_length"
     DEADLINE = "deadline"
     CAPACITY = "capacity"
+    FORBIDDEN = "forbidden"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,18 +21,20 @@ LEDGER_LOOK_EVERY_S = 0.1
 
 
 @router.get("/models")
-async def list_models(request: Request, _caller: Caller) -> dict[str, Any]:
+async def list_models(request: Request, caller: Caller) -> dict[str, Any]:
+    """The models that the key may use."""
     parts = parts_of(request)
     now_us = round(parts.outside.clock() * 1e6)
-    models = sorted(parts.catalog.catalog.models.values(), key=lambda m: m.size_rank)
+    usable = [m for m in parts.catalog.catalog.models.values() if caller.leave.may_use(m.name)]
+    models = sorted(usable, key=lambda m: m.size_rank)
     return {"object": "list", "data": [_shape(m, parts.catalog, now_us) for m in models]}
 
 
 @router.get("/models/{name:path}")
-async def retrieve_model(request: Request, name: str, _caller: Caller) -> dict[str, Any]:
+async def retrieve_model(request: Request, name: str, caller: Caller) -> dict[str, Any]:
     parts = parts_of(request)
     model = parts.catalog.catalog.models.get(name)
-    if model is None:
+    if model is None or not caller.leave.may_use(name):
         raise model_not_found(name)
     return _shape(model, parts.catalog, round(parts.outside.clock() * 1e6))
 

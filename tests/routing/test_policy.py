@@ -161,6 +161,20 @@ def test_pool_that_may_have_no_replicas_is_refused() -> None:
     assert refusal.kind is RefusalKind.CAPACITY
 
 
+def test_capacity_that_the_key_may_not_use_is_passed_over_with_the_reason() -> None:
+    wanted = call(capacity_classes=frozenset({CapacityClass.RESERVED}))
+    snapshot = fleet(warm(pool("reserved")), warm(pool("spot", capacity_class=SPOT)))
+    decision = decide(wanted, snapshot)
+    assert isinstance(decision, Decision)
+    assert [c.pool for c in decision.eligible] == ["reserved"]
+    assert decision.candidates[-1].reason == "the key may not use spot capacity"
+
+
+def test_no_capacity_that_the_key_may_use_is_refused_for_good() -> None:
+    refusal = refused(call(capacity_classes=frozenset()), fleet(warm(pool())))
+    assert (refusal.kind, refusal.retry_after_s) == (RefusalKind.FORBIDDEN, None)
+
+
 def test_window_is_blamed_only_if_no_model_could_take_the_prompt_later() -> None:
     """A larger model that is merely cold is worth a retry: the prompt is not too long."""
     wanted = call("small", "large", prompt_tokens={"small": 600, "large": 20})
