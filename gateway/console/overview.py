@@ -5,14 +5,14 @@ What is in memory is always shown; what stands in the ledger is shown while its 
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
 from sqlalchemy.exc import SQLAlchemyError
 
 from billing import queries
-from billing.queries import GroupBy
+from billing.queries import DecidedCall, GroupBy, Timing, UsageSum
 from gateway.console.calls import CallRow, call_rows
 from gateway.console.desk import Desk, desk_of
 from gateway.console.doors import door_of, is_signed_in
@@ -54,7 +54,7 @@ class Overview:
 async def overview(request: Request) -> Response:
     if not is_signed_in(request):
         return door_of(request)
-    return page("overview.html", view=await look(request))
+    return await asyncio.to_thread(page, "overview.html", view=await look(request))
 
 
 @router.get("/live")
@@ -62,7 +62,7 @@ async def live(request: Request) -> Response:
     """The part of the page that changes, for the script that puts it in place."""
     if not is_signed_in(request):
         return guarded(Response(status_code=401))
-    return page("live.html", view=await look(request))
+    return await asyncio.to_thread(page, "live.html", view=await look(request))
 
 
 async def look(request: Request) -> Overview:
@@ -105,14 +105,28 @@ async def _booked(desk: Desk) -> Booked | None:
                 hour_us, lambda: queries.timings(ledger, hour_us, days.end_us, TIMINGS_MAX)
             ),
         )
-        named = {call.usage.org for call in calls} | {call.usage.key for call in calls}
-        named |= {row.group["org"] for row in [*today, *earlier]}
-        await asyncio.to_thread(desk.names.learn, sorted(named))
+        return await asyncio.to_thread(_shown, desk, now_us, calls, today, earlier, timings)
     except SQLAlchemyError:
         return None
+
+
+def _shown(
+    desk: Desk,
+    now_us: int,
+    calls: Sequence[DecidedCall],
+    today: Sequence[UsageSum],
+    earlier: Sequence[UsageSum],
+    timings: Sequence[Timing],
+) -> Booked:
+    """Blocking: it may look up names, and thousands of timings are sorted."""
+    desk.names.learn(
+        {call.usage.org for call in calls}
+        | {call.usage.key for call in calls}
+        | {row.group["org"] for row in [*today, *earlier]}
+    )
     return Booked(
         calls=call_rows(calls, desk.names.of, now_us=now_us),
-        spend=spend_view(earlier, today, desk.names.of, month_name=days.month_name),
+        spend=spend_view(earlier, today, desk.names.of, month_name=days_of(now_us).month_name),
         hour=last_hour(timings, now_us=now_us, read_max=TIMINGS_MAX),
     )
 
