@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
-from billing import posting
+from billing import posting, rollup
 from billing.posting import Known, Posting, Step
 from billing.pricebook import PriceBook
 from billing.rating import Unrateable
-from billing.store import holds, marks, transfers, usage
+from billing.store import holds, marks, rollups, transfers, usage
 from billing.types import OpenedCall, SettledCall, decode_opened, decode_settled
 
 
@@ -126,6 +126,7 @@ def _plan_settled(
 def _write(conn: Connection, plan: _Plan, now_us: int) -> None:
     first = [made for made in plan.postings if made.n == 1]
     better = [made for made in plan.postings if made.n > 1]
+    counted = rollups.standing(conn, [made.usage["rid"] for made in better])
     usage.insert_events(conn, [made.usage for made in first])
     usage.insert_corrections(conn, [made.usage for made in better])
     newest = {made.usage["rid"]: made for made in plan.postings}
@@ -135,6 +136,7 @@ def _write(conn: Connection, plan: _Plan, now_us: int) -> None:
         [row for made in newest.values() for row in made.attempts],
         corrected=[made.usage["rid"] for made in better],
     )
+    rollups.add(conn, rollup.added(plan.postings, counted))
     transfers.post(conn, [row for made in plan.postings for row in made.transfers])
     still_open = [call for rid, call in plan.opened.items() if rid not in plan.known]
     holds.insert_open(conn, [_open_hold(call) for call in still_open])

@@ -7,7 +7,7 @@ call. Amounts are nano-USD; what is shown of a call is its best record.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -100,7 +100,8 @@ class GroupBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UsageSum:
-    """Usage of one group; `group` has the asked dimensions, a day or hour as its first us."""
+    """Usage of one group; `group` has the asked dimensions, a day or hour as its first us.
+    `amount_nanousd` is the sum of its four parts."""
 
     group: dict[str, Any]
     requests: int
@@ -108,6 +109,10 @@ class UsageSum:
     cached_input: int
     output: int
     amount_nanousd: int
+    input_nanousd: int = 0
+    cached_input_nanousd: int = 0
+    output_nanousd: int = 0
+    request_nanousd: int = 0
 
 
 def call_by_rid(store: Store, rid: str, org: str | None = None) -> CallRecord | None:
@@ -159,11 +164,19 @@ def usage_summary(
     from_us: int,
     to_us: int,
     group_by: Sequence[GroupBy] = (),
+    only: Mapping[GroupBy, Sequence[Any]] | None = None,
 ) -> list[UsageSum]:
-    """Usage of calls that ended in [from_us, to_us), summed by the groups asked for."""
+    """Usage of calls whose first record ended in [from_us, to_us), by its best record, summed by
+    the groups asked for, in their order; `only` keeps those with one of the values named.
+
+    Whole hours cost a look at their sums; an hour that the range cuts costs its own events.
+    """
+    filters = {str(name): list(values) for name, values in (only or {}).items()}
+    if org is not None:
+        filters["org"] = [org]
     with store.read() as conn:
-        rows = sums.summary(conn, org, from_us, to_us, [str(group) for group in group_by])
-    return [UsageSum(*row) for row in rows]
+        rows = sums.summary(conn, from_us, to_us, [str(group) for group in group_by], filters)
+    return [UsageSum(group, *counted) for group, counted in rows]
 
 
 def spent_by_scopes(store: Store, org: str | None = None) -> dict[str, Spent]:

@@ -104,8 +104,6 @@ class UsageEvent(UsageColumns, table=True):
             "status IN ('answered','cancelled','failed','refused')", name="status_known"
         ),
         Index("usage_event_org_ended", "org", "ended_us"),
-        Index("usage_event_key_ended", "key", "ended_us"),
-        Index("usage_event_model_ended", "model", "ended_us"),
         Index("usage_event_ended", "ended_us"),
     )
     rid: str = Field(primary_key=True)
@@ -121,6 +119,39 @@ class UsageCorrection(UsageColumns, table=True):
     )
     rid: str = Field(primary_key=True, foreign_key="usage_event.rid")
     n: int = Field(primary_key=True)
+
+
+class UsageHour(SQLModel, table=True):
+    """Sums over the best records of the calls whose first record ended in a UTC hour.
+
+    `hour_us` is its first instant; the rest of the key is what usage is grouped and filtered by,
+    `month` that of admission, by which budgets count. A copy that `verify` recomputes.
+    """
+
+    __tablename__ = "usage_hour"
+    __table_args__ = (
+        Index("usage_hour_org", "org", "hour_us"),
+        {"sqlite_with_rowid": False},  # the key is most of a row: store it once
+    )
+    hour_us: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
+    org: str = Field(primary_key=True)
+    project: str = Field(primary_key=True)
+    key: str = Field(primary_key=True)
+    model: str = Field(primary_key=True)
+    tier: str = Field(primary_key=True)
+    batch: bool = Field(primary_key=True)
+    pool: str = Field(primary_key=True)
+    status: str = Field(primary_key=True)
+    month: str = Field(primary_key=True)
+    requests: int = Field(sa_type=Big)
+    input: int = Field(sa_type=Big)
+    cached_input: int = Field(sa_type=Big)
+    output: int = Field(sa_type=Big)
+    amount_nanousd: int = Field(sa_type=Big)
+    input_nanousd: int = Field(sa_type=Big)
+    cached_input_nanousd: int = Field(sa_type=Big)
+    output_nanousd: int = Field(sa_type=Big)
+    request_nanousd: int = Field(sa_type=Big)
 
 
 class CallRecord(SQLModel, table=True):

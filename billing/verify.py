@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from billing.checks import calls, invoices, money, spending
+from billing.checks import calls, invoices, money, spending, usage
 from billing.checks.report import Check, Report
 from billing.limits.holds import Holds
 from billing.limits.types import HoldState, LimitsUnavailable
@@ -85,6 +85,7 @@ def _in_sql(store: Store, now_us: int, hold_age_max_s: float) -> list[Check]:
             money.one_charge_per_call(conn),
             money.nets_are_exact(conn),
             money.amounts_rerate(conn, book_of(conn)),
+            usage.hours_recompute(conn),
             calls.no_stale_hold(conn, before_us),
             calls.no_dead_letter(conn),
             invoices.lines_add_up(conn),

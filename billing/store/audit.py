@@ -5,11 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Connection, Row, String, case, cast, func, literal, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    String,
+    case,
+    cast,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    union_all,
+)
 from sqlalchemy.sql.expression import Subquery
 
+from billing.rollup import CELL, DIMENSIONS, SUMMED
 from billing.store.holds import HOLD
 from billing.store.invoices import INVOICE, LINE, LINK, ON_INVOICE
+from billing.store.rollups import HOUR
+from billing.store.sums import best_records, hour_of
 from billing.store.transfers import ACCOUNT, TRANSFER
 from billing.store.usage import CORRECTION, EVENT, USAGE_COLUMNS, current
 
@@ -18,7 +34,13 @@ STREAMED = 2000
 
 
 def count(conn: Connection, name: str) -> int:
-    tables = {"transfer": TRANSFER, "account": ACCOUNT, "open_hold": HOLD, "invoice": INVOICE}
+    tables = {
+        "transfer": TRANSFER,
+        "account": ACCOUNT,
+        "open_hold": HOLD,
+        "invoice": INVOICE,
+        "usage_hour": HOUR,
+    }
     return int(conn.execute(select(func.count()).select_from(tables[name])).scalar_one())
 
 
@@ -130,6 +152,31 @@ def every_record(conn: Connection) -> Iterator[Row[Any]]:
 def holds_of_booked_calls(conn: Connection) -> list[str]:
     statement = select(HOLD.c.rid).join(EVENT, EVENT.c.rid == HOLD.c.rid)
     return list(conn.execute(statement.limit(FEW)).scalars())
+
+
+def wrong_hours(
+    conn: Connection,
+) -> list[tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...]]]:
+    """(cell, its sums as they stand, the sums over the best records) where they differ."""
+    used = best_records({})
+    zeros: list[ColumnElement[int]] = [literal_column("0").label(f"no_{name}") for name in SUMMED]
+    stands = select(*(HOUR.c[name] for name in (*CELL, *SUMMED)), *zeros)
+    by = [hour_of(used).label("hour_us"), *(used.c[name] for name in DIMENSIONS)]
+    real = select(*by, *zeros, *(func.sum(used.c[name]) for name in SUMMED)).group_by(*by)
+    both = union_all(stands, real).subquery("both")
+    cell = [both.c[name] for name in CELL]
+    stood = [func.sum(both.c[name]) for name in SUMMED]
+    summed = [func.sum(both.c[f"no_{name}"]) for name in SUMMED]
+    differs = or_(*(one != other for one, other in zip(stood, summed, strict=True)))
+    statement = select(*cell, *stood, *summed).group_by(*cell).having(differs).order_by(*cell)
+    return [
+        (
+            tuple(row[: len(CELL)]),
+            tuple(map(int, row[len(CELL) : -len(SUMMED)])),
+            tuple(map(int, row[-len(SUMMED) :])),
+        )
+        for row in conn.execute(statement.limit(FEW))
+    ]
 
 
 def invoice_sums(conn: Connection) -> list[dict[str, Any]]:

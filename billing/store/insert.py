@@ -1,14 +1,49 @@
-"""INSERT with a conflict clause, in the dialect at hand."""
+"""Inserts in the dialect at hand: many plain rows at once, or rows that may be there already."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, Insert, Table
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
 
 Row = Mapping[str, Any]
+
+
+def insert_rows(conn: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Insert rows that are not there yet, all with the same columns: the way of the hot writer.
+
+    SQLAlchemy would look at every value; the driver of SQLite binds whole rows, and PostgreSQL
+    takes them as one COPY.
+    """
+    if not rows:
+        return
+    columns = tuple(rows[0])
+    values = list(map(itemgetter(*columns), rows))
+    if conn.dialect.name == "postgresql":
+        _copy(conn, f"COPY {table.name} ({_quoted(columns)}) FROM STDIN", values)
+    else:
+        conn.exec_driver_sql(_insert_text(table, columns), values)
+
+
+def add_to(
+    conn: Connection, table: Table, rows: Sequence[Sequence[Any]], summed: Sequence[str]
+) -> None:
+    """Insert rows of every column in order, or add `summed` to the row with the same key."""
+    if not rows:
+        return
+    if conn.dialect.name == "postgresql":
+        conn.exec_driver_sql(
+            _add_text(table, tuple(summed), "SELECT * FROM unnest({values})", "%s::{type}[]"),
+            tuple(map(list, zip(*rows, strict=True))),
+        )
+    else:
+        text = _add_text(table, tuple(summed), "VALUES ({values})", "?")
+        conn.exec_driver_sql(text, list(map(tuple, rows)))
 
 
 def insert_new(conn: Connection, table: Table, rows: Sequence[Row]) -> None:
@@ -37,3 +72,44 @@ def _insert(conn: Connection, table: Table) -> Any:
     make: Any = postgresql.insert if conn.dialect.name == "postgresql" else sqlite.insert
     statement: Insert = make(table)
     return statement
+
+
+def _copy(conn: Connection, text: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Raises what SQLAlchemy would raise, so that an outage is known as one."""
+    driver: Any = conn.connection.driver_connection
+    dialect = conn.dialect
+    try:
+        with driver.cursor() as cursor, cursor.copy(text) as copy:
+            for row in rows:
+                copy.write_row(row)
+    except dialect.loaded_dbapi.Error as error:
+        raise DBAPIError.instance(
+            text, None, error, dialect.loaded_dbapi.Error, dialect=dialect
+        ) from error
+
+
+@cache
+def _insert_text(table: Table, columns: tuple[str, ...]) -> str:
+    places = ", ".join("?" * len(columns))
+    return f"INSERT INTO {table.name} ({_quoted(columns)}) VALUES ({places})"
+
+
+@cache
+def _add_text(table: Table, summed: tuple[str, ...], rows: str, place: str) -> str:
+    places = ", ".join(place.format(type=_type(column)) for column in table.columns)
+    moved = ", ".join(f'"{name}" = {table.name}."{name}" + excluded."{name}"' for name in summed)
+    return (
+        f"INSERT INTO {table.name} ({_quoted(table.columns.keys())}) "
+        f"{rows.format(values=places)} "
+        f"ON CONFLICT ({_quoted(table.primary_key.columns.keys())}) DO UPDATE SET {moved}"
+    )
+
+
+def _type(column: Any) -> str:
+    """PostgreSQL's name of a column's type."""
+    dialect: Any = postgresql.dialect  # its class has no types of its own
+    return str(column.type.compile(dialect=dialect()))
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)

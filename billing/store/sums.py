@@ -1,18 +1,35 @@
-"""Sums over usage: what each scope has spent, and summaries for people."""
+"""Sums over usage: what each scope has spent, and summaries for people.
+
+Whole hours are read from the hourly sums. Only the events of an hour that a range cuts are read
+one by one, led by an index; the log as a whole never is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Subquery, func, literal_column, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    func,
+    literal_column,
+    select,
+    union_all,
+)
 
-from billing.store.usage import current
+from billing.rollup import COUNTS, DIMENSIONS, HOUR_US, SUMMED
+from billing.store.rollups import HOUR
+from billing.store.usage import CORRECTION, EVENT
 
-HOUR_US = 3_600_000_000
 BUCKETS_US = {"day": 24 * HOUR_US, "hour": HOUR_US}
-SUMMED = ("input", "cached_input", "output", "amount_nanousd")
+Filters = Mapping[str, Sequence[Any]]
+"""By dimension the values that count; a dimension that is absent is not looked at."""
+GroupSum = tuple[dict[str, Any], tuple[int, ...]]
+"""A group's values, and its sums in the order of SUMMED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,46 +45,115 @@ class SpentRow:
 
 def spent(conn: Connection, org: str | None = None) -> list[SpentRow]:
     """Everything ever charged, net of corrections."""
-    usage = current()
-    by = (usage.c.org, usage.c.project, usage.c.key, usage.c.month)
-    statement = (
-        select(*by, func.sum(usage.c.amount_nanousd))
-        .where(usage.c.amount_nanousd > 0)
-        .group_by(*by)
-    )
+    by = (HOUR.c.org, HOUR.c.project, HOUR.c.key, HOUR.c.month)
+    amount = func.sum(HOUR.c.amount_nanousd)
+    statement = select(*by, amount).group_by(*by).having(amount > 0)
     if org is not None:
-        statement = statement.where(usage.c.org == org)
+        statement = statement.where(HOUR.c.org == org)
     return [
-        SpentRow(org_id, project, key, month, int(amount))
-        for org_id, project, key, month, amount in conn.execute(statement)
+        SpentRow(org_id, project, key, month, int(charged))
+        for org_id, project, key, month, charged in conn.execute(statement)
     ]
 
 
 def summary(
-    conn: Connection, org: str | None, from_us: int, to_us: int, group_by: Sequence[str]
-) -> list[tuple[dict[str, Any], int, int, int, int, int]]:
-    """(group, requests, input, cached input, output, nano-USD) of calls ended in [from, to)."""
-    usage = current()
-    by = [_dimension(usage, name).label(f"by_{name}") for name in group_by]
-    statement = (
-        select(*by, func.count(), *(func.coalesce(func.sum(usage.c[c]), 0) for c in SUMMED))
-        .where(usage.c.ended_us >= from_us, usage.c.ended_us < to_us)
-        .group_by(*by)
-        .order_by(*by)
+    conn: Connection, from_us: int, to_us: int, group_by: Sequence[str], filters: Filters
+) -> list[GroupSum]:
+    """Sums of the calls whose first record ended in [from, to), by group and in its order.
+
+    Without a group there is one row, of zeros if nothing happened.
+    """
+    found: dict[tuple[Any, ...], tuple[int, ...]] = {}
+    for part in _parts(from_us, to_us, filters):
+        for row in conn.execute(_grouped(part, group_by)):
+            group = tuple(row[: len(group_by)])
+            sums = tuple(int(value) for value in row[len(group_by) :])
+            before = found.get(group)
+            found[group] = _plus(before, sums) if before else sums
+    if not group_by:
+        found.setdefault((), (0,) * len(SUMMED))
+    return [(dict(zip(group_by, group, strict=True)), found[group]) for group in sorted(found)]
+
+
+def _parts(from_us: int, to_us: int, filters: Filters) -> Iterator[FromClause]:
+    """What the range consists of: whole hours, and before and after them pieces of one."""
+    first_us = -(-from_us // HOUR_US) * HOUR_US
+    last_us = to_us - to_us % HOUR_US
+    if first_us > last_us:
+        yield _cut(from_us, to_us, filters)
+        return
+    if from_us < first_us:
+        yield _cut(from_us, first_us, filters)
+    if first_us < last_us:
+        yield _hours(first_us, last_us, filters)
+    if last_us < to_us:
+        yield _cut(last_us, to_us, filters)
+
+
+def _cut(from_us: int, to_us: int, filters: Filters) -> FromClause:
+    return best_records(filters, EVENT.c.ended_us >= from_us, EVENT.c.ended_us < to_us)
+
+
+def _hours(from_us: int, to_us: int, filters: Filters) -> FromClause:
+    names = (*DIMENSIONS, *SUMMED)
+    hours = select(HOUR.c.hour_us.label("at_us"), *(HOUR.c[name] for name in names))
+    within = hours.where(HOUR.c.hour_us >= from_us, HOUR.c.hour_us < to_us)
+    return _filtered(within, HOUR, filters).subquery("used")
+
+
+def best_records(filters: Filters, *within: ColumnElement[bool]) -> FromClause:
+    """Of every call whose event is `within` the columns of its best record; `at_us` is when the
+    first one ended, `requests` is 1."""
+    at_us = EVENT.c.ended_us.label("at_us")
+    one: ColumnElement[int] = literal_column("1").label("requests")
+    names = (*DIMENSIONS, *COUNTS)
+    better = CORRECTION.alias("better")
+    newest = select(func.max(better.c.n)).where(better.c.rid == EVENT.c.rid).scalar_subquery()
+    untouched = select(at_us, *(EVENT.c[name] for name in names), one).where(
+        *within, ~select(better.c.rid).where(better.c.rid == EVENT.c.rid).exists()
     )
-    if org is not None:
-        statement = statement.where(usage.c.org == org)
-    found = []
-    for row in conn.execute(statement):
-        group = dict(zip(group_by, row, strict=False))
-        counted, tokens_in, cached, out, amount = (int(value) for value in row[len(by) :])
-        found.append((group, counted, tokens_in, cached, out, amount))
-    return found
+    corrected = (
+        select(at_us, *(CORRECTION.c[name] for name in names), one)
+        .select_from(EVENT.join(CORRECTION, CORRECTION.c.rid == EVENT.c.rid))
+        .where(*within, CORRECTION.c.n == newest)
+    )
+    return union_all(
+        _filtered(untouched, EVENT, filters), _filtered(corrected, CORRECTION, filters)
+    ).subquery("used")
 
 
-def _dimension(usage: Subquery, name: str) -> ColumnElement[Any]:
-    """A width is written out: PostgreSQL groups by equal text, not by equal parameters."""
+def _filtered(statement: Select[Any], table: FromClause, filters: Filters) -> Select[Any]:
+    for name, values in filters.items():
+        column = table.c[name]
+        same = column == values[0] if len(values) == 1 else column.in_(values)
+        statement = statement.where(same)
+    return statement
+
+
+def _grouped(used: FromClause, group_by: Sequence[str]) -> Select[Any]:
+    by = [_dimension(used, name).label(f"by_{name}") for name in group_by]
+    sums = (func.coalesce(func.sum(used.c[name]), 0) for name in SUMMED)
+    return select(*by, *sums).group_by(*by)
+
+
+def hour_of(used: FromClause) -> ColumnElement[int]:
+    """The first instant of the hour that `at_us` lies in."""
+    return _floor(used, HOUR_US)
+
+
+def _dimension(used: FromClause, name: str) -> ColumnElement[Any]:
     if width_us := BUCKETS_US.get(name):
-        width: ColumnElement[int] = literal_column(str(width_us))
-        return usage.c.ended_us - usage.c.ended_us % width
-    return usage.c[name]
+        return _floor(used, width_us)
+    column: ColumnElement[Any] = used.c[name]
+    return column
+
+
+def _floor(used: FromClause, width_us: int) -> ColumnElement[int]:
+    """The width is written out: PostgreSQL groups by equal text, not by equal parameters."""
+    at_us: ColumnElement[int] = used.c.at_us
+    width: ColumnElement[int] = literal_column(str(width_us))
+    return at_us - at_us % width
+
+
+def _plus(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(one, other, strict=True))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, select
 
-from billing.store.insert import Row, insert_new
+from billing.store.insert import Row, add_to, insert_rows
 from billing.tables import Account, Transfer, table_of
 
 ACCOUNT = table_of(Account)
@@ -16,38 +15,25 @@ TRANSFER = table_of(Transfer)
 
 
 def post(conn: Connection, transfers: Sequence[Row]) -> None:
-    """Insert transfers and move the totals: one update an account, in the order of codes."""
+    """Move the totals, one row an account in the order of codes, and insert the transfers."""
     if not transfers:
         return
-    moved: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    orgs: dict[str, str | None] = {}
+    moved: dict[str, list[int]] = {}
+    orgs: dict[str, str] = {}
     for row in transfers:
-        moved[row["debit_account"]][0] += row["amount_nanousd"]
-        moved[row["credit_account"]][1] += row["amount_nanousd"]
-        for code in (row["debit_account"], row["credit_account"]):
-            orgs[code] = row["org"] if code.startswith("org:") else None
-    codes = sorted(moved)
-    insert_new(
-        conn,
-        ACCOUNT,
-        [
-            {"code": code, "org": orgs[code], "currency": "USD", "debits": 0, "credits": 0}
-            for code in codes
-        ],
-    )
-    conn.execute(insert(TRANSFER), transfers)
-    conn.execute(
-        update(ACCOUNT)
-        .where(ACCOUNT.c.code == bindparam("account"))
-        .values(
-            debits=ACCOUNT.c.debits + bindparam("debited"),
-            credits=ACCOUNT.c.credits + bindparam("credited"),
-        ),
-        [
-            {"account": code, "debited": moved[code][0], "credited": moved[code][1]}
-            for code in codes
-        ],
-    )
+        amount = row["amount_nanousd"]
+        for place, code in enumerate((row["debit_account"], row["credit_account"])):
+            totals = moved.get(code)
+            if totals is None:
+                totals = moved[code] = [0, 0]
+                orgs[code] = row["org"]
+            totals[place] += amount
+    rows = [
+        (code, orgs[code] if code.startswith("org:") else None, "USD", *moved[code])
+        for code in sorted(moved)
+    ]
+    add_to(conn, ACCOUNT, rows, ("debits", "credits"))
+    insert_rows(conn, TRANSFER, transfers)
 
 
 def of_call(conn: Connection, rid: str) -> list[dict[str, Any]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Subquery, delete, func, insert, select, union_all
+from sqlalchemy import Connection, Subquery, delete, func, select, union_all
 
 from billing.posting import Known
-from billing.store.insert import Row, insert_or_replace
+from billing.store.insert import Row, insert_rows
 from billing.tables import (
     Attempt,
     CallRecord,
@@ -58,24 +58,22 @@ def _known(n: int, row: Sequence[object]) -> Known:
 
 
 def insert_events(conn: Connection, rows: Sequence[Row]) -> None:
-    if rows:
-        conn.execute(insert(EVENT), rows)
+    insert_rows(conn, EVENT, rows)
 
 
 def insert_corrections(conn: Connection, rows: Sequence[Row]) -> None:
-    if rows:
-        conn.execute(insert(CORRECTION), rows)
+    insert_rows(conn, CORRECTION, rows)
 
 
 def replace_explanations(
     conn: Connection, calls: Sequence[Row], attempts: Sequence[Row], corrected: Sequence[str]
 ) -> None:
-    """Keep decision and attempts of the newest record; older attempts go."""
+    """Keep decision and attempts of the newest record; older ones go."""
     if corrected:
-        conn.execute(delete(ATTEMPT).where(ATTEMPT.c.rid.in_(corrected)))
-    insert_or_replace(conn, CALL, calls, ["decision"])
-    if attempts:
-        conn.execute(insert(ATTEMPT), attempts)
+        for table in (ATTEMPT, CALL):
+            conn.execute(delete(table).where(table.c.rid.in_(corrected)))
+    insert_rows(conn, CALL, calls)
+    insert_rows(conn, ATTEMPT, attempts)
 
 
 def current() -> Subquery:

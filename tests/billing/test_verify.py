@@ -76,6 +76,9 @@ def booked(store: Store) -> Store:
         ("I5", "UPDATE invoice_line SET amount_nanousd = amount_nanousd + 1 WHERE seq = 1", "inv_"),
         ("I5", "UPDATE invoice SET total_cents = total_cents + 1", "inv_"),
         ("I5", "DELETE FROM invoice_line_transfer WHERE transfer_id = 'req_1:charge:1'", "inv_"),
+        ("I9", "UPDATE usage_hour SET output = output + 1", "output stands at 169"),
+        ("I9", "DELETE FROM usage_hour", "org_1 proj_1 key_1"),
+        ("I9", "UPDATE usage_hour SET hour_us = hour_us - 3600000000", "requests stands at 3"),
         ("I10", "UPDATE invoice SET status = 'finalised', number = 2", "[2]"),
     ],
 )

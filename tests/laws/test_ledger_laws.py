@@ -18,11 +18,12 @@ from billing import ledger
 from billing.ledger import Record
 from billing.pricebook import Component, PriceRate, Prices, PriceVersion, Unpriced, make_book
 from billing.prices import activate_version, create_version, load_book
-from billing.queries import call_by_rid, spent_by_scopes, usage_summary
+from billing.queries import GroupBy, call_by_rid, spent_by_scopes, usage_summary
 from billing.rating import hold_for, rate, rate_frozen
+from billing.rollup import HOUR_US
 from billing.store import holds
 from billing.store.engine import Store, open_store
-from billing.types import OpenedCall, SettledCall, Usage, UsageSource, encode
+from billing.types import CallStatus, OpenedCall, SettledCall, Usage, UsageSource, encode
 from billing.verify import verify
 from migrations.run import migrate
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
@@ -37,6 +38,7 @@ RATES = [
     )
 ]
 BOOK = make_book([PriceVersion("pv_1", 1, None, tuple(RATES))])
+NOW_US = ADMITTED_US + 3 * HOUR_US
 LAW = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -73,11 +75,22 @@ def _without_fsync(connection: Any, _record: Any) -> None:
     connection.execute("PRAGMA synchronous = OFF")
 
 
-def ended(rid: str, usage: Usage, source: UsageSource, org: str) -> SettledCall:
+ends = st.builds(
+    dict,
+    status=st.sampled_from(CallStatus),
+    pool=st.sampled_from(["large-reserved", "large-spot"]),
+    ended_us=st.sampled_from([ADMITTED_US + 2, ADMITTED_US + HOUR_US, ADMITTED_US + 2 * HOUR_US]),
+)
+
+
+def ended(
+    rid: str, usage: Usage, source: UsageSource, org: str, how: dict[str, Any]
+) -> SettledCall:
     call = settled_call(
         opened_call(rid, org=org),
         0,
         source=source,
+        **how,
         input=usage.input,
         cached_input=usage.cached_input,
         output=usage.output,
@@ -104,11 +117,11 @@ def lives(draw: st.DrawFn) -> tuple[list[OpenedCall | SettledCall], dict[str, Se
     for number in range(draw(st.integers(1, 5))):
         rid, org = f"req_{number}", f"org_{number % 2}"
         estimates = [
-            ended(rid, usage, UsageSource.ESTIMATED, org)
+            ended(rid, usage, UsageSource.ESTIMATED, org, draw(ends))
             for usage in draw(st.lists(usages, max_size=2, unique_by=lambda u: u.total))
         ]
         exact = [
-            ended(rid, usage, UsageSource.EXACT, org)
+            ended(rid, usage, UsageSource.EXACT, org, draw(ends))
             for usage in draw(st.lists(usages, min_size=0 if estimates else 1, max_size=1))
         ]
         best[rid] = exact[0] if exact else max(estimates, key=lambda call: call.usage.total)
@@ -133,7 +146,7 @@ def deliver(store: Store, deliveries: list[OpenedCall | SettledCall], cuts: list
     while records:
         size = cuts.pop() if cuts else len(records)
         with store.write() as conn:
-            booked = ledger.book(conn, records[:size], book, ADMITTED_US + 10)
+            booked = ledger.book(conn, records[:size], book, NOW_US)
         assert not booked.failures
         records = records[size:]
 
@@ -148,7 +161,7 @@ def test_any_delivery_leaves_one_event_and_the_net_of_the_best_record(
     deliveries, best = life
     with fresh(template) as store:
         deliver(store, deliveries, list(cuts))
-        report = verify(store, now_us=ADMITTED_US + 10)
+        report = verify(store, now_us=NOW_US)
         assert report.ok, report.as_text()
         for rid, call in best.items():
             found = call_by_rid(store, rid)
@@ -167,6 +180,57 @@ def test_any_delivery_leaves_one_event_and_the_net_of_the_best_record(
         spent = spent_by_scopes(store)
         by_org = sum(s.total_nanousd for scope, s in spent.items() if scope.startswith("org:"))
         assert by_org == total.amount_nanousd
+
+
+@LAW
+@given(life=lives(), cuts=st.lists(st.integers(1, 6), max_size=8))
+def test_hours_sum_the_best_records_of_the_calls_that_first_ended_in_them(
+    template: Path,
+    life: tuple[list[OpenedCall | SettledCall], dict[str, SettledCall]],
+    cuts: list[int],
+) -> None:
+    deliveries, best = life
+    first: dict[str, int] = {}
+    for call in deliveries:
+        if isinstance(call, SettledCall):
+            first.setdefault(call.rid, call.ended_us)
+    by = [GroupBy.HOUR, GroupBy.ORG, GroupBy.POOL, GroupBy.STATUS]
+    expected: dict[tuple[object, ...], list[int]] = {}
+    for rid, call in best.items():
+        hour_us = first[rid] - first[rid] % HOUR_US
+        sums = expected.setdefault((hour_us, call.org, call.pool, call.status.value), [0] * 5)
+        record = (1, call.input, call.cached_input, call.output, call.amount_nanousd)
+        sums[:] = [a + b for a, b in zip(sums, record, strict=True)]
+    with fresh(template) as store:
+        for _ in range(2):  # everything is delivered once more
+            deliver(store, deliveries, list(cuts))
+            found = usage_summary(store, None, 0, NOW_US - NOW_US % HOUR_US + HOUR_US, by)
+            assert {
+                tuple(row.group[name] for name in by): [
+                    row.requests,
+                    row.input,
+                    row.cached_input,
+                    row.output,
+                    row.amount_nanousd,
+                ]
+                for row in found
+            } == expected
+            assert all(
+                row.amount_nanousd
+                == row.input_nanousd
+                + row.cached_input_nanousd
+                + row.output_nanousd
+                + row.request_nanousd
+                for row in found
+            )
+        cut_us = ADMITTED_US + 2  # in the middle of an hour: its events are read one by one
+        for org in ("org_0", "org_1"):
+            whole, before, after = (
+                usage_summary(store, org, from_us, to_us)[0]
+                for from_us, to_us in ((0, NOW_US), (0, cut_us), (cut_us, NOW_US))
+            )
+            assert before.requests == 0
+            assert whole == after
 
 
 @LAW

@@ -6,12 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic import command
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
 
+from billing.rollup import HOUR_US
+from billing.store import audit
 from billing.store.engine import open_store
 from gateway.store import TenantStore, open_engine
 from migrations.run import BrokenReference, alembic_config, migrate, rebuilding
@@ -74,6 +77,36 @@ def test_rows_of_an_earlier_revision_stay_what_they_are_both_ways(tmp_path: Path
         command.downgrade(alembic_config(conn), "0002")
         assert conn.execute(text("SELECT hash FROM api_key")).scalar_one() == b"\x01\x02"
     store.close()
+
+
+def test_usage_booked_before_there_were_hourly_sums_is_summed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    store = open_store(url)
+    with rebuilding(store) as conn:
+        command.upgrade(alembic_config(conn), "0004")
+        for rid, ended_us in (("a", 1), ("b", 2), ("c", 2 * HOUR_US)):
+            _record(conn, "usage_event", rid=rid, ended_us=ended_us, output=3, pool="p")
+        for n, output in ((2, 5), (3, 7)):
+            _record(
+                conn, "usage_correction", rid="b", n=n, ended_us=HOUR_US, output=output, pool="q"
+            )
+    migrate(url)
+    with store.read() as conn:
+        hours = conn.execute(
+            text("SELECT hour_us, pool, requests, output FROM usage_hour ORDER BY hour_us, pool")
+        ).all()
+        assert hours == [(0, "p", 1, 3), (0, "q", 1, 7), (2 * HOUR_US, "p", 1, 3)]
+        assert audit.wrong_hours(conn) == []
+    store.close()
+
+
+def _record(conn: Connection, table: str, **values: Any) -> None:
+    """A row in which what is not given is 1."""
+    info = conn.execute(text(f"SELECT name FROM pragma_table_info('{table}')"))
+    row = {"source": "exact", "status": "answered", **values}
+    row = {name: row.get(name, 1) for name in info.scalars()}
+    places = ", ".join(f":{name}" for name in row)
+    conn.execute(text(f"INSERT INTO {table} VALUES ({places})"), row)
 
 
 def test_migration_that_leaves_a_row_without_its_parent_changes_nothing(tmp_path: Path) -> None:
