@@ -145,7 +145,7 @@ class EngineSettings:
     model_path: Path
     slots: int = 16
     staging_rows: int = 4
-    queue_max: int = 64
+    queue_max: int = 128  # so that the largest call fits an idle engine
     context_tokens: int = 2048
     prefill_tokens_max: int = 256
     block_tokens: int = 16

@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from workers.deployments.engine_app import DEPLOYMENT, EngineAppArgs, build
+from workers.deployments.generating import CHOICES_MAX
 
 
 def test_arguments_are_the_engines_bounds() -> None:
@@ -18,6 +19,11 @@ def test_arguments_are_the_engines_bounds() -> None:
 def test_an_unknown_argument_is_refused() -> None:
     with pytest.raises(ValidationError):
         EngineAppArgs.model_validate({"pool": "small", "model_path": "/m", "slotz": 3})
+
+
+def test_the_largest_call_fits_an_idle_engine() -> None:
+    args = EngineAppArgs.model_validate({"pool": "small", "model_path": "/m", "slots": 1})
+    assert args.slots + args.queue_max >= CHOICES_MAX
 
 
 def test_serve_admits_what_the_engine_can_hold_and_the_controllers_calls() -> None:
