@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from tests.workers.engines.conftest import MODEL_PATH
@@ -25,6 +26,15 @@ def test_a_checkpoint_says_what_the_engine_needs(checkpoint: Checkpoint) -> None
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointUnsupported, match="not a checkpoint"):
         open_checkpoint(tmp_path)
+
+
+def test_weights_that_lack_a_tensor_are_refused_and_never_made_up(tmp_path: Path) -> None:
+    folder = copy_of_model(tmp_path)
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CheckpointUnsupported, match=r"lack 1 tensors, model.layers.1.mlp.up_proj"):
+        open_checkpoint(folder)
 
 
 def test_end_tokens_may_be_a_list(tmp_path: Path) -> None:

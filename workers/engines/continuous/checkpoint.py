@@ -3,7 +3,7 @@ rather than computing it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,9 +32,14 @@ def open_checkpoint(path: Path) -> Checkpoint:
 
     if not (path / "config.json").is_file():
         raise CheckpointUnsupported(f"{path} holds no config.json: it is not a checkpoint folder")
-    model = AutoModelForCausalLM.from_pretrained(
-        path, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
+    model, loaded = AutoModelForCausalLM.from_pretrained(
+        path,
+        dtype=torch.float32,
+        attn_implementation="sdpa",
+        local_files_only=True,
+        output_loading_info=True,
     )
+    _check_loaded(path, loaded)
     model.eval()
     decode, raw = decoders(path)
     return Checkpoint(
@@ -46,6 +51,14 @@ def open_checkpoint(path: Path) -> Checkpoint:
         vocabulary=model.config.vocab_size,
         kv_shape=kv_shape(model.config),
     )
+
+
+def _check_loaded(path: Path, loaded: Mapping[str, Collection[str]]) -> None:
+    """The library fills in what the weights lack with chance numbers, and only warns."""
+    if missing := sorted(loaded["missing_keys"]):
+        raise CheckpointUnsupported(
+            f"the weights of {path} lack {len(missing)} tensors, {missing[0]} among them"
+        )
 
 
 def decoders(path: Path) -> tuple[Callable[[Sequence[int]], str], Callable[[int], bytes]]:
