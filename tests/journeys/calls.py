@@ -11,8 +11,8 @@ import httpx2 as httpx
 
 from tests.stack import Stack, Tenant
 
-SMALL, LARGE, NAP = "sluice-small", "sluice-large", "sluice-nap"
-CHAT = "/v1/chat/completions"
+SMALL, LARGE, NAP, MINILM = "sluice-small", "sluice-large", "sluice-nap", "minilm"
+CHAT, COMPLETIONS, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 QUESTION = "Tell me a story about a fox."
 LONG_TEXT = "Then the fox went to the river and asked the bear for a boat. " * 12
 
@@ -27,7 +27,7 @@ def body(model: str = SMALL, text: str = QUESTION, **rest: Any) -> dict[str, Any
 
 def rid_of(answer_id: str) -> str:
     """The request id of an answer's `id`."""
-    return f"req_{answer_id.removeprefix('chatcmpl-')}"
+    return f"req_{answer_id.partition('-')[2]}"
 
 
 def nano(usd: str) -> int:
@@ -54,10 +54,10 @@ def streamed(stack: Stack, tenant: Tenant, wanted: dict[str, Any], **options: An
 
 
 def opened(stack: Stack, tenant: Tenant, wanted: dict[str, Any], **options: Any) -> Any:
-    """A plain streaming POST, as a context manager."""
+    """A plain streaming POST, to CHAT unless told another `path`, as a context manager."""
     return httpx.stream(
         "POST",
-        f"{stack.base_url}{CHAT}",
+        f"{stack.base_url}{options.pop('path', CHAT)}",
         headers={"authorization": f"Bearer {tenant.secret}"} | options.pop("headers", {}),
         json=wanted | {"stream": True},
         timeout=60.0,

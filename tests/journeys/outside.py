@@ -86,13 +86,24 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if script.status != 200:
                 self._refuse(script.status)
+            elif self.path.endswith("/embeddings"):
+                self._document(script, outside.bodies[-1]["input"])
             else:
                 self._answer(outside, script)
         except (_Left, ConnectionError):
             outside.left += 1
 
     def _refuse(self, status: int) -> None:
-        payload = json.dumps({"error": {"message": "not today", "code": "busy"}}).encode()
+        self._whole(status, {"error": {"message": "not today", "code": "busy"}})
+
+    def _document(self, script: Script, inputs: list[object]) -> None:
+        """Vectors as numbers, whatever was asked for; some servers know nothing else."""
+        data = [{"index": index, "embedding": [0.5, -index]} for index in range(len(inputs))]
+        used = {"prompt_tokens": script.prompt_tokens, "total_tokens": script.prompt_tokens}
+        self._whole(200, {"object": "list", "data": data, "usage": used})
+
+    def _whole(self, status: int, answer: object) -> None:
+        payload = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(payload)))
@@ -104,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
-        self._delta({"role": "assistant", "content": ""}, None)
+        self._delta("", None)
         for count, word in enumerate(script.words):
             if count == script.hold_after:
                 self._hold(outside)
@@ -112,15 +123,16 @@ class _Handler(BaseHTTPRequestHandler):
                 outside.release.wait(ARRIVE_S)
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
-            self._delta({"content": word}, None)
-        self._delta({}, "stop")
+            self._delta(word, None)
+        self._delta("", "stop")
+        output_tokens = len(script.words) * outside.bodies[-1].get("n", 1)
         used = {
             "prompt_tokens": script.prompt_tokens,
-            "completion_tokens": len(script.words),
-            "total_tokens": script.prompt_tokens + len(script.words),
+            "completion_tokens": output_tokens,
+            "total_tokens": script.prompt_tokens + output_tokens,
             "prompt_tokens_details": {"cached_tokens": script.cached_tokens},
         }
-        self._event(json.dumps({"object": "chat.completion.chunk", "choices": [], "usage": used}))
+        self._event(json.dumps({"choices": [], "usage": used}))
         self._event("[DONE]")
         self.wfile.write(b"0\r\n\r\n")
 
@@ -132,9 +144,13 @@ class _Handler(BaseHTTPRequestHandler):
             if readable and not self.connection.recv(1, socket.MSG_PEEK):
                 raise _Left
 
-    def _delta(self, delta: dict[str, str], finish_reason: str | None) -> None:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-        self._event(json.dumps({"object": "chat.completion.chunk", "choices": [choice]}))
+    def _delta(self, text: str, finish_reason: str | None) -> None:
+        """A chunk of a conversation or of a plain completion, for each answer that is wanted."""
+        is_chat = self.path.endswith("/chat/completions")
+        said = {"delta": {"role": "assistant", "content": text}} if is_chat else {"text": text}
+        for index in range(self.outside.bodies[-1].get("n", 1)):
+            choice = {"index": index, "finish_reason": finish_reason, **said}
+            self._event(json.dumps({"choices": [choice]}))
 
     def _event(self, payload: str) -> None:
         event = f"data: {payload}\n\n".encode()

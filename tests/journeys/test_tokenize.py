@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.hard_text import HARD
-from tests.journeys.calls import CHAT, LARGE, SMALL, said
+from tests.journeys.calls import CHAT, COMPLETIONS, EMBEDDINGS, LARGE, MINILM, SMALL, said
 from tests.journeys.conftest import OUTSIDE_MODEL
 from tests.stack import Stack, Tenant
 
@@ -40,6 +40,41 @@ def test_count_is_what_the_worker_computes(stack: Stack, tenant: Tenant, model: 
         assert counted["count"] == called["usage"]["prompt_tokens"], name
         assert counted["count"] == len(counted["tokens"])
         assert counted["max_model_len"] == 512
+
+
+@BOTH
+def test_prompt_is_counted_as_a_completion_of_it_is(
+    stack: Stack, tenant: Tenant, model: str
+) -> None:
+    texts = [text for text in HARD.values() if text]
+    counts = [answered(stack, tenant, TOKENIZE, model=model, prompt=t)["count"] for t in texts]
+    asked = {"model": model, "max_tokens": 1}
+    for text, count in zip(texts, counts, strict=True):
+        called = answered(stack, tenant, COMPLETIONS, prompt=text, **asked)
+        assert called["usage"]["prompt_tokens"] == count, text
+    together = answered(stack, tenant, COMPLETIONS, prompt=texts, **asked)
+    assert together["usage"]["prompt_tokens"] == sum(counts)
+
+
+def test_prompt_is_counted_as_an_embedding_of_it_is(stack: Stack, tenant: Tenant) -> None:
+    total = 0
+    texts = [text for text in HARD.values() if text]
+    for text in texts:
+        found = answered(stack, tenant, TOKENIZE, model=MINILM, prompt=text)
+        called = answered(stack, tenant, EMBEDDINGS, model=MINILM, input=text)
+        assert called["usage"]["prompt_tokens"] == found["count"] == len(found["tokens"]), text
+        assert found["max_model_len"] == 256
+        total += found["count"]
+    together = answered(stack, tenant, EMBEDDINGS, model=MINILM, input=texts)
+    assert together["usage"]["prompt_tokens"] == total
+
+
+def test_model_that_embeds_has_no_conversations(stack: Stack, tenant: Tenant) -> None:
+    wanted = {"model": MINILM, "messages": said()}
+    response = stack.call("POST", TOKENIZE, secret=tenant.secret, json=wanted)
+    error = response.json()["error"]
+    assert (response.status_code, error["param"]) == (400, "messages")
+    assert "no chat template" in error["message"]
 
 
 @BOTH
