@@ -17,25 +17,25 @@ import psutil
 import pytest
 
 from models.prompts import PROMPTS
-from tests.journeys.calls import CHAT, LARGE, LONG_TEXT, NAP, SMALL, body, opened, said
+from tests.journeys.calls import CHAT, LARGE, LONG_TEXT, SMALL, body, opened, said
 from tests.stack import Stack, Tenant
-from tests.stack_config import IDLE_S, MODELS, ROOT, TIER_FACTORS, TIMES, model, pool, price
+from tests.stack_config import ROOT, TIER_FACTORS, TIMES, model, pool, price
 from workers.engines.base import EngineSettings, GenerationRequest
 
 pytestmark = pytest.mark.long
 
-POOLS = {SMALL: "small-reserved", LARGE: "large-reserved", NAP: "nap"}
+POOLS = {SMALL: "small-reserved", LARGE: "large-reserved"}
+COST = 20_000
 NEAR_TIE = 0.01  # two best logits this close may order differently in other arithmetic
 ANSWER_TOKENS = 96
 STARTS_WITHIN_S = 120.0
 
 
 def config() -> str:
-    """One warm pool for each checkpoint, and one that goes to zero."""
-    warm = [pool(POOLS[name], name, "reserved", idle_s=900, cost=20_000) for name in (SMALL, LARGE)]
-    nap = pool(POOLS[NAP], NAP, "reserved", idle_s=IDLE_S, cost=9_000_000, most=1)
-    prices = [price(name, tier) for name in MODELS for tier in TIER_FACTORS]
-    return "".join([TIMES, *map(model, MODELS), *warm, nap, *prices])
+    """One warm pool for each checkpoint."""
+    pools = [pool(POOLS[name], name, "reserved", idle_s=900, cost=COST) for name in POOLS]
+    prices = [price(name, tier) for name in POOLS for tier in TIER_FACTORS]
+    return "".join([TIMES, *map(model, POOLS), *pools, *prices])
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +43,12 @@ def stack() -> Iterator[Stack]:
     running = Stack(config(), "--engine", "vllm").__enter__()
     yield running
     assert running.stop() == [], "stopping leaves no process behind"
+
+
+def set_idle(stack: Stack, name: str, idle_s: float) -> None:
+    """How long the model's pool stays warm without traffic."""
+    told = {"model": name, "capacity_class": "reserved", "idle_s": idle_s, "max_ongoing": 16}
+    stack.admin("PUT", f"/pools/{POOLS[name]}", told | {"cost_nanousd_per_s": COST})
 
 
 def libraries(pid: int) -> str:
@@ -106,7 +112,7 @@ def gap_at_first_difference(
 
 
 def test_chat_is_answered_by_vllm(stack: Stack, client: openai.OpenAI) -> None:
-    for name in (SMALL, LARGE):
+    for name in POOLS:
         answer = client.chat.completions.create(model=name, messages=said(), max_tokens=200)
         assert answer.choices[0].message.content
         assert answer.choices[0].finish_reason in ("stop", "length")
@@ -115,7 +121,7 @@ def test_chat_is_answered_by_vllm(stack: Stack, client: openai.OpenAI) -> None:
 
 
 def test_a_stream_says_what_the_whole_answer_says(client: openai.OpenAI) -> None:
-    for name in (SMALL, LARGE):
+    for name in POOLS:
         wanted: Any = {"model": name, "messages": said(), "temperature": 0, "max_tokens": 200}
         whole = client.chat.completions.create(**wanted)
         options: Any = {"stream_options": {"include_usage": True}}
@@ -150,20 +156,24 @@ def test_known_prefix_is_cached_for_its_organization_alone(stack: Stack) -> None
         return int(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
 
     mine, theirs = stack.tenant(), stack.tenant()
-    for name in (SMALL, LARGE):
+    for name in POOLS:
         assert cached(mine, name) == 0
         assert cached(mine, name) >= 32
         assert cached(theirs, name) == 0
 
 
-def test_pool_goes_to_zero_and_the_next_call_starts_it(stack: Stack, client: openai.OpenAI) -> None:
-    for _ in range(2):
-        stack.wait_until(lambda: not stack.replicas(POOLS[NAP]), 60, "the pool to go to zero")
-        answer = client.chat.completions.create(
-            model=NAP, messages=said(), max_tokens=8, timeout=STARTS_WITHIN_S
-        )
-        assert answer.choices[0].message.content
-        assert stack.replicas(POOLS[NAP], "WARM")
+@pytest.mark.parametrize("name", POOLS)
+def test_pool_goes_to_zero_and_the_next_call_starts_it(
+    stack: Stack, client: openai.OpenAI, name: str
+) -> None:
+    set_idle(stack, name, 1.0)
+    stack.wait_until(lambda: not stack.replicas(POOLS[name]), 60, "the pool to go to zero")
+    set_idle(stack, name, 900.0)
+    answer = client.chat.completions.create(
+        model=name, messages=said(), max_tokens=8, timeout=STARTS_WITHIN_S
+    )
+    assert answer.choices[0].message.content
+    assert len(stack.replicas(POOLS[name], "WARM")) == 1
 
 
 def test_replica_that_is_killed_leaves_nothing_and_is_replaced(
@@ -182,7 +192,7 @@ def test_replica_that_is_killed_leaves_nothing_and_is_replaced(
     assert answer.choices[0].message.content
 
 
-@pytest.mark.parametrize("name", [SMALL, LARGE])
+@pytest.mark.parametrize("name", POOLS)
 def test_twenty_greedy_answers_are_those_of_the_default_engine(stack: Stack, name: str) -> None:
     """Or differ first where the two best tokens are as good as equal."""
     import torch
