@@ -2,18 +2,19 @@
 -- KEYS: due, usage, scopes, epoch, lapsed, call, then every scope
 -- ARGV: rid, tokens, hold, lease_ms, month, limits and names of the scopes, opened payload, key
 --   prefix
--- Returns {state, request level_us, token level_us, ...} (-1 is no limit)
---   or {'refused', scope number, dimension, wait_us} (-1: waiting does not help)
+-- Returns state (n new, h held, s settled) and LEVELS of every scope, in one string because Redis
+--   makes that for less than a table, or {scope number, dimension, wait_us} of a refusal (-1:
+--   waiting does not help)
 
 local found = redis.call('MGET', unpack(KEYS, 4))
 if not is_open(found[1]) then
-  return {'refused', 1, 'unprimed', -1}
+  return {1, 'unprimed', -1}
 end
 local call = found[3]
-local state = call and (string.sub(call, 1, 1) == 'h' and 'held' or 'settled')
+local state = call and (string.sub(call, 1, 1) == 'h' and 'h' or 's')
 local now, hold, month = now_us(), tonumber(ARGV[3]), tonumber(ARGV[5])
 local n = #KEYS - 6
-local reply, marks, write = {state or 'new'}, {}, {KEYS[6], ''}
+local reply, marks, write = state or 'n', '', {KEYS[6], ''}
 local worst, dimension, wait, lapsed = 0, '', 0, nil
 
 local function refuse(scope, what, us)
@@ -24,13 +25,6 @@ end
 
 local function name(scope)
   return string.sub(KEYS[6 + scope], #ARGV[9] + 7)
-end
-
--- Whether as many leases run as may; asked only of a scope with that many open holds.
-local function is_full(scope, running, slots)
-  local now_ms = math.floor(now / 1000)
-  lapsed = lapsed or note_lapsed(found[2], KEYS[5], KEYS[1], ARGV[9] .. 'call:', now_ms)
-  return running - (lapsed[name(scope)] or 0) >= slots
 end
 
 for i = 1, n do
@@ -53,27 +47,29 @@ for i = 1, n do
     local over = token_level - token_tolerance_us
     if over > 0 then refuse(i, 'tokens', over) end
   end
-  if running >= slots and not state and is_full(i, running, slots) then
-    refuse(i, 'concurrency', 0)
+  if running >= slots and not state then
+    local now_ms = math.floor(now / 1000)
+    lapsed = lapsed or note_lapsed(found[2], KEYS[5], KEYS[1], ARGV[9] .. 'call:', now_ms)
+    if running - (lapsed[name(i)] or 0) >= slots then refuse(i, 'concurrency', 0) end
   end
   local spent = high * PART + low
   if monthly == 1 then
     spent = spent_in(month, latest, month_high, month_low, ARGV[9] .. 'past:' .. name(i))
   end
   if held + spent + hold > budget then refuse(i, 'budget', -1) end
-  reply[2 * i], reply[2 * i + 1] = request_level, token_level
-  marks[2 * i - 1], marks[2 * i] = token_mark, request_mark
+  reply = reply .. struct.pack(LEVELS, request_level, token_level)
+  marks = marks .. struct.pack(MARKS, token_mark, request_mark)
   write[2 * i + 1] = KEYS[6 + i]
   write[2 * i + 2] = struct.pack(SCOPE, held + hold, running + 1, high, low, latest, month_high,
     month_low, rq, rr, tk, tr)
 end
 
 if state then return reply end
-if worst > 0 then return {'refused', worst, dimension, wait} end
+if worst > 0 then return {worst, dimension, wait} end
 
 local due = math.floor(now / 1000) + ARGV[4]
 write[2] = struct.pack(CALL, 'h', n, hold, ARGV[2], month, due, #ARGV[7], #ARGV[8])
-  .. ARGV[6] .. struct.pack(string.rep(MARKS, n), unpack(marks)) .. ARGV[7] .. ARGV[8]
+  .. ARGV[6] .. marks .. ARGV[7] .. ARGV[8]
 redis.call('XADD', KEYS[2], '*', 'k', 'reserved', 'r', ARGV[1], 'p', ARGV[8])
 redis.call('ZADD', KEYS[1], due, ARGV[1])
 redis.call('MSET', unpack(write))

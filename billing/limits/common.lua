@@ -1,46 +1,20 @@
--- Prepended to every script, after a line `local RUN, LAYOUT = '<run id of this Redis process>',
--- '<version of the layout>'` and `now_us`. Times are microseconds of Redis' own clock. All state is
--- packed numbers, and all of a call's state is read by one MGET and written by one MSET: what a
--- command costs is mostly that it is one. state.py says the same layouts in Python.
+-- Prepended to every script, with `now_us` before it. Names in capitals are constants that
+-- scripts.py writes in: the layouts of state.py, and RUN, the id of the Redis process a script is
+-- for. Times are microseconds of Redis' own clock. All state is packed numbers, and all of a call's
+-- state is read by one MGET and written by one MSET: what a command costs is mostly that it is one.
+-- So with functions: to make one costs little, to let it capture variables costs more.
 
 -- Called without keys, a script only says whether this is the process it was written for.
 if #KEYS == 0 then
   return string.find(redis.call('INFO', 'server'), 'run_id:' .. RUN, 1, true) and 1 or 0
 end
 
--- Of a scope: held, running (open holds), spent in all (high and low part), the latest month with
--- what was spent in it (high and low part), when the request bucket will be empty and what was ever
--- given back to it, the same of the token bucket. What earlier months spent stands in a hash.
-local SCOPE = '<ddddddddddd'
-local NEW = string.rep('\0', 88)
-
--- Of a call: kind (h held, e settled as estimated, x settled exactly), number of scopes, held or
--- settled amount, tokens counted, month, ms until which the lease runs, lengths of the names and of
--- the opened payload; then LIMITS of every scope, MARKS of every scope, the names of the scopes
--- with a space between, the opened payload, and what is left is the checkpoint. An `e` has no
--- payloads, an `x` ends with its amount.
-local CALL = '<c1BddddHI4'
-local SETTLED = '<c1Bd'
-local LIMITS_AT = 41
-
--- The limits a call was admitted under: request cost, request tolerance, token cost, token
--- tolerance (microseconds; a cost of -1 is no limit), concurrency, budget (infinite is none),
--- tokens per minute (0 is no limit), whether the budget counts the month (1) or all (0).
-local LIMITS = '<dddddddd'
-local LIMITS_SIZE = 64
-
--- A call's place in both buckets (see gcra.py), token bucket first; 0 is forgotten: no refund.
-local MARKS = '<dd'
-local MARKS_SIZE = 16
-
 -- A shard is open only in the Redis process it was opened for: a restarted one starts unprimed.
-local OPEN = LAYOUT .. ':open:' .. RUN .. ':'
 local function is_open(epoch)
   return epoch and string.sub(epoch, 1, #OPEN) == OPEN
 end
 
 -- Sums outgrow what a double adds exactly, so they have a high and a low part.
-local PART = 1000000000000000
 local function add(high, low, amount)
   local parts = math.floor(amount / PART)
   high, low = high + parts, low + (amount - parts * PART)

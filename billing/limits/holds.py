@@ -23,7 +23,14 @@ from billing.limits.packing import (
 )
 from billing.limits.rates import never_fits, refusal, tightest_requests, tightest_tokens
 from billing.limits.scripts import Scripts
-from billing.limits.state import ClosedState, OpenState, ScopeState, decode_call, decode_scope
+from billing.limits.state import (
+    ClosedState,
+    OpenState,
+    ScopeState,
+    decode_call,
+    decode_levels,
+    decode_scope,
+)
 from billing.limits.types import (
     Admitted,
     Dimension,
@@ -56,6 +63,12 @@ EXACT_REMEMBERED_S = 3600
 """Long enough for repeats that do not ask SQL first; about 200 bytes a call stay in Redis."""
 ESTIMATED_REMEMBERED_S = 8 * 24 * 3600
 """Longer than spool segments are kept, so that a replayed exact record finds what it corrects."""
+
+_ADMITTED: Mapping[bytes, Literal["new", "held", "settled"]] = {
+    b"n": "new",
+    b"h": "held",
+    b"s": "settled",
+}
 
 
 class Holds:
@@ -92,12 +105,14 @@ class Holds:
                 keys.key_prefix(shard),
             ],
         )
-        if reply[0] == b"refused":
-            return refusal(scopes[reply[1] - 1].scope, Dimension(reply[2].decode()), reply[3])
+        if isinstance(reply, list):
+            number, dimension, wait_us = reply
+            return refusal(names[number - 1], Dimension(dimension.decode()), wait_us)
+        levels = decode_levels(reply[1:])
         return Admitted(
-            state=reply[0].decode(),
-            requests=tightest_requests(scopes, reply[1::2]),
-            tokens=tightest_tokens(scopes, reply[2::2]),
+            state=_ADMITTED[reply[:1]],
+            requests=tightest_requests(scopes, [level_us for level_us, _ in levels]),
+            tokens=tightest_tokens(scopes, [level_us for _, level_us in levels]),
         )
 
     async def renew(

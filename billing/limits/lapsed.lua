@@ -1,7 +1,7 @@
 -- A lease that lapses frees its slot at once, by Redis' clock; its hold stays open until somebody
 -- settles it. `running` of a scope counts every open hold, so only where that reaches the limit is
--- it looked at whose leases have lapsed. What was found is noted as `ms scope count scope count`...:
--- of the open holds of each scope, how many have a lease that ended before `ms`. So each lease is
+-- it looked at whose leases have lapsed. What was found is noted, `ms scope count scope count`: of
+-- the open holds of each scope, how many have a lease that ended before `ms`. So each lease is
 -- looked at once. The note says nothing that the due times do not, and may be lost at any time.
 
 local function read_note(text)
@@ -31,7 +31,8 @@ local function note_lapsed(text, key, due_key, call_prefix, now_ms)
     local calls = {}
     for i = first, math.min(first + 999, #rids) do calls[#calls + 1] = call_prefix .. rids[i] end
     for _, call in ipairs(redis.call('MGET', unpack(calls))) do
-      for scope in string.gmatch(call and names_of(call) or '', '%S+') do
+      local is_open_hold = call and string.sub(call, 1, 1) == 'h'
+      for scope in string.gmatch(is_open_hold and names_of(call) or '', '%S+') do
         counts[scope] = (counts[scope] or 0) + 1
       end
     end

@@ -22,6 +22,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from billing.limits.keys import LAYOUT
 from billing.limits.packing import Arg
+from billing.limits.state import CONSTANTS
 from billing.limits.types import LimitsUnavailable
 
 PARTS = {
@@ -33,6 +34,7 @@ PARTS = {
 }
 """The scripts, and what stands before each."""
 _LOAD_TRIES = 3
+_NAME = re.compile(r"\b[A-Z][A-Z_]+\b")
 _RUN_ID = re.compile(r"[0-9a-f]{40}")
 
 
@@ -91,8 +93,7 @@ class Scripts:
         """
         for _ in range(_LOAD_TRIES):
             run_id = await self.read_run_id()
-            head = f"local RUN, LAYOUT = '{run_id}', '{LAYOUT}'\n"
-            texts = {name: head + source for name, source in self._sources.items()}
+            texts = {name: _bound(source, run_id) for name, source in self._sources.items()}
             if all([await self._redis.eval(text, 0) for text in texts.values()]):
                 self._shas = {
                     name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
@@ -115,6 +116,16 @@ class Scripts:
         if not _RUN_ID.fullmatch(run_id):
             raise LimitsUnavailable(f"not a run id: {run_id!r}")
         return str(run_id)
+
+
+def _bound(source: str, run_id: str) -> str:
+    """A script for one Redis process, its constants written out: a local would cost time."""
+    constants = CONSTANTS | {
+        "RUN": f"'{run_id}'",
+        "LAYOUT": f"'{LAYOUT}'",
+        "OPEN": f"'{LAYOUT}:open:{run_id}:'",
+    }
+    return _NAME.sub(lambda name: constants.get(name[0], name[0]), source)
 
 
 def _read(name: str) -> str:

@@ -29,9 +29,9 @@ else
   charge = amount - before
 end
 
-local scope_keys, states = {unpack(KEYS, 7)}, {unpack(found, 4, #KEYS - 3)}
+local scope_keys, before_keys, states, before_states = KEYS, 6, found, 3
 if names ~= ARGV[10] then
-  scope_keys = {}
+  scope_keys, before_keys, before_states = {}, 0, 0
   for name in string.gmatch(names, '%S+') do
     scope_keys[#scope_keys + 1] = ARGV[8] .. 'scope:' .. name
   end
@@ -45,7 +45,7 @@ local function cost_us(units, per_minute)
 end
 
 -- A debt fills the bucket; of too much only what has not leaked yet comes back (see gcra.py).
-local function correct(delta, mark, tat, refunded)
+local function correct(delta, mark, tat, refunded, now)
   if delta > 0 then return (tat < now and now or tat) + delta, refunded end
   local back = math.min(0 - delta, mark - refunded - now)
   if back <= 0 then return tat, refunded end
@@ -53,39 +53,44 @@ local function correct(delta, mark, tat, refunded)
 end
 
 -- The latest month stands in the scope's state, earlier ones in a hash.
-local function add_to_month(past_key, latest, high, low)
+local function add_to_month(month, charge, past_key, latest, high, low)
   if month < latest then
     redis.call('HINCRBY', past_key, month, string.format('%d', charge))
     return latest, high, low
   end
-  if month == latest then return latest, add(high, low, charge) end
   if latest > 0 then redis.call('HSET', past_key, latest, whole(high, low)) end
   return month, add(0, 0, charge)
 end
 
 local write = {}
 for i = 1, n do
+  local key, state = scope_keys[before_keys + i], states[before_states + i]
   local scope_held, running, high, low, latest, month_high, month_low, rq, rr, tk, tr =
-    struct.unpack(SCOPE, states[i] or NEW)
+    struct.unpack(SCOPE, state or NEW)
   local request_us, _, _, _, _, _, per_minute =
     struct.unpack(LIMITS, call, LIMITS_AT + LIMITS_SIZE * (i - 1))
   local token_mark, request_mark = struct.unpack(MARKS, call, marks_at + MARKS_SIZE * (i - 1))
   if per_minute > 0 and tokens ~= counted then
     local delta = cost_us(tokens, per_minute) - cost_us(counted, per_minute)
-    tk, tr = correct(delta, token_mark, tk, tr)
+    tk, tr = correct(delta, token_mark, tk, tr, now)
   end
   if was == 'h' and ARGV[5] == '1' and request_us >= 0 then
-    rq, rr = correct(0 - request_us, request_mark, rq, rr)
+    rq, rr = correct(0 - request_us, request_mark, rq, rr, now)
   end
   if open then
     if was == 'h' then scope_held, running = scope_held - held, running - 1 end
     if charge ~= 0 then
-      local past = ARGV[8] .. 'past:' .. string.sub(scope_keys[i], #ARGV[8] + 7)
       high, low = add(high, low, charge)
-      latest, month_high, month_low = add_to_month(past, latest, month_high, month_low)
+      if month == latest then
+        month_high, month_low = add(month_high, month_low, charge)
+      else
+        local past_key = ARGV[8] .. 'past:' .. string.sub(key, #ARGV[8] + 7)
+        latest, month_high, month_low =
+          add_to_month(month, charge, past_key, latest, month_high, month_low)
+      end
     end
   end
-  write[2 * i - 1] = scope_keys[i]
+  write[2 * i - 1] = key
   write[2 * i] = struct.pack(SCOPE, scope_held, running, high, low, latest, month_high, month_low,
     rq, rr, tk, tr)
 end
@@ -94,8 +99,8 @@ redis.call('XADD', KEYS[2], '*', 'k', 'settled', 'r', rid, 'p', ARGV[7])
 if open or was == 'h' then
   redis.call('MSET', unpack(write))
   for i = 1, n do
-    if not states[i] then
-      redis.call('SADD', KEYS[3], string.sub(scope_keys[i], #ARGV[8] + 7))
+    if not states[before_states + i] then
+      redis.call('SADD', KEYS[3], string.sub(scope_keys[before_keys + i], #ARGV[8] + 7))
     end
   end
 end

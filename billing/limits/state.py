@@ -1,7 +1,7 @@
-"""The state the scripts keep, as bytes: what common.lua says in Lua, said in Python.
+"""The state the scripts keep, as bytes. These layouts are written into the scripts too.
 
 Every number is an integer that a double carries exactly; sums, which outgrow that, have a high and
-a low part. The version of these layouts stands in the names of their keys (`keys.LAYOUT`).
+a low part. The version of all of it stands in the names of the keys (`keys.LAYOUT`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,51 @@ from struct import Struct
 from billing.limits.gcra import Bucket
 
 PART = 10**15
-_SCOPE = Struct("<11d")
-_CALL = Struct("<cB4dHI")
-_SETTLED = Struct("<cBd")
-_LIMITS = Struct("<8d")
-_MARKS_SIZE = 16
+"""A sum is `high * PART + low`."""
+
+SCOPE = "<ddddddddddd"
+"""Held, running (open holds), spent in all (high, low), the latest month with what was spent in it
+(high, low), when the request bucket will be empty and what was ever given back to it, the same of
+the token bucket. What earlier months spent stands in a hash."""
+
+CALL = "<cBddddHI"
+"""Kind (h held, e settled as estimated), number of scopes, held or settled amount, tokens counted,
+month, ms until which the lease runs, lengths of the names and of the opened payload. Then LIMITS
+of every scope, MARKS of every scope, the names of the scopes with a space between, the opened
+payload; what is left is the checkpoint. An `e` has no payloads."""
+
+SETTLED = "<cBd"
+"""What is left of a call that was settled exactly: x, 0, amount."""
+
+LIMITS = "<dddddddd"
+"""The limits of a scope a call was admitted under: request cost, request tolerance, token cost,
+token tolerance (microseconds; a cost of -1 is no limit), concurrency, budget (infinite is none),
+tokens per minute (0 is no limit), whether the budget counts the month (1) or all (0)."""
+
+MARKS = "<dd"
+"""A call's place in both buckets (see gcra.py), token bucket first; 0 is forgotten: no refund."""
+
+LEVELS = "<dd"
+"""What admit answers of a scope: microseconds in the request and the token bucket, -1: no limit."""
+
+_SCOPE, _CALL, _SETTLED, _LIMITS = map(Struct, (SCOPE, CALL, SETTLED, LIMITS))
+_MARKS, _LEVELS = Struct(MARKS), Struct(LEVELS)
+
+CONSTANTS = {
+    "PART": str(PART),
+    "SCOPE": f"'{SCOPE}'",
+    "NEW": "'" + r"\0" * _SCOPE.size + "'",
+    "CALL": f"'{CALL}'",
+    "SETTLED": f"'{SETTLED}'",
+    "LIMITS": f"'{LIMITS}'",
+    "LIMITS_AT": str(_CALL.size + 1),
+    "LIMITS_SIZE": str(_LIMITS.size),
+    "MARKS": f"'{MARKS}'",
+    "MARKS_SIZE": str(_MARKS.size),
+    "LEVELS": f"'{LEVELS}'",
+}
+"""Names in the scripts, and what they stand for there."""
+
 SCOPES_MAX = 255
 NAMES_MAX = 65_535
 NO_BUCKET = (-1, inf)
@@ -77,7 +117,7 @@ def decode_call(data: bytes) -> OpenState | ClosedState:
     kind, scopes, amount, _, _, due_ms, names_size, opened_size = _CALL.unpack_from(data)
     if kind == b"e":
         return ClosedState(int(amount), is_exact=False)
-    opened_at = _CALL.size + scopes * (_LIMITS.size + _MARKS_SIZE) + names_size
+    opened_at = _CALL.size + scopes * (_LIMITS.size + _MARKS.size) + names_size
     checkpoint_at = opened_at + opened_size
     return OpenState(int(amount), int(due_ms), data[opened_at:checkpoint_at], data[checkpoint_at:])
 
@@ -100,3 +140,7 @@ def encode_limits(
         tokens_per_minute or 0,
         is_monthly,
     )
+
+
+def decode_levels(data: bytes) -> list[tuple[int, int]]:
+    return [(int(requests), int(tokens)) for requests, tokens in _LEVELS.iter_unpack(data)]
