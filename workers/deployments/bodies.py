@@ -106,6 +106,7 @@ def _request(body: Sampling, index: int, prompt: TokenIds, sample: int) -> Gener
         cache_salt=body.sluice.cache_salt,
         immediate=body.sluice.immediate,
         logprobs=body.logprobs,
+        call_id=call_id,
     )
 
 

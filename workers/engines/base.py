@@ -34,7 +34,8 @@ class GenerationRequest:
     runs in the batch; blocks of the prefix cache are only shared between requests of the same
     `cache_salt`; `immediate` frames leave token by token, never waiting for company. `logprobs` is
     how many of the likeliest tokens each token of the answer comes with, up to LOGPROBS_MAX; None
-    asks for none of it, 0 for the token's own."""
+    asks for none of it, 0 for the token's own. Sequences of one `call_id` are one call's, which
+    waits behind others for its next slot while it has more of them; without one it is its own."""
 
     request_id: str
     prompt_token_ids: tuple[int, ...]
@@ -47,6 +48,7 @@ class GenerationRequest:
     ignore_eos: bool = False
     immediate: bool = False
     logprobs: int | None = None
+    call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ class EngineSettings:
     model_path: Path
     slots: int = 16
     staging_rows: int = 4
-    queue_max: int = 128  # so that the largest call fits an idle engine
+    queue_max: int = 512  # four of the largest calls
     context_tokens: int = 2048
     prefill_tokens_max: int = 256
     block_tokens: int = 16

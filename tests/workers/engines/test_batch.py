@@ -257,3 +257,19 @@ def test_more_callers_than_slots_are_all_answered_in_order(bench: Benches, ask: 
     running.run(*(ask("hello", request_id=str(n), tokens_max=3 + n) for n in range(7)))
     assert [len(running.tokens(str(n))) for n in range(7)] == [3 + n for n in range(7)]
     assert running.batch.stats().running == running.batch.stats().kv_tokens_used == 0
+
+
+def test_a_call_of_one_passes_the_rest_of_a_call_of_many(bench: Benches, ask: Ask) -> None:
+    running = bench(slots=2, staging_rows=1)
+    for number in range(8):
+        running.add(ask("hello", request_id=f"many#{number}", call_id="many", tokens_max=4))
+    for _ in range(3):
+        running.step()
+    running.add(ask("who is late?", request_id="one", tokens_max=4))
+    while not running.frames["one"] or running.frames["one"][-1].finish_reason is None:
+        running.step()
+    heard = [n for n in range(8) if running.frames[f"many#{n}"]]
+    assert len(heard) < 8
+    while not running.batch.idle:
+        running.step()
+    assert all(len(running.tokens(f"many#{n}")) == 4 for n in range(8))

@@ -1,7 +1,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.engines.continuous.scheduler import Limits, Occupancy, admissions, prefill_chunks
+from workers.engines.continuous.scheduler import (
+    Limits,
+    Occupancy,
+    admissions,
+    next_in_turn,
+    prefill_chunks,
+)
 
 LIMITS = Limits(slots=8, staging_rows=4, prefill_tokens_max=128)
 limits = st.builds(
@@ -27,6 +33,19 @@ def test_admitting_never_exceeds_rows_slots_or_the_queue(
 @given(limits, st.integers(1, 100))
 def test_an_idle_engine_admits_someone(limits: Limits, waiting: int) -> None:
     assert admissions(Occupancy(waiting, staging=0, decoding=0), limits) >= 1
+
+
+@given(
+    st.lists(st.sampled_from("abcd"), min_size=1),
+    st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9)),
+)
+def test_the_oldest_of_a_call_with_fewest_rows_comes_next(
+    waiting: list[str], held: dict[str, int]
+) -> None:
+    place = next_in_turn(waiting, held)
+    rows = [held.get(call, 0) for call in waiting]
+    assert rows[place] == min(rows)
+    assert min(rows) not in rows[:place]
 
 
 @given(limits, st.lists(st.integers(1, 2000), max_size=8))

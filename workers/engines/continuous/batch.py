@@ -4,7 +4,7 @@ Owns the rows and who sits in them; decoding sequences are rows 0..n-1, staged o
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter
 from typing import Any
 
 from workers.engines.base import EngineSettings, EngineStats
@@ -13,7 +13,13 @@ from workers.engines.continuous.logprobs import scores
 from workers.engines.continuous.prefix import PrefixIndex
 from workers.engines.continuous.runner import RowInput, Runner
 from workers.engines.continuous.sampling import next_tokens
-from workers.engines.continuous.scheduler import Limits, Occupancy, admissions, prefill_chunks
+from workers.engines.continuous.scheduler import (
+    Limits,
+    Occupancy,
+    admissions,
+    next_in_turn,
+    prefill_chunks,
+)
 from workers.engines.continuous.sequence import RunningSequence
 from workers.engines.continuous.slots import KvRows
 
@@ -32,7 +38,7 @@ class Batch:
             block_tokens=settings.block_tokens,
         )
         self.runner = Runner(checkpoint.model, self._rows)
-        self._waiting: deque[RunningSequence] = deque()
+        self._waiting: list[RunningSequence] = []
         self._staging: list[RunningSequence] = []
         self._decoding: list[RunningSequence] = []
         self._totals = _Totals()
@@ -80,7 +86,9 @@ class Batch:
     def _admit(self) -> None:
         occupancy = Occupancy(len(self._waiting), len(self._staging), len(self._decoding))
         for _ in range(admissions(occupancy, self._limits)):
-            sequence = self._waiting.popleft()
+            held = Counter(each.call_id for each in (*self._staging, *self._decoding))
+            place = next_in_turn([each.call_id for each in self._waiting], held)
+            sequence = self._waiting.pop(place)
             blocks = self._prefixes.match(sequence.request.cache_salt, sequence.tokens)
             self._rows.load_blocks(self._staging_row(len(self._staging)), blocks)
             sequence.cached = sequence.computed = len(blocks) * self._prefixes.block_tokens

@@ -1,10 +1,10 @@
-"""What the next step computes: how many waiting sequences get a row, and how many prompt tokens of
+"""What the next step computes: which waiting sequences get a row, and how many prompt tokens of
 each staged one are prefilled. Pure; knows no model and no tokens. Guards the bounds: rows, slots,
 and prefill work per step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -28,6 +28,13 @@ def admissions(occupancy: Occupancy, limits: Limits) -> int:
     slots_free = limits.slots - occupancy.staging - occupancy.decoding
     staging_free = limits.staging_rows - occupancy.staging
     return max(0, min(occupancy.waiting, slots_free, staging_free))
+
+
+def next_in_turn(waiting: Sequence[str], held: Mapping[str, int]) -> int:
+    """The place in the queue of who is admitted next, given the call of each and how many sequences
+    a call already has in rows: the first of those whose call has fewest. So a call of many
+    sequences never stands before one of few, and keeps a row however many come after it."""
+    return min(range(len(waiting)), key=lambda place: held.get(waiting[place], 0))
 
 
 def prefill_chunks(remaining: Sequence[int], limits: Limits) -> list[int]:

@@ -44,6 +44,10 @@ class RunningSequence:
         self._scores: list[Score] = []  # of accepted tokens that are in no frame yet
 
     @property
+    def call_id(self) -> str:
+        return self.request.call_id or self.request.request_id
+
+    @property
     def prompt_tokens(self) -> int:
         return len(self.request.prompt_token_ids)
 
