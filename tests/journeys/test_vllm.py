@@ -133,6 +133,21 @@ def test_a_stream_says_what_the_whole_answer_says(client: openai.OpenAI) -> None
         assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
 
 
+def test_completions_come_with_log_probabilities(client: openai.OpenAI) -> None:
+    answer = client.completions.create(
+        model=SMALL, prompt=["Once", "The river"], n=2, max_tokens=8, temperature=0, logprobs=2
+    )
+    assert [choice.index for choice in answer.choices] == [0, 1, 2, 3]
+    for choice in answer.choices:
+        scores = choice.logprobs
+        assert scores and scores.tokens and scores.token_logprobs and scores.top_logprobs
+        assert "".join(scores.tokens) == choice.text
+        for own, top in zip(scores.token_logprobs, scores.top_logprobs, strict=True):
+            assert own == pytest.approx(max(top.values()))  # greedy
+    first, second, *_ = answer.choices
+    assert first.text == second.text
+
+
 def test_client_that_leaves_stops_its_sequence(stack: Stack, tenant: Tenant) -> None:
     def out() -> int:
         return int(sum(s["tokens_out_total"] for s in stack.replica_stats(POOLS[LARGE])))
