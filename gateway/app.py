@@ -20,6 +20,7 @@ from gateway.accounts import Accounts
 from gateway.admin.bootstrap import bootstrap
 from gateway.api import admin, health, key, public, tokens
 from gateway.api.bounds import BodyBoundMiddleware
+from gateway.api.described import DescribedApi
 from gateway.api.errors import install_error_handlers
 from gateway.api.generate import Generating, Parse
 from gateway.api.identity import IdentityMiddleware
@@ -65,7 +66,7 @@ def create_app(settings: Settings, outside: Outside) -> FastAPI:
             await _run_in_background(parts, stack)
             yield
 
-    app = FastAPI(title="Sluice", version="0.1.0", lifespan=lifespan, redoc_url=None)
+    app = DescribedApi(title="Sluice", version="0.1.0", lifespan=lifespan, redoc_url=None)
     install_error_handlers(app)
     app.add_middleware(BodyBoundMiddleware, bytes_max=settings.gateway.body_bytes_max)
     app.add_middleware(

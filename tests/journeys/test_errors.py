@@ -9,7 +9,7 @@ import httpx2 as httpx
 import openai
 import pytest
 
-from tests.journeys.calls import CHAT, LONG_TEXT, SMALL, body, said
+from tests.journeys.calls import CHAT, COMPLETIONS, EMBEDDINGS, LONG_TEXT, SMALL, body, said
 from tests.stack import Stack, Tenant
 
 ERROR_KEYS = {"message", "type", "param", "code"}
@@ -90,8 +90,8 @@ WRONG: dict[str, tuple[dict[str, Any], str | None, str | None]] = {
     "stream is a string": ({"stream": "yes"}, "stream", "invalid_type"),
     "seed is a string": ({"seed": "x"}, "seed", "invalid_type"),
     "seed is beyond 64 bits": ({"seed": 2**80}, "seed", None),
-    "two answers": ({"n": 2}, "n", "unsupported_parameter"),
-    "log probabilities": ({"logprobs": True}, "logprobs", "unsupported_parameter"),
+    "too many answers": ({"n": 129}, "n", "invalid_value"),
+    "likely tokens alone": ({"top_logprobs": 2}, "top_logprobs", None),
     "tools": ({"tools": [{"type": "function"}]}, "tools", "unsupported_parameter"),
     "an unknown argument": ({"frobnicate": 1}, "frobnicate", None),
     "an unknown stream option": (
@@ -189,8 +189,9 @@ def test_too_large_a_body_is_refused(stack: Stack, tenant: Tenant) -> None:
 def test_unknown_path_and_method_are_openai_errors(stack: Stack, tenant: Tenant) -> None:
     for method, path, status in (
         ("GET", "/v1/nothing", 404),
-        ("POST", "/v1/embeddings", 404),
         ("GET", CHAT, 405),
+        ("GET", COMPLETIONS, 405),
+        ("GET", EMBEDDINGS, 405),
         ("DELETE", "/v1/models", 405),
         ("GET", "/v1/generations/req_none", 404),
     ):

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from billing.types import Usage
-from gateway.errors import ApiError
 from gateway.frame import Choice, Logprobs, Scored
 from gateway.wire.answer import AnswerHead, usage_shape
 from gateway.wire.chat import CHECKS, ChatForm, Conversation, parse_chat
 from gateway.wire.gathered import Gathered
 from gateway.wire.request import GeneratingRequest
+from tests.gateway.wire.bodies import assert_taken_or_refused, refused, values
 
 USER = {"role": "user", "content": "Hi"}
 GOOD = {"model": "tale", "messages": [USER]}
@@ -30,13 +30,6 @@ def wanted(**changes: Any) -> Conversation:
     found = parse(**changes).wanted
     assert isinstance(found, Conversation)
     return found
-
-
-def refused(body: bytes) -> ApiError:
-    with pytest.raises(ApiError) as caught:
-        parse_chat(body)
-    assert caught.value.status == 400
-    return caught.value
 
 
 WRONG: list[tuple[dict[str, Any], str, str | None]] = [
@@ -104,7 +97,7 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
 def test_wrong_field_is_named_with_its_code(
     changes: dict[str, Any], param: str, code: str | None
 ) -> None:
-    error = refused(json.dumps(GOOD | changes).encode())
+    error = refused(parse_chat, GOOD | changes)
     assert (error.param, error.code) == (param, code)
 
 
@@ -168,34 +161,19 @@ def test_parts_are_joined_and_developer_speaks_as_system() -> None:
     ids=lambda body: repr(body[:30]),
 )
 def test_bytes_that_make_no_sense_are_a_400_whose_body_can_be_sent(body: bytes) -> None:
-    json.loads(refused(body).body())
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=6,
-)
-
-
-def _survives(body: bytes) -> None:
-    try:
-        assert isinstance(parse_chat(body), GeneratingRequest)
-    except ApiError as error:
-        assert error.status == 400
-        json.loads(error.body())
+    json.loads(refused(parse_chat, body).body())
 
 
 @settings(max_examples=150)
 @given(st.dictionaries(st.sampled_from(sorted(CHECKS)), values, max_size=3))
 def test_any_value_in_any_field_is_taken_or_refused(changes: dict[str, Any]) -> None:
-    _survives(json.dumps(GOOD | changes).encode())
+    assert_taken_or_refused(parse_chat, GOOD | changes)
 
 
 @settings(max_examples=100)
 @given(st.binary(max_size=60) | values.map(lambda v: json.dumps(v).encode()))
 def test_any_bytes_are_taken_or_refused(body: bytes) -> None:
-    _survives(body)
+    assert_taken_or_refused(parse_chat, body)
 
 
 # --- answers ------------------------------------------------------------------------------------
