@@ -164,6 +164,30 @@ async def test_an_expired_lease_frees_its_slot_but_the_hold_stays_due(redis: Red
     assert [hold.rid for hold in await holds.due(SHARD, limit=9, now_ms=clock.now_ms)] == ["req_1"]
 
 
+async def test_every_lapsed_lease_frees_a_slot_while_its_hold_stays_open(redis: Redis) -> None:
+    """More than one look at the lapsed ones takes, and of more than one organization's scopes."""
+    holds, clock = await stopped_clock(redis)
+    await open_shard(holds)
+    count = 1_100
+    for number in range(count):
+        call = opened_call(f"req_{number}")
+        assert isinstance(await holds.admit(call, unlimited(), lease_s=LEASE_S), Admitted)
+    await clock.advance(int(LEASE_S * 1e6) + 1000)
+    for number in range(2):
+        call = opened_call(f"req_new_{number}")
+        scopes = limited(concurrency=number + 1)
+        assert isinstance(await holds.admit(call, scopes, lease_s=LEASE_S), Admitted)
+        answer = await holds.admit(opened_call("req_over"), scopes, lease_s=LEASE_S)
+        assert answer == Refused(SCOPES[0], Dimension.CONCURRENCY, 1_000)
+    assert await holds.open_count(SHARD) == count + 2
+    await holds.settle(settled_call(opened_call("req_new_0")))
+    await holds.settle(settled_call(opened_call("req_0")))
+    answer = await holds.admit(opened_call("req_next"), limited(concurrency=2), lease_s=LEASE_S)
+    assert isinstance(answer, Admitted)
+    answer = await holds.admit(opened_call("req_over"), limited(concurrency=2), lease_s=LEASE_S)
+    assert isinstance(answer, Refused)
+
+
 async def test_a_budget_counts_what_is_spent_in_its_window(redis: Redis) -> None:
     holds, _ = await stopped_clock(redis)
     await open_shard(holds, {SCOPES[2]: Spent(10_000, {MONTH: 4_000, "202001": 6_000})})

@@ -140,3 +140,23 @@ async def test_a_wiped_redis_gets_its_live_holds_back(
     for rid in ("req_1", "req_2"):
         assert await holds.settle(settled_call(opened_call(rid), 700)) is SettleState.SETTLED
     assert await holds.money(ORG, SCOPES[0]) == Money(0, Spent(1_400, {MONTH: 1_400}))
+
+
+async def test_state_of_the_former_layout_counts_as_unprimed(redis: Redis) -> None:
+    """As a Redis that was not restarted when Sluice was brought up to date."""
+    holds = Holds(redis)
+    tag, run_id = keys.tag(SHARD), await holds.run_id()
+    await redis.set(keys.epoch_key(SHARD), f"open:{run_id}:1")
+    await redis.hset(f"{tag}:scope:{SCOPES[0]}", mapping={"held": 1_000, "t": 9_000})
+    await redis.hset(f"{tag}:hold:req_1", mapping={"held": 1_000, "s": SCOPES[0]})
+    await redis.zadd(f"{tag}:due", {"req_1": 1})
+    assert (await holds.shard_epochs())[SHARD] == ShardEpoch("unprimed", None)
+    answer = await holds.admit(opened_call("req_2"), unlimited(), lease_s=LEASE_S)
+    assert isinstance(answer, Refused) and answer.dimension is Dimension.UNPRIMED
+    await open_shard(holds, {SCOPES[0]: Spent(9_000, {MONTH: 9_000})})
+    assert await holds.money(ORG, SCOPES[0]) == Money(0, Spent(9_000, {MONTH: 9_000}))
+    assert await holds.settle(settled_call(opened_call(), 700)) is SettleState.LOST
+    assert await holds.money(ORG, SCOPES[0]) == Money(0, Spent(9_700, {MONTH: 9_700}))
+    assert await holds.open_count(SHARD) == 0
+    epoch = await redis.get(keys.epoch_key(SHARD))
+    assert not epoch.startswith(b"open:")  # so that gateways of the former layout admit nothing
