@@ -9,7 +9,7 @@ ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PATH=/opt/venv/bin:$PATH
 # The numbers are fixed, so that volumes keep their owner from one image to the next.
 RUN groupadd --gid 10001 sluice \
  && useradd --uid 10001 --gid 10001 --create-home sluice \
- && install --directory --owner=sluice --group=sluice --mode=0700 /data
+ && install --directory --owner=sluice --group=sluice --mode=0700 /data /data/weights
 
 WORKDIR /app
 COPY pyproject.toml README.md LICENSE alembic.ini sluice.toml ./

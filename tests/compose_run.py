@@ -175,11 +175,18 @@ class ComposeRun:
         return value
 
     def _volume(self, service: str) -> Path:
-        """The folder that stands for the volume: one for all who name the same."""
-        (mount,) = self.services[service]["volumes"]
-        folder = self._folder / mount.split(":")[0]
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return folder
+        """The folder that stands for /data: one for all who name the same volume. A volume mounted
+        below it is a link."""
+        mounts = dict(mount.split(":")[1::-1] for mount in self.services[service]["volumes"])
+        folders = {place: self._folder / volume for place, volume in mounts.items()}
+        for folder in folders.values():
+            folder.mkdir(mode=0o700, exist_ok=True)
+        data = folders.pop("/data")
+        for place, folder in folders.items():
+            link = data / place.removeprefix("/data/")
+            if not link.exists():
+                link.symlink_to(folder)
+        return data
 
     def _log(self, service: str) -> Path:
         return self._folder / f"{service}.log"

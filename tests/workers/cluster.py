@@ -151,9 +151,10 @@ class Gateway(AbstractAsyncContextManager["Gateway"]):
         await self._http.close()
         await self.redis.aclose()
 
-    async def publish(self, *pools: dict[str, Any]) -> None:
+    async def publish(self, *pools: dict[str, Any], path: str = "/models/m") -> None:
+        """The catalog of these pools; `path` is that of the model they have unless they say."""
         self._revision += 1
-        models = [{"name": "m", "path": "/models/m"}, {"name": "b", "path": "/models/broken"}]
+        models = [{"name": "m", "path": path}, {"name": "b", "path": "/models/broken"}]
         catalog = {"revision": self._revision, "models": models, "pools": pools}
         await self.redis.set("sluice:catalog", msgspec.json.encode(catalog))
 

@@ -135,6 +135,51 @@ async def test_one_pools_change_leaves_the_others_alone(gateway: Gateway) -> Non
     assert await steady_replica(gateway) == replica
 
 
+async def test_other_weights_replace_the_replica_without_a_gap(
+    gateway: Gateway, record_property: Record
+) -> None:
+    """While calls go on, and one runs across the change on the replica that it began on."""
+    old = await steady_replica(gateway)
+    old_pid = (await gateway.call("steady", "old"))["pid"]
+    long = asyncio.create_task(gateway.call("steady", "across", work_s=12.0))
+    await gateway.until("steady", lambda p: any(r.running for r in p.replicas))
+    started_s = time.monotonic()
+    await gateway.publish(STEADY, BRIEF, path="/models/other")
+    seen = {old}
+    while seen == {old}:
+        entry = await gateway.pool("steady")
+        assert entry is not None
+        warm = [r.id for r in entry.replicas if r.state == "WARM"]
+        assert len(warm) == 1, entry
+        seen |= set(warm)
+        assert time.monotonic() - started_s < 60, entry
+        await asyncio.sleep(0.02)
+    record_property("published_until_replaced_s", time.monotonic() - started_s)
+    assert (await gateway.call("steady", "new"))["pid"] != old_pid
+    assert (await long)["pid"] == old_pid
+    await gateway.until("steady", lambda p: len(p.replicas) == 1 and "replaced" not in p.reason)
+
+
+async def test_broken_weights_leave_the_old_ones_serving_whoever_leads(
+    cluster: Cluster, gateway: Gateway
+) -> None:
+    replica = await steady_replica(gateway)
+    await gateway.publish(STEADY, path="/models/broken")
+    entry = await gateway.until("steady", lambda p: "does not start" in p.reason, timeout_s=60)
+    assert "the checkpoint is broken" in entry.reason
+    assert is_warm(entry) and entry.blocked is None
+    before = await gateway.fleet()
+    assert before is not None
+    cluster.controllers.pop(0).end(signal.SIGKILL)
+    cluster.control()
+    await gateway.next_controller(before.controller)
+    assert await steady_replica(gateway) == replica
+    assert (await gateway.call("steady", "all the same"))["pool"] == "steady"
+    await gateway.publish(STEADY, path="/models/mended")
+    await gateway.until("steady", lambda p: is_warm(p) and all(r.id != replica for r in p.replicas))
+    await gateway.publish(STEADY, BRIEF)
+
+
 async def test_broken_pool_is_left_alone_and_says_why(gateway: Gateway) -> None:
     await gateway.publish(STEADY, BRIEF, pool("broken", model="b"))
     await gateway.until("broken", is_cold)
