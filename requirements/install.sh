@@ -91,7 +91,7 @@ install_runtime() {
   make_venv
   : >"$pip_log"
   install_torch
-  echo "== installing $(grep -c '==' requirements/runtime.lock) pinned packages (about 350 MB)"
+  echo "== installing $(grep -c '==' requirements/runtime.lock) pinned packages (about 430 MB)"
   pip --require-hashes -r requirements/runtime.lock || give_up 'could not install the packages of requirements/runtime.lock'
   # compat: the project folder itself is on the path, so a package added later needs no new install
   pip --no-build-isolation --config-settings editable_mode=compat --editable . || give_up 'could not install Sluice itself'
