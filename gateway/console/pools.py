@@ -147,7 +147,7 @@ def _summary(state: PoolState) -> str:
         if state.waiting:
             return "a replica is asked for"
         start = since(round(pool.cold_start_s * 1e6))
-        return f"no replica; the next call starts one in about {start}"
+        return f"the next call starts a replica in about {start}"
     return f"{len(state.replicas)} of at most {plural(pool.max_replicas, 'replica')}"
 
 

@@ -34,7 +34,7 @@ def test_reason_is_the_controllers_own() -> None:
 
 
 def test_cold_pool_says_what_the_next_call_causes() -> None:
-    assert one().summary == "no replica; the next call starts one in about 8 s"
+    assert one().summary == "the next call starts a replica in about 8 s"
     assert one(waiting=2).summary == "a replica is asked for"
     blocked = one(waiting=2, blocked="3 failed starts, next in 9 s: no such file")
     assert blocked.summary == "no replica; starting one is put off"
