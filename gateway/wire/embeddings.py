@@ -85,10 +85,12 @@ class EmbeddingForm:
             }
         )
 
-    def _embedding(self, choice: Gathered) -> dict[str, Any]:
+    def _embedding(self, choice: Gathered) -> msgspec.Raw:
+        """Encoded one by one, so that a thread that does it lets others have their turn."""
         assert choice.embedding is not None, "a complete answer has every vector"
         vector = choice.embedding if self.as_base64 else _floats(choice.embedding)
-        return {"object": "embedding", "index": choice.index, "embedding": vector}
+        shape = {"object": "embedding", "index": choice.index, "embedding": vector}
+        return msgspec.Raw(msgspec.json.encode(shape))
 
 
 def _floats(vector: str) -> list[float]:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -27,6 +28,8 @@ from routing.types import Candidate, Clock
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 QueueNote = Callable[[OpenCall], Awaitable[str]]
 
+LARGE_ANSWER_CHOICES = 64
+"""More of them are shaped beside the event loop, so that others need not wait for it."""
 STREAM_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
@@ -124,7 +127,9 @@ class WholeReply:
         assert self._candidate is not None, "an answer is finished after it has begun"
         cost = usd(open_call.charge.amount_nanousd)
         head = _head(self._exchange, self._candidate)
-        payload = self._form.whole(head, self._gathered, open_call.usage, cost)
+        shape = partial(self._form.whole, head, self._gathered, open_call.usage, cost)
+        is_large = len(self._gathered) > LARGE_ANSWER_CHOICES
+        payload = await asyncio.to_thread(shape) if is_large else shape()
         found = headers.limits(open_call) | headers.route(self._candidate)
         self.is_committed = True
         await self._exchange.whole(200, payload, found | {"x-sluice-cost-usd": cost})

@@ -67,6 +67,25 @@ async def test_worker_is_sent_the_inputs_as_they_are(one: Edge) -> None:
     await one.settled()
 
 
+async def test_many_vectors_come_in_order_too(one: Edge) -> None:
+    vectors = {index: [float(index), 1.0] for index in range(300)}
+    one.upstream.behaviour = lambda _: fake.stream(fake.own_vectors(vectors, 300), fake.DONE)
+    response = await one.post(wanted(input=["a"] * 300), path=EMBEDDINGS)
+    assert [d["embedding"] for d in response.json["data"]] == list(vectors.values())
+    await one.settled()
+
+
+async def test_client_that_leaves_at_any_turn_of_the_loop_leaves_nothing_open(one: Edge) -> None:
+    for turns in range(0, 160, 4):
+
+        async def leave(_: Response, turns: int = turns) -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+
+        await one.post(wanted(), path=EMBEDDINGS, leave=leave)
+    await one.settled()
+
+
 async def test_auto_chooses_among_models_that_embed(one: Edge) -> None:
     response = await one.post(wanted(model="auto"), path=EMBEDDINGS)
     assert (response.status, response.json["model"]) == (200, "vectors")

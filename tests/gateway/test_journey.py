@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from billing.spool import SpoolFull
 from billing.types import CallStatus
 from gateway.upstream import fake
-from tests.gateway.edge import OUTPUT_PRICE, Edge, Response, body, edge, story
+from tests.gateway.edge import CHAT, COMPLETIONS, OUTPUT_PRICE, Edge, Response, body, edge, story
 from tests.redis_server import RedisServer
 
 PROMPT_TOKENS = 10
@@ -160,6 +160,17 @@ def _leaving(rng: Random) -> Callable[[Response], Awaitable[None]]:
     return leave
 
 
+def two_stories(frames: int) -> fake.Script:
+    """Of two choices that take turns."""
+    parts = [
+        fake.own_frame(
+            f"word{n} ", n + 1, index=n % 2, finish="stop" if n >= 2 * frames - 2 else None
+        )
+        for n in range(2 * frames)
+    ]
+    return fake.stream(*parts, fake.DONE)
+
+
 def _mood(rng: Random) -> fake.Script:
     """What a worker may do to one call, good and bad."""
     draining = {"message": "on its way down", "code": "worker_draining"}
@@ -168,6 +179,7 @@ def _mood(rng: Random) -> fake.Script:
             story(),
             story(frames=12, tokens_a_frame=30),
             story(pause_s=0.002),
+            two_stories(frames=6),
             fake.stream(fake.own_frame("a", 1), then=[fake.Reset()]),
             fake.stream(fake.own_frame("a", 1), then=[fake.Close()]),
             fake.stream(fake.own_frame("a", 1), b"data: {nonsense\n\n"),
@@ -194,7 +206,12 @@ async def _storm(one: Edge, calls: int, seed: int, at_once: int = 20) -> None:
 async def _one_of_a_storm(one: Edge, rng: Random) -> None:
     leave = _leaving(rng) if rng.random() < 0.7 else None
     wanted = body(stream=rng.random() < 0.7, stream_options=None, max_tokens=rng.choice([8, 600]))
-    response = await one.post(wanted, leave=leave, headers={"x-sluice-deadline-ms": "400"})
+    wanted["n"] = rng.choice([1, 1, 2])
+    path = CHAT
+    if rng.random() < 0.3:
+        path, wanted["prompt"] = COMPLETIONS, wanted.pop("messages")[0]["content"]
+    late = {"x-sluice-deadline-ms": "400"}
+    response = await one.post(wanted, path=path, leave=leave, headers=late)
     if b"[DONE]" in response.body:
         assert response.events[-1] == "[DONE]"
         assert not any("error" in chunk for chunk in response.chunks)

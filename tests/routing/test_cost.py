@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from routing import cost
-from routing.types import Call, FleetSnapshot, ReplicaState
+from routing.types import Call, FleetSnapshot, ReplicaState, Task
 from tests.routing.fleets import NOW_S, any_call, any_fleet, call, external, pool, replica, state
 
 
@@ -63,3 +63,8 @@ def test_waiting_and_costs_are_never_negative(wanted: Call, snapshot: FleetSnaps
 def test_a_replica_that_drains_has_to_be_started_again() -> None:
     leaving = state(pool(cold_start_s=8.0), replica(state=ReplicaState.DRAINING))
     assert cost.start_cost_nanousd(leaving) == 160_000
+
+
+def test_half_of_what_may_be_generated_is_expected_and_nothing_of_vectors() -> None:
+    assert cost.expected_output_tokens(call(output_tokens_max=7)) == 4
+    assert cost.expected_output_tokens(call(output_tokens_max=0, task=Task.EMBED)) == 0
