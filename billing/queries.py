@@ -7,7 +7,7 @@ call. Amounts are nano-USD; what is shown of a call is its best record.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -115,6 +115,9 @@ class UsageSum:
     request_nanousd: int = 0
 
 
+SUMS = tuple(name for name in UsageSum.__dataclass_fields__ if name != "group")
+
+
 def call_by_rid(store: Store, rid: str, org: str | None = None) -> CallRecord | None:
     """A call, if it is booked and, where `org` is given, belongs to it."""
     with store.read() as conn:
@@ -165,9 +168,13 @@ def usage_summary(
     to_us: int,
     group_by: Sequence[GroupBy] = (),
     only: Mapping[GroupBy, Sequence[Any]] | None = None,
+    *,
+    after: Sequence[Any] = (),
+    limit: int | None = None,
 ) -> list[UsageSum]:
     """Usage of calls whose first record ended in [from_us, to_us), by its best record, summed by
-    the groups asked for, in their order; `only` keeps those with one of the values named.
+    the groups asked for, in their order; `only` keeps those with one of the values named. `limit`
+    groups at most, from the first one after the group `after`.
 
     Whole hours cost a look at their sums; an hour that the range cuts costs its own events.
     """
@@ -175,8 +182,23 @@ def usage_summary(
     if org is not None:
         filters["org"] = [org]
     with store.read() as conn:
-        rows = sums.summary(conn, from_us, to_us, [str(group) for group in group_by], filters)
+        rows = sums.summary(
+            conn, from_us, to_us, list(map(str, group_by)), filters, after=after, limit=limit
+        )
     return [UsageSum(group, *counted) for group, counted in rows]
+
+
+def summed(rows: Iterable[UsageSum], group_by: Sequence[GroupBy]) -> list[UsageSum]:
+    """The same usage by fewer dimensions, in the order in which groups first come."""
+    sums: dict[tuple[Any, ...], list[int]] = {}
+    for row in rows:
+        group = tuple(row.group[name] for name in group_by)
+        counts = sums.setdefault(group, [0] * len(SUMS))
+        counts[:] = [count + getattr(row, name) for count, name in zip(counts, SUMS, strict=True)]
+    return [
+        UsageSum(dict(zip(map(str, group_by), group, strict=True)), *counts)
+        for group, counts in sums.items()
+    ]
 
 
 def spent_by_scopes(store: Store, org: str | None = None) -> dict[str, Spent]:

@@ -18,7 +18,7 @@ from billing.store.engine import open_store
 from billing.tasks import end
 from gateway.accounts import Accounts
 from gateway.admin.bootstrap import bootstrap
-from gateway.api import admin, health, key, public, tokens
+from gateway.api import admin, health, key, public, tokens, usage
 from gateway.api.bounds import BodyBoundMiddleware
 from gateway.api.described import DescribedApi
 from gateway.api.errors import install_error_handlers
@@ -77,6 +77,7 @@ def create_app(settings: Settings, outside: Outside) -> FastAPI:
         key.router,
         public.router,
         tokens.router,
+        usage.router,
         admin.router,
         console.router,
     ):

@@ -15,9 +15,13 @@ from sqlalchemy import (
     Connection,
     FromClause,
     Select,
+    String,
+    collate,
     func,
+    literal,
     literal_column,
     select,
+    tuple_,
     union_all,
 )
 
@@ -57,22 +61,36 @@ def spent(conn: Connection, org: str | None = None) -> list[SpentRow]:
 
 
 def summary(
-    conn: Connection, from_us: int, to_us: int, group_by: Sequence[str], filters: Filters
+    conn: Connection,
+    from_us: int,
+    to_us: int,
+    group_by: Sequence[str],
+    filters: Filters,
+    after: Sequence[Any] = (),
+    limit: int | None = None,
 ) -> list[GroupSum]:
     """Sums of the calls whose first record ended in [from, to), by group and in its order.
 
-    Without a group there is one row, of zeros if nothing happened.
+    At most `limit` groups, those that come after the group `after`: the first of all groups are
+    among the first of every part. Without a group there is one row, of zeros if nothing happened.
     """
     found: dict[tuple[Any, ...], tuple[int, ...]] = {}
+    text = "C" if conn.dialect.name == "postgresql" else "BINARY"  # as Python compares
     for part in _parts(from_us, to_us, filters):
-        for row in conn.execute(_grouped(part, group_by)):
-            group = tuple(row[: len(group_by)])
-            sums = tuple(int(value) for value in row[len(group_by) :])
+        by = [_dimension(part, name) for name in group_by]
+        ordered = [_collated(column, text) for column in by]
+        statement = _grouped(part, by).order_by(*ordered).limit(limit)
+        if after:
+            statement = statement.where(tuple_(*ordered) > tuple_(*map(literal, after)))
+        for row in conn.execute(statement):
+            group = tuple(row[: len(by)])
+            sums = tuple(int(value) for value in row[len(by) :])
             before = found.get(group)
             found[group] = _plus(before, sums) if before else sums
     if not group_by:
         found.setdefault((), (0,) * len(SUMMED))
-    return [(dict(zip(group_by, group, strict=True)), found[group]) for group in sorted(found)]
+    groups = sorted(found)[:limit]
+    return [(dict(zip(group_by, group, strict=True)), found[group]) for group in groups]
 
 
 def _parts(from_us: int, to_us: int, filters: Filters) -> Iterator[FromClause]:
@@ -117,6 +135,8 @@ def best_records(filters: Filters, *within: ColumnElement[bool]) -> FromClause:
         .select_from(EVENT.join(CORRECTION, CORRECTION.c.rid == EVENT.c.rid))
         .where(*within, CORRECTION.c.n == newest)
     )
+    if "org" in filters:  # all records of a call have its organization: let the index lead
+        corrected = _filtered(corrected, EVENT, {"org": filters["org"]})
     return union_all(
         _filtered(untouched, EVENT, filters), _filtered(corrected, CORRECTION, filters)
     ).subquery("used")
@@ -130,10 +150,14 @@ def _filtered(statement: Select[Any], table: FromClause, filters: Filters) -> Se
     return statement
 
 
-def _grouped(used: FromClause, group_by: Sequence[str]) -> Select[Any]:
-    by = [_dimension(used, name).label(f"by_{name}") for name in group_by]
+def _grouped(used: FromClause, by: Sequence[ColumnElement[Any]]) -> Select[Any]:
+    named = (column.label(f"by_{place}") for place, column in enumerate(by))
     sums = (func.coalesce(func.sum(used.c[name]), 0) for name in SUMMED)
-    return select(*by, *sums).group_by(*by)
+    return select(*named, *sums).group_by(*by)
+
+
+def _collated(column: ColumnElement[Any], collation: str) -> ColumnElement[Any]:
+    return collate(column, collation) if isinstance(column.type, String) else column
 
 
 def hour_of(used: FromClause) -> ColumnElement[int]:

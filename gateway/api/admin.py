@@ -2,9 +2,16 @@
 
 from fastapi import APIRouter, Depends
 
-from gateway.api import admin_ledger, admin_models, admin_money, admin_serving, admin_tenants
+from gateway.api import (
+    admin_ledger,
+    admin_models,
+    admin_money,
+    admin_serving,
+    admin_tenants,
+    admin_usage,
+)
 from gateway.api.needs import require_admin
 
 router = APIRouter(prefix="/admin/v1", tags=["admin"], dependencies=[Depends(require_admin)])
-for part in (admin_tenants, admin_serving, admin_models, admin_money, admin_ledger):
+for part in (admin_tenants, admin_serving, admin_models, admin_money, admin_usage, admin_ledger):
     router.include_router(part.router)

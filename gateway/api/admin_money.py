@@ -1,4 +1,4 @@
-"""Prices, calls and usage."""
+"""Prices and calls."""
 
 from typing import Any
 
@@ -9,15 +9,14 @@ from billing import prices, queries
 from billing.money import nanousd, usd
 from billing.pricebook import Component, PriceRate
 from gateway.api.admin_tenants import attempt
-from gateway.api.fields import LAST_EPOCH_S, EpochS
+from gateway.api.fields import LAST_EPOCH_S
 from gateway.api.needs import parts_of
-from gateway.api.shapes import at, explained, summary, usage_sum
+from gateway.api.shapes import at, explained, summary
 from gateway.errors import ApiError, bad_request
 
 router = APIRouter()
 
 LIST_MAX = 1000
-DAY_US = 86_400 * 1_000_000
 
 
 class RateBody(BaseModel):
@@ -86,30 +85,6 @@ async def explain_request(request: Request, request_id: str) -> dict[str, Any]:
     if found is None:
         raise ApiError(404, f"No request '{request_id}'.", code="not_found")
     return explained(found)
-
-
-@router.get("/usage")
-async def usage(
-    request: Request,
-    organization: str | None = None,
-    start_time: EpochS | None = Query(None, description="epoch seconds, inclusive"),
-    end_time: EpochS | None = Query(None, description="epoch seconds, exclusive"),
-    group_by: list[queries.GroupBy] = Query([]),
-) -> dict[str, Any]:
-    """Calls that ended in the interval, by default the last thirty days."""
-    parts = parts_of(request)
-    now_us = round(parts.outside.clock() * 1e6)
-    to_us = now_us if end_time is None else end_time * 1_000_000
-    from_us = to_us - 30 * DAY_US if start_time is None else start_time * 1_000_000
-    rows = await attempt(
-        lambda: queries.usage_summary(parts.ledger, organization, from_us, to_us, group_by)
-    )
-    return {
-        "object": "list",
-        "from": at(from_us),
-        "to": at(to_us),
-        "data": list(map(usage_sum, rows)),
-    }
 
 
 def _rate(index: int, body: RateBody) -> PriceRate:

@@ -19,11 +19,16 @@ async def principal_of(request: Request) -> Principal:
     return await parts_of(request).keys.authenticate(request.headers.get("authorization"))
 
 
-async def require_admin(request: Request) -> None:
-    """Raises ApiError 401 unless the bearer is the admin key."""
+def is_admin(request: Request) -> bool:
+    """Whether the bearer is the admin key; raises ApiError 401 without a bearer."""
     expected = parts_of(request).settings.admin_key
     given = bearer(request.headers.get("authorization"))
-    if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
+    return bool(expected) and hmac.compare_digest(given.encode(), str(expected).encode())
+
+
+async def require_admin(request: Request) -> None:
+    """Raises ApiError 401 unless the bearer is the admin key."""
+    if not is_admin(request):
         raise invalid_key()
 
 
