@@ -36,6 +36,14 @@ class PostgresServer:
     ) -> None:
         self._server.cleanup()
 
+    def psql(self, statement: str) -> None:
+        """As the superuser, outside of a transaction."""
+        self._server.psql(statement)
+
+    def url(self, database: str = "sluice") -> str:
+        """What a store opens, as the role `sluice`."""
+        return f"postgresql+psycopg://sluice:{self._password}@/{database}?host={self.socket_folder}"
+
     @property
     def socket_folder(self) -> str:
         """What a libpq URL takes as its host."""

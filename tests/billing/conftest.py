@@ -12,9 +12,10 @@ from billing.prices import activate_version, create_version
 from billing.store.engine import Store, open_store
 from migrations.run import migrate
 from tests.billing.calls import ADMITTED_US
+from tests.postgres_fixtures import Databases, postgres
 from tests.redis_fixtures import redis, redis_server
 
-__all__ = ["empty_ledger", "redis", "redis_server", "store"]
+__all__ = ["postgres", "redis", "redis_server"]
 
 RATES = [
     PriceRate(model=model, tier=tier, component=component, nanousd_per_mtok=price)
@@ -33,12 +34,7 @@ RATES = [
 def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated database with one price version, to be copied."""
     path = tmp_path_factory.mktemp("ledger") / "empty.db"
-    url = f"sqlite:///{path}"
-    migrate(url)
-    store = open_store(url)
-    create_version(store, RATES, created_by="test", now_us=1, version_id="pv_1")
-    activate_version(store, "pv_1", effective_from_us=ADMITTED_US - 10**12, now_us=1)
-    store.close()
+    _prepare(f"sqlite:///{path}")
     return path
 
 
@@ -49,3 +45,33 @@ def store(empty_ledger: Path, tmp_path: Path) -> Iterator[Store]:
     opened = open_store(f"sqlite:///{path}")
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def empty_postgres_ledger(postgres: Databases) -> str:
+    """The same in PostgreSQL: the name of a database to be copied."""
+    _prepare(postgres.server.url("sluice"))
+    return "sluice"
+
+
+@pytest.fixture
+def postgres_store(postgres: Databases, empty_postgres_ledger: str) -> Iterator[Store]:
+    with postgres.copy_of(empty_postgres_ledger) as url:
+        opened = open_store(url)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(params=["store", "postgres_store"], ids=["sqlite", "postgresql"])
+def either_store(request: pytest.FixtureRequest) -> Store:
+    """A test that takes it runs twice."""
+    chosen: Store = request.getfixturevalue(request.param)
+    return chosen
+
+
+def _prepare(url: str) -> None:
+    migrate(url)
+    store = open_store(url)
+    create_version(store, RATES, created_by="test", now_us=1, version_id="pv_1")
+    activate_version(store, "pv_1", effective_from_us=ADMITTED_US - 10**12, now_us=1)
+    store.close()

@@ -22,6 +22,7 @@ from billing.queries import (
     timings,
     usage_summary,
 )
+from billing.rollup import HOUR_US
 from billing.store.engine import Store
 from billing.types import Attempt, UsageSource
 from tests.billing.calls import opened_call
@@ -32,7 +33,17 @@ FIRST_US = IN_OCTOBER_US - 3 * DAY_US
 
 
 @pytest.fixture
-def booked(store: Store) -> Store:
+def booked(either_store: Store) -> Store:
+    """In SQLite and in PostgreSQL."""
+    return filled(either_store)
+
+
+@pytest.fixture
+def sqlite_booked(store: Store) -> Store:
+    return filled(store)
+
+
+def filled(store: Store) -> Store:
     """Three calls of two organizations on two days, one of them corrected."""
     tried = [
         Attempt(pool="p", replica="r", started_us=1, ended_us=2, outcome="lost", output=3),
@@ -126,19 +137,98 @@ def test_timings_are_of_the_newest_calls_that_ended_in_the_range(booked: Store) 
     assert timings(booked, FIRST_US, FIRST_US + DAY_US, 10) == everything[2:]
 
 
+def test_usage_is_kept_to_the_values_asked_for(booked: Store) -> None:
+    both = usage_summary(booked, None, 0, IN_OCTOBER_US, only={GroupBy.KEY: ["key_1", "key_2"]})
+    assert both[0].requests == 2
+    one = {GroupBy.KEY: ["key_1", "key_2"], GroupBy.MODEL: ["tale-small"], GroupBy.BATCH: [False]}
+    assert usage_summary(booked, "org_1", 0, IN_OCTOBER_US, only=one)[0].requests == 1
+    assert usage_summary(booked, "org_2", 0, IN_OCTOBER_US, only=one)[0].requests == 0
+
+
+def test_groups_come_in_pages_that_join_to_the_whole(booked: Store) -> None:
+    by = [GroupBy.DAY, GroupBy.BATCH, GroupBy.ORG]
+    cut_us = FIRST_US + DAY_US + 1  # the last hour is summed from its events
+    whole = usage_summary(booked, None, FIRST_US - 1, cut_us, by)
+    assert len(whole) == 3
+    joined = usage_summary(booked, None, FIRST_US - 1, cut_us, by, limit=1)
+    while rest := usage_summary(
+        booked, None, FIRST_US - 1, cut_us, by, after=[*joined[-1].group.values()], limit=1
+    ):
+        joined += rest
+    assert joined == whole
+
+
+def test_call_counts_in_the_hour_of_its_first_record(booked: Store) -> None:
+    later = call(booked, "req_5", FIRST_US + 2 * HOUR_US)
+    book(booked, call(booked, "req_5", FIRST_US, source=UsageSource.ESTIMATED, output=1), later)
+    hours = usage_summary(booked, "org_1", 0, FIRST_US + 3 * HOUR_US, [GroupBy.HOUR])
+    assert [(hour.requests, hour.output) for hour in hours] == [(2, 56 + later.output)]
+
+
+def test_correction_leaves_no_hour_without_calls_behind(booked: Store) -> None:
+    estimated = call(booked, "req_5", FIRST_US, source=UsageSource.ESTIMATED, pool="lost")
+    book(booked, estimated)
+    assert len(usage_summary(booked, "org_1", 0, IN_OCTOBER_US, [GroupBy.POOL])) == 2
+    book(booked, call(booked, "req_5", FIRST_US))
+    (pool,) = usage_summary(booked, "org_1", 0, IN_OCTOBER_US, [GroupBy.POOL])
+    assert (pool.group["pool"], pool.requests) == ("large-reserved", 3)
+
+
+@pytest.mark.parametrize("org", [None, "org_1"])
+@pytest.mark.parametrize(
+    ("from_us", "to_us", "reads"),
+    [
+        (FIRST_US - FIRST_US % DAY_US, IN_OCTOBER_US - IN_OCTOBER_US % DAY_US, {"usage_hour"}),
+        (FIRST_US - 9, IN_OCTOBER_US - 9, {"usage_hour", "usage_event"}),
+        (FIRST_US - 9, FIRST_US - 8, {"usage_event"}),
+    ],
+    ids=["whole hours", "cut hours", "within an hour"],
+)
+def test_usage_of_whole_hours_never_looks_into_the_log(
+    sqlite_booked: Store, org: str | None, from_us: int, to_us: int, reads: set[str]
+) -> None:
+    by = [GroupBy.HOUR, GroupBy.KEY, GroupBy.STATUS]
+    only = {GroupBy.MODEL: ["tale-large"], GroupBy.PROJECT: ["proj_1", "proj_2"]}
+    plans = planned(sqlite_booked, lambda: usage_summary(sqlite_booked, org, from_us, to_us, by))
+    plans += planned(
+        sqlite_booked, lambda: usage_summary(sqlite_booked, org, from_us, to_us, by, only)
+    )
+    tables = {"usage_hour", "usage_event", "usage_correction"}
+    steps = [step for step in plans if step.startswith(("SCAN", "SEARCH"))]
+    read = {table for table in tables for step in steps if f" {table} " in step}
+    assert read - {"usage_correction"} == reads, plans
+    for step in steps:
+        if " usage_event " in step:
+            led_by = "org_ended (org=? AND ended_us>?" if org else "ended (ended_us>?"
+            assert f"usage_event_{led_by}" in step, plans
+        elif " usage_hour " in step:
+            led_by = "org=? AND hour_us>?" if org else "hour_us>?"
+            assert led_by in step, plans
+        else:
+            assert step.startswith(("SEARCH", "SCAN used")), plans
+
+
+def test_what_was_spent_is_read_from_the_hourly_sums(sqlite_booked: Store) -> None:
+    steps = planned(sqlite_booked, lambda: spent_by_scopes(sqlite_booked))
+    assert not [step for step in steps if "usage_event" in step or "usage_correction" in step]
+
+
 @pytest.mark.parametrize(
     "ask",
-    [
-        lambda store: recent_decided(store, 25),
-        lambda store: timings(store, 1, 2, 25),
-        lambda store: usage_summary(store, None, 1, 2, [GroupBy.ORG]),
-    ],
-    ids=["recent_decided", "timings", "usage_summary"],
+    [lambda store: recent_decided(store, 25), lambda store: timings(store, 1, 2, 25)],
+    ids=["recent_decided", "timings"],
 )
 def test_pages_for_people_are_led_by_an_index_into_the_log(
-    booked: Store, ask: Callable[[Store], object]
+    sqlite_booked: Store, ask: Callable[[Store], object]
 ) -> None:
-    """No look at a page reads the whole log: SQLite says how it would find the rows."""
+    plans = planned(sqlite_booked, lambda: ask(sqlite_booked))
+    log = [step for step in plans if "usage_event" in step or "call_record" in step]
+    assert log
+    assert all("USING INDEX" in step for step in log), plans
+
+
+def planned(store: Store, ask: Callable[[], object]) -> list[str]:
+    """The steps by which SQLite would find the rows of every SELECT."""
     plans: list[str] = []
 
     def explain(conn: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
@@ -146,8 +236,9 @@ def test_pages_for_people_are_led_by_an_index_into_the_log(
             rows = conn.connection.cursor().execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
             plans.extend(row[-1] for row in rows)
 
-    event.listen(booked.engine, "before_cursor_execute", explain)
-    ask(booked)
-    log = [step for step in plans if "usage_event" in step or "call_record" in step]
-    assert log
-    assert all("USING INDEX" in step for step in log), plans
+    event.listen(store.engine, "before_cursor_execute", explain)
+    try:
+        ask()
+    finally:
+        event.remove(store.engine, "before_cursor_execute", explain)
+    return plans
