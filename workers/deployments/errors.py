@@ -8,7 +8,6 @@ import msgspec
 
 from workers.engines.base import (
     ContextLengthExceeded,
-    DimensionsExceeded,
     EngineError,
     EngineOverloaded,
     GenerationAborted,
@@ -46,8 +45,6 @@ def refusal(error: EngineError, prompt_param: str | None = None) -> HttpError:
             return HttpError(400, "context_length_exceeded", message, prompt_param)
         case PromptInvalid():
             return HttpError(400, "invalid_prompt", message, prompt_param)
-        case DimensionsExceeded():
-            return HttpError(400, "invalid_dimensions", message, "dimensions")
         case UnsupportedParameter():
             return HttpError(400, "unsupported_parameter", message, error.param)
         case RequestInFlight():

@@ -273,10 +273,6 @@ class UnsupportedParameter(EngineError):
         self.param = param
 
 
-class DimensionsExceeded(EngineError):
-    """More dimensions are asked for than the model's vectors have."""
-
-
 class EngineOverloaded(EngineError):
     """Every slot is taken and the queue is full."""
 

@@ -89,7 +89,7 @@ async def test_fewer_dimensions_are_as_many(server: WorkerServer) -> None:
         ({"input": "text"}, "invalid_body", None),
         ({"input": ["a"] * (INPUTS_MAX + 1)}, "invalid_body", None),
         ({"dimensions": 0}, "invalid_body", None),
-        ({"dimensions": 385}, "invalid_dimensions", "dimensions"),
+        ({"dimensions": 385}, "unsupported_parameter", "dimensions"),
     ],
 )
 async def test_what_cannot_be_embedded_is_refused_whole(

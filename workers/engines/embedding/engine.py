@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from workers.engines.base import (
     ContextLengthExceeded,
-    DimensionsExceeded,
     Embedding,
     EmbeddingFrame,
     EmbeddingRequest,
@@ -22,6 +21,7 @@ from workers.engines.base import (
     PromptInvalid,
     RequestInFlight,
     TokenUsage,
+    UnsupportedParameter,
 )
 from workers.engines.embedding.inputs import InputQueue, WaitingInput
 from workers.engines.stream import Stream
@@ -134,7 +134,9 @@ class EmbeddingEngine:
             raise EngineFailed(self._broken)
         self._check_inputs(request.inputs)
         if request.dimensions is not None and request.dimensions > self.dimensions:
-            raise DimensionsExceeded(f"the model's vectors have {self.dimensions} dimensions")
+            raise UnsupportedParameter(
+                f"the model's vectors have {self.dimensions} dimensions", param="dimensions"
+            )
         if request.request_id in self._open:
             raise RequestInFlight(request.request_id)
         if len(self._open) >= self._settings.slots + self._settings.queue_max:

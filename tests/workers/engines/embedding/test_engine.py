@@ -15,7 +15,6 @@ from tests.workers.engines.embedding.conftest import MINILM_PATH
 from workers.engines.base import (
     CheckpointUnsupported,
     ContextLengthExceeded,
-    DimensionsExceeded,
     EmbeddingFrame,
     EmbeddingRequest,
     EngineFailed,
@@ -24,6 +23,7 @@ from workers.engines.base import (
     GenerationAborted,
     PromptInvalid,
     RequestInFlight,
+    UnsupportedParameter,
 )
 from workers.engines.embedding.encoder import Encoder
 from workers.engines.embedding.engine import EmbeddingEngine
@@ -108,8 +108,9 @@ async def test_fewer_dimensions_for_who_asked_and_more_are_refused(
     )
     first = vectors(whole)[:, :16]
     assert np.allclose(vectors(short), first / np.linalg.norm(first), atol=1e-6)
-    with pytest.raises(DimensionsExceeded):
+    with pytest.raises(UnsupportedParameter) as refused:
         engine.embed(ask(dimensions=385))
+    assert refused.value.param == "dimensions"
 
 
 async def test_a_reader_that_leaves_takes_the_rest_out_of_the_batches(
