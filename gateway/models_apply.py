@@ -67,6 +67,8 @@ def _tell(done: Application, *, dry_run: bool) -> None:
         _say(str(change))
     for name in done.fetched:
         _say(f"  weights of {name}: written to the cache")
+    for note in done.notes:
+        _say(f"note: {note}")
     counts = Counter(change.sign for change in done.plan.changes)
     told = ", ".join(f"{counts[sign]} {sign.value}" for sign in Sign)
     if dry_run:

@@ -28,11 +28,13 @@ ROWS_MAX = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What was planned, and whether anything was changed; `fetched` weights were not there."""
+    """What was planned, and whether anything was changed; `fetched` weights were not there;
+    `notes` are worth knowing and no mistakes."""
 
     plan: Plan
     is_applied: bool
     fetched: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,12 @@ class ModelsApply:
                 raise BadDeclaration(mistakes)
             planned = plan(declaration, models, known, self._now_us())
             if dry_run:
-                return Application(planned, is_applied=False)
+                return Application(planned, is_applied=False, notes=self._notes(declaration))
             fetched = [w.model.declared.name for w in weights if w.keep(self.cache, verify=verify)]
         if not planned.is_empty:
             self._write(declaration, models, known, planned)
-        return Application(planned, not planned.is_empty, tuple(fetched))
+        notes = self._notes(declaration)
+        return Application(planned, not planned.is_empty, tuple(fetched), notes)
 
     @contextmanager
     def _weights(
@@ -123,6 +126,16 @@ class ModelsApply:
             return audit
 
         self.tenants.change(audit, work)
+
+    def _notes(self, declaration: Declaration) -> tuple[str, ...]:
+        """A version of the book replaces all of it, so one that waits may forget a model."""
+        now_us, declared = self._now_us(), {price.model for price in declaration.prices}
+        return tuple(
+            f"price version {version.version_id}, which waits for its time, has no price for {name}"
+            for version in prices.list_versions(self.ledger)
+            if (version.effective_from_us or 0) > now_us
+            for name in sorted(declared - {rate.model for rate in version.rates})
+        )
 
     def _known(self) -> Known:
         models = self.tenants.every(ModelRow, limit=ROWS_MAX)

@@ -101,7 +101,7 @@ def contradictions(declaration: Declaration, known: Known) -> list[Mistake]:
         if price.model not in declared and price.model not in known.models:
             words = f"no model is named {price.model}"
             mistakes.append(Mistake(f"prices.{index}.model", words))
-    return mistakes + _unpriced(declaration, known)
+    return mistakes + _abandoned(declaration, known) + _unpriced(declaration, known)
 
 
 def task_contradictions(
@@ -145,6 +145,21 @@ def _is_external(name: str, declared: Mapping[str, ModelDeclaration], known: Kno
     if name in declared:
         return declared[name].is_external
     return known.models[name].path is None
+
+
+def _abandoned(declaration: Declaration, known: Known) -> list[Mistake]:
+    """Own pools that are there and would have no checkpoint any more."""
+    declared = {pool.name for pool in declaration.pools}
+    own = {
+        row.model: row.name
+        for row in known.pools.values()
+        if row.enabled and row.base_url is None and row.name not in declared
+    }
+    return [
+        Mistake(f"models.{index}.path", f"the pool {own[model.name]} runs here and needs one")
+        for index, model in enumerate(declaration.models)
+        if model.is_external and model.name in own
+    ]
 
 
 def _unpriced(declaration: Declaration, known: Known) -> list[Mistake]:

@@ -57,6 +57,7 @@ def _application(done: Application, *, dry_run: bool) -> dict[str, Any]:
         "dry_run": dry_run,
         "applied": done.is_applied,
         "weights_written": list(done.fetched),
+        "notes": list(done.notes),
         "changes": [
             {"kind": c.kind, "name": c.name, "change": c.sign, "details": list(c.details)}
             for c in done.plan.changes

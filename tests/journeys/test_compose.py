@@ -6,6 +6,7 @@ import json
 import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import httpx2 as httpx
 import psycopg
@@ -13,6 +14,7 @@ import pytest
 
 from tests.compose_run import ComposeRun
 from tests.journeys.calls import CHAT, SMALL, body, nano, rid_of
+from tests.stack_config import ROOT
 
 pytestmark = [
     pytest.mark.long,  # Ray and the models start: a minute and more
@@ -80,6 +82,33 @@ def test_postgresql_refuses_to_change_a_transfer(
         pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="may not change"),
     ):
         sql.execute(change)
+
+
+def test_declared_model_serves_from_the_volume_that_gateway_and_workers_share(
+    running: ComposeRun, answer: httpx.Response, tmp_path: Path
+) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text(
+        f"""
+        models = [{{name = "declared", path = "{ROOT}/models/sluice-small"}}]
+        pools = [{{name = "declared", model = "declared", num_cpus = 0.1}}]
+        prices = [{{model = "declared", input_usd_per_mtok = "1", output_usd_per_mtok = "1"}}]
+        """
+    )
+    for told in ("applied: 3 added", "nothing to do"):
+        done = running.run("gateway", "models", "apply", str(file))
+        assert done.returncode == 0 and told in done.stdout, done.stdout + done.stderr
+
+    def call() -> httpx.Response | None:
+        """Once the gateway has seen the catalog and the price; the pool starts on demand."""
+        found = client.post(CHAT, json=body("declared", max_tokens=4), headers=headers)
+        return None if found.status_code in (400, 404) else found
+
+    headers = {"authorization": f"Bearer {running.secrets['SLUICE_API_KEY']}"}
+    with httpx.Client(base_url=running.base_url, timeout=120.0) as client:
+        response = running.wait_until(call, 20.0)
+    assert response.status_code == 200, response.text
+    assert response.headers["x-sluice-pool"] == "declared"
 
 
 def test_every_part_ends_when_it_is_told_to(running: ComposeRun, answer: httpx.Response) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from sqlmodel import SQLModel
 
-from billing.prices import rates_in_force
+from billing.pricebook import Component, PriceRate
+from billing.prices import activate_version, create_version, rates_in_force
 from billing.store.engine import Store, open_store
 from gateway.admin.apply import Application, ModelsApply
 from gateway.admin.bootstrap import bootstrap
@@ -164,6 +165,22 @@ def test_own_pool_of_an_external_model_is_refused(desk: Desk) -> None:
     far = {"name": "tale", "context_tokens": 10, "max_output_tokens": 5}
     [mistake] = desk.refused(WHOLE | {"models": [far]})
     assert mistake.startswith("pools.0.model: tale has no checkpoint")
+
+
+def test_checkpoint_is_not_taken_from_a_model_that_runs_here(desk: Desk) -> None:
+    desk.apply(WHOLE)
+    far = {"name": "tale", "context_tokens": 10, "max_output_tokens": 5}
+    [mistake] = desk.refused({"models": [far]})
+    assert mistake == "models.0.path: the pool tale-reserved runs here and needs one"
+
+
+def test_price_version_that_waits_and_forgets_the_model_is_noted(desk: Desk) -> None:
+    rates = [PriceRate("other", "default", part, 1) for part in (Component.INPUT, Component.OUTPUT)]
+    now_us = round(desk.now_s * 1e6)
+    draft = create_version(desk.ledger, rates, created_by="admin", now_us=now_us)
+    activate_version(desk.ledger, draft.version_id, effective_from_us=2 * now_us, now_us=now_us)
+    [note] = desk.apply(WHOLE).notes
+    assert draft.version_id in note and note.endswith("no price for tale")
 
 
 def test_engine_that_does_something_else_is_refused(desk: Desk) -> None:
