@@ -14,27 +14,6 @@ local function is_open(epoch)
   return epoch and string.sub(epoch, 1, #OPEN) == OPEN
 end
 
--- Sums outgrow what a double adds exactly, so they have a high and a low part.
-local function add(high, low, amount)
-  local parts = math.floor(amount / PART)
-  high, low = high + parts, low + (amount - parts * PART)
-  if low >= PART then return high + 1, low - PART end
-  if low < 0 then return high - 1, low + PART end
-  return high, low
-end
-
-local function whole(high, low)
-  if tonumber(high) > 0 then return string.format('%d%015d', high, low) end
-  return string.format('%d', high * PART + low)
-end
-
--- What a scope has spent in a month, given the latest month it knows and what was spent in that.
-local function spent_in(month, latest, high, low, past_key)
-  if month == latest then return high * PART + low end
-  if month > latest then return 0 end
-  return tonumber(redis.call('HGET', past_key, month) or 0)
-end
-
 -- The names of a call's scopes, and where they begin.
 local function names_of(call)
   local _, n, _, _, _, _, size = struct.unpack(CALL, call)

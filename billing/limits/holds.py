@@ -30,6 +30,8 @@ from billing.limits.state import (
     decode_call,
     decode_levels,
     decode_scope,
+    encode_asked,
+    encode_ended,
 )
 from billing.limits.types import (
     Admitted,
@@ -58,11 +60,6 @@ from billing.types import (
 )
 
 Decoded = TypeVar("Decoded")
-
-EXACT_REMEMBERED_S = 3600
-"""Long enough for repeats that do not ask SQL first; about 200 bytes a call stay in Redis."""
-ESTIMATED_REMEMBERED_S = 8 * 24 * 3600
-"""Longer than spool segments are kept, so that a replayed exact record finds what it corrects."""
 
 _ADMITTED: Mapping[bytes, Literal["new", "held", "settled"]] = {
     b"n": "new",
@@ -95,14 +92,15 @@ class Holds:
             _call_keys(shard, opened.rid, names),
             [
                 opened.rid,
-                opened.tokens_estimate,
-                nanousd(opened.hold_nanousd),
-                milliseconds(lease_s),
-                opened.month,
-                pack_limits(scopes, opened.tokens_estimate),
+                encode_asked(
+                    tokens=opened.tokens_estimate,
+                    hold_nanousd=nanousd(opened.hold_nanousd),
+                    lease_ms=milliseconds(lease_s),
+                    month=opened.month,
+                )
+                + pack_limits(scopes, opened.tokens_estimate),
                 pack_names(names),
                 encode(opened),
-                keys.key_prefix(shard),
             ],
         )
         if isinstance(reply, list):
@@ -174,18 +172,17 @@ class Holds:
             _call_keys(shard, call.rid, names),
             [
                 call.rid,
-                nanousd(call.amount_nanousd),
-                0 if refund else token_units(call.usage.total),
-                "x" if call.source is UsageSource.EXACT else "e",
-                int(refund),
-                int(only_if_due),
-                encode(call),
-                keys.key_prefix(shard),
-                utc_month(call.admitted_us),
+                encode_ended(
+                    amount_nanousd=nanousd(call.amount_nanousd),
+                    tokens=0 if refund else token_units(call.usage.total),
+                    is_exact=call.source is UsageSource.EXACT,
+                    is_refund=refund,
+                    only_if_due=only_if_due,
+                    month=utc_month(call.admitted_us),
+                    booked_nanousd=nanousd(booked_nanousd),
+                ),
                 pack_names(names),
-                nanousd(booked_nanousd),
-                EXACT_REMEMBERED_S,
-                ESTIMATED_REMEMBERED_S,
+                encode(call),
             ],
         )
         return SettleState(reply.decode())
@@ -328,7 +325,6 @@ def _call_keys(shard: int, rid: str, scopes: Iterable[str]) -> list[str]:
     return [
         keys.due_key(shard),
         keys.usage_key(shard),
-        keys.scopes_key(shard),
         keys.epoch_key(shard),
         keys.lapsed_key(shard),
         keys.call_key(shard, rid),

@@ -55,8 +55,11 @@ def pack_sums(spent: Mapping[str, Spent]) -> list[Arg]:
     args: list[Arg] = []
     for scope, sums in spent.items():
         args += [scope, *divmod(sums.total_nanousd, PART), len(sums.months)]
-        for month in sorted(sums.months, reverse=True):
-            args += [month, *divmod(sums.months[month], PART)]
+        latest, *earlier = sorted(sums.months, reverse=True) or [""]
+        if latest:
+            args += [latest, *divmod(sums.months[latest], PART)]
+        for month in earlier:
+            args += [month, sums.months[month]]
     return args
 
 

@@ -3,7 +3,8 @@
 -- not lost.
 -- KEYS: epoch, usage, due, scopes, lapsed
 -- ARGV: epoch, last stream id, key prefix, then per scope: name, spent in all (high and low part),
---   number of months, and each month, latest first, with what was spent in it (high and low part)
+--   number of months, the latest month with what was spent in it (high and low part), and every
+--   earlier one with its amount
 -- Returns 1 if it opened, else 0
 
 if redis.call('GET', KEYS[1]) ~= LAYOUT .. ':priming:' .. ARGV[1] then return 0 end
@@ -35,8 +36,8 @@ while ARGV[at] do
   redis.call('SADD', KEYS[4], name)
   at = at + 4 + 3 * math.min(months, 1)
   for _ = 2, months do
-    redis.call('HSET', prefix .. 'past:' .. name, ARGV[at], whole(ARGV[at + 1], ARGV[at + 2]))
-    at = at + 3
+    redis.call('HSET', prefix .. 'past:' .. name, ARGV[at], ARGV[at + 1])
+    at = at + 2
   end
 end
 redis.call('DEL', KEYS[5])

@@ -20,7 +20,7 @@ elseif topup > 0 then
   end
   for i, state in ipairs(redis.call('MGET', unpack(scope_keys))) do
     local s = {struct.unpack(SCOPE, state or NEW)}
-    local _, _, _, _, _, budget, _, monthly =
+    local _, _, _, _, _, _, budget, monthly =
       struct.unpack(LIMITS, call, LIMITS_AT + LIMITS_SIZE * (i - 1))
     local spent = s[3] * PART + s[4]
     if monthly == 1 then
@@ -42,6 +42,6 @@ write[#write + 1] = header
   .. string.sub(call, LIMITS_AT, names_at + names_size + opened_size - 1) .. ARGV[4]
 redis.call('MSET', unpack(write))
 redis.call('ZADD', KEYS[1], now_due, ARGV[1])
-if found[2] then forget_lapsed(found[2], KEYS[3], due, names) end
+if found[2] then lapsed_note(found[2]).forget(KEYS[3], due, names) end
 if refused then return {'refused', refused, dimension, held} end
 return {'renewed', held}

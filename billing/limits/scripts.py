@@ -26,8 +26,8 @@ from billing.limits.state import CONSTANTS
 from billing.limits.types import LimitsUnavailable
 
 PARTS = {
-    "admit": ("common", "lapsed"),
-    "renew": ("common", "lapsed"),
+    "admit": ("common", "lapsed", "spent"),
+    "renew": ("common", "lapsed", "spent"),
     "settle": ("common", "lapsed"),
     "reannounce": ("common", "holding"),
     "prime": ("common", "holding"),

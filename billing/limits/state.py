@@ -30,9 +30,10 @@ SETTLED = "<cBd"
 """What is left of a call that was settled exactly: x, 0, amount."""
 
 LIMITS = "<dddddddd"
-"""The limits of a scope a call was admitted under: request cost, request tolerance, token cost,
-token tolerance (microseconds; a cost of -1 is no limit), concurrency, budget (infinite is none),
-tokens per minute (0 is no limit), whether the budget counts the month (1) or all (0)."""
+"""The limits of a scope a call was admitted under: request cost, tokens per minute (0 is no limit),
+which are what settling asks for, then request tolerance, token cost, token tolerance (microseconds;
+a cost of -1 is no limit), concurrency, budget (infinite is none), whether the budget counts the
+month (1) or all (0)."""
 
 MARKS = "<dd"
 """A call's place in both buckets (see gcra.py), token bucket first; 0 is forgotten: no refund."""
@@ -40,8 +41,20 @@ MARKS = "<dd"
 LEVELS = "<dd"
 """What admit answers of a scope: microseconds in the request and the token bucket, -1: no limit."""
 
+ASKED = "<dddd"
+"""What admit is asked for: tokens, hold, lease (ms), month. The LIMITS of every scope follow."""
+
+ENDED = "<ddddddd"
+"""What settle is told: amount, tokens, whether that is exact, whether rates come back, whether only
+an overdue hold is meant (1 or 0), and for a lost hold the month and the amount booked already."""
+
+EXACT_REMEMBERED_S = 3600
+"""Long enough for repeats that do not ask SQL first; about 100 bytes a call stay in Redis."""
+ESTIMATED_REMEMBERED_S = 8 * 24 * 3600
+"""Longer than spool segments are kept, so that a replayed exact record finds what it corrects."""
+
 _SCOPE, _CALL, _SETTLED, _LIMITS = map(Struct, (SCOPE, CALL, SETTLED, LIMITS))
-_MARKS, _LEVELS = Struct(MARKS), Struct(LEVELS)
+_MARKS, _LEVELS, _ASKED, _ENDED = map(Struct, (MARKS, LEVELS, ASKED, ENDED))
 
 CONSTANTS = {
     "PART": str(PART),
@@ -55,6 +68,11 @@ CONSTANTS = {
     "MARKS": f"'{MARKS}'",
     "MARKS_SIZE": str(_MARKS.size),
     "LEVELS": f"'{LEVELS}'",
+    "ASKED": f"'{ASKED}'",
+    "ASKED_SIZE": str(_ASKED.size),
+    "ENDED": f"'{ENDED}'",
+    "EXACT_REMEMBERED_S": str(EXACT_REMEMBERED_S),
+    "ESTIMATED_REMEMBERED_S": str(ESTIMATED_REMEMBERED_S),
 }
 """Names in the scripts, and what they stand for there."""
 
@@ -122,6 +140,25 @@ def decode_call(data: bytes) -> OpenState | ClosedState:
     return OpenState(int(amount), int(due_ms), data[opened_at:checkpoint_at], data[checkpoint_at:])
 
 
+def encode_asked(*, tokens: int, hold_nanousd: int, lease_ms: int, month: str) -> bytes:
+    return _ASKED.pack(tokens, hold_nanousd, lease_ms, int(month))
+
+
+def encode_ended(
+    *,
+    amount_nanousd: int,
+    tokens: int,
+    is_exact: bool,
+    is_refund: bool,
+    only_if_due: bool,
+    month: str,
+    booked_nanousd: int,
+) -> bytes:
+    return _ENDED.pack(
+        *(amount_nanousd, tokens, is_exact, is_refund, only_if_due, int(month), booked_nanousd)
+    )
+
+
 def encode_limits(
     requests_us: tuple[float, float],
     tokens_us: tuple[float, float],
@@ -133,11 +170,12 @@ def encode_limits(
 ) -> bytes:
     """The limits of one scope: cost and tolerance of both buckets first; None is no limit."""
     return _LIMITS.pack(
-        *requests_us,
+        requests_us[0],
+        tokens_per_minute or 0,
+        requests_us[1],
         *tokens_us,
         inf if concurrency is None else concurrency,
         inf if budget_nanousd is None else budget_nanousd,
-        tokens_per_minute or 0,
         is_monthly,
     )
 
