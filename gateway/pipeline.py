@@ -6,7 +6,7 @@ one round trip, and whatever happens after it, leaving its block settles (step 8
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -29,6 +29,7 @@ from gateway.errors import (
 from gateway.fleet import FleetKeeper
 from gateway.leases import Leases
 from gateway.open_call import OpenCall, Quote
+from gateway.room import room_for
 from gateway.tokens import TokenCounter
 from gateway.upstream.answer import Cut
 from gateway.upstream.dispatch import Dispatcher, Opened
@@ -124,29 +125,22 @@ class Pipeline:
         tier = _tier(request.service_tier, principal.leave)
         models = self._models_of(request.model, wanted.task, principal.leave)
         prompts = {m.name: wanted.prompt_tokens(self._tokens(m)) for m in models}
-        longest = {name: max(counts) for name, counts in prompts.items()}
-        least = 1 if request.output_tokens_max is None else request.output_tokens_max
-        fitting = [m for m in models if _room(m, longest[m.name]) >= least]
-        if not fitting:
-            widest = max(models, key=lambda m: m.context_tokens)
-            raise _too_long(widest, wanted, prompts[widest.name], request.output_tokens_max or 0)
-        room = min(_room(m, longest[m.name]) for m in fitting)
-        each = room if request.output_tokens_max is None else request.output_tokens_max
+        room = room_for(request, models, prompts)
         return Call(
             request_id=received.request_id,
             organization=principal.organization,
             project=principal.project,
             key=principal.key,
             model_requested=request.model,
-            models=tuple(model.name for model in fitting),
+            models=tuple(model.name for model in room.models),
             tier=tier,
             stream=request.streaming is not None,
             prompt_tokens={name: sum(counts) for name, counts in prompts.items()},
-            output_tokens_max=each * wanted.choices,
+            output_tokens_max=room.output_tokens_each * wanted.choices,
             arrived_s=received.arrived_s,
             deadline_s=received.arrived_s + self._time_given_s(received.headers, tier),
             task=wanted.task,
-            longest_prompt_tokens=longest,
+            longest_prompt_tokens={name: max(counts) for name, counts in prompts.items()},
             capacity_classes=principal.leave.capacity_classes,
         )
 
@@ -240,26 +234,6 @@ def _tier(asked: str, leave: Leave) -> Tier:
     if not allowed:
         raise tier_not_allowed(asked)
     return allowed[0]
-
-
-def _room(model: Model, prompt_tokens: int) -> int:
-    """Output tokens the model has left after the prompt."""
-    return min(model.max_output_tokens, model.context_tokens - prompt_tokens)
-
-
-def _too_long(model: Model, wanted: Wanted, prompts: Sequence[int], output_tokens: int) -> ApiError:
-    """Names the longest prompt, where there are several."""
-    prompt_tokens = max(prompts)
-    several = len(prompts) > 1
-    param = f"{wanted.param}[{prompts.index(prompt_tokens)}]" if several else wanted.param
-    asked = f"{prompt_tokens} in '{param}'"
-    if wanted.task is Task.GENERATE:
-        asked += f", {output_tokens} in the completion"
-    return context_length_exceeded(
-        f"This model's maximum context length is {model.context_tokens} tokens. However, you "
-        f"requested {prompt_tokens + output_tokens} tokens ({asked}). Please reduce the length.",
-        param,
-    )
 
 
 def _refused(refusal: Refusal, wanted: Wanted) -> ApiError:

@@ -133,6 +133,16 @@ class Edge:
             await self.app(scope, receive, send)
         return response
 
+    async def refused(
+        self, wrong: bytes | dict[str, Any], *, path: str, headers: dict[str, str] | None = None
+    ) -> Response:
+        """The answer to a call that is refused before anything was taken for it."""
+        response = await self.post(wrong, path=path, headers=headers)
+        assert not await self.money_keys()
+        assert not self.upstream.requests
+        assert not await self.settled()
+        return response
+
     async def publish_fleet(self, *replicas: dict[str, Any], others: str | None = None) -> None:
         """What the controller would say: the first pool has these replicas and so has the one for
         vectors, the others none, and cannot start any if `others` says why."""

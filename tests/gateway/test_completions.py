@@ -131,12 +131,9 @@ NOT_ADMITTED: dict[str, tuple[dict[str, Any], int, str | None, str | None]] = {
 @pytest.mark.parametrize("case", NOT_ADMITTED.values(), ids=NOT_ADMITTED.keys())
 async def test_what_is_wrong_before_admission_takes_nothing(one: Edge, case: Any) -> None:
     wrong, status, code, param = case
-    response = await one.post(wrong, path=COMPLETIONS)
+    response = await one.refused(wrong, path=COMPLETIONS)
     assert (response.status, response.error_code) == (status, code)
     assert response.json["error"]["param"] == param
-    assert not await one.money_keys()
-    assert not one.upstream.requests
-    assert not await one.settled()
 
 
 async def test_many_short_prompts_may_be_longer_than_the_context_together(one: Edge) -> None:

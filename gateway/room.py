@@ -1,0 +1,51 @@
+"""The room a call has: which models its longest prompt fits into, and what is left for output."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.errors import ApiError, context_length_exceeded
+from gateway.wire.request import GeneratingRequest, Wanted
+from routing.types import Model, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """`output_tokens_each` is what every choice may have, whichever of `models` it ends on."""
+
+    models: tuple[Model, ...]
+    output_tokens_each: int
+
+
+def room_for(
+    request: GeneratingRequest, models: Sequence[Model], prompts: Mapping[str, Sequence[int]]
+) -> Room:
+    """`prompts` are the tokens of each prompt, by model. Raises ApiError 400 where no model has
+    room for as much output as was asked for, or for a token where nothing was said."""
+    asked = request.output_tokens_max
+    least = 1 if asked is None else asked
+    left = {model.name: _left(model, max(prompts[model.name])) for model in models}
+    fitting = tuple(model for model in models if left[model.name] >= least)
+    if not fitting:
+        widest = max(models, key=lambda model: model.context_tokens)
+        raise _too_long(widest, request.wanted, prompts[widest.name], asked or 0)
+    each = min(left[model.name] for model in fitting) if asked is None else asked
+    return Room(fitting, each)
+
+
+def _left(model: Model, prompt_tokens: int) -> int:
+    return min(model.max_output_tokens, model.context_tokens - prompt_tokens)
+
+
+def _too_long(model: Model, wanted: Wanted, prompts: Sequence[int], output_tokens: int) -> ApiError:
+    """Names the longest prompt, where there are several."""
+    prompt_tokens = max(prompts)
+    several = len(prompts) > 1
+    param = f"{wanted.param}[{prompts.index(prompt_tokens)}]" if several else wanted.param
+    asked = f"{prompt_tokens} in '{param}'"
+    if wanted.task is Task.GENERATE:
+        asked += f", {output_tokens} in the completion"
+    return context_length_exceeded(
+        f"This model's maximum context length is {model.context_tokens} tokens. However, you "
+        f"requested {prompt_tokens + output_tokens} tokens ({asked}). Please reduce the length.",
+        param,
+    )
