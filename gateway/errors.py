@@ -77,9 +77,8 @@ def organization_frozen() -> ApiError:
 
 
 def tier_not_allowed(tier: str) -> ApiError:
-    return bad_request(
-        f"The key may not use the service tier '{tier}'.", "service_tier", "service_tier_not_allowed"
-    )
+    message = f"The key may not use the service tier '{tier}'."
+    return bad_request(message, "service_tier", "service_tier_not_allowed")
 
 
 def capacity_not_allowed(message: str) -> ApiError:

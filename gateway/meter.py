@@ -26,11 +26,12 @@ class Meter:
 
     def observe(self, frame: Frame, now_s: float) -> None:
         self.frames += 1
-        self._texts += frame.texts
         if frame.usage is not None:
             self._reported = frame.usage
         for choice in frame.choices:
-            if self.first_token_s is None and (choice.content or choice.embedding):
+            has_text = bool(choice.content)
+            self._texts += has_text
+            if self.first_token_s is None and (has_text or choice.embedding):
                 self.first_token_s = now_s
             if choice.finish_reason is not None:
                 self._reasons[choice.index] = choice.finish_reason

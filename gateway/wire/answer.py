@@ -60,15 +60,15 @@ class Envelope:
             "service_tier": head.service_tier,
             "system_fingerprint": None,
         }
-        self._chunk_rest: dict[str, Any] = {"usage": None} if includes_usage else {}
+        self._chunk = self._base | {"choices": []} | ({"usage": None} if includes_usage else {})
 
     def whole(self, choices: Sequence[dict[str, Any]], usage: Usage, cost: str) -> bytes:
         counted = usage_shape(usage) | {"cost": cost}
         return msgspec.json.encode(self._base | {"choices": choices, "usage": counted})
 
     def chunk(self, choice: dict[str, Any], notes: Notes | None = None) -> bytes:
-        noted = {"sluice": notes} if notes else {}
-        return msgspec.json.encode(self._base | {"choices": [choice]} | self._chunk_rest | noted)
+        fields = self._chunk | {"choices": [choice]}
+        return msgspec.json.encode(fields | {"sluice": notes} if notes else fields)
 
     def usage(self, usage: Usage, cost: str, notes: Notes) -> bytes:
         """The extra chunk before `[DONE]`; sent only when asked for."""
