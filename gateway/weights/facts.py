@@ -32,7 +32,10 @@ class Facts:
 def read_facts(folder: Path) -> Facts:
     """Raises UnfitWeights where there is no configuration that can be read."""
     config = _table(folder / "config.json")
-    architecture = str((config.get("architectures") or [""])[0])
+    architectures = config.get("architectures")
+    architecture = (
+        str(architectures[0]) if isinstance(architectures, list) and architectures else ""
+    )
     if (folder / "modules.json").is_file() or architecture.endswith(EMBEDS):
         task = Task.EMBED
     elif architecture.endswith(GENERATES):

@@ -82,16 +82,18 @@ def check_weights(folder: Path) -> None:
 
 def _names(folder: Path) -> Iterator[str]:
     """Everything in the folder and in the folders right below it."""
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as unreadable:
-        raise UnfitWeights(f"cannot be read: {unreadable.strerror}") from unreadable
-    for entry in entries:
-        if not entry.is_dir():
+    for entry in _entries(folder):
+        if entry.is_dir():
+            yield from (f"{entry.name}/{below.name}" for below in _entries(Path(entry.path)))
+        else:
             yield entry.name
-            continue
-        for below in sorted(os.scandir(entry.path), key=lambda one: one.name):
-            yield f"{entry.name}/{below.name}"
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        return sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as unreadable:
+        raise UnfitWeights(f"{folder} cannot be read: {unreadable.strerror}") from unreadable
 
 
 def _indexed(folder: Path) -> set[str]:
@@ -116,12 +118,9 @@ def _check_safetensors(file: Path) -> None:
             if not 0 < header_bytes <= min(size, _HEADER_MAX):
                 raise ValueError("it has no header")
             header = json.loads(opened.read(header_bytes))
-        ends = [entry["data_offsets"][1] for n, entry in header.items() if n != "__metadata__"]
-        if not ends:
-            raise ValueError("it holds nothing")
+        ends = [int(t["data_offsets"][1]) for name, t in header.items() if name != "__metadata__"]
+        whole = 8 + header_bytes + max(ends)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as odd:
         raise UnfitWeights(f"{file.name} is not safetensors: {odd}") from odd
-    if size != 8 + header_bytes + max(ends):
-        raise UnfitWeights(
-            f"{file.name} is not whole: {size} bytes of {8 + header_bytes + max(ends)}"
-        )
+    if size != whole:
+        raise UnfitWeights(f"{file.name} is not whole: {size} bytes of {whole}")

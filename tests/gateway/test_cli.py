@@ -13,7 +13,16 @@ from gateway.supervisor.credentials import keep_credentials
 
 def test_help_names_every_command(tmp_path: Path) -> None:
     told = sluice("--help").stdout
-    for command in ("up", "gateway", "ledger", "controller", "workers", "migrate", "invoice"):
+    for command in (
+        "up",
+        "gateway",
+        "ledger",
+        "controller",
+        "workers",
+        "migrate",
+        "invoice",
+        "models",
+    ):
         assert f"\n  {command} " in told
 
 
@@ -31,7 +40,15 @@ def test_fresh_ledger_migrates_twice_verifies_and_has_no_invoices(tmp_path: Path
 
 @pytest.mark.parametrize(
     "command",
-    [("up",), ("gateway",), ("ledger",), ("ledger", "verify"), ("controller",), ("workers",)],
+    [
+        ("up",),
+        ("gateway",),
+        ("ledger",),
+        ("ledger", "verify"),
+        ("controller",),
+        ("workers",),
+        ("models", "apply", "models.toml"),
+    ],
 )
 def test_broken_settings_end_every_command_with_one_line(
     tmp_path: Path, command: tuple[str, ...]

@@ -31,6 +31,7 @@ def written(folder: Path, **files: Any) -> Path:
         (ROBERTA | {"max_position_embeddings": 514}, Facts(Task.EMBED, 512)),
         ({"text_config": LLAMA}, Facts(None, 8192)),
         ({}, Facts(None, None)),
+        ({"architectures": {"a": 1}, "max_position_embeddings": "many"}, Facts(None, None)),
     ],
 )
 def test_task_and_context_are_read_from_the_configuration(

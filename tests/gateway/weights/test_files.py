@@ -59,7 +59,22 @@ def test_weights_that_were_cut_are_refused(folder: Path) -> None:
         check_weights(folder)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x05\0\0\0\0\0\0\0[1,2]", b"\xff" * 40, b"PK"])
+def header(text: bytes) -> bytes:
+    return len(text).to_bytes(8, "little") + text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"PK",
+        b"\xff" * 40,
+        header(b"[1,2]"),
+        header(b"{}"),
+        header(b'{"a": {"data_offsets": [0, "x"]}}'),
+        header(b'{"a": {"data_offsets": {}}}'),
+    ],
+)
 def test_what_is_no_safetensors_is_refused(folder: Path, content: bytes) -> None:
     (folder / "model.safetensors").write_bytes(content)
     with pytest.raises(UnfitWeights, match="is not safetensors"):
