@@ -14,7 +14,13 @@ local state = call and (string.sub(call, 1, 1) == 'h' and 'h' or 's')
 local now, n = now_us(), #KEYS - 5
 local tokens, hold, lease_ms, month = struct.unpack(ASKED, ARGV[2])
 local reply, marks, write = state or 'n', '', {KEYS[5], ''}
-local refusals, lapsed = {}, nil
+local refusal, lapsed
+
+-- Of two refusals the one that no waiting helps, else the longer wait.
+local function worse(a, b)
+  if a and (a[3] < 0 or b[3] >= 0 and b[3] <= a[3]) then return a end
+  return b
+end
 
 local function name(scope)
   return string.match(KEYS[5 + scope], ':scope:(.*)$')
@@ -31,20 +37,20 @@ for i = 1, n do
     if not state then rq = rq + request_us end
     request_level, request_mark = rq - now, rq + rr
     local over = request_level - request_tolerance_us
-    if over > 0 then refusals[#refusals + 1] = {i, 'requests', over} end
+    if over > 0 then refusal = worse(refusal, {i, 'requests', over}) end
   end
   if token_us >= 0 then
     if tk < now then tk = now end
     if not state then tk = tk + token_us end
     token_level, token_mark = tk - now, tk + tr
     local over = token_level - token_tolerance_us
-    if over > 0 then refusals[#refusals + 1] = {i, 'tokens', over} end
+    if over > 0 then refusal = worse(refusal, {i, 'tokens', over}) end
   end
   if running >= slots and not state then
     lapsed = lapsed or lapsed_note(found[2]).look(KEYS[4], KEYS[1],
       string.sub(KEYS[1], 1, -4) .. 'call:', math.floor(now / 1000))
     if running - (lapsed[name(i)] or 0) >= slots then
-      refusals[#refusals + 1] = {i, 'concurrency', 0}
+      refusal = worse(refusal, {i, 'concurrency', 0})
     end
   end
   local spent = high * PART + low
@@ -52,7 +58,7 @@ for i = 1, n do
     local past_key = string.sub(KEYS[1], 1, -4) .. 'past:' .. name(i)
     spent = spent_in(month, latest, month_high, month_low, past_key)
   end
-  if held + spent + hold > budget then refusals[#refusals + 1] = {i, 'budget', -1} end
+  if held + spent + hold > budget then refusal = worse(refusal, {i, 'budget', -1}) end
   reply = reply .. struct.pack(LEVELS, request_level, token_level)
   marks = marks .. struct.pack(MARKS, token_mark, request_mark)
   write[2 * i + 1] = KEYS[5 + i]
@@ -61,14 +67,7 @@ for i = 1, n do
 end
 
 if state then return reply end
-if #refusals > 0 then -- the one no waiting helps, or the longest wait
-  local worst = refusals[1]
-  for _, refusal in ipairs(refusals) do
-    if refusal[3] < 0 then return refusal end
-    if refusal[3] > worst[3] then worst = refusal end
-  end
-  return worst
-end
+if refusal then return refusal end
 
 local due = math.floor(now / 1000) + lease_ms
 write[2] = struct.pack(CALL, 'h', n, hold, tokens, month, due, #ARGV[3], #ARGV[4])

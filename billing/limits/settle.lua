@@ -53,6 +53,8 @@ end
 
 -- Sums outgrow what a double adds exactly, so they have a high and a low part.
 local function add(high, low, amount)
+  local sum = low + amount
+  if sum >= 0 and sum < PART then return high, sum end
   local parts = math.floor(amount / PART)
   high, low = high + parts, low + (amount - parts * PART)
   if low >= PART then return high + 1, low - PART end
@@ -60,9 +62,16 @@ local function add(high, low, amount)
   return high, low
 end
 
-local function whole(high, low)
-  if high > 0 then return string.format('%d%015d', high, low) end
-  return string.format('%d', high * PART + low)
+local function past_key_of(scope_key)
+  return (string.gsub(scope_key, ':scope:', ':past:', 1))
+end
+
+-- A month that is not the latest any more stands in the hash.
+local function put_by(past_key, month, high, low)
+  if month == 0 then return end
+  local amount = string.format('%d', high * PART + low)
+  if high > 0 then amount = string.format('%d%015d', high, low) end
+  redis.call('HSET', past_key, month, amount)
 end
 
 local write = {}
@@ -83,15 +92,14 @@ for i = 1, n do
     if was == 'h' then scope_held, running = scope_held - held, running - 1 end
     if charge ~= 0 then
       high, low = add(high, low, charge)
-      local past_key = admitted ~= latest and string.gsub(key, ':scope:', ':past:', 1)
-      if admitted < latest then
-        redis.call('HINCRBY', past_key, admitted, string.format('%d', charge))
-      else
-        if admitted > latest and latest > 0 then
-          redis.call('HSET', past_key, latest, whole(month_high, month_low))
-        end
-        if admitted > latest then latest, month_high, month_low = admitted, 0, 0 end
+      if admitted > latest then
+        put_by(past_key_of(key), latest, month_high, month_low)
+        latest, month_high, month_low = admitted, 0, 0
+      end
+      if admitted == latest then
         month_high, month_low = add(month_high, month_low, charge)
+      else
+        redis.call('HINCRBY', past_key_of(key), admitted, string.format('%d', charge))
       end
     end
   end
