@@ -1,75 +1,182 @@
-"""Redis microseconds of one call's money: admit + settle over three scopes with every limit set.
+"""Redis CPU of one call's money: admit + settle over three scopes with every limit set.
 
-Run as `python -m bench.redis_calls [--calls 5000]`. Starts its own Redis in a temporary folder.
-Script time is `INFO commandstats` of EVALSHA by batches, wall time within the server, so a busy
-machine shows in the median and hardly in the best batch. CPU is that of the whole server process,
-reading and answering included; `pairs/s per Redis core` is one second over it.
+Run as `python -m bench.redis_calls [--rounds 5] [--beside FOLDER]`; every round starts a Redis of
+its own. It makes calls one by one, then sends the same commands once more in pipelines, as a Redis
+sees them that is never idle. Microseconds a call: `script` is wall time in the scripts (`INFO
+commandstats`, median of batches of 100), so a busy machine shows in it; `server` is CPU of the
+whole process, reading, answering and the append-only file included. `floor_arguments` is that of
+the same commands to a script that does nothing, `floor_records` that of the two XADDs alone.
+`--beside` measures another checkout (`git archive COMMIT | tar x -C FOLDER`) in turn with this one.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import os
+import subprocess
+import sys
 import tempfile
-import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from typing import Any
+from unittest.mock import patch
 
+import hiredis
 from redis.asyncio import Redis
 
 from billing.limits import keys
 from billing.limits.holds import Holds
 from billing.limits.types import Admitted, ScopeLimits, SettleState
+from billing.types import encode
 from tests.billing.calls import opened_call, settled_call
 from tests.redis_server import RedisServer
 
 ORG = "org_1"
 LEASE_S = 60.0
 BATCH = 100
+PIPELINE = 50
+
+Figures = dict[str, float]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=5000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--beside", type=Path, help="a checkout of another commit")
     options = parser.parse_args()
+    if options.rounds == 1:
+        print(json.dumps(one_round(options.calls)))
+        return
+    trees = {"here": Path.cwd()} | ({"beside": options.beside} if options.beside else {})
+    rounds: dict[str, list[Figures]] = {tree: [] for tree in trees}
+    for _ in range(options.rounds):
+        for tree, folder in trees.items():
+            rounds[tree].append(round_of(folder, options.calls))
+            print(json.dumps({"tree": tree} | rounds[tree][-1]), flush=True)
+    for tree, found in rounds.items():
+        medians = {name: median(figures[name] for figures in found) for name in found[0]}
+        print(json.dumps({"tree": tree, "median_of": options.rounds} | medians))
+
+
+def round_of(folder: Path, calls: int) -> Figures:
+    """One round of this file over the code of a folder."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--rounds", "1", "--calls", str(calls)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder.resolve())},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    figures: Figures = json.loads(done.stdout)
+    return figures
+
+
+def one_round(calls: int) -> Figures:
     with (
         tempfile.TemporaryDirectory(prefix="sluice-") as folder,
         RedisServer(Path(folder)) as server,
     ):
-        asyncio.run(measure(server, options.calls, options.rounds))
+        figures = asyncio.run(measure(server, calls))
+    return {name: round(value, 1) for name, value in figures.items()}
 
 
-async def measure(server: RedisServer, calls: int, rounds: int) -> None:
+async def measure(server: RedisServer, calls: int) -> Figures:
     redis = server.client()
     holds = Holds(redis, timeout_s=5.0)
     await open_shard(holds)
-    for number in range(rounds):
-        admits_us, settles_us = [], []
-        before = await resources(redis)
-        started = time.perf_counter()
-        for first in range(0, calls, BATCH):
-            batch = [opened_call(f"req_{number:04d}{first + i:028d}") for i in range(BATCH)]
-            await redis.config_resetstat()
-            for call in batch:
-                assert isinstance(await holds.admit(call, limits(), lease_s=LEASE_S), Admitted)
-            admits_us.append(await script_us(redis))
-            await redis.config_resetstat()
-            for call in batch:
-                assert await holds.settle(settled_call(call)) is SettleState.SETTLED
-            settles_us.append(await script_us(redis))
-        seconds = time.perf_counter() - started
-        cpu_s, aof_bytes = (b - a for a, b in zip(before, await resources(redis), strict=True))
-        print(
-            f"admit + settle: median {median(admits_us):.1f} + {median(settles_us):.1f} us, "
-            f"best batch {min(admits_us):.1f} + {min(settles_us):.1f} us; "
-            f"server CPU {cpu_s / calls * 1e6:.0f} us/pair = "
-            f"{calls / cpu_s:.0f} pairs/s per Redis core; "
-            f"{calls / seconds:.0f} pairs/s on one connection; "
-            f"AOF {aof_bytes / calls:.0f} bytes/pair",
-            flush=True,
-        )
+    with recording() as commands:
+        figures = await one_by_one(redis, holds, calls)
+    await redis.flushall()
+    await open_shard(holds)
+    nothing = await redis.script_load("return 1")
+    for name, replayed in (
+        ("server_us", commands),
+        ("floor_arguments_us", [with_script(command, nothing) for command in commands]),
+        ("floor_records_us", records(calls)),
+    ):
+        before_s = await cpu_s(redis)
+        await pipelined(server, replayed)
+        figures[name] = (await cpu_s(redis) - before_s) / calls * 1e6
+    assert await redis.xlen(keys.usage_key(keys.shard_of(ORG))) == 2 * calls
     await redis.aclose()
+    return figures
+
+
+async def one_by_one(redis: Redis, holds: Holds, calls: int) -> Figures:
+    """On one connection; all calls of a batch are admitted, then all are settled."""
+    admits_us, settles_us = [], []
+    before_s, before_bytes = await cpu_s(redis), await aof_bytes(redis)
+    for first in range(0, calls, BATCH):
+        batch = [opened_call(f"req_{first + i:032d}") for i in range(BATCH)]
+        await redis.config_resetstat()
+        for call in batch:
+            assert isinstance(await holds.admit(call, limits(), lease_s=LEASE_S), Admitted)
+        admits_us.append(await script_us(redis))
+        await redis.config_resetstat()
+        for call in batch:
+            assert await holds.settle(settled_call(call)) is SettleState.SETTLED
+        settles_us.append(await script_us(redis))
+    return {
+        "script_admit_us": median(admits_us),
+        "script_settle_us": median(settles_us),
+        "script_us": median(admits_us) + median(settles_us),
+        "server_one_by_one_us": (await cpu_s(redis) - before_s) / calls * 1e6,
+        "aof_bytes": (await aof_bytes(redis) - before_bytes) / calls,
+    }
+
+
+@contextmanager
+def recording() -> Iterator[list[bytes]]:
+    """The EVALSHA commands of the block, as they go over the wire."""
+    commands: list[bytes] = []
+    pack = hiredis.pack_command
+
+    def packed(command: Any) -> bytes:
+        data = pack(command)
+        if command[0] == "EVALSHA":
+            commands.append(data)
+        return data
+
+    with patch.object(hiredis, "pack_command", packed):
+        yield commands
+
+
+def with_script(command: bytes, sha: str) -> bytes:
+    """The same command for another script."""
+    head, tail = command.split(b"$40\r\n", 1)
+    return head + b"$40\r\n" + sha.encode() + tail[40:]
+
+
+def records(calls: int) -> list[bytes]:
+    """What both scripts add to the stream, without scripts."""
+    opened, settled = opened_call(f"req_{0:032d}"), settled_call(opened_call(f"req_{0:032d}"))
+    pair = [
+        hiredis.pack_command(("XADD", "records", "*", "k", kind, "r", opened.rid, "p", payload))
+        for kind, payload in (("reserved", encode(opened)), ("settled", encode(settled)))
+    ]
+    return pair * calls
+
+
+async def pipelined(server: RedisServer, commands: Sequence[bytes]) -> None:
+    reader, writer = await asyncio.open_unix_connection(str(server.socket))
+    replies: Any = hiredis.Reader()
+    for first in range(0, len(commands), PIPELINE):
+        batch = commands[first : first + PIPELINE]
+        writer.write(b"".join(batch))
+        missing = len(batch)
+        while missing:
+            reply = replies.gets()
+            if reply is False:
+                replies.feed(await reader.read(1 << 20))
+                continue
+            assert not isinstance(reply, Exception), reply
+            missing -= 1
+    writer.close()
 
 
 def limits() -> list[ScopeLimits]:
@@ -97,11 +204,14 @@ async def script_us(redis: Redis) -> float:
     return float(stats["usec"]) / float(stats["calls"])
 
 
-async def resources(redis: Redis) -> tuple[float, int]:
-    """CPU seconds of the server and bytes of its append-only file so far."""
+async def cpu_s(redis: Redis) -> float:
+    """CPU seconds of the server process so far."""
     cpu = await redis.info("cpu")
-    aof = await redis.info("persistence")
-    return cpu["used_cpu_user"] + cpu["used_cpu_sys"], aof["aof_current_size"]
+    return float(cpu["used_cpu_user"] + cpu["used_cpu_sys"])
+
+
+async def aof_bytes(redis: Redis) -> int:
+    return int((await redis.info("persistence"))["aof_current_size"])
 
 
 if __name__ == "__main__":
