@@ -66,7 +66,7 @@ class _Plan:
 
     known: dict[str, Known]
     postings: list[Posting] = field(default_factory=list)
-    opened: dict[str, OpenedCall] = field(default_factory=dict)
+    opened: dict[str, Record] = field(default_factory=dict)
     letters: list[dict[str, Any]] = field(default_factory=list)
     booked: Booked = field(default_factory=Booked)
 
@@ -77,7 +77,7 @@ def book(conn: Connection, records: Sequence[Record], prices: PriceBook, now_us:
     plan = _Plan(known=usage.latest(conn, rids))
     for record in records:
         _plan(plan, record, prices, now_us)
-    _write(conn, plan, now_us)
+    _write(conn, plan, _still_open(plan), now_us)
     return plan.booked
 
 
@@ -91,7 +91,7 @@ def _plan(plan: _Plan, record: Record, prices: PriceBook, now_us: int) -> None:
         if record.kind == RecordKind.SETTLED:
             _plan_settled(plan, record, decode_settled(record.payload), prices, now_us)
         elif record.kind == RecordKind.RESERVED:
-            plan.opened[record.rid] = decode_opened(record.payload)
+            plan.opened[record.rid] = record
         else:
             plan.booked.failures.append(Failure(record, "unknown_kind", record.kind))
     except msgspec.MsgspecError as error:
@@ -123,7 +123,20 @@ def _plan_settled(
     plan.known[call.rid] = made.known
 
 
-def _write(conn: Connection, plan: _Plan, now_us: int) -> None:
+def _still_open(plan: _Plan) -> list[OpenedCall]:
+    """Calls that were opened and are not booked: what a booked one was opened with adds nothing."""
+    found = []
+    for record in plan.opened.values():
+        if record.rid in plan.known:
+            continue
+        try:
+            found.append(decode_opened(record.payload))
+        except msgspec.MsgspecError as error:
+            plan.booked.failures.append(Failure(record, "malformed", str(error)))
+    return found
+
+
+def _write(conn: Connection, plan: _Plan, still_open: list[OpenedCall], now_us: int) -> None:
     first = [made for made in plan.postings if made.n == 1]
     better = [made for made in plan.postings if made.n > 1]
     counted = rollups.standing(conn, [made.usage["rid"] for made in better])
@@ -138,7 +151,6 @@ def _write(conn: Connection, plan: _Plan, now_us: int) -> None:
     )
     rollups.add(conn, rollup.added(plan.postings, counted))
     transfers.post(conn, [row for made in plan.postings for row in made.transfers])
-    still_open = [call for rid, call in plan.opened.items() if rid not in plan.known]
     holds.insert_open(conn, [_open_hold(call) for call in still_open])
     holds.delete_open(conn, list(newest))
     marks.insert_letters(conn, plan.letters)

@@ -89,6 +89,8 @@ def hold_for(prompt_tokens: int, output_slice: int, prices: Prices) -> int:
 
 def amount_of(units: int, nanousd_per_mtok: int) -> int:
     """units x price / 1 000 000, rounded half to even."""
+    if not units:
+        return 0
     return divide_half_even(units * nanousd_per_mtok, UNITS_PER_PRICE)
 
 

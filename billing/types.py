@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -173,4 +174,9 @@ def decode_settled(data: bytes | str) -> SettledCall:
 
 def utc_month(at_us: int) -> str:
     """`YYYYMM` of the UTC month an instant lies in."""
-    return datetime.fromtimestamp(at_us // 1_000_000, UTC).strftime("%Y%m")
+    return _month_of_day(at_us // 86_400_000_000)
+
+
+@lru_cache(maxsize=64)
+def _month_of_day(day: int) -> str:
+    return datetime.fromtimestamp(day * 86_400, UTC).strftime("%Y%m")

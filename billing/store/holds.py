@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, select
 
+from billing.store.among import among
 from billing.store.insert import Row, insert_new
 from billing.tables import OpenHold, table_of
 
@@ -19,7 +20,7 @@ def insert_open(conn: Connection, rows: Sequence[Row]) -> None:
 
 def delete_open(conn: Connection, rids: Sequence[str]) -> None:
     if rids:
-        conn.execute(delete(HOLD).where(HOLD.c.rid.in_(rids)))
+        conn.execute(delete(HOLD).where(among(conn, HOLD.c.rid, rids)))
 
 
 def admitted_before(conn: Connection, before_us: int, limit: int) -> list[dict[str, Any]]:

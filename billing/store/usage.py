@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Subquery, delete, func, select, union_all
 
 from billing.posting import Known
+from billing.store.among import among
 from billing.store.insert import Row, insert_rows
 from billing.tables import (
     Attempt,
@@ -32,7 +33,7 @@ def latest(conn: Connection, rids: Sequence[str]) -> dict[str, Known]:
     columns = ("rid", "source", "payload_sha", "input", "cached_input", "output")
     rows = conn.execute(
         select(*(EVENT.c[name] for name in columns), EVENT.c.amount_nanousd).where(
-            EVENT.c.rid.in_(rids)
+            among(conn, EVENT.c.rid, rids)
         )
     ).all()
     found = {row[0]: _known(1, row[1:]) for row in rows}
@@ -42,7 +43,7 @@ def latest(conn: Connection, rids: Sequence[str]) -> dict[str, Known]:
         select(
             *(CORRECTION.c[name] for name in columns), CORRECTION.c.amount_nanousd, CORRECTION.c.n
         )
-        .where(CORRECTION.c.rid.in_(list(found)))
+        .where(among(conn, CORRECTION.c.rid, list(found)))
         .order_by(CORRECTION.c.n)
     )
     for row in corrections:
