@@ -22,11 +22,14 @@ class Gathered:
         self._finish_reason: str | None = None
 
     def add(self, piece: Choice) -> None:
+        """What comes after its end is no part of it: some servers repeat that beside the usage."""
+        if self._finish_reason is not None:
+            return
         self._texts.append(piece.content)
         if piece.logprobs is not None:
             self._logprobs.append(piece.logprobs)
         self.embedding = piece.embedding or self.embedding
-        self._finish_reason = piece.finish_reason or self._finish_reason
+        self._finish_reason = piece.finish_reason
 
     @property
     def text(self) -> str:

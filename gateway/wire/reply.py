@@ -205,7 +205,10 @@ class StreamReply:
             await self._piece(choice)
 
     async def _piece(self, choice: Choice, notes: Notes | None = None) -> None:
+        """Of a choice that goes on; what a server adds after its end says nothing new."""
         assert self._chunks is not None, "an answer is forwarded after it has begun"
+        if choice.index not in self._unfinished:
+            return
         if choice.finish_reason is not None:
             self._unfinished.discard(choice.index)
         found = (notes or {}) | self._receipt()

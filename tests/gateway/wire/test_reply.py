@@ -6,10 +6,15 @@ import asyncio
 import json
 from typing import Any, cast
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billing.types import Usage
 from gateway.frame import Choice, Frame
 from gateway.open_call import OpenCall
 from gateway.wire.chat import ChatForm
-from gateway.wire.reply import Exchange, ReplySettings, StreamReply
+from gateway.wire.completions import CompletionForm
+from gateway.wire.reply import Exchange, Reply, ReplySettings, StreamReply, WholeReply
 from gateway.wire.request import Streaming
 from routing.types import Candidate, CapacityClass, Tier
 
@@ -25,6 +30,16 @@ SERVING = Candidate(
     wait_s=8.0,
     reason="ready in about 8 s",
 )
+
+
+class Charged:
+    """As much of an open call as replies look at."""
+
+    requests = tokens = None
+    usage = Usage(input=3, output=2)
+
+    class charge:
+        amount_nanousd = 4250
 
 
 async def _note(_: OpenCall) -> str:
@@ -70,13 +85,7 @@ async def test_every_chunk_of_a_stream_that_waited_has_a_choice_unless_usage_was
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    class Call:
-        requests = tokens = None
-
-        class charge:
-            amount_nanousd = 4250
-
-    call = cast(OpenCall, Call())
+    call = cast(OpenCall, Charged())
     reply = StreamReply(
         Exchange("req_1", 0.0, lambda: 0.0, send),
         streaming=Streaming(ChatForm(1, scored=False), includes_usage=False),
@@ -98,3 +107,58 @@ async def test_every_chunk_of_a_stream_that_waited_has_a_choice_unless_usage_was
     assert chunks[0]["sluice"] == {"pool": "tale-spot", "tier": "flex"}
     receipt = {"pool": "tale-spot", "tier": "flex", "cost": "0.00000425"}
     assert chunks[-1]["sluice"] == receipt, "the headers had left, so the last chunk says it"
+
+
+pieces = st.builds(
+    Choice,
+    index=st.integers(0, 2),
+    delta=st.sampled_from([{}, {"content": "a"}, {"content": "b "}]),
+    finish_reason=st.sampled_from([None, None, "stop", "length"]),
+)
+
+
+@given(seen=st.lists(pieces), is_chat=st.booleans(), echo=st.sampled_from(["", "Once "]))
+def test_stream_and_whole_answer_say_the_same_and_every_choice_ends_once(
+    seen: list[Choice], is_chat: bool, echo: str
+) -> None:
+    """However pieces of three choices come, repeated ends included, and wherever money ends it."""
+    form = ChatForm(3, scored=False) if is_chat else CompletionForm((echo,) * 3, scored=False)
+    sent: dict[str, list[bytes]] = {"whole": [], "stream": []}
+
+    def exchange(name: str) -> Exchange:
+        async def send(message: dict[str, Any]) -> None:
+            sent[name].append(message.get("body", b""))
+
+        return Exchange("req_1", 0.0, lambda: 0.0, send)
+
+    async def answer(reply: Reply) -> None:
+        call = cast(OpenCall, Charged())
+        await reply.begin(call, SERVING)
+        for piece in seen:
+            await reply.forward(Frame((piece,)))
+        await reply.stop_early("budget_exhausted")
+        await reply.finish(call)
+
+    streaming = Streaming(form, includes_usage=False)
+    asyncio.run(answer(WholeReply(exchange("whole"), form=form, choices=3)))
+    asyncio.run(
+        answer(
+            StreamReply(
+                exchange("stream"),
+                streaming=streaming,
+                choices=3,
+                settings=ReplySettings(),
+                queue_note=_note,
+            )
+        )
+    )
+    whole = json.loads(b"".join(sent["whole"]))["choices"]
+    *events, done = b"".join(sent["stream"]).decode().split("\n\n")[:-1]
+    assert done == "data: [DONE]"
+    found = [json.loads(event.removeprefix("data: "))["choices"][0] for event in events]
+    for choice in whole:
+        said = [piece for piece in found if piece["index"] == choice["index"]]
+        text = "".join(p["delta"].get("content", "") if is_chat else p["text"] for p in said)
+        assert text == (choice["message"]["content"] if is_chat else choice["text"])
+        ends = [piece["finish_reason"] for piece in said]
+        assert [end for end in ends if end] == [ends[-1]] == [choice["finish_reason"]]
