@@ -39,7 +39,13 @@ def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def store(empty_ledger: Path, tmp_path: Path) -> Iterator[Store]:
+def store(sqlite_store: Store) -> Store:
+    """A module whose tests run on both databases makes its own, of `either_store`."""
+    return sqlite_store
+
+
+@pytest.fixture
+def sqlite_store(empty_ledger: Path, tmp_path: Path) -> Iterator[Store]:
     path = tmp_path / "ledger.db"
     path.write_bytes(empty_ledger.read_bytes())
     opened = open_store(f"sqlite:///{path}")
@@ -62,7 +68,7 @@ def postgres_store(postgres: Databases, empty_postgres_ledger: str) -> Iterator[
         opened.close()
 
 
-@pytest.fixture(params=["store", "postgres_store"], ids=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite_store", "postgres_store"], ids=["sqlite", "postgresql"])
 def either_store(request: pytest.FixtureRequest) -> Store:
     """A test that takes it runs twice."""
     chosen: Store = request.getfixturevalue(request.param)

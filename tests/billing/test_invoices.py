@@ -1,4 +1,4 @@
-"""Invoice runs on a real SQLite."""
+"""Invoice runs on a real SQLite and a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ from tests.billing.calls import opened_call, settled_call
 
 SEPTEMBER, OCTOBER = period("2026-09"), period("2026-10")
 IN_OCTOBER_US, IN_NOVEMBER_US = OCTOBER.end_us - 1, OCTOBER.end_us + 3_600_000_000
+
+
+@pytest.fixture
+def store(either_store: Store) -> Store:
+    return either_store
 
 
 def call(store: Store, rid: str, at_us: int, **changes: Any) -> SettledCall:

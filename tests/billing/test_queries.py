@@ -34,13 +34,12 @@ FIRST_US = IN_OCTOBER_US - 3 * DAY_US
 
 @pytest.fixture
 def booked(either_store: Store) -> Store:
-    """In SQLite and in PostgreSQL."""
     return filled(either_store)
 
 
 @pytest.fixture
-def sqlite_booked(store: Store) -> Store:
-    return filled(store)
+def sqlite_booked(sqlite_store: Store) -> Store:
+    return filled(sqlite_store)
 
 
 def filled(store: Store) -> Store:

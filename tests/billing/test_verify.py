@@ -28,14 +28,24 @@ def broken(report: Report) -> dict[str, str]:
     }
 
 
+TRIGGERS = {
+    "sqlite": "SELECT 'DROP TRIGGER ' || name FROM sqlite_master WHERE type = 'trigger'",
+    "postgresql": "SELECT 'DROP TRIGGER ' || tgname || ' ON ' || tgrelid::regclass "
+    "FROM pg_trigger WHERE NOT tgisinternal",
+}
+
+
 def tamper(store: Store, *statements: str) -> None:
     with store.write() as conn:
-        names = conn.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'"))
-        for name in names.scalars().all():
-            conn.execute(text(f"DROP TRIGGER {name}"))
-        conn.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+        for drop in conn.exec_driver_sql(TRIGGERS[conn.dialect.name]).scalars().all():
+            conn.execute(text(drop))
         for statement in statements:
             conn.execute(text(statement))
+
+
+@pytest.fixture
+def store(either_store: Store) -> Store:
+    return either_store
 
 
 @pytest.fixture

@@ -25,6 +25,11 @@ EXACT = 44 * 5 + 56 * 20.000004 + 1  # nano-USD, before rounding
 AMOUNT = 220 + 1120 + 1
 
 
+@pytest.fixture
+def store(either_store: Store) -> Store:
+    return either_store
+
+
 def make_writer(redis: Redis, store: Store) -> Writer:
     return Writer(
         UsageStreams(redis, "ledger"), store, SETTINGS, now=time.time, tick=time.monotonic
