@@ -94,6 +94,14 @@ def model_not_found(model: str) -> ApiError:
     )
 
 
+def auto_cannot_embed() -> ApiError:
+    return bad_request(
+        "Vectors of different models cannot be compared, so 'auto' does not choose one: name it.",
+        "model",
+        "invalid_value",
+    )
+
+
 def model_not_priced(model: str, tier: str) -> ApiError:
     return ApiError(
         400,

@@ -16,6 +16,7 @@ from gateway.auth import KeyDirectory, Leave, Principal
 from gateway.catalog import CatalogKeeper
 from gateway.errors import (
     ApiError,
+    auto_cannot_embed,
     bad_request,
     capacity_not_allowed,
     context_length_exceeded,
@@ -148,6 +149,8 @@ class Pipeline:
         """A model that the key may not use looks like one that is not there."""
         every = self._catalog.catalog.models
         models = {name: model for name, model in every.items() if leave.may_use(name)}
+        if requested == AUTO_MODEL and task is Task.EMBED:
+            raise auto_cannot_embed()
         if requested == AUTO_MODEL:
             found = [model for model in models.values() if model.task is task]
         else:

@@ -86,16 +86,11 @@ async def test_client_that_leaves_at_any_turn_of_the_loop_leaves_nothing_open(on
     await one.settled()
 
 
-async def test_auto_chooses_among_models_that_embed(one: Edge) -> None:
-    response = await one.post(wanted(model="auto"), path=EMBEDDINGS)
-    assert (response.status, response.json["model"]) == (200, "vectors")
-    await one.settled()
-
-
 NOT_ADMITTED: dict[str, tuple[dict[str, Any], int, str | None, str | None]] = {
     "no input": (wanted(input=None), 400, "missing_required_parameter", "input"),
     "an empty one": (wanted(input=["a", ""]), 400, "empty_string", "input[1]"),
     "a model that generates": (wanted(model="tale"), 400, "model_not_supported", "model"),
+    "no model named": (wanted(model="auto"), 400, "invalid_value", "model"),
     "unknown model": (wanted(model="nope"), 404, "model_not_found", "model"),
     "too long": (wanted(input=["a", "b" * 57]), 400, "context_length_exceeded", "input[1]"),
     "too many ids": (wanted(input=[5] * 65), 400, "context_length_exceeded", "input"),

@@ -99,8 +99,10 @@ def test_large_batch_comes_back_in_order(client: openai.OpenAI) -> None:
     assert cosine(alone.embedding, answer.data[137].embedding) > 0.9999
 
 
-def test_auto_asks_a_model_that_embeds(stack: Stack, client: openai.OpenAI) -> None:
-    assert client.embeddings.create(model="auto", input=FOX).model == MINILM
+def test_auto_is_refused_for_its_vectors_could_not_be_compared(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="cannot be compared") as refused:
+        client.embeddings.create(model="auto", input=FOX)
+    assert refused.value.param == "model"
 
 
 def test_models_say_what_they_are_for(stack: Stack) -> None:
