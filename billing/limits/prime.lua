@@ -18,29 +18,35 @@ end
 if last ~= ARGV[2] then return 0 end
 
 local prefix = ARGV[3]
-for _, name in ipairs(redis.call('SMEMBERS', KEYS[4])) do
-  local state = redis.call('GET', prefix .. 'scope:' .. name) or NEW
-  local rq, rr, tk, tr = struct.unpack('<dddd', state, 57)
+
+-- Sets a scope's sums; what its buckets hold is no business of the ledger.
+local function set_spent(name, high, low, month, month_high, month_low)
+  local s = {struct.unpack(SCOPE, redis.call('GET', prefix .. 'scope:' .. name) or NEW)}
   redis.call('SET', prefix .. 'scope:' .. name,
-    struct.pack(SCOPE, 0, 0, 0, 0, 0, 0, 0, rq, rr, tk, tr))
+    struct.pack(SCOPE, 0, 0, high, low, month, month_high, month_low, s[8], s[9], s[10], s[11]))
   redis.call('DEL', prefix .. 'past:' .. name)
+  redis.call('SADD', KEYS[4], name)
+end
+
+for _, name in ipairs(redis.call('SMEMBERS', KEYS[4])) do
+  set_spent(name, 0, 0, 0, 0, 0)
 end
 local at = 4
 while ARGV[at] do
-  local name, months = ARGV[at], tonumber(ARGV[at + 3])
-  local state = redis.call('GET', prefix .. 'scope:' .. name) or NEW
-  local rq, rr, tk, tr = struct.unpack('<dddd', state, 57)
-  local latest = months > 0 and {unpack(ARGV, at + 4, at + 6)} or {0, 0, 0}
-  redis.call('SET', prefix .. 'scope:' .. name, struct.pack(SCOPE, 0, 0, ARGV[at + 1], ARGV[at + 2],
-    latest[1], latest[2], latest[3], rq, rr, tk, tr))
-  redis.call('SADD', KEYS[4], name)
-  at = at + 4 + 3 * math.min(months, 1)
-  for _ = 2, months do
-    redis.call('HSET', prefix .. 'past:' .. name, ARGV[at], ARGV[at + 1])
-    at = at + 2
+  local name, high, low, months = unpack(ARGV, at, at + 3)
+  at = at + 4
+  if months == '0' then
+    set_spent(name, high, low, 0, 0, 0)
+  else
+    set_spent(name, high, low, unpack(ARGV, at, at + 2))
+    at = at + 3
+    for _ = 2, months do
+      redis.call('HSET', prefix .. 'past:' .. name, ARGV[at], ARGV[at + 1])
+      at = at + 2
+    end
   end
 end
-redis.call('DEL', KEYS[5])
+redis.call('DEL', KEYS[5]) -- it may be of another machine's clock
 for _, rid in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
   local call = redis.call('GET', prefix .. 'call:' .. rid)
   if call and string.sub(call, 1, 1) == 'h' then

@@ -58,7 +58,6 @@ local function add(high, low, amount)
   local parts = math.floor(amount / PART)
   high, low = high + parts, low + (amount - parts * PART)
   if low >= PART then return high + 1, low - PART end
-  if low < 0 then return high - 1, low + PART end
   return high, low
 end
 

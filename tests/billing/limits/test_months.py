@@ -54,11 +54,22 @@ async def test_months_add_up_in_whatever_order_their_calls_end(
     await open_shard(holds)
     for turn in range(2):
         for month in order:
-            await spend(holds, month, amount + month, f"req_{turn}_{month}")
-    months = {MONTHS[month]: 2 * (amount + month) for month in range(3)}
+            await spend(holds, month, amount + month + turn, f"req_{turn}_{month}")
+    months = {MONTHS[month]: 2 * (amount + month) + 1 for month in range(3)}
     for scope in SCOPES:
-        assert await holds.money(ORG, scope) == Money(0, Spent(6 * amount + 6, months))
+        assert await holds.money(ORG, scope) == Money(0, Spent(6 * amount + 9, months))
         assert (await scope_state(redis, scope)).month == int(MONTHS[2])
+
+
+async def test_a_month_beyond_the_exact_range_of_doubles_stays_exact(redis: Redis) -> None:
+    holds, _ = await stopped_clock(redis)
+    await open_shard(holds)
+    amounts = [2**53 - 2, 2**53 - 1, 2**53]
+    for number, amount in enumerate(amounts):
+        await spend(holds, 0, amount, f"req_{number}")
+    await spend(holds, 1, 1, "req_next_month")
+    spent = Spent(sum(amounts) + 1, {MONTHS[0]: sum(amounts), MONTHS[1]: 1})
+    assert await holds.money(ORG, SCOPES[2]) == Money(0, spent)
 
 
 async def test_an_exact_record_corrects_the_month_the_call_was_admitted_in(redis: Redis) -> None:
