@@ -7,6 +7,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -169,10 +170,12 @@ async def test_other_weights_replace_the_replica_without_a_gap(
 
 
 async def test_broken_weights_leave_the_old_ones_serving_whoever_leads(
-    cluster: Cluster, gateway: Gateway
+    cluster: Cluster, gateway: Gateway, tmp_path: Path
 ) -> None:
+    """They are tried again, so that mending them is enough."""
     replica = await steady_replica(gateway)
-    await gateway.publish(STEADY, path="/models/broken")
+    weights = tmp_path / "broken"
+    await gateway.publish(STEADY, path=str(weights))
     entry = await gateway.until("steady", lambda p: "does not start" in p.reason, timeout_s=60)
     assert "the checkpoint is broken" in entry.reason
     assert is_warm(entry) and entry.blocked is None
@@ -183,8 +186,11 @@ async def test_broken_weights_leave_the_old_ones_serving_whoever_leads(
     await gateway.next_controller(before.controller)
     assert await steady_replica(gateway) == replica
     assert (await gateway.call("steady", "all the same"))["pool"] == "steady"
-    await gateway.publish(STEADY, path="/models/mended")
-    await gateway.until("steady", lambda p: is_warm(p) and all(r.id != replica for r in p.replicas))
+    weights.mkdir()
+    mended = await gateway.until(
+        "steady", lambda p: is_warm(p) and all(r.id != replica for r in p.replicas), timeout_s=60
+    )
+    assert mended.target == 1
     await gateway.publish(STEADY, BRIEF)
 
 

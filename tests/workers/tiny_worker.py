@@ -1,13 +1,14 @@
 """A worker with no model in it, for tests of the cluster: the real HTTP doors, a counted wait.
 
 A deployment by the same `build` contract as `workers.deployments.engine_app`. A model path that
-ends in `broken` fails to start.
+ends in `broken` fails to start, until there is a folder of that name.
 """
 
 import asyncio
 import json
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from ray import serve
@@ -16,7 +17,8 @@ from ray import serve
 @serve.ingress()
 class TinyWorker:
     def __init__(self, args: dict[str, Any]) -> None:
-        if str(args["model_path"]).endswith("broken"):
+        path = Path(args["model_path"])
+        if path.name == "broken" and not path.exists():
             raise RuntimeError("the checkpoint is broken")
         self._pool = args["pool"]
 
