@@ -28,6 +28,15 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
         open_checkpoint(tmp_path)
 
 
+def test_pickled_weights_are_never_loaded(tmp_path: Path) -> None:
+    folder = copy_of_model(tmp_path)
+    tensors = load_file(folder / "model.safetensors")
+    torch.save(tensors, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(OSError, match="safetensors"):
+        open_checkpoint(folder)
+
+
 def test_weights_that_lack_a_tensor_are_refused_and_never_made_up(tmp_path: Path) -> None:
     folder = copy_of_model(tmp_path)
     tensors = load_file(folder / "model.safetensors")

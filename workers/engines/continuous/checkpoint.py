@@ -37,6 +37,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
         dtype=torch.float32,
         attn_implementation="sdpa",
         local_files_only=True,
+        use_safetensors=True,
         output_loading_info=True,
     )
     _check_loaded(path, loaded)
