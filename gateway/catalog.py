@@ -38,6 +38,8 @@ class Catalog:
     models: Mapping[str, Model] = field(default_factory=dict)
     pools: tuple[Pool, ...] = ()
     counters: Mapping[str, TokenCounter] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Why the folder of a model cannot be read: such a model is left out, and looked at again."""
 
     def checkpoint(self, model: str) -> CheckpointTokens:
         """The tokenizer of a model by its public name.
@@ -86,7 +88,7 @@ class CatalogKeeper:
         """Look once at both sources; what is out of reach is kept as it was, and logged."""
         try:
             await self._read_sql()
-        except (SQLAlchemyError, OSError, ValueError) as unreadable:
+        except SQLAlchemyError as unreadable:
             log.error("catalog: kept as it was: %s", unreadable)
         try:
             await self._publish_if_older()
@@ -96,18 +98,24 @@ class CatalogKeeper:
 
     async def _read_sql(self) -> None:
         revision = await asyncio.to_thread(self._store.revision)
-        if revision == self.catalog.revision:
+        if revision != self.catalog.revision:
+            self._changed()
+        elif not self.catalog.unreadable:
             return
-        self._changed()
-        self.catalog = await asyncio.to_thread(self._load)
+        loaded = await asyncio.to_thread(self._load)
+        if loaded.unreadable != self.catalog.unreadable:
+            log.error("catalog: without %s", loaded.unreadable or "nothing any more")
+        self.catalog = loaded
 
     def _load(self) -> Catalog:
         revision, models, pools = self._store.catalog()
+        counters, unreadable = self._checkpoints.counters({row.name: row.path for row in models})
         return Catalog(
             revision=revision,
-            models={row.name: _model(row) for row in models},
-            pools=tuple(_pool(row) for row in pools),
-            counters=self._checkpoints.counters({row.name: row.path for row in models}),
+            models={row.name: _model(row) for row in models if row.name in counters},
+            pools=tuple(_pool(row) for row in pools if row.model in counters),
+            counters=counters,
+            unreadable=unreadable,
         )
 
     async def _publish_if_older(self) -> None:

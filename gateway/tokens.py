@@ -132,17 +132,20 @@ class Checkpoints:
         self._load = load
         self._loaded: dict[tuple[object, ...], CheckpointTokens] = {}
 
-    def counters(self, paths: Mapping[str, str | None]) -> dict[str, TokenCounter]:
-        """One counter per model name. Raises OSError or ValueError as loading does."""
+    def counters(
+        self, paths: Mapping[str, str | None]
+    ) -> tuple[dict[str, TokenCounter], dict[str, str]]:
+        """One counter per model name, or why its folder cannot be read: one model's trouble is
+        its own."""
         before, self._loaded = self._loaded, {}
-        try:
-            return {
-                name: self._checkpoint(Path(path), before) if path else ByteBound()
-                for name, path in paths.items()
-            }
-        except (OSError, ValueError):
-            self._loaded = before
-            raise
+        found: dict[str, TokenCounter] = {}
+        unreadable: dict[str, str] = {}
+        for name, path in paths.items():
+            try:
+                found[name] = self._checkpoint(Path(path), before) if path else ByteBound()
+            except (OSError, ValueError) as wrong:
+                unreadable[name] = f"{path}: {wrong}"
+        return found, unreadable
 
     def _checkpoint(
         self, folder: Path, before: Mapping[tuple[object, ...], CheckpointTokens]

@@ -109,13 +109,21 @@ async def test_locked_database_leaves_the_catalog_as_it_was(
     assert list(one.keeper.catalog.models) == ["tale"]
 
 
-async def test_model_whose_folder_has_gone_leaves_the_catalog_as_it_was(one: Edge) -> None:
+async def test_model_whose_folder_has_gone_is_left_out_until_it_is_back(
+    one: Edge, tmp_path: Path
+) -> None:
+    folder = tmp_path / "lost"
     one.serving.put_model("tale", MODEL)
-    await one.keeper.refresh()
-    one.serving.put_model("lost", MODEL | {"path": "/nowhere/at/all"})
+    one.serving.put_model("lost", MODEL | {"path": str(folder)})
+    one.serving.put_pool("lost-pool", POOL | {"model": "lost"})
     await one.keeper.refresh()
     assert list(one.keeper.catalog.models) == ["tale"]
-    assert one.changes == 2, "keys are forgotten all the same"
+    assert (one.keeper.catalog.pools, list(one.keeper.catalog.unreadable)) == ((), ["lost"])
+    folder.symlink_to(Path(__file__).parents[2] / "models" / "sluice-small")
+    await one.keeper.refresh()
+    assert set(one.keeper.catalog.models) == {"tale", "lost"}
+    assert [pool.name for pool in one.keeper.catalog.pools] == ["lost-pool"]
+    assert one.changes == 1, "keys are forgotten once a revision"
 
 
 def test_folder_that_is_no_checkpoint_is_refused_with_its_name(tmp_path: Path) -> None:

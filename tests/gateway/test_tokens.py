@@ -297,7 +297,7 @@ def test_checkpoint_is_loaded_again_only_when_a_file_has_changed(tmp_path: Path)
     assert loads == [Path(small), tmp_path, tmp_path]
 
 
-def test_checkpoint_that_no_model_has_is_forgotten_and_a_failure_forgets_none() -> None:
+def test_checkpoint_that_no_model_has_is_forgotten_and_one_that_fails_costs_no_other() -> None:
     loads: list[Path] = []
 
     def load(folder: Path) -> CheckpointTokens:
@@ -307,8 +307,9 @@ def test_checkpoint_that_no_model_has_is_forgotten_and_a_failure_forgets_none() 
     small = str(MODELS / "sluice-small")
     kept = Checkpoints(load)
     kept.counters({"one": small})
-    with pytest.raises(OSError):
-        kept.counters({"lost": "/nowhere/at/all", "one": small})
+    found, unreadable = kept.counters({"lost": "/nowhere/at/all", "one": small})
+    assert (list(found), list(unreadable)) == (["one"], ["lost"])
+    assert "/nowhere/at/all" in unreadable["lost"]
     kept.counters({"one": small})
     assert loads.count(Path(small)) == 1
     kept.counters({})
