@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("redis_calls", "ledger_writer", "engine", "embedding", "serving")
+BENCHMARKS = ("redis_calls", "ledger_writer", "usage_queries", "engine", "embedding", "serving")
 
 
 def main() -> int:
