@@ -86,7 +86,7 @@ def test_gateway_counts_what_the_engine_is_given_for_any_text(
 
 
 @BOTH
-@given(text=st.text())
+@given(text=st.text().filter(lambda text: not any(token in text for token in FORGED)))
 def test_text_without_control_tokens_is_what_transformers_makes_of_it(name: str, text: str) -> None:
     for content in (text, text[:7] + "日本\u200d\x00 12345678901"):
         messages = [{"role": "user", "content": content}]
