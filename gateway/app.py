@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -18,12 +18,13 @@ from billing.store.engine import open_store
 from billing.tasks import end
 from gateway.accounts import Accounts
 from gateway.admin.bootstrap import bootstrap
-from gateway.api import admin, health, key, public, tokens, usage
+from gateway.api import admin, health, key, public, quote, tokens, usage
 from gateway.api.bounds import BodyBoundMiddleware
 from gateway.api.described import DescribedApi
 from gateway.api.errors import install_error_handlers
-from gateway.api.generate import Generating, Parse
+from gateway.api.generate import Generating
 from gateway.api.identity import IdentityMiddleware
+from gateway.api.parsers import parsers
 from gateway.auth import KeyDirectory
 from gateway.catalog import CatalogKeeper
 from gateway.console import routes as console
@@ -41,9 +42,6 @@ from gateway.tokens import Checkpoints, CheckpointTokens
 from gateway.upstream.dispatch import Dispatcher
 from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Places
-from gateway.wire.chat import parse_chat
-from gateway.wire.completions import TextOf, parse_completion
-from gateway.wire.embeddings import parse_embedding
 from gateway.wire.reply import ReplySettings
 from routing.policy import Policy
 from routing.scorers import TierRule
@@ -75,6 +73,7 @@ def create_app(settings: Settings, outside: Outside) -> FastAPI:
     for router in (
         health.router,
         key.router,
+        quote.router,
         public.router,
         tokens.router,
         usage.router,
@@ -220,11 +219,6 @@ def standard_policy(own: GatewaySettings) -> Policy:
 def _generating_routes(parts: Parts) -> list[Route]:
     """Raw ASGI, beside FastAPI: every event of every stream passes here."""
     own = parts.settings.gateway
-    parsers: dict[str, Parse] = {
-        "/v1/chat/completions": parse_chat,
-        "/v1/completions": partial(parse_completion, text_of=_text_of(parts.catalog)),
-        "/v1/embeddings": parse_embedding,
-    }
     return [
         Route(
             path,
@@ -239,17 +233,8 @@ def _generating_routes(parts: Parts) -> list[Route]:
                 new_id=lambda: parts.new_id("req"),
             ),
         )
-        for path, parse in parsers.items()
+        for path, parse in parsers(parts.catalog).items()
     ]
-
-
-def _text_of(keeper: CatalogKeeper) -> TextOf:
-    """What token ids of a prompt spell, by the catalog as it is at the time."""
-
-    def text_of(model: str, ids: Sequence[int]) -> str:
-        return tokens.text_of(keeper.catalog.checkpoint(model), ids, "prompt")
-
-    return text_of
 
 
 async def _run_in_background(parts: Parts, stack: AsyncExitStack) -> None:

@@ -1,12 +1,14 @@
 """What routes ask for: the parts, the calling principal, the administrator."""
 
+import asyncio
 import hmac
 from typing import Annotated
 
 from fastapi import Depends, Request
+from starlette.requests import ClientDisconnect
 
 from gateway.auth import Principal, bearer
-from gateway.errors import invalid_key
+from gateway.errors import ApiError, bad_request, invalid_key
 from gateway.parts import Parts
 
 
@@ -30,6 +32,17 @@ async def require_admin(request: Request) -> None:
     """Raises ApiError 401 unless the bearer is the admin key."""
     if not is_admin(request):
         raise invalid_key()
+
+
+async def whole_body(request: Request) -> bytes:
+    """Raises ApiError 408 or 400; how large it may be is the middleware's business."""
+    try:
+        async with asyncio.timeout(parts_of(request).settings.gateway.body_timeout_s):
+            return await request.body()
+    except TimeoutError as slow:
+        raise ApiError(408, "The body of the request came too slowly.") from slow
+    except ClientDisconnect as left:
+        raise bad_request("The body of the request did not come whole.") from left
 
 
 Caller = Annotated[Principal, Depends(principal_of)]

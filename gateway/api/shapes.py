@@ -17,14 +17,6 @@ def at(epoch_us: int | None) -> str | None:
 def explained(call: CallRecord) -> dict[str, Any]:
     """One call, from its admission to its transfers."""
     used = call.usage
-    candidates = [
-        candidate
-        | {
-            "score_usd": usd(candidate["score_nanousd"]),
-            "cost_usd": usd(candidate["cost_nanousd"]),
-        }
-        for candidate in call.decision.get("candidates", [])
-    ]
     return summary(used) | {
         "timeline": {
             "admitted_at": at(used.admitted_us),
@@ -34,7 +26,7 @@ def explained(call: CallRecord) -> dict[str, Any]:
         },
         "rule": call.decision.get("rule"),
         "policy_revision": call.decision.get("policy_revision"),
-        "candidates": candidates,
+        "candidates": [candidate(found) for found in call.decision.get("candidates", [])],
         "attempts": [dict(attempt) for attempt in call.attempts],
         "charge": {
             "input_usd": usd(used.input_nanousd),
@@ -43,6 +35,13 @@ def explained(call: CallRecord) -> dict[str, Any]:
             "request_usd": usd(used.request_nanousd),
         },
         "transfers": [transfer(t) for t in call.transfers],
+    }
+
+
+def candidate(weighed: dict[str, Any]) -> dict[str, Any]:
+    return weighed | {
+        "score_usd": usd(weighed["score_nanousd"]),
+        "cost_usd": usd(weighed["cost_nanousd"]),
     }
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.requests import ClientDisconnect
 
-from gateway.api.needs import Caller, parts_of
-from gateway.errors import ApiError, bad_request
+from gateway.api.needs import Caller, parts_of, whole_body
+from gateway.auth import Principal
+from gateway.errors import bad_request, model_not_found
 from gateway.parts import Parts
 from gateway.pipeline import LARGE_BODY_BYTES
 from gateway.tokens import CheckpointTokens, UnknownTokenId, UnrenderableConversation
@@ -26,28 +26,28 @@ router = APIRouter(prefix="/v1", tags=["public"])
 
 
 @router.post("/tokenize")
-async def tokenize(request: Request, _caller: Caller) -> dict[str, Any]:
+async def tokenize(request: Request, caller: Caller) -> dict[str, Any]:
     """Body: `model`, and `prompt` or `messages`."""
     parts = parts_of(request)
-    body = await _body(request, parts)
+    body = await whole_body(request)
     if len(body) > LARGE_BODY_BYTES:
-        return await asyncio.to_thread(_tokenized, parts, body)
-    return _tokenized(parts, body)
+        return await asyncio.to_thread(_tokenized, parts, caller, body)
+    return _tokenized(parts, caller, body)
 
 
 @router.post("/detokenize")
-async def detokenize(request: Request, _caller: Caller) -> dict[str, Any]:
+async def detokenize(request: Request, caller: Caller) -> dict[str, Any]:
     """Body: `model` and `tokens`, an array of ids."""
     parts = parts_of(request)
-    body = await _body(request, parts)
+    body = await whole_body(request)
     if len(body) > LARGE_BODY_BYTES:
-        return await asyncio.to_thread(_detokenized, parts, body)
-    return _detokenized(parts, body)
+        return await asyncio.to_thread(_detokenized, parts, caller, body)
+    return _detokenized(parts, caller, body)
 
 
-def _tokenized(parts: Parts, body: bytes) -> dict[str, Any]:
+def _tokenized(parts: Parts, caller: Principal, body: bytes) -> dict[str, Any]:
     wanted = parse_tokenize(body)
-    checkpoint = parts.catalog.catalog.checkpoint(wanted.model)
+    checkpoint = _checkpoint(parts, caller, wanted.model)
     ids = _ids(checkpoint, wanted)
     strings = checkpoint.token_strings(ids) if wanted.return_token_strs else None
     return tokenized(ids, parts.catalog.catalog.models[wanted.model].context_tokens, strings)
@@ -64,10 +64,17 @@ def _ids(checkpoint: CheckpointTokens, wanted: TokenizeRequest) -> Sequence[int]
         raise bad_request(str(refused), "messages") from refused
 
 
-def _detokenized(parts: Parts, body: bytes) -> dict[str, Any]:
+def _detokenized(parts: Parts, caller: Principal, body: bytes) -> dict[str, Any]:
     wanted = parse_detokenize(body)
-    checkpoint = parts.catalog.catalog.checkpoint(wanted.model)
+    checkpoint = _checkpoint(parts, caller, wanted.model)
     return {"prompt": text_of(checkpoint, wanted.tokens, "tokens")}
+
+
+def _checkpoint(parts: Parts, caller: Principal, model: str) -> CheckpointTokens:
+    """Raises ApiError 404 for a model that is not there or that the key may not use."""
+    if not caller.leave.may_use(model):
+        raise model_not_found(model)
+    return parts.catalog.catalog.checkpoint(model)
 
 
 def text_of(checkpoint: CheckpointTokens, ids: Sequence[int], param: str) -> str:
@@ -76,14 +83,3 @@ def text_of(checkpoint: CheckpointTokens, ids: Sequence[int], param: str) -> str
         return checkpoint.text(ids)
     except UnknownTokenId as unknown:
         raise bad_request(str(unknown), param, "invalid_value") from unknown
-
-
-async def _body(request: Request, parts: Parts) -> bytes:
-    """The whole body; how large it may be is the middleware's business."""
-    try:
-        async with asyncio.timeout(parts.settings.gateway.body_timeout_s):
-            return await request.body()
-    except TimeoutError as slow:
-        raise ApiError(408, "The body of the request came too slowly.") from slow
-    except ClientDisconnect as left:
-        raise bad_request("The body of the request did not come whole.") from left
