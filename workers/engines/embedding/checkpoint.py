@@ -6,6 +6,7 @@ is ever unpickled or run."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from workers.engines.base import CheckpointUnsupported
 
 MODULES = ("Transformer", "Pooling", "Normalize")
 MEAN = "pooling_mode_mean_tokens"
+POOLER = "pooler."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,15 @@ def open_checkpoint(path: Path) -> EmbeddingCheckpoint:
     _check_architecture(config)
     if not any(path.glob("*.safetensors")):
         raise CheckpointUnsupported(f"{path} holds no safetensors; nothing else is loaded")
-    model = AutoModel.from_pretrained(
+    model, loaded = AutoModel.from_pretrained(
         path,
         dtype=torch.float32,
         use_safetensors=True,
         trust_remote_code=False,
         local_files_only=True,
+        output_loading_info=True,
     )
+    _check_loaded(path, loaded["missing_keys"])
     model.eval()
     return EmbeddingCheckpoint(
         model=model,
@@ -51,6 +55,16 @@ def open_checkpoint(path: Path) -> EmbeddingCheckpoint:
         vocabulary=model.config.vocab_size,
         pad_token_id=model.config.pad_token_id or 0,
     )
+
+
+def _check_loaded(path: Path, missing_keys: Iterable[str]) -> None:
+    """The library fills in what the weights lack with chance numbers, and only warns. What sits
+    above the last layer is not computed here, so it may be missing."""
+    missing = sorted(key for key in missing_keys if not key.startswith(POOLER))
+    if missing:
+        raise CheckpointUnsupported(
+            f"the weights of {path} lack {len(missing)} tensors, {missing[0]} among them"
+        )
 
 
 def _check_modules(path: Path) -> None:

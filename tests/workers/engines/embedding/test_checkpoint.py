@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import (
     BertConfig,
     BertModel,
@@ -91,6 +92,20 @@ def test_what_would_be_computed_wrongly_is_refused(saved: Save, files: dict[str,
 def test_a_decoder_is_refused(saved: Save) -> None:
     with pytest.raises(CheckpointUnsupported, match="not an encoder"):
         open_checkpoint(saved(LlamaForCausalLM(LlamaConfig(**SIZES))))
+
+
+@pytest.mark.parametrize("name", ["encoder.layer.0.attention.self.key.weight", "pooler"])
+def test_weights_that_lack_a_tensor_are_refused_unless_it_is_never_used(
+    saved: Save, name: str
+) -> None:
+    file = saved() / "model.safetensors"
+    kept = {key: tensor for key, tensor in load_file(file).items() if not key.startswith(name)}
+    save_file(kept, file, metadata={"format": "pt"})
+    if name == "pooler":
+        assert open_checkpoint(file.parent).dimensions == 16
+    else:
+        with pytest.raises(CheckpointUnsupported, match=r"lack 1 tensors, encoder\.layer\.0"):
+            open_checkpoint(file.parent)
 
 
 def test_pickled_weights_are_never_read(saved: Save) -> None:
