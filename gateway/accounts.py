@@ -33,6 +33,8 @@ from routing.types import Call, Clock, Decision
 log = logging.getLogger(__name__)
 
 REDIS_RETRY_S = 1.0
+DOUBTS_MAX = 2_000
+"""Calls remembered because Redis did not say whether it admitted them; the reaper has the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,7 @@ class Accounts:
                 open_call.opened, open_call.principal.scopes, lease_s=self.lease_s
             )
         except LimitsUnavailable as away:
+            self._doubt(open_call)
             raise overloaded("The limiter is out of reach.", REDIS_RETRY_S) from away
         match answer:
             case Refused() as refused:
@@ -197,6 +200,14 @@ class Accounts:
         except SpoolFull as full:
             await self._abandon(open_call)
             raise overloaded("The usage spool is full.", retry_after_s=10.0) from full
+
+    def _doubt(self, open_call: OpenCall) -> None:
+        """Whether anything was taken is not known, so it is given back once Redis answers again:
+        settling what was never taken changes nothing, and nothing is taken for it afterwards."""
+        open_call.end(CallStatus.REFUSED, self._now_us(), "server_is_overloaded")
+        if len(self._put_off) < DOUBTS_MAX:
+            self._unsettled[open_call.rid] = _Owed(open_call.settled(), refund=True)
+            self._put_off.append(open_call.rid)
 
     async def _abandon(self, open_call: OpenCall) -> None:
         open_call.end(CallStatus.REFUSED, self._now_us(), "spool_full")

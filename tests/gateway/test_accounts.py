@@ -11,6 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from billing import tasks
+from billing.limits.types import LimitsUnavailable
 from gateway.upstream import fake
 from tests.gateway.edge import Edge, Response, body, edge, story
 from tests.redis_server import RedisServer
@@ -57,6 +58,27 @@ async def test_call_that_is_cancelled_again_and_again_on_its_way_in_leaves_nothi
     await asyncio.sleep(0.15)
     (call,) = (await one.settled()).values()
     assert (call.status, call.amount_nanousd) == ("cancelled", 0)
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+async def test_call_whose_admission_was_never_answered_leaves_nothing(
+    one: Edge, monkeypatch: pytest.MonkeyPatch, is_taken: bool
+) -> None:
+    holds = one.parts.accounts._holds
+    quick = holds.admit
+
+    async def unanswered(*args: Any, **named: Any) -> Any:
+        if is_taken:
+            await quick(*args, **named)
+        raise LimitsUnavailable("redis did not answer in time")
+
+    monkeypatch.setattr(holds, "admit", unanswered)
+    response = await one.post(body())
+    assert (response.status, response.error_code) == (503, "server_is_overloaded")
+    assert await one.settled() == {}, "nothing was spooled"
+    monkeypatch.setattr(holds, "admit", quick)
+    assert (await one.post(body())).status == 200
+    await one.settled()
 
 
 @pytest.mark.parametrize("stream", [True, False])
