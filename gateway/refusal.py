@@ -12,7 +12,10 @@ def refusal(refused: Refused, scopes: Sequence[ScopeLimits]) -> ApiError:
     where, after_s = refused.scope, (refused.retry_after_ms or 1000) / 1000
     match refused.dimension:
         case Dimension.BUDGET:
-            return insufficient_quota(f"The budget of {where} is used up.")
+            return insufficient_quota(
+                f"What is left of the budget of {where} does not cover this call: /v1/key says"
+                " what is left. A shorter prompt or a smaller 'max_tokens' costs less."
+            )
         case Dimension.TOO_LARGE:
             return bad_request(
                 f"The call is larger than {where} may ever send at once.",

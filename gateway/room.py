@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.errors import ApiError, context_length_exceeded
+from gateway.errors import ApiError, bad_request, context_length_exceeded
 from gateway.wire.request import GeneratingRequest, Wanted
 from routing.types import Model, Task
 
@@ -26,6 +26,7 @@ def room_for(
     left = {model.name: _left(model, max(prompts[model.name])) for model in models}
     fitting = tuple(model for model in models if left[model.name] >= least)
     if not fitting:
+        _check_ceiling(models, prompts, least)
         widest = max(models, key=lambda model: model.context_tokens)
         raise _too_long(widest, request.wanted, prompts[widest.name], asked or 0)
     each = min(left[model.name] for model in fitting) if asked is None else asked
@@ -34,6 +35,21 @@ def room_for(
 
 def _left(model: Model, prompt_tokens: int) -> int:
     return min(model.max_output_tokens, model.context_tokens - prompt_tokens)
+
+
+def _check_ceiling(
+    models: Sequence[Model], prompts: Mapping[str, Sequence[int]], output_tokens: int
+) -> None:
+    """Raises ApiError 400 where the context has room and the model just never writes as much."""
+    fit = [m for m in models if max(prompts[m.name]) + output_tokens <= m.context_tokens]
+    if fit:
+        most = max(model.max_output_tokens for model in fit)
+        raise bad_request(
+            f"'max_tokens' is too large: {output_tokens}. This model supports at most {most}"
+            " completion tokens.",
+            "max_tokens",
+            "invalid_value",
+        )
 
 
 def _too_long(model: Model, wanted: Wanted, prompts: Sequence[int], output_tokens: int) -> ApiError:

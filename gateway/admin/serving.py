@@ -28,6 +28,13 @@ class Serving:
 
         return self.store.change(self._audit("model.put", name, fields), work)
 
+    def pool(self, name: str) -> PoolRow:
+        """Raises NotThere, also for one that is disabled."""
+        row = self.store.one(PoolRow, name)
+        if row is None or not row.enabled:
+            raise NotThere(name)
+        return row
+
     def put_pool(self, name: str, fields: dict[str, Any]) -> PoolRow:
         """Raises Conflict where the pool's model is not there."""
         row = PoolRow(name=name, source=FROM_ADMIN, **fields)

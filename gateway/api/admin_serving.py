@@ -3,7 +3,8 @@
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gateway.admin.serving import Serving
 from gateway.api.admin_tenants import attempt
@@ -116,6 +117,21 @@ async def list_pools(request: Request) -> dict[str, Any]:
 @router.put("/pools/{name}")
 async def put_pool(request: Request, name: PoolName, body: PoolBody) -> dict[str, Any]:
     serving = serving_of(request)
+    row = await attempt(lambda: serving.put_pool(name, body.model_dump()))
+    await applied(request)
+    return shape(row)
+
+
+@router.patch("/pools/{name}")
+async def change_pool(request: Request, name: PoolName, changes: dict[str, Any]) -> dict[str, Any]:
+    """Some fields of a pool; what is left out stays as it is, where PUT takes its default."""
+    serving = serving_of(request)
+    known = await attempt(lambda: serving.pool(name))
+    fields = {field: getattr(known, field) for field in PoolBody.model_fields}
+    try:
+        body = PoolBody.model_validate(fields | changes)
+    except ValidationError as wrong:
+        raise RequestValidationError(wrong.errors()) from wrong
     row = await attempt(lambda: serving.put_pool(name, body.model_dump()))
     await applied(request)
     return shape(row)

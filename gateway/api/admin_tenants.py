@@ -72,6 +72,8 @@ class LimitsBody(BaseModel):
 
 
 class BudgetBody(BaseModel):
+    """A window left out stays as it is; that of a new budget is the month."""
+
     model_config = ConfigDict(extra="forbid")
     limit_usd: str | None = Field(description="decimal USD; null takes the budget away")
     window: Literal["total", "month"] = "month"
@@ -160,10 +162,13 @@ async def revoke_key(request: Request, key_id: str) -> dict[str, Any]:
 
 
 @router.post("/keys/{key_id}/rotate")
-async def rotate_key(request: Request, key_id: str, body: Rotation) -> dict[str, Any]:
+async def rotate_key(
+    request: Request, key_id: str, body: Rotation | None = None
+) -> dict[str, Any]:
     """The answer carries the new `secret`, this once; limits and spending stay the key's."""
+    overlap_s = body.overlap_s if body else 0.0
     tenants = tenants_of(request)
-    row, secret = await attempt(lambda: tenants.rotate_key(key_id, body.overlap_s))
+    row, secret = await attempt(lambda: tenants.rotate_key(key_id, overlap_s))
     parts_of(request).keys.forget()
     return api_key(row) | {"secret": secret}
 
@@ -202,7 +207,9 @@ async def list_limits(request: Request) -> dict[str, Any]:
 async def set_budget(request: Request, scope: Scope, body: BudgetBody) -> dict[str, Any]:
     tenants = tenants_of(request)
     amount = None if body.limit_usd is None else nanousd(body.limit_usd)
-    changes = {"budget_nanousd": amount, "budget_window": body.window}
+    changes: dict[str, Any] = {"budget_nanousd": amount}
+    if "window" in body.model_fields_set:
+        changes["budget_window"] = body.window
     row = await attempt(lambda: tenants.set_limits(scope, changes))
     parts_of(request).keys.forget()
     return await budget(request, row)

@@ -27,6 +27,10 @@ def completion(max_tokens: int | None = 16) -> GeneratingRequest:
 EMBEDDING = parse_embedding(b'{"model":"auto","input":["a","b"]}')
 
 
+def _longest(counts: list[int]) -> str:
+    return f"prompt[{counts.index(max(counts))}]" if len(counts) > 1 else "prompt"
+
+
 def both(*counts: int) -> dict[str, list[int]]:
     return {"narrow": list(counts), "wide": list(counts)}
 
@@ -38,8 +42,11 @@ def test_longest_prompt_with_its_output_fits_every_model_that_is_left(
     try:
         room = room_for(completion(max_tokens), [NARROW, WIDE], both(*counts))
     except ApiError as refused:
-        assert refused.code == "context_length_exceeded"
-        assert max(counts) + max_tokens > WIDE.context_tokens or max_tokens > 256
+        if max(counts) + max_tokens > WIDE.context_tokens:
+            assert (refused.code, refused.param) == ("context_length_exceeded", _longest(counts))
+        else:
+            assert (max_tokens > 256, refused.param) == (True, "max_tokens")
+            assert f"large: {max_tokens}." in refused.message and " 256 " in refused.message
     else:
         assert room.output_tokens_each == max_tokens
         assert all(max(counts) + max_tokens <= m.context_tokens for m in room.models)

@@ -1,0 +1,77 @@
+"""What an administrator leaves out stays as it is, wherever the route says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from gateway.admin.bootstrap import KEY_ID
+from tests.gateway.api.asgi import ask
+from tests.gateway.edge import POOLS, Edge, edge
+from tests.redis_server import RedisServer
+
+
+@pytest.fixture
+async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[Edge]:
+    async with edge(redis_server, redis, tmp_path) as running:
+        yield running
+
+
+async def admin(one: Edge, method: str, path: str, sent: Any = None) -> tuple[int, Any]:
+    raw = b"" if sent is None else json.dumps(sent).encode()
+    return await ask(one.app, method, f"/admin/v1{path}", raw, "admin")
+
+
+async def pool_of(one: Edge, name: str) -> dict[str, Any]:
+    _, listed = await admin(one, "GET", "/pools")
+    found: dict[str, Any] = {row["name"]: row for row in listed["data"]}[name]
+    return found
+
+
+async def test_window_of_a_budget_stays_when_only_the_amount_is_set(one: Edge) -> None:
+    path = f"/budgets/key:{KEY_ID}"
+    _, told = await admin(one, "PUT", path, {"limit_usd": "5", "window": "total"})
+    assert told["window"] == "total"
+    for amount in ("6", None):
+        _, told = await admin(one, "PUT", path, {"limit_usd": amount})
+        assert told["window"] == "total"
+    _, told = await admin(one, "PUT", "/budgets/org:org_default", {"limit_usd": "1"})
+    assert told["window"] == "month", "that of a new budget"
+
+
+async def test_changing_one_field_of_a_pool_keeps_the_others(one: Edge) -> None:
+    before = await pool_of(one, POOLS[0])
+    status, told = await admin(one, "PATCH", f"/pools/{POOLS[0]}", {"max_replicas": 7})
+    assert status == 200
+    assert told == before | {"max_replicas": 7, "source": "admin"}
+    assert await pool_of(one, POOLS[0]) == told
+
+
+@pytest.mark.parametrize(
+    "changes", [{"colour": "red"}, {"engine": "warp"}, {"max_replicas": -1}, {"idle_s": "long"}]
+)
+async def test_wrong_change_of_a_pool_is_refused_and_changes_nothing(
+    one: Edge, changes: dict[str, Any]
+) -> None:
+    before = await pool_of(one, POOLS[0])
+    status, told = await admin(one, "PATCH", f"/pools/{POOLS[0]}", changes)
+    assert (status, told["error"]["type"]) == (400, "invalid_request_error")
+    assert await pool_of(one, POOLS[0]) == before
+
+
+async def test_pool_that_is_not_there_or_disabled_is_not_changed(one: Edge) -> None:
+    await admin(one, "DELETE", f"/pools/{POOLS[1]}")
+    for name in ("nowhere", POOLS[1]):
+        status, _ = await admin(one, "PATCH", f"/pools/{name}", {"max_replicas": 1})
+        assert status == 404
+
+
+async def test_key_is_rotated_at_once_where_no_overlap_is_said(one: Edge) -> None:
+    status, told = await admin(one, "POST", f"/keys/{KEY_ID}/rotate")
+    assert (status, told["id"]) == (200, KEY_ID)
+    assert told["secret"].startswith("sk-sluice-")
