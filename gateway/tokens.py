@@ -45,6 +45,10 @@ class TokenCounter(Protocol):
         """Of plain text, with the special tokens that a tokenizer puts around it."""
         ...
 
+    def count_ids(self, ids: Sequence[int]) -> int:
+        """Of token ids as they are; raises UnknownTokenId."""
+        ...
+
 
 class ByteBound:
     """An upper bound for models whose tokenizer is not here: bytes plus a few per text."""
@@ -54,6 +58,9 @@ class ByteBound:
 
     def count_text(self, text: str) -> int:
         return len(text.encode()) + OVERHEAD_TOKENS
+
+    def count_ids(self, ids: Sequence[int]) -> int:
+        return len(ids)
 
 
 class CheckpointTokens:
@@ -77,6 +84,10 @@ class CheckpointTokens:
 
     def count_text(self, text: str) -> int:
         return len(self.text_ids(text))
+
+    def count_ids(self, ids: Sequence[int]) -> int:
+        self.token_strings(sorted(set(ids)))
+        return len(ids)
 
     def conversation_ids(
         self, messages: Sequence[Message], *, add_generation_prompt: bool = True

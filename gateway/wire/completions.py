@@ -56,7 +56,7 @@ class Prompts:
         return len(self.prompts) * self.n
 
     def prompt_tokens(self, tokens: TokenCounter) -> Sequence[int]:
-        return prompt_tokens(self.prompts, tokens)
+        return prompt_tokens(self.prompts, tokens, self.param)
 
     def own_body(self, output_tokens_max: int) -> dict[str, Any]:
         return {

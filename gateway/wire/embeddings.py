@@ -39,7 +39,7 @@ class Inputs:
         return len(self.inputs)
 
     def prompt_tokens(self, tokens: TokenCounter) -> Sequence[int]:
-        return prompt_tokens(self.inputs, tokens)
+        return prompt_tokens(self.inputs, tokens, self.param)
 
     def own_body(self, output_tokens_max: int) -> dict[str, Any]:
         return {"input": self.inputs, "dimensions": self.dimensions}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.errors import bad_request
-from gateway.tokens import TokenCounter
+from gateway.tokens import TokenCounter, UnknownTokenId
 from gateway.wire.checks import Check, empty_array, invalid_type
 from routing.types import AUTO_MODEL
 
@@ -57,7 +57,10 @@ def _prompt(name: str, value: object) -> None:
 
 def token_ids(name: str, value: object) -> None:
     if not isinstance(value, list) or not all(map(_is_token_id, value)):
-        message = f"Invalid type for '{name}': expected an array of token ids."
+        message = (
+            f"Invalid type for '{name}': expected an array of token ids, which are integers of 0 or"
+            " more."
+        )
         raise bad_request(message, name, "invalid_type")
 
 
@@ -75,6 +78,13 @@ def prompt_list(name: str, value: Any, model: str) -> tuple[Prompt, ...]:
     return tuple(prompt if isinstance(prompt, str) else tuple(prompt) for prompt in several)
 
 
-def prompt_tokens(found: Sequence[Prompt], tokens: TokenCounter) -> list[int]:
-    """Of each prompt: a string with the special tokens that the tokenizer puts around it."""
-    return [tokens.count_text(p) if isinstance(p, str) else len(p) for p in found]
+def prompt_tokens(found: Sequence[Prompt], tokens: TokenCounter, param: str) -> list[int]:
+    """Of each prompt: a string with the special tokens that the tokenizer puts around it.
+
+    Raises ApiError 400 naming `param` for a token id that the model does not have, so that no
+    worker is started to say so.
+    """
+    try:
+        return [tokens.count_text(p) if isinstance(p, str) else tokens.count_ids(p) for p in found]
+    except UnknownTokenId as unknown:
+        raise bad_request(str(unknown), param, "invalid_value") from unknown

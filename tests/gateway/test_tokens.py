@@ -315,3 +315,12 @@ def test_checkpoint_that_no_model_has_is_forgotten_and_one_that_fails_costs_no_o
     kept.counters({})
     kept.counters({"one": small})
     assert loads.count(Path(small)) == 2
+
+
+@pytest.mark.parametrize("name", ["sluice-small", "sluice-large", MINILM])
+def test_ids_are_counted_as_they_are_and_unknown_ones_are_told(name: str) -> None:
+    checkpoint = ours(name)
+    ids = checkpoint.text_ids("The fox, the fox and the fox.")
+    assert checkpoint.count_ids(ids * 3) == 3 * len(ids)
+    with pytest.raises(UnknownTokenId, match="999999"):
+        checkpoint.count_ids([*ids, 999_999])
