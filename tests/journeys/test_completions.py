@@ -160,7 +160,7 @@ def test_chat_has_log_probabilities_and_several_answers(client: openai.OpenAI) -
     [
         ({"prompt": ""}, "prompt", "empty_string"),
         ({"prompt": ["a", "word " * 600]}, "prompt[1]", "context_length_exceeded"),
-        ({"prompt": [10**6]}, "prompt", "invalid_prompt"),
+        ({"prompt": [10**6]}, "prompt", "invalid_value"),
         ({"model": MINILM}, "model", "model_not_supported"),
         ({"echo": True, "logprobs": 1}, "echo", "unsupported_parameter"),
     ],

@@ -115,7 +115,7 @@ def test_models_say_what_they_are_for(stack: Stack) -> None:
     [
         ({"input": ""}, "input", "empty_string"),
         ({"input": ["a", "word " * 300]}, "input[1]", "context_length_exceeded"),
-        ({"input": [10**6]}, "input", "invalid_prompt"),
+        ({"input": [10**6]}, "input", "invalid_value"),
         ({"dimensions": NUMBERS + 1}, "dimensions", "unsupported_parameter"),
         ({"model": SMALL}, "model", "model_not_supported"),
     ],
