@@ -18,6 +18,7 @@ from tests.journeys.calls import (
 from tests.journeys.outside import Outside, Script
 from tests.stack import Stack, Tenant
 
+TRIES = 6
 PROMPT = "Once upon a time there was a fox who"
 INPUT_NANO, CACHED_NANO, OUTPUT_NANO = 50, 12.5, 200
 """Of SMALL, per token."""
@@ -177,13 +178,16 @@ def test_every_no_is_exact(
 
 def test_client_that_leaves_stops_every_choice(stack: Stack, client: openai.OpenAI) -> None:
     """The gauges that must come to zero after each journey are those of the worker too."""
-    with client.completions.create(
-        model=LARGE, prompt=[PROMPT, "A baker"], n=4, max_tokens=200, stream=True
-    ) as stream:
-        first = next(iter(stream))
-    booked = stack.generation(rid_of(first.id))
+    for _ in range(TRIES):  # a quick worker may be done before it hears of it
+        with client.completions.create(
+            model=LARGE, prompt=[PROMPT, "A baker"], n=8, max_tokens=200, temperature=2, stream=True
+        ) as stream:
+            first = next(iter(stream))
+        booked = stack.generation(rid_of(first.id))
+        if booked["status"] == "cancelled":
+            break
     assert booked["status"] == "cancelled"
-    assert booked["usage"]["output"] < 8 * 200
+    assert booked["usage"]["output"] < 16 * 200
 
 
 # --- outside -------------------------------------------------------------------------------------
