@@ -66,11 +66,10 @@ def _parsed(parts: Parts, raw: bytes) -> tuple[str, GeneratingRequest]:
         asked = msgspec.json.decode(raw, type=_Asked)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise bad_request(f"The body must be an object with 'url' and 'body': {wrong}.") from wrong
-    parse = parsers(parts.catalog).get(asked.url)
-    if parse is None:
-        known = ", ".join(parsers(parts.catalog))
-        raise bad_request(f"'url' must be one of {known}.", "url", "invalid_value")
-    return asked.url, parse(bytes(asked.body))
+    known = parsers(parts.catalog)
+    if asked.url not in known:
+        raise bad_request(f"'url' must be one of {', '.join(known)}.", "url", "invalid_value")
+    return asked.url, known[asked.url](bytes(asked.body))
 
 
 def _of_model(call: Call, model: str, prices: Prices) -> dict[str, Any]:
