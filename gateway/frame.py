@@ -39,6 +39,19 @@ class Logprobs(msgspec.Struct, frozen=True):
     text_offset: list[int] | None = None
 
 
+class FunctionPiece(msgspec.Struct, frozen=True):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class ToolCallPiece(msgspec.Struct, frozen=True):
+    """A piece of the call number `index` of a choice; `id` and the name come with the first."""
+
+    index: Index
+    id: str | None = None
+    function: FunctionPiece | None = None
+
+
 class Choice(msgspec.Struct, frozen=True):
     """A piece of the answer number `index`; `finish_reason` says that it was the last one."""
 
@@ -54,6 +67,24 @@ class Choice(msgspec.Struct, frozen=True):
         found = self.delta.get("content") if self.text is None else self.text
         return found if isinstance(found, str) else ""
 
+    @property
+    def said(self) -> dict[str, object]:
+        """What the delta says beside its role: text, refusals, calls of tools."""
+        return {name: value for name, value in self.delta.items() if value and name != "role"}
+
+    @property
+    def has_text(self) -> bool:
+        """Any output that was generated, in whatever field it came."""
+        if self.text is not None:
+            return bool(self.text)
+        return any(value and name != "role" for name, value in self.delta.items())
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallPiece, ...]:
+        """Pieces of calls; raises what msgspec raises where they are not of OpenAI's shape."""
+        found = self.delta.get("tool_calls")
+        return msgspec.convert(found, tuple[ToolCallPiece, ...]) if found else ()
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -67,4 +98,4 @@ class Frame:
     @property
     def texts(self) -> int:
         """How many choices this event brings text for."""
-        return sum(bool(choice.content) for choice in self.choices)
+        return sum(choice.has_text for choice in self.choices)

@@ -29,7 +29,7 @@ class Meter:
         if frame.usage is not None:
             self._reported = frame.usage
         for choice in frame.choices:
-            has_text = bool(choice.content)
+            has_text = choice.has_text
             self._texts += has_text
             if self.first_token_s is None and (has_text or choice.embedding):
                 self.first_token_s = now_s

@@ -18,6 +18,7 @@ from gateway.upstream.answer import Cut
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 FLOAT_BYTES = 4
+TOOL_CALLS_MAX = 1024
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=UNITS_MAX // 3)]
 """What an upstream says it used is charged, so it is not believed below zero or beyond reason:
@@ -73,10 +74,21 @@ def read_chunk(payload: bytes) -> Frame:
     for choice in chunk.choices:
         if not isinstance(choice.delta.get("content"), str | None):
             raise Cut("a malformed chunk: its content is no text")
+        if choice.delta.get("tool_calls"):
+            _check_tool_calls(choice)
         if choice.embedding is not None:
             _check_vector(choice.embedding)
     usage = _own_usage(chunk.sluice) if chunk.sluice else _plain_usage(chunk.usage)
     return Frame(chunk.choices, usage, chunk.sluice.position if chunk.sluice else None)
+
+
+def _check_tool_calls(choice: Choice) -> None:
+    try:
+        pieces = choice.tool_calls
+    except msgspec.ValidationError as malformed:
+        raise Cut(f"a malformed chunk: {malformed}") from malformed
+    if any(piece.index >= TOOL_CALLS_MAX for piece in pieces):
+        raise Cut(f"more than {TOOL_CALLS_MAX} tool calls in one choice")
 
 
 def read_vectors(body: bytes) -> Frame:

@@ -3,6 +3,7 @@
 Each check takes a parameter's name and value and raises the ApiError 400 that OpenAI would send.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,8 +13,14 @@ from gateway.errors import ApiError, bad_request
 
 SERVICE_TIERS = ("auto", "default", "priority", "flex")
 STOP_MAX = 4
+SCHEMA_BYTES_MAX = 64 * 1024
+"""Of one schema; whoever compiles it has bounds on the work beside."""
+BIASES_MAX = 1024
 CHOICES_MAX = 128
 """Answers of one call, over all its prompts; OpenAI's bound for one prompt."""
+
+TOKEN_ID = re.compile(r"0|[1-9][0-9]{0,8}")
+"""One spelling for each token, so that none is biased twice."""
 
 Check = Callable[[str, Any], None]
 
@@ -23,20 +30,25 @@ def checked(body: bytes, checks: Mapping[str, Check], *required: str) -> dict[st
 
     Raises ApiError 400 naming the parameter, in OpenAI's words.
     """
-    fields = _json_object(body)
-    for name in fields.keys() - checks.keys():
-        raise ApiError(400, f"Unrecognized request argument supplied: {name}", param=name)
-    for name, check in checks.items():
-        if fields.get(name) is not None:
-            check(name, fields[name])
-    for name in required:
-        if fields.get(name) is None:
-            message = f"Missing required parameter: '{name}'."
-            raise bad_request(message, name, "missing_required_parameter")
+    fields = json_object(body)
+    check_fields(fields, checks, *required)
     return fields
 
 
-def _json_object(body: bytes) -> dict[str, Any]:
+def check_fields(fields: Mapping[str, Any], checks: Mapping[str, Check], *required: str) -> None:
+    """The same of fields that are decoded already."""
+    for name in fields.keys() - checks.keys():
+        raise ApiError(400, f"Unrecognized request argument supplied: {name}", param=name)
+    for name, value in fields.items():
+        if value is not None:
+            checks[name](name, value)
+    for name in required:
+        if fields.get(name) is None:
+            raise missing(name)
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """The fields of a body; raises ApiError 400."""
     try:
         fields = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as broken:
@@ -52,6 +64,29 @@ def unsupported(name: str) -> ApiError:
         name,
         "unsupported_parameter",
     )
+
+
+def missing(name: str) -> ApiError:
+    message = f"Missing required parameter: '{name}'."
+    return bad_request(message, name, "missing_required_parameter")
+
+
+def require_known(name: str, value: Mapping[str, Any], *known: str) -> None:
+    """Raises ApiError 400 for a key of the object `name` that nobody knows."""
+    for key in value.keys() - set(known):
+        if value[key] is not None:
+            where = f"{name}.{key}"
+            raise bad_request(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
+
+
+def schema_size(name: str, schema: object) -> None:
+    """Raises ApiError 400 for what is no object, or larger than anybody needs."""
+    if not isinstance(schema, dict):
+        raise invalid_type(name, "an object", schema)
+    size = len(msgspec.json.encode(schema))
+    if size > SCHEMA_BYTES_MAX:
+        message = f"Invalid '{name}': {size} bytes of schema, at most {SCHEMA_BYTES_MAX} may be."
+        raise bad_request(message, name, "invalid_json_schema")
 
 
 def empty_array(name: str) -> ApiError:
@@ -83,6 +118,21 @@ def invalid_type(name: str, expected: str, value: object) -> ApiError:
 def string(name: str, value: object) -> None:
     if not isinstance(value, str):
         raise invalid_type(name, "a string", value)
+
+
+def text_up_to(most: int) -> Check:
+    def check(name: str, value: object) -> None:
+        if not isinstance(value, str):
+            raise invalid_type(name, "a string", value)
+        if len(value) > most:
+            raise bad_request(
+                f"Invalid '{name}': string too long. Expected a string with maximum length {most},"
+                f" but got a string with length {len(value)} instead.",
+                name,
+                "string_above_max_length",
+            )
+
+    return check
 
 
 def boolean(name: str, value: object) -> None:
@@ -148,6 +198,19 @@ def _stop(name: str, value: object) -> None:
         raise bad_request(f"'{name}' takes at most {STOP_MAX} sequences.", name, "invalid_value")
 
 
+def _logit_bias(name: str, value: object) -> None:
+    """Token ids, as JSON writes keys, to what is added to their logits."""
+    if not isinstance(value, dict):
+        raise invalid_type(name, "an object", value)
+    if len(value) > BIASES_MAX:
+        raise bad_request(f"'{name}' takes at most {BIASES_MAX} tokens.", name, "invalid_value")
+    for token, bias in value.items():
+        if not TOKEN_ID.fullmatch(token):
+            message = f"Invalid key in '{name}': {token}. Keys are token ids."
+            raise bad_request(message, name, "invalid_value")
+        number(-100, 100)(f"{name}.{token}", bias)
+
+
 def _stream_options(name: str, value: object) -> None:
     if not isinstance(value, dict):
         raise invalid_type(name, "an object", value)
@@ -161,7 +224,15 @@ def _stream_options(name: str, value: object) -> None:
         boolean(f"{name}.{option}", setting)
 
 
-SAMPLING = ("temperature", "top_p", "stop", "seed")
+SAMPLING = (
+    "temperature",
+    "top_p",
+    "stop",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+)
 COMMON: dict[str, Check] = {
     "model": string,
     "service_tier": one_of(*SERVICE_TIERS),
@@ -176,13 +247,17 @@ GENERATED: dict[str, Check] = COMMON | {
     "stop": _stop,
     "seed": integer(-(2**63), 2**63 - 1),
     "n": integer(1, CHOICES_MAX),
-    "presence_penalty": only(0),
-    "frequency_penalty": only(0),
-    "logit_bias": only({}),
+    "presence_penalty": number(-2, 2),
+    "frequency_penalty": number(-2, 2),
+    "logit_bias": _logit_bias,
 }
-"""What both kinds of generation take; what no engine here does passes at its neutral value."""
+"""What both kinds of generation take."""
 
 
 def sampling(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What goes to the engine as it is."""
-    return {name: fields[name] for name in SAMPLING if fields.get(name) is not None}
+    """What goes to the engine as it is; penalties of 0 and no biases are as good as left out."""
+    said = {name: fields[name] for name in SAMPLING if fields.get(name) is not None}
+    for name in ("presence_penalty", "frequency_penalty", "logit_bias"):
+        if name in said and not said[name]:
+            del said[name]
+    return said

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from gateway.frame import Choice, Logprobs
+from gateway.frame import Choice, Logprobs, ToolCallPiece
 
 T = TypeVar("T")
 
@@ -18,6 +18,8 @@ class Gathered:
         self.index = index
         self.embedding: str | None = None
         self._texts: list[str] = []
+        self._refusals: list[str] = []
+        self._calls: dict[int, _Call] = {}
         self._logprobs: list[Logprobs] = []
         self._finish_reason: str | None = None
 
@@ -26,6 +28,10 @@ class Gathered:
         if self._finish_reason is not None:
             return
         self._texts.append(piece.content)
+        if isinstance(refusal := piece.delta.get("refusal"), str):
+            self._refusals.append(refusal)
+        for call in piece.tool_calls:
+            self._calls.setdefault(call.index, _Call()).add(call)
         if piece.logprobs is not None:
             self._logprobs.append(piece.logprobs)
         self.embedding = piece.embedding or self.embedding
@@ -34,6 +40,15 @@ class Gathered:
     @property
     def text(self) -> str:
         return "".join(self._texts)
+
+    @property
+    def refusal(self) -> str | None:
+        return "".join(self._refusals) or None
+
+    @property
+    def tool_calls(self) -> tuple[dict[str, Any], ...]:
+        """The calls of tools, whole, in OpenAI's shape."""
+        return tuple(call.shape() for _, call in sorted(self._calls.items()))
 
     @property
     def finish_reason(self) -> str:
@@ -55,3 +70,21 @@ class Gathered:
     def _joined(self, part: Callable[[Logprobs], list[T] | None]) -> list[T] | None:
         found = [values for piece in self._logprobs if (values := part(piece)) is not None]
         return list(chain.from_iterable(found)) if found else None
+
+
+class _Call:
+    """One call of a tool, as far as it has come."""
+
+    def __init__(self) -> None:
+        self._id = self._name = ""
+        self._arguments: list[str] = []
+
+    def add(self, piece: ToolCallPiece) -> None:
+        self._id = self._id or piece.id or ""
+        if piece.function is not None:
+            self._name = self._name or piece.function.name or ""
+            self._arguments.append(piece.function.arguments or "")
+
+    def shape(self) -> dict[str, Any]:
+        function = {"name": self._name, "arguments": "".join(self._arguments)}
+        return {"id": self._id, "type": "function", "function": function}

@@ -1,13 +1,29 @@
 """The messages of a conversation: what they may hold, and what becomes of them.
 
-Text only, until models take more.
+Text and tool calls, until models take more.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gateway.wire.checks import empty_array, invalid_type, one_of, string, unsupported
+from gateway.errors import ApiError, bad_request
+from gateway.wire.checks import (
+    empty_array,
+    invalid_type,
+    missing,
+    one_of,
+    string,
+    unsupported,
+)
+from gateway.wire.tools import tool_calls
 
-ROLES = ("system", "developer", "user", "assistant")
+ROLES = ("system", "developer", "user", "assistant", "tool")
+EVERY = frozenset({"role", "content"})
+FIELDS = {
+    "assistant": EVERY | {"name", "refusal", "tool_calls"},
+    "tool": EVERY | {"tool_call_id"},
+}
+OTHERS = EVERY | {"name"}
 
 
 def conversation(name: str, value: object) -> None:
@@ -18,34 +34,101 @@ def conversation(name: str, value: object) -> None:
         raise empty_array(name)
     for index, message in enumerate(value):
         _message(f"{name}[{index}]", message)
+    if any(message["role"] in FIELDS for message in value):
+        _answered_calls(name, value)
 
 
 def _message(name: str, message: object) -> None:
     if not isinstance(message, dict):
         raise invalid_type(name, "an object", message)
     one_of(*ROLES)(f"{name}.role", message.get("role"))
-    for extra in message.keys() - {"role", "content", "name"}:
-        if message[extra] is not None:
-            raise unsupported(f"{name}.{extra}")
+    known = FIELDS.get(message["role"], OTHERS)
+    for field, value in message.items():
+        if value is not None and field not in known:
+            raise unsupported(f"{name}.{field}")
+    if message.get("name") is not None:
+        string(f"{name}.name", message["name"])
+    if message["role"] == "assistant":
+        _assistant(name, message)
+    elif message["role"] == "tool":
+        if message.get("tool_call_id") is None:
+            raise missing(f"{name}.tool_call_id")
+        string(f"{name}.tool_call_id", message["tool_call_id"])
     content = message.get("content")
-    if isinstance(content, list):
-        for index, part in enumerate(content):
-            _text_part(f"{name}.content[{index}]", part)
-    elif not isinstance(content, str):
-        raise invalid_type(f"{name}.content", "a string or an array of parts", content)
+    if content is not None or not _may_be_silent(message):
+        _content(f"{name}.content", content, message["role"])
 
 
-def _text_part(name: str, part: object) -> None:
-    if not isinstance(part, dict):
-        raise invalid_type(name, "an object", part)
-    one_of("text")(f"{name}.type", part.get("type"))
-    string(f"{name}.text", part.get("text"))
+def _assistant(name: str, message: Mapping[str, Any]) -> None:
+    if message.get("refusal") is not None:
+        string(f"{name}.refusal", message["refusal"])
+    if message.get("tool_calls") is not None:
+        tool_calls(f"{name}.tool_calls", message["tool_calls"])
 
 
-def plain_message(message: dict[str, Any]) -> dict[str, Any]:
-    """Role and text; a developer message is a system message to models that know no developer."""
+def _may_be_silent(message: Mapping[str, Any]) -> bool:
+    """Calls and refusals need no text beside."""
+    return bool(message.get("tool_calls")) or message.get("refusal") is not None
+
+
+def _content(name: str, content: object, role: str) -> None:
+    if isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        raise invalid_type(name, "a string or an array of parts", content)
+    for index, part in enumerate(content):
+        where = f"{name}[{index}]"
+        if not isinstance(part, dict):
+            raise invalid_type(where, "an object", part)
+        kinds = ("text", "refusal") if role == "assistant" else ("text",)
+        one_of(*kinds)(f"{where}.type", part.get("type"))
+        string(f"{where}.{part['type']}", part.get(part["type"]))
+
+
+def _answered_calls(name: str, messages: Sequence[Mapping[str, Any]]) -> None:
+    """Every call of a tool is answered by the messages right after it, and nothing else is."""
+    calls_at, open_calls = 0, set[str]()
+    for index, message in enumerate(messages):
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in open_calls:
+                raise _stray(f"{name}[{index}]", answers_nothing=True)
+            open_calls.discard(message["tool_call_id"])
+            continue
+        if open_calls:
+            raise _stray(f"{name}[{calls_at}]", answers_nothing=False, waiting=open_calls)
+        calls_at, open_calls = index, {call["id"] for call in message.get("tool_calls") or ()}
+    if open_calls:
+        raise _stray(f"{name}[{calls_at}]", answers_nothing=False, waiting=open_calls)
+
+
+def _stray(
+    where: str, *, answers_nothing: bool, waiting: set[str] | frozenset[str] = frozenset()
+) -> ApiError:
+    if answers_nothing:
+        message = (
+            "Invalid parameter: messages with role 'tool' must be a response to a preceding message"
+            " with 'tool_calls', by its 'tool_call_id'."
+        )
+        return bad_request(message, f"{where}.role", "invalid_value")
+    message = (
+        "An assistant message with 'tool_calls' must be followed by tool messages responding to"
+        " each 'tool_call_id'. These had no response: " + ", ".join(sorted(waiting))
+    )
+    return bad_request(message, f"{where}.tool_calls", "invalid_value")
+
+
+def plain_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Text as one string, and what else was said; a developer message is a system message to models
+    that know no developer."""
     role = "system" if message["role"] == "developer" else message["role"]
-    content = message["content"]
+    plain = {"role": role, "content": _text(message.get("content"), message.get("refusal"))}
+    for field in ("name", "tool_calls", "tool_call_id"):
+        if message.get(field) is not None:
+            plain[field] = message[field]
+    return plain
+
+
+def _text(content: object, refusal: str | None) -> str:
     if isinstance(content, list):
-        content = "".join(part["text"] for part in content)
-    return {"role": role, "content": content}
+        return "".join(part[part["type"]] for part in content)
+    return content if isinstance(content, str) else refusal or ""

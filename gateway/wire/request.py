@@ -66,6 +66,8 @@ class GeneratingRequest:
     streaming: Streaming | None
     output_tokens_max: int | None
     service_tier: str
+    end_user: str | None = None
+    """Of the caller's own users the one who asks, as the caller names them."""
 
 
 def generating(
@@ -81,6 +83,7 @@ def generating(
         streaming=streaming if fields.get("stream") else None,
         output_tokens_max=output_tokens_max,
         service_tier=service_tier(fields),
+        end_user=fields.get("safety_identifier") or fields.get("user"),
     )
 
 

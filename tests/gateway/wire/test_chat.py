@@ -16,7 +16,7 @@ from gateway.wire.answer import AnswerHead, usage_shape
 from gateway.wire.chat import CHECKS, ChatForm, Conversation, parse_chat
 from gateway.wire.gathered import Gathered
 from gateway.wire.request import GeneratingRequest
-from tests.gateway.wire.bodies import assert_taken_or_refused, refused, values
+from tests.gateway.wire.bodies import assert_taken_or_refused, payloads, refused, values
 
 USER = {"role": "user", "content": "Hi"}
 GOOD = {"model": "tale", "messages": [USER]}
@@ -39,7 +39,13 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"messages": []}, "messages", "empty_array"),
     ({"messages": "Hi"}, "messages", "invalid_type"),
     ({"messages": ["Hi"]}, "messages[0]", "invalid_type"),
-    ({"messages": [USER, {"role": "tool", "content": "x"}]}, "messages[1].role", "invalid_value"),
+    (
+        {"messages": [USER, {"role": "tool", "content": "x"}]},
+        "messages[1].tool_call_id",
+        "missing_required_parameter",
+    ),
+    ({"messages": [USER, {"role": "function"}]}, "messages[1].role", "invalid_value"),
+    ({"messages": [USER | {"name": 5}]}, "messages[0].name", "invalid_type"),
     ({"messages": [{"role": ["user"], "content": "x"}]}, "messages[0].role", "invalid_value"),
     ({"messages": [{"content": "x"}]}, "messages[0].role", "invalid_value"),
     ({"messages": [{"role": "user"}]}, "messages[0].content", "invalid_type"),
@@ -85,10 +91,28 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"logprobs": 2}, "logprobs", "invalid_type"),
     ({"top_logprobs": 21, "logprobs": True}, "top_logprobs", "invalid_value"),
     ({"top_logprobs": 2}, "top_logprobs", None),
-    ({"tools": [{"type": "function"}]}, "tools", "unsupported_parameter"),
-    ({"response_format": {"type": "json_object"}}, "response_format", "unsupported_parameter"),
-    ({"presence_penalty": 0.5}, "presence_penalty", "unsupported_parameter"),
+    ({"presence_penalty": 2.5}, "presence_penalty", "invalid_value"),
+    ({"frequency_penalty": "x"}, "frequency_penalty", "invalid_type"),
+    ({"logit_bias": {"a": 1}}, "logit_bias", "invalid_value"),
+    ({"logit_bias": {"05": 1}}, "logit_bias", "invalid_value"),
+    ({"logit_bias": {"5": 101}}, "logit_bias.5", "invalid_value"),
+    ({"logit_bias": {str(n): 1 for n in range(1025)}}, "logit_bias", "invalid_value"),
+    ({"logit_bias": {"5": 1}, "model": "auto"}, "logit_bias", "invalid_value"),
+    ({"metadata": {"k" * 65: "x"}}, "metadata", "invalid_value"),
+    ({"metadata": {"k": "x" * 513}}, "metadata.k", "string_above_max_length"),
+    ({"safety_identifier": "x" * 65}, "safety_identifier", "string_above_max_length"),
+    ({"store": True}, "store", "unsupported_parameter"),
+    ({"functions": [{"name": "f"}]}, "functions", "unsupported_parameter"),
+    ({"function_call": {"name": "f"}}, "function_call", "unsupported_parameter"),
     ({"reasoning_effort": "high"}, "reasoning_effort", "unsupported_parameter"),
+    ({"verbosity": "low"}, "verbosity", "unsupported_parameter"),
+    ({"modalities": ["text", "audio"]}, "modalities", "unsupported_parameter"),
+    ({"audio": {"voice": "alloy", "format": "wav"}}, "audio", "unsupported_parameter"),
+    ({"prediction": {"type": "content"}}, "prediction", "unsupported_parameter"),
+    ({"web_search_options": {}}, "web_search_options", "unsupported_parameter"),
+    ({"moderation": {}}, "moderation", "unsupported_parameter"),
+    ({"prompt_cache_options": {}}, "prompt_cache_options", "unsupported_parameter"),
+    ({"prompt_cache_retention": "24h"}, "prompt_cache_retention", "unsupported_parameter"),
     ({"nonsense": 1}, "nonsense", None),
 ]
 
@@ -111,6 +135,9 @@ NEUTRAL: dict[str, Any] = {
     "response_format": {"type": "text"},
     "tools": [],
     "tool_choice": "none",
+    "parallel_tool_calls": True,
+    "reasoning_effort": "none",
+    "verbosity": "medium",
     "user": "u",
     "metadata": {"a": "b"},
     "stop": None,
@@ -223,14 +250,14 @@ def test_whole_answer_is_what_the_openai_client_reads() -> None:
 @pytest.mark.parametrize("scored", [True, False])
 def test_chunks_are_what_the_openai_client_reads(with_usage: bool, scored: bool) -> None:
     form = ChatForm(2, scored).chunks(HEAD, with_usage)
-    raws = [
+    events = [
         *form.opening({"pool": "p"}),
         *form.piece(said(0, "Hi", "stop"), None),
         *form.piece(said(1, ""), None),
         *form.piece(said(1, "", "length"), {"stop_reason": "budget_exhausted"}),
+        form.end(Usage(input=3, output=2), "0.001", {"pool": "p"}),
     ]
-    if with_usage:
-        raws.append(form.usage(Usage(input=3, output=2), "0.001", {"pool": "p"}))
+    raws = payloads(events)
     chunks = [ChatCompletionChunk.model_validate_json(raw, strict=True) for raw in raws]
     assert [c.choices[0].delta.role for c in chunks[:2]] == ["assistant", "assistant"]
     assert [c.choices[0].index for c in chunks[:5]] == [0, 1, 0, 0, 1]

@@ -20,7 +20,7 @@ from gateway.wire.answer import AnswerHead
 from gateway.wire.completions import CHECKS, CompletionForm, Prompts, parse_completion
 from gateway.wire.gathered import Gathered
 from gateway.wire.request import GeneratingRequest
-from tests.gateway.wire.bodies import assert_taken_or_refused, refused, values
+from tests.gateway.wire.bodies import assert_taken_or_refused, payloads, refused, values
 
 GOOD = {"model": "tale", "prompt": "Once"}
 HEAD = AnswerHead("1", 1_790_000_000, "tale", "default")
@@ -87,8 +87,8 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"echo": True, "logprobs": 1}, "echo", "unsupported_parameter"),
     ({"echo": True, "prompt": [1], "model": "far"}, "model", "tokenizer_not_available"),
     ({"suffix": "x"}, "suffix", "unsupported_parameter"),
-    ({"logit_bias": {"5": 1}}, "logit_bias", "unsupported_parameter"),
-    ({"presence_penalty": 1}, "presence_penalty", "unsupported_parameter"),
+    ({"logit_bias": {"5": "much"}}, "logit_bias.5", "invalid_type"),
+    ({"presence_penalty": 3}, "presence_penalty", "invalid_value"),
     ({"stream_options": {"include_usage": True}}, "stream_options", None),
     ({"service_tier": "gold"}, "service_tier", "invalid_value"),
     ({"messages": []}, "messages", None),
@@ -160,13 +160,14 @@ def test_whole_answer_is_what_the_openai_client_reads() -> None:
 def test_chunks_have_the_shape_of_whole_answers(echo: str) -> None:
     """But for `finish_reason`, which is null until the end, as OpenAI sends it."""
     chunks = CompletionForm((echo, echo), scored=False).chunks(HEAD, includes_usage=True)
-    raws = [
+    events = [
         *chunks.opening({"pool": "p"}),
         *chunks.piece(Choice(index=1, text=" upon"), None),
         *chunks.piece(Choice(text=""), None),
         *chunks.piece(Choice(text=" a", finish_reason="stop"), None),
-        chunks.usage(Usage(input=3, output=2), "0.001", {"pool": "p"}),
+        chunks.end(Usage(input=3, output=2), "0.001", {"pool": "p"}),
     ]
+    raws = payloads(events)
     *found, last = map(json.loads, raws)
     texts = [(choice["index"], choice["text"]) for chunk in found for choice in chunk["choices"]]
     opening = [(0, echo), (1, echo)] if echo else [(0, "")]
@@ -210,7 +211,7 @@ def test_log_probabilities_have_the_shape_of_plain_completions() -> None:
     streamed = [
         json.loads(raw)["choices"][0]["logprobs"]
         for piece in pieces
-        for raw in chunks.piece(Choice(text="x", logprobs=piece), None)
+        for raw in payloads(chunks.piece(Choice(text="x", logprobs=piece), None))
     ]
     joined = {key: [v for shape in streamed for v in shape[key]] for key in whole}
     assert joined == whole
@@ -220,9 +221,6 @@ def test_log_probabilities_that_come_in_that_shape_are_passed_on() -> None:
     theirs = Logprobs(
         tokens=["a"], token_logprobs=[-1.0], top_logprobs=[{"a": -1.0}], text_offset=[0]
     )
-    [raw] = (
-        CompletionForm(("",), scored=True)
-        .chunks(HEAD, False)
-        .piece(Choice(text="a", logprobs=theirs), None)
-    )
+    chunks = CompletionForm(("",), scored=True).chunks(HEAD, False)
+    [raw] = payloads(chunks.piece(Choice(text="a", logprobs=theirs), None))
     assert json.loads(raw)["choices"][0]["logprobs"]["text_offset"] == [0]
