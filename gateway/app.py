@@ -24,7 +24,7 @@ from gateway.api.described import DescribedApi
 from gateway.api.errors import install_error_handlers
 from gateway.api.generate import Generating
 from gateway.api.identity import IdentityMiddleware
-from gateway.api.parsers import parsers
+from gateway.api.parsers import doors
 from gateway.auth import KeyDirectory
 from gateway.catalog import CatalogKeeper
 from gateway.console import routes as console
@@ -225,7 +225,8 @@ def _generating_routes(parts: Parts) -> list[Route]:
             methods=["POST"],
             endpoint=Generating(
                 parts.pipeline,
-                parse=parse,
+                parse=door.parse,
+                dialect=door.dialect,
                 queue_note=parts.places.queue_note,
                 reply_settings=ReplySettings(own.commit_after_s, own.keepalive_s),
                 body_timeout_s=own.body_timeout_s,
@@ -233,7 +234,7 @@ def _generating_routes(parts: Parts) -> list[Route]:
                 new_id=lambda: parts.new_id("req"),
             ),
         )
-        for path, parse in parsers(parts.catalog).items()
+        for path, door in doors(parts.catalog).items()
     ]
 
 

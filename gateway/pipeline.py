@@ -114,9 +114,9 @@ class Pipeline:
 
     # 1 -----------------------------------------------------------------------------------------
 
-    async def authenticate(self, headers: Mapping[str, str]) -> Principal:
+    async def authenticate(self, authorization: str | None) -> Principal:
         """Raises ApiError 401."""
-        return await self._keys.authenticate(headers.get("authorization"))
+        return await self._keys.authenticate(authorization)
 
     # 2 -----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 from billing.tasks import end
 from gateway.errors import ApiError, internal_error
 from gateway.pipeline import Pipeline, Received
+from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.reply import (
     Exchange,
     QueueNote,
@@ -36,8 +37,8 @@ class ClientLeft(Exception):
 
 
 class Generating:
-    """The ASGI endpoint of one route, which `parse` knows. `new_id` makes request ids;
-    `body_timeout_s` bounds a slow sender."""
+    """The ASGI endpoint of one route: `parse` reads its bodies, `dialect` is what its callers
+    speak. `new_id` makes request ids; `body_timeout_s` bounds a slow sender."""
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class Generating:
         body_timeout_s: float,
         clock: Clock,
         new_id: Callable[[], str],
+        dialect: Dialect = OPENAI,
     ) -> None:
         self._pipeline = pipeline
         self._parse = parse
@@ -57,12 +59,13 @@ class Generating:
         self._body_timeout_s = body_timeout_s
         self._clock = clock
         self._new_id = new_id
+        self._dialect = dialect
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        exchange = Exchange(self._new_id(), self._clock(), self._clock, send)
+        exchange = Exchange(self._new_id(), self._clock(), self._clock, send, self._dialect)
         found = _headers(scope)
         try:
-            principal = await self._pipeline.authenticate(found)
+            principal = await self._pipeline.authenticate(self._dialect.authorization(found))
             body = await self._read_body(receive)
             request = self._parse(body)
         except ApiError as refused:

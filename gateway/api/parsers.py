@@ -1,6 +1,8 @@
-"""Which route of a call reads its body how: one table, for the routes and for quotes."""
+"""Which route of a call reads its body how and speaks which dialect: one table, for the routes and
+for quotes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from gateway.api import tokens
@@ -8,14 +10,21 @@ from gateway.api.generate import Parse
 from gateway.catalog import CatalogKeeper
 from gateway.wire.chat import parse_chat
 from gateway.wire.completions import TextOf, parse_completion
+from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.embeddings import parse_embedding
 
 
-def parsers(keeper: CatalogKeeper) -> Mapping[str, Parse]:
+@dataclass(frozen=True, slots=True)
+class Door:
+    parse: Parse
+    dialect: Dialect = OPENAI
+
+
+def doors(keeper: CatalogKeeper) -> Mapping[str, Door]:
     return {
-        "/v1/chat/completions": parse_chat,
-        "/v1/completions": partial(parse_completion, text_of=_text_of(keeper)),
-        "/v1/embeddings": parse_embedding,
+        "/v1/chat/completions": Door(parse_chat),
+        "/v1/completions": Door(partial(parse_completion, text_of=_text_of(keeper))),
+        "/v1/embeddings": Door(parse_embedding),
     }
 
 

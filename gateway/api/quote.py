@@ -15,7 +15,7 @@ from billing.pricebook import Prices
 from billing.rating import rate
 from billing.types import Usage
 from gateway.api.needs import Caller, parts_of, whole_body
-from gateway.api.parsers import parsers
+from gateway.api.parsers import doors
 from gateway.api.shapes import candidate
 from gateway.auth import Principal
 from gateway.errors import ApiError, bad_request
@@ -66,10 +66,10 @@ def _parsed(parts: Parts, raw: bytes) -> tuple[str, GeneratingRequest]:
         asked = msgspec.json.decode(raw, type=_Asked)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise bad_request(f"The body must be an object with 'url' and 'body': {wrong}.") from wrong
-    known = parsers(parts.catalog)
+    known = doors(parts.catalog)
     if asked.url not in known:
         raise bad_request(f"'url' must be one of {', '.join(known)}.", "url", "invalid_value")
-    return asked.url, known[asked.url](bytes(asked.body))
+    return asked.url, known[asked.url].parse(bytes(asked.body))
 
 
 def _of_model(call: Call, model: str, prices: Prices) -> dict[str, Any]:

@@ -8,8 +8,12 @@ from typing import Any, Protocol
 import msgspec
 
 from billing.types import Usage
+from gateway.errors import ApiError
 from gateway.frame import Choice
 from gateway.wire.gathered import Gathered
+from gateway.wire.sse import DONE, event
+
+NOTHING_YET = Usage()
 
 Notes = dict[str, str]
 """Our own words in a chunk, as its `sluice`."""
@@ -18,12 +22,13 @@ Notes = dict[str, str]
 @dataclass(frozen=True, slots=True)
 class AnswerHead:
     """What every chunk and the whole answer share. `id` is without the prefix of its route,
-    `created` in seconds."""
+    `created` in seconds, `begun_with` the usage as far as it was known when the answer began."""
 
     id: str
     created: int
     model: str
     service_tier: str
+    begun_with: Usage = NOTHING_YET
 
 
 class Form(Protocol):
@@ -33,13 +38,19 @@ class Form(Protocol):
 
 
 class Chunks(Protocol):
-    """The chunks of one stream, in the order of its life."""
+    """The events of one stream as they leave, in the order of its life."""
 
     def opening(self, notes: Notes | None) -> Iterable[bytes]: ...
 
     def piece(self, choice: Choice, notes: Notes | None) -> Iterable[bytes]: ...
 
-    def usage(self, usage: Usage, cost: str, notes: Notes) -> bytes: ...
+    def end(self, usage: Usage, cost: str, notes: Notes) -> bytes:
+        """What only a stream that came to its own end has."""
+        ...
+
+    def failed(self, error: ApiError) -> bytes:
+        """The last event of a stream that was cut."""
+        ...
 
 
 class StreamableForm(Form, Protocol):
@@ -60,6 +71,7 @@ class Envelope:
             "service_tier": head.service_tier,
             "system_fingerprint": None,
         }
+        self._includes_usage = includes_usage
         self._chunk = self._base | {"choices": []} | ({"usage": None} if includes_usage else {})
 
     def whole(self, choices: Sequence[dict[str, Any]], usage: Usage, cost: str) -> bytes:
@@ -68,12 +80,18 @@ class Envelope:
 
     def chunk(self, choice: dict[str, Any], notes: Notes | None = None) -> bytes:
         fields = self._chunk | {"choices": [choice]}
-        return msgspec.json.encode(fields | {"sluice": notes} if notes else fields)
+        return event(msgspec.json.encode(fields | {"sluice": notes} if notes else fields))
 
-    def usage(self, usage: Usage, cost: str, notes: Notes) -> bytes:
-        """The extra chunk before `[DONE]`; sent only when asked for."""
+    def end(self, usage: Usage, cost: str, notes: Notes) -> bytes:
+        """`[DONE]`, and before it the extra chunk with the usage where it was asked for."""
+        if not self._includes_usage:
+            return event(DONE)
         counted = usage_shape(usage) | {"cost": cost}
-        return msgspec.json.encode(self._base | {"choices": [], "usage": counted, "sluice": notes})
+        last = self._base | {"choices": [], "usage": counted, "sluice": notes}
+        return event(msgspec.json.encode(last)) + event(DONE)
+
+    def failed(self, error: ApiError) -> bytes:
+        return event(error.body())
 
 
 def usage_shape(usage: Usage) -> dict[str, Any]:

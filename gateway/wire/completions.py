@@ -137,7 +137,8 @@ class CompletionChunks:
         self._echoes = form.echoes
         self._scores = [LegacyLogprobs() for _ in form.echoes] if form.scored else None
         self._envelope = envelope
-        self.usage = envelope.usage
+        self.end = envelope.end
+        self.failed = envelope.failed
 
     def opening(self, notes: Notes | None) -> Iterator[bytes]:
         for index, echo in enumerate(self._echoes):

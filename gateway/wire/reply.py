@@ -6,23 +6,22 @@ stream that was cut ends with an error event, never with a clean `[DONE]`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-import msgspec
-
 from billing.money import usd
+from billing.types import Usage
 from gateway.errors import ApiError
 from gateway.frame import Choice, Frame
 from gateway.open_call import OpenCall
 from gateway.wire import headers
 from gateway.wire.answer import AnswerHead, Chunks, Form, Notes
+from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.gathered import CUT_SHORT, Gathered
 from gateway.wire.request import Streaming
-from gateway.wire.sse import DONE, comment, event
 from routing.types import Candidate, Clock
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -76,12 +75,13 @@ class Exchange:
     arrived_s: float
     clock: Clock
     send: Send
+    dialect: Dialect = OPENAI
 
     async def start(self, status: int, found: dict[str, str]) -> None:
-        named = headers.identity(self.request_id, self.arrived_s, self.clock()) | found
-        await self.send(
-            {"type": "http.response.start", "status": status, "headers": headers.raw(named)}
-        )
+        now_s = self.clock()
+        named = headers.identity(self.request_id, self.arrived_s, now_s) | found
+        raw = headers.raw(self.dialect.headers(named, now_s))
+        await self.send({"type": "http.response.start", "status": status, "headers": raw})
 
     async def body(self, payload: bytes, more: bool = False) -> None:
         await self.send({"type": "http.response.body", "body": payload, "more_body": more})
@@ -92,7 +92,8 @@ class Exchange:
         await self.body(payload)
 
     async def error(self, error: ApiError) -> None:
-        await self.whole(error.status, error.body(), error.headers())
+        payload = self.dialect.refusal(error, self.request_id)
+        await self.whole(error.status, payload, error.headers())
 
 
 class WholeReply:
@@ -126,7 +127,7 @@ class WholeReply:
     async def finish(self, open_call: OpenCall) -> None:
         assert self._candidate is not None, "an answer is finished after it has begun"
         cost = usd(open_call.charge.amount_nanousd)
-        head = _head(self._exchange, self._candidate)
+        head = _head(self._exchange, self._candidate, open_call.usage)
         shape = partial(self._form.whole, head, self._gathered, open_call.usage, cost)
         is_large = len(self._gathered) > LARGE_ANSWER_CHOICES
         payload = await asyncio.to_thread(shape) if is_large else shape()
@@ -174,7 +175,8 @@ class StreamReply:
         await asyncio.sleep(self._settings.commit_after_s)
         await self._commit(headers.limits(open_call))
         while True:
-            await self._exchange.body(comment(await self._queue_note(open_call)), more=True)
+            note = await self._queue_note(open_call)
+            await self._exchange.body(self._exchange.dialect.waiting(note), more=True)
             await asyncio.sleep(self._settings.keep_alive_every_s)
 
     async def _stop_waiting(self) -> None:
@@ -194,25 +196,24 @@ class StreamReply:
     async def begin(self, open_call: OpenCall, candidate: Candidate) -> None:
         await self._stop_waiting()
         self._candidate = candidate
-        self._chunks = self._streaming.chunks(_head(self._exchange, candidate))
+        self._chunks = self._streaming.chunks(_head(self._exchange, candidate, open_call.usage))
         self._unnamed = open_call if self.is_committed else None
         served = _served(candidate) if self.is_committed else None
         await self._commit(headers.limits(open_call) | headers.route(candidate))
-        await self._events(self._chunks.opening(served))
+        await self._events(b"".join(self._chunks.opening(served)))
 
     async def forward(self, frame: Frame) -> None:
-        for choice in frame.choices:
-            await self._piece(choice)
+        await self._events(b"".join([self._piece(choice) for choice in frame.choices]))
 
-    async def _piece(self, choice: Choice, notes: Notes | None = None) -> None:
+    def _piece(self, choice: Choice, notes: Notes | None = None) -> bytes:
         """Of a choice that goes on; what a server adds after its end says nothing new."""
         assert self._chunks is not None, "an answer is forwarded after it has begun"
         if choice.index not in self._unfinished:
-            return
+            return b""
         if choice.finish_reason is not None:
             self._unfinished.discard(choice.index)
         found = (notes or {}) | self._receipt()
-        await self._events(self._chunks.piece(choice, found))
+        return b"".join(self._chunks.piece(choice, found))
 
     def _receipt(self) -> Notes:
         """Pool, tier and cost, in the last chunk of a stream whose headers could not say them."""
@@ -226,30 +227,29 @@ class StreamReply:
     async def stop_early(self, reason: str) -> None:
         for index in sorted(self._unfinished):
             cut = Choice(index=index, finish_reason=CUT_SHORT)
-            await self._piece(cut, {"stop_reason": reason})
+            await self._events(self._piece(cut, {"stop_reason": reason}))
 
     async def finish(self, open_call: OpenCall) -> None:
         assert self._chunks and self._candidate, "a stream is finished after it has begun"
         cost = usd(open_call.charge.amount_nanousd)
-        last = event(DONE)
-        if self._streaming.includes_usage:
-            served = _served(self._candidate)
-            last = event(self._chunks.usage(open_call.usage, cost, served)) + last
-        await self._exchange.body(last)
+        served = _served(self._candidate)
+        await self._exchange.body(self._chunks.end(open_call.usage, cost, served))
 
     async def fail(self, error: ApiError) -> None:
-        """The true status if nothing has left yet, else an error event and no `[DONE]`."""
+        """The true status if nothing has left yet, else an error event and no clean end."""
         await self._stop_waiting()
-        if self.is_committed:
-            payload = msgspec.json.encode({"error": error.as_dict()})
-            await self._exchange.body(event(payload))
-        else:
+        if not self.is_committed:
             self.is_committed = True
             await self._exchange.error(error)
+        elif self._chunks is not None:
+            await self._exchange.body(self._chunks.failed(error))
+        else:
+            early = self._exchange.dialect.failed(error, self._exchange.request_id)
+            await self._exchange.body(early)
 
-    async def _events(self, payloads: Iterable[bytes]) -> None:
-        for payload in payloads:
-            await self._exchange.body(event(payload), more=True)
+    async def _events(self, events: bytes) -> None:
+        if events:
+            await self._exchange.body(events, more=True)
 
 
 def _nothing(choices: int) -> list[Gathered]:
@@ -260,10 +260,11 @@ def _served(candidate: Candidate) -> dict[str, str]:
     return {"pool": candidate.pool, "tier": candidate.tier.value}
 
 
-def _head(exchange: Exchange, candidate: Candidate) -> AnswerHead:
+def _head(exchange: Exchange, candidate: Candidate, begun_with: Usage) -> AnswerHead:
     return AnswerHead(
         id=exchange.request_id.removeprefix("req_"),
         created=int(exchange.arrived_s),
         model=candidate.model,
         service_tier=candidate.tier.value,
+        begun_with=begun_with,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import ApiError
 from gateway.wire.request import GeneratingRequest
+from gateway.wire.sse import DONE, SseDecoder
 
 Parse = Callable[[bytes], GeneratingRequest]
 
@@ -35,3 +36,8 @@ def assert_taken_or_refused(parse: Parse, body: bytes | dict[str, Any]) -> None:
     except ApiError as error:
         assert error.status == 400
         json.loads(error.body())
+
+
+def payloads(events: Iterable[bytes]) -> list[bytes]:
+    """What the events of a stream say, the end mark left out."""
+    return [payload for payload in SseDecoder().feed(b"".join(events)) if payload != DONE]
