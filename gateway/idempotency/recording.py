@@ -1,0 +1,135 @@
+"""The runner's side of a key: what leaves for its client is written to the tape as well.
+
+Parts are gathered and written while the next ones are made, so a stream is not slowed down by
+Redis; the last one leaves when it is on the tape. The client may go: the answer goes on. Whatever
+is not finished when the block is left was cut off, and its key is held by a run without an end.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self
+
+from billing.tasks import end
+from gateway.idempotency.key import Keyed
+from gateway.idempotency.tape import TapeState, parts_of
+from gateway.idempotency.tapes import Becomes, Tapes, TapesUnavailable
+
+log = logging.getLogger(__name__)
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+LEASE_PARTS = 3
+"""A silent runner renews its lease this often while it lasts."""
+RETRY_S = 0.25
+
+
+class Recording:
+    """One run under a key; an `async with` for as long as it runs. Its `send` is the run's."""
+
+    def __init__(self, tapes: Tapes, keyed: Keyed, request_id: str, client: Send) -> None:
+        self._tapes = tapes
+        self._keyed = keyed
+        self._request_id = request_id
+        self._client: Send | None = client
+        self._unwritten: list[bytes] = []
+        self._written = 0
+        self._bytes = 0
+        self._news = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._writer: asyncio.Task[None] | None = None
+        self._ending = Becomes.FINISHED
+        self._has_ended = False
+
+    async def __aenter__(self) -> Self:
+        self._writer = asyncio.create_task(self._write_on())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._writer is not None, "a recording is left after it was entered"
+        await end(self._writer)
+        if not self._has_ended:
+            await asyncio.shield(self._abandon())
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """ASGI's `send`. A client that is gone is passed over."""
+        self._take_down(parts_of(message))
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            await self._finish()
+        else:
+            self._news.set()
+        if self._client is not None:
+            await self._client(message)
+
+    def _take_down(self, parts: list[bytes]) -> None:
+        self._bytes += sum(map(len, parts))
+        if self._bytes > self._tapes.settings.answer_bytes_max:
+            self._ending = Becomes.TOO_LARGE
+        if self._ending is Becomes.TOO_LARGE:
+            self._unwritten.clear()
+        else:
+            self._unwritten += parts
+
+    def leave_client(self) -> None:
+        """The client is gone, or too slow: the run goes on without it."""
+        self._client = None
+
+    def release(self) -> None:
+        """What is sent from now on is an error that cost nothing: it is not kept, and whoever
+        comes with the key again may run."""
+        self._ending = Becomes.RELEASED
+
+    async def _write_on(self) -> None:
+        """Write what there is, and renew the lease where there is nothing; until cancelled."""
+        renew_every_s = self._tapes.settings.lease_s / LEASE_PARTS
+        while True:
+            waiting = asyncio.ensure_future(self._news.wait())
+            try:
+                await asyncio.wait({waiting}, timeout=renew_every_s)
+            finally:
+                waiting.cancel()
+            self._news.clear()
+            if not await self._write(self._so_far):
+                await asyncio.sleep(RETRY_S)
+                self._news.set()
+
+    @property
+    def _so_far(self) -> Becomes:
+        return Becomes.TOO_LARGE if self._ending is Becomes.TOO_LARGE else Becomes.RUNNING
+
+    async def _finish(self) -> None:
+        """A Redis that is away has nothing of the end; then the run ends as one that was lost."""
+        for _ in range(2):
+            self._has_ended = self._has_ended or await self._write(self._ending)
+
+    async def _write(self, becomes: Becomes) -> bool:
+        async with self._writing:
+            if self._has_ended:
+                return True
+            parts = list(self._unwritten)
+            try:
+                state = await self._tapes.write(
+                    self._keyed, self._request_id, becomes, self._written, parts
+                )
+            except TapesUnavailable as away:
+                log.warning("the tape of %s waits: %s", self._request_id, away)
+                return False
+            self._written += len(parts)
+            del self._unwritten[: len(parts)]
+            if state is TapeState.TOO_LARGE:
+                self._ending = Becomes.TOO_LARGE
+            return True
+
+    async def _abandon(self) -> None:
+        """What was told so far can be told again; there will be no more of it."""
+        await self._write(self._so_far)
+        try:
+            await self._tapes.abandon(self._keyed, self._request_id)
+        except TapesUnavailable as away:
+            log.warning("the claim of %s ends with its lease: %s", self._request_id, away)

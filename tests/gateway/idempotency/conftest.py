@@ -1,0 +1,7 @@
+"""A real Redis for tapes."""
+
+from __future__ import annotations
+
+from tests.redis_fixtures import redis, redis_server
+
+__all__ = ["redis", "redis_server"]
