@@ -2,9 +2,9 @@
 
     python -m bench.usage_queries [--tenants 1000] [--rows 2] [--rounds 20]
 
-Fills the hourly sums of SQLite with `rows` keys of every tenant in each hour of 30 days (what a
-batch of the writer would have summed; the log itself stays empty) and asks what pages and calls
-ask. Times are of whole calls of `billing.queries`, milliseconds.
+Fills the hourly and daily sums of SQLite with `rows` keys of every tenant in each hour of 30 days
+(what batches of the writer would have summed; the log itself stays empty) and asks what pages and
+calls ask. Times are of whole calls of `billing.queries`, milliseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from billing.queries import GroupBy, spent_by_scopes, usage_summary
-from billing.rollup import CELL, HOUR_US, SUMMED
+from billing.rollup import DAY_CELL, DAY_US, DIMENSIONS, HOUR_CELL, HOUR_US, SUMMED
 from billing.store.engine import Store, open_store
 from migrations.run import migrate
 
@@ -55,9 +55,15 @@ def main() -> None:
 
 
 def filled(store: Store, tenants: int, rows: int) -> dict[str, int]:
-    statement = FILL.format(columns=", ".join((*CELL, *SUMMED)))
+    hours = FILL.format(columns=", ".join((*HOUR_CELL, *SUMMED)))
+    day, names = f"hour_us - hour_us % {DAY_US}", ", ".join(DIMENSIONS)
+    days = (
+        f"INSERT INTO usage_day ({', '.join((*DAY_CELL, *SUMMED))}) SELECT {day}, {names}, "
+        f"{', '.join(f'sum({name})' for name in SUMMED)} FROM usage_hour GROUP BY {day}, {names}"
+    )
     with store.write() as conn:
-        conn.exec_driver_sql(statement, {"hours": HOURS, "tenants": tenants, "rows": rows})
+        conn.exec_driver_sql(hours, {"hours": HOURS, "tenants": tenants, "rows": rows})
+        conn.exec_driver_sql(days)
         size = conn.exec_driver_sql(
             "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
         ).scalar_one()
@@ -80,6 +86,12 @@ def questions(store: Store) -> dict[str, Callable[[], object]]:
         ),
         "every tenant's month by organization": lambda: usage_summary(
             store, None, 0, MONTH_US, [GroupBy.ORG]
+        ),
+        "every tenant's month, both ends inside a day": lambda: usage_summary(
+            store, None, 13 * HOUR_US, MONTH_US - 5 * HOUR_US, [GroupBy.ORG]
+        ),
+        "every tenant's month by day": lambda: usage_summary(
+            store, None, 0, MONTH_US, [GroupBy.DAY]
         ),
         "what every scope has spent": lambda: spent_by_scopes(store),
     }

@@ -176,7 +176,8 @@ def usage_summary(
     the groups asked for, in their order; `only` keeps those with one of the values named. `limit`
     groups at most, from the first one after the group `after`.
 
-    Whole hours cost a look at their sums; an hour that the range cuts costs its own events.
+    Whole days and hours cost a look at their sums; an hour that the range cuts costs its own
+    events. A group by the hour is read from hours alone.
     """
     filters = {str(name): list(values) for name, values in (only or {}).items()}
     if org is not None:

@@ -1,8 +1,9 @@
-"""Usage by the hour: what a batch of postings adds to which sums.
+"""Usage by the hour and by the day: what a batch of postings adds to which sums.
 
 Pure. A call counts in the UTC hour in which its first record ended, with what its best record
 says: a better record takes the former one out of that hour's sums and puts itself in. So the sums
 over an hour are always the sums over the best records of its calls, and no call changes its hour.
+A day is the sum of its hours, moved in the same transaction by the same amounts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 from billing.posting import Posting
 
 HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
 DIMENSIONS = ("org", "project", "key", "model", "tier", "batch", "pool", "status", "month")
 COUNTS = (
     "input",
@@ -25,11 +27,14 @@ COUNTS = (
     "output_nanousd",
     "request_nanousd",
 )
-CELL = ("hour_us", *DIMENSIONS)
+HOUR_CELL = ("hour_us", *DIMENSIONS)
+DAY_CELL = ("day_us", *DIMENSIONS)
 SUMMED = ("requests", *COUNTS)
 
 Cell = tuple[Any, ...]
-"""One row's key: the values of CELL."""
+"""One row's key: the values of HOUR_CELL or DAY_CELL."""
+Added = dict[Cell, tuple[int, ...]]
+"""By cell what is to be added to SUMMED."""
 _dimensions = itemgetter(*DIMENSIONS)
 _counts = itemgetter(*COUNTS)
 
@@ -46,28 +51,32 @@ def hour_of(at_us: int) -> int:
     return at_us - at_us % HOUR_US
 
 
-def added(
-    postings: Iterable[Posting], standing: Mapping[str, Standing]
-) -> dict[Cell, tuple[int, ...]]:
-    """By cell what is to be added to SUMMED; `standing` is what calls counted before."""
+def added(postings: Iterable[Posting], standing: Mapping[str, Standing]) -> Added:
+    """What a batch adds to the hours; `standing` is what calls counted before."""
     now = dict(standing)
-    cells: dict[Cell, list[int]] = {}
+    rows: dict[Cell, list[tuple[int, ...]]] = {}
     for made in postings:
-        rid = made.usage["rid"]
+        usage = made.usage
+        rid = usage["rid"]
         before = now.get(rid)
-        hour_us = before.hour_us if before else hour_of(made.usage["ended_us"])
+        hour_us = before.hour_us if before else hour_of(usage["ended_us"])
         if before:
-            _add(cells, hour_us, before.usage, -1)
-        _add(cells, hour_us, made.usage, 1)
-        now[rid] = Standing(hour_us, made.usage)
-    return {cell: tuple(counts) for cell, counts in sorted(cells.items()) if any(counts)}
+            gone = (-1, *(-count for count in _counts(before.usage)))
+            rows.setdefault((hour_us, *_dimensions(before.usage)), []).append(gone)
+        rows.setdefault((hour_us, *_dimensions(usage)), []).append((1, *_counts(usage)))
+        now[rid] = Standing(hour_us, usage)
+    return _summed(rows)
 
 
-def _add(cells: dict[Cell, list[int]], hour_us: int, usage: Mapping[str, Any], sign: int) -> None:
-    cell = (hour_us, *_dimensions(usage))
-    counts = cells.get(cell)
-    if counts is None:
-        counts = cells[cell] = [0] * len(SUMMED)
-    counts[0] += sign
-    for place, count in enumerate(_counts(usage), 1):
-        counts[place] += sign * count
+def by_day(hours: Added) -> Added:
+    """What is added to hours, added to their days."""
+    rows: dict[Cell, list[tuple[int, ...]]] = {}
+    for (hour_us, *dimensions), counts in hours.items():
+        rows.setdefault((hour_us - hour_us % DAY_US, *dimensions), []).append(counts)
+    return _summed(rows)
+
+
+def _summed(rows: Mapping[Cell, list[tuple[int, ...]]]) -> Added:
+    """In the order of cells, so that writers lock them in one order; what adds nothing is left."""
+    summed = ((cell, tuple(map(sum, zip(*rows[cell], strict=True)))) for cell in sorted(rows))
+    return {cell: counts for cell, counts in summed if any(counts)}

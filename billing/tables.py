@@ -121,19 +121,10 @@ class UsageCorrection(UsageColumns, table=True):
     n: int = Field(primary_key=True)
 
 
-class UsageHour(SQLModel, table=True):
-    """Sums over the best records of the calls whose first record ended in a UTC hour.
+class UsageSums(SQLModel):
+    """Of some span: by what usage is grouped and filtered, and what it sums to. `month` is that of
+    admission, by which budgets count."""
 
-    `hour_us` is its first instant; the rest of the key is what usage is grouped and filtered by,
-    `month` that of admission, by which budgets count. A copy that `verify` recomputes.
-    """
-
-    __tablename__ = "usage_hour"
-    __table_args__ = (
-        Index("usage_hour_org", "org", "hour_us"),
-        {"sqlite_with_rowid": False},  # the key is most of a row: store it once
-    )
-    hour_us: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
     org: str = Field(primary_key=True)
     project: str = Field(primary_key=True)
     key: str = Field(primary_key=True)
@@ -152,6 +143,29 @@ class UsageHour(SQLModel, table=True):
     cached_input_nanousd: int = Field(sa_type=Big)
     output_nanousd: int = Field(sa_type=Big)
     request_nanousd: int = Field(sa_type=Big)
+
+
+class UsageHour(UsageSums, table=True):
+    """Sums over the best records of the calls whose first record ended in a UTC hour, which
+    `hour_us` begins. A copy that `verify` recomputes."""
+
+    __tablename__ = "usage_hour"
+    __table_args__ = (
+        Index("usage_hour_org", "org", "hour_us"),
+        {"sqlite_with_rowid": False},  # the key is most of a row: store it once
+    )
+    hour_us: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
+
+
+class UsageDay(UsageSums, table=True):
+    """Sums over the hours of a UTC day, which `day_us` begins: what spans of days are read from."""
+
+    __tablename__ = "usage_day"
+    __table_args__ = (
+        Index("usage_day_org", "org", "day_us"),
+        {"sqlite_with_rowid": False},
+    )
+    day_us: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
 
 
 class CallRecord(SQLModel, table=True):

@@ -86,6 +86,7 @@ def _in_sql(store: Store, now_us: int, hold_age_max_s: float) -> list[Check]:
             money.nets_are_exact(conn),
             money.amounts_rerate(conn, book_of(conn)),
             usage.hours_recompute(conn),
+            usage.days_recompute(conn),
             calls.no_stale_hold(conn, before_us),
             calls.no_dead_letter(conn),
             invoices.lines_add_up(conn),

@@ -1,4 +1,4 @@
-"""Law of the hourly sums: they are the sums over the best records, hour by hour."""
+"""Laws of the sums: hours are sums over the best records, days are sums of hours."""
 
 from __future__ import annotations
 
@@ -15,20 +15,29 @@ MICROSECONDS = 1_000_000
 
 
 def hours_recompute(conn: Connection) -> Check:
-    breaks = [_named(*row) for row in audit.wrong_hours(conn)]
     return judged(
         "I9 usage_hours",
         "the sums of every hour are the sums over the best records of its calls",
-        breaks,
+        [_named(wrong, "%Y-%m-%dT%HZ") for wrong in audit.wrong_hours(conn)],
         audit.count(conn, "usage_hour"),
     )
 
 
-def _named(cell: tuple[Any, ...], stands: tuple[int, ...], real: tuple[int, ...]) -> str:
+def days_recompute(conn: Connection) -> Check:
+    return judged(
+        "I9 usage_days",
+        "the sums of every day are the sums of its hours",
+        [_named(wrong, "%Y-%m-%dZ") for wrong in audit.wrong_days(conn)],
+        audit.count(conn, "usage_day"),
+    )
+
+
+def _named(wrong: tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...]], form: str) -> str:
+    cell, stands, real = wrong
     at = datetime.fromtimestamp(cell[0] // MICROSECONDS, UTC)
     differing = (
-        f"{name} stands at {stood}, the records give {given}"
+        f"{name} stands at {stood}, should be {given}"
         for name, stood, given in zip(SUMMED, stands, real, strict=True)
         if stood != given
     )
-    return f"{at:%Y-%m-%dT%HZ} {' '.join(map(str, cell[1:]))}: {', '.join(differing)}"
+    return f"{at:{form}} {' '.join(map(str, cell[1:]))}: {', '.join(differing)}"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    FromClause,
+    Integer,
     Row,
     String,
+    Table,
     case,
     cast,
     func,
@@ -21,10 +24,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.expression import Subquery
 
-from billing.rollup import CELL, DIMENSIONS, SUMMED
+from billing.rollup import DAY_CELL, DAY_US, DIMENSIONS, HOUR_CELL, SUMMED
 from billing.store.holds import HOLD
 from billing.store.invoices import INVOICE, LINE, LINK, ON_INVOICE
-from billing.store.rollups import HOUR
+from billing.store.rollups import DAY, HOUR
 from billing.store.sums import best_records, hour_of
 from billing.store.transfers import ACCOUNT, TRANSFER
 from billing.store.usage import CORRECTION, EVENT, USAGE_COLUMNS, current
@@ -40,6 +43,7 @@ def count(conn: Connection, name: str) -> int:
         "open_hold": HOLD,
         "invoice": INVOICE,
         "usage_hour": HOUR,
+        "usage_day": DAY,
     }
     return int(conn.execute(select(func.count()).select_from(tables[name])).scalar_one())
 
@@ -154,25 +158,48 @@ def holds_of_booked_calls(conn: Connection) -> list[str]:
     return list(conn.execute(statement.limit(FEW)).scalars())
 
 
-def wrong_hours(
-    conn: Connection,
-) -> list[tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...]]]:
-    """(cell, its sums as they stand, the sums over the best records) where they differ."""
+WrongSums = list[tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...]]]
+"""(cell, its sums as they stand, as they should be) where they differ."""
+
+
+def wrong_hours(conn: Connection) -> WrongSums:
+    """Hours that are not the sums over the best records."""
     used = best_records({})
-    zeros: list[ColumnElement[int]] = [literal_column("0").label(f"no_{name}") for name in SUMMED]
-    stands = select(*(HOUR.c[name] for name in (*CELL, *SUMMED)), *zeros)
     by = [hour_of(used).label("hour_us"), *(used.c[name] for name in DIMENSIONS)]
-    real = select(*by, *zeros, *(func.sum(used.c[name]) for name in SUMMED)).group_by(*by)
+    return _wrong_sums(conn, HOUR, HOUR_CELL, used, by)
+
+
+def wrong_days(conn: Connection) -> WrongSums:
+    """Days that are not the sums of their hours."""
+    width = literal_column(str(DAY_US), Integer)
+    by = [
+        (HOUR.c.hour_us - HOUR.c.hour_us % width).label("day_us"),
+        *(HOUR.c[name] for name in DIMENSIONS),
+    ]
+    return _wrong_sums(conn, DAY, DAY_CELL, HOUR, by)
+
+
+def _wrong_sums(
+    conn: Connection,
+    table: Table,
+    key: Sequence[str],
+    summed: FromClause,
+    by: Sequence[ColumnElement[Any]],
+) -> WrongSums:
+    """Compare a table of sums with the sums of something finer by its key."""
+    zeros: list[ColumnElement[int]] = [literal_column("0").label(f"no_{name}") for name in SUMMED]
+    stands = select(*(table.c[name] for name in (*key, *SUMMED)), *zeros)
+    real = select(*by, *zeros, *(func.sum(summed.c[name]) for name in SUMMED)).group_by(*by)
     both = union_all(stands, real).subquery("both")
-    cell = [both.c[name] for name in CELL]
+    cell = [both.c[name] for name in key]
     stood = [func.sum(both.c[name]) for name in SUMMED]
-    summed = [func.sum(both.c[f"no_{name}"]) for name in SUMMED]
-    differs = or_(*(one != other for one, other in zip(stood, summed, strict=True)))
-    statement = select(*cell, *stood, *summed).group_by(*cell).having(differs).order_by(*cell)
+    should = [func.sum(both.c[f"no_{name}"]) for name in SUMMED]
+    differs = or_(*(one != other for one, other in zip(stood, should, strict=True)))
+    statement = select(*cell, *stood, *should).group_by(*cell).having(differs).order_by(*cell)
     return [
         (
-            tuple(row[: len(CELL)]),
-            tuple(map(int, row[len(CELL) : -len(SUMMED)])),
+            tuple(row[: len(key)]),
+            tuple(map(int, row[len(key) : -len(SUMMED)])),
             tuple(map(int, row[-len(SUMMED) :])),
         )
         for row in conn.execute(statement.limit(FEW))

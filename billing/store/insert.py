@@ -31,19 +31,23 @@ def insert_rows(conn: Connection, table: Table, rows: Sequence[Row]) -> None:
 
 
 def add_to(
-    conn: Connection, table: Table, rows: Sequence[Sequence[Any]], summed: Sequence[str]
+    conn: Connection,
+    table: Table,
+    columns: Sequence[str],
+    rows: Sequence[tuple[Any, ...]],
+    summed: Sequence[str],
 ) -> None:
-    """Insert rows of every column in order, or add `summed` to the row with the same key."""
+    """Insert rows of these columns, or add `summed` to the row with the same primary key."""
     if not rows:
         return
+    named = tuple(columns), tuple(summed)
     if conn.dialect.name == "postgresql":
         conn.exec_driver_sql(
-            _add_text(table, tuple(summed), "SELECT * FROM unnest({values})", "%s::{type}[]"),
+            _add_text(table, *named, "SELECT * FROM unnest({values})", "%s::{type}[]"),
             tuple(map(list, zip(*rows, strict=True))),
         )
     else:
-        text = _add_text(table, tuple(summed), "VALUES ({values})", "?")
-        conn.exec_driver_sql(text, list(map(tuple, rows)))
+        conn.exec_driver_sql(_add_text(table, *named, "VALUES ({values})", "?"), list(rows))
 
 
 def insert_new(conn: Connection, table: Table, rows: Sequence[Row]) -> None:
@@ -95,11 +99,13 @@ def _insert_text(table: Table, columns: tuple[str, ...]) -> str:
 
 
 @cache
-def _add_text(table: Table, summed: tuple[str, ...], rows: str, place: str) -> str:
-    places = ", ".join(place.format(type=_type(column)) for column in table.columns)
+def _add_text(
+    table: Table, columns: tuple[str, ...], summed: tuple[str, ...], rows: str, place: str
+) -> str:
+    places = ", ".join(place.format(type=_type(table.c[name])) for name in columns)
     moved = ", ".join(f'"{name}" = {table.name}."{name}" + excluded."{name}"' for name in summed)
     return (
-        f"INSERT INTO {table.name} ({_quoted(table.columns.keys())}) "
+        f"INSERT INTO {table.name} ({_quoted(columns)}) "
         f"{rows.format(values=places)} "
         f"ON CONFLICT ({_quoted(table.primary_key.columns.keys())}) DO UPDATE SET {moved}"
     )

@@ -1,25 +1,43 @@
-"""Statements that keep the hourly sums; what asks for them stands in `sums`."""
+"""Statements that keep the hourly and daily sums; what asks for them stands in `sums`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, Table, delete, select
 
-from billing.rollup import CELL, COUNTS, DIMENSIONS, SUMMED, Cell, Standing, hour_of
+from billing.rollup import (
+    COUNTS,
+    DAY_CELL,
+    DIMENSIONS,
+    HOUR_CELL,
+    SUMMED,
+    Added,
+    Standing,
+    by_day,
+    hour_of,
+)
 from billing.store.insert import add_to
 from billing.store.usage import CORRECTION, EVENT
-from billing.tables import UsageHour, table_of
+from billing.tables import UsageDay, UsageHour, table_of
 
 HOUR = table_of(UsageHour)
+DAY = table_of(UsageDay)
 
 
-def add(conn: Connection, added: Mapping[Cell, tuple[int, ...]]) -> None:
-    """Add to the sums of each cell; a cell that counts no call any more goes."""
-    add_to(conn, HOUR, [(*cell, *counts) for cell, counts in added.items()], SUMMED)
+def add(conn: Connection, added: Added) -> None:
+    """Add to the sums of each hour and of its day."""
+    _add(conn, HOUR, HOUR_CELL, added)
+    _add(conn, DAY, DAY_CELL, by_day(added))
+
+
+def _add(conn: Connection, table: Table, key: Sequence[str], added: Added) -> None:
+    """A cell that counts no call any more goes."""
+    rows = [(*cell, *counts) for cell, counts in added.items()]
+    add_to(conn, table, (*key, *SUMMED), rows, SUMMED)
     for cell in (cell for cell, counts in added.items() if counts[0] < 0):
-        same = (HOUR.c[name] == value for name, value in zip(CELL, cell, strict=True))
-        conn.execute(delete(HOUR).where(*same, HOUR.c.requests == 0))
+        same = (table.c[name] == value for name, value in zip(key, cell, strict=True))
+        conn.execute(delete(table).where(*same, table.c.requests == 0))
 
 
 def standing(conn: Connection, rids: Sequence[str]) -> dict[str, Standing]:

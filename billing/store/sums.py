@@ -1,7 +1,8 @@
 """Sums over usage: what each scope has spent, and summaries for people.
 
-Whole hours are read from the hourly sums. Only the events of an hour that a range cuts are read
-one by one, led by an index; the log as a whole never is.
+Whole days are read from the daily sums, and what a range has before and after them from the hourly
+ones. Only the events of an hour that a range cuts are read one by one, led by an index; the log as
+a whole never is.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from sqlalchemy import (
     union_all,
 )
 
-from billing.rollup import COUNTS, DIMENSIONS, HOUR_US, SUMMED
-from billing.store.rollups import HOUR
+from billing.rollup import COUNTS, DAY_US, DIMENSIONS, HOUR_US, SUMMED
+from billing.store.rollups import DAY, HOUR
 from billing.store.usage import CORRECTION, EVENT
 
-BUCKETS_US = {"day": 24 * HOUR_US, "hour": HOUR_US}
+BUCKETS_US = {"day": DAY_US, "hour": HOUR_US}
 Filters = Mapping[str, Sequence[Any]]
 """By dimension the values that count; a dimension that is absent is not looked at."""
 GroupSum = tuple[dict[str, Any], tuple[int, ...]]
@@ -49,11 +50,11 @@ class SpentRow:
 
 def spent(conn: Connection, org: str | None = None) -> list[SpentRow]:
     """Everything ever charged, net of corrections."""
-    by = (HOUR.c.org, HOUR.c.project, HOUR.c.key, HOUR.c.month)
-    amount = func.sum(HOUR.c.amount_nanousd)
+    by = (DAY.c.org, DAY.c.project, DAY.c.key, DAY.c.month)
+    amount = func.sum(DAY.c.amount_nanousd)
     statement = select(*by, amount).group_by(*by).having(amount > 0)
     if org is not None:
-        statement = statement.where(HOUR.c.org == org)
+        statement = statement.where(DAY.c.org == org)
     return [
         SpentRow(org_id, project, key, month, int(charged))
         for org_id, project, key, month, charged in conn.execute(statement)
@@ -76,7 +77,7 @@ def summary(
     """
     found: dict[tuple[Any, ...], tuple[int, ...]] = {}
     text = "C" if conn.dialect.name == "postgresql" else "BINARY"  # as Python compares
-    for part in _parts(from_us, to_us, filters):
+    for part in _parts(from_us, to_us, filters, HOUR_US if "hour" in group_by else DAY_US):
         by = [_dimension(part, name) for name in group_by]
         ordered = [_collated(column, text) for column in by]
         statement = _grouped(part, by).order_by(*ordered).limit(limit)
@@ -93,30 +94,35 @@ def summary(
     return [(dict(zip(group_by, group, strict=True)), found[group]) for group in groups]
 
 
-def _parts(from_us: int, to_us: int, filters: Filters) -> Iterator[FromClause]:
-    """What the range consists of: whole hours, and before and after them pieces of one."""
-    first_us = -(-from_us // HOUR_US) * HOUR_US
-    last_us = to_us - to_us % HOUR_US
-    if first_us > last_us:
+def _parts(from_us: int, to_us: int, filters: Filters, widest_us: int) -> Iterator[FromClause]:
+    """What the range consists of: whole days if they may be, whole hours before and after them,
+    and before and after those the pieces of an hour."""
+    finer = {DAY_US: HOUR_US, HOUR_US: 0}
+    if not widest_us:
         yield _cut(from_us, to_us, filters)
         return
+    first_us = -(-from_us // widest_us) * widest_us
+    last_us = to_us - to_us % widest_us
+    if first_us >= last_us:
+        yield from _parts(from_us, to_us, filters, finer[widest_us])
+        return
     if from_us < first_us:
-        yield _cut(from_us, first_us, filters)
-    if first_us < last_us:
-        yield _hours(first_us, last_us, filters)
+        yield from _parts(from_us, first_us, filters, finer[widest_us])
+    yield _whole(first_us, last_us, filters, widest_us)
     if last_us < to_us:
-        yield _cut(last_us, to_us, filters)
+        yield from _parts(last_us, to_us, filters, finer[widest_us])
 
 
 def _cut(from_us: int, to_us: int, filters: Filters) -> FromClause:
     return best_records(filters, EVENT.c.ended_us >= from_us, EVENT.c.ended_us < to_us)
 
 
-def _hours(from_us: int, to_us: int, filters: Filters) -> FromClause:
-    names = (*DIMENSIONS, *SUMMED)
-    hours = select(HOUR.c.hour_us.label("at_us"), *(HOUR.c[name] for name in names))
-    within = hours.where(HOUR.c.hour_us >= from_us, HOUR.c.hour_us < to_us)
-    return _filtered(within, HOUR, filters).subquery("used")
+def _whole(from_us: int, to_us: int, filters: Filters, width_us: int) -> FromClause:
+    table, name = (DAY, "day_us") if width_us == DAY_US else (HOUR, "hour_us")
+    at_us = table.c[name]
+    sums = select(at_us.label("at_us"), *(table.c[name] for name in (*DIMENSIONS, *SUMMED)))
+    within = sums.where(at_us >= from_us, at_us < to_us)
+    return _filtered(within, table, filters).subquery("used")
 
 
 def best_records(filters: Filters, *within: ColumnElement[bool]) -> FromClause:

@@ -12,6 +12,7 @@ from billing.tables import Account, Transfer, table_of
 
 ACCOUNT = table_of(Account)
 TRANSFER = table_of(Transfer)
+ACCOUNT_COLUMNS = ("code", "org", "currency", "debits", "credits")
 
 
 def post(conn: Connection, transfers: Sequence[Row]) -> None:
@@ -32,7 +33,7 @@ def post(conn: Connection, transfers: Sequence[Row]) -> None:
         (code, orgs[code] if code.startswith("org:") else None, "USD", *moved[code])
         for code in sorted(moved)
     ]
-    add_to(conn, ACCOUNT, rows, ("debits", "credits"))
+    add_to(conn, ACCOUNT, ACCOUNT_COLUMNS, rows, ("debits", "credits"))
     insert_rows(conn, TRANSFER, transfers)
 
 

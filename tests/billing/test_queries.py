@@ -173,26 +173,51 @@ def test_correction_leaves_no_hour_without_calls_behind(booked: Store) -> None:
     assert (pool.group["pool"], pool.requests) == ("large-reserved", 3)
 
 
+FROM_DAY_US, TO_DAY_US = (at_us - at_us % DAY_US for at_us in (FIRST_US, IN_OCTOBER_US))
+HOURLY, DAILY = GroupBy.HOUR, GroupBy.DAY
+
+
 @pytest.mark.parametrize("org", [None, "org_1"])
 @pytest.mark.parametrize(
-    ("from_us", "to_us", "reads"),
+    ("width", "from_us", "to_us", "reads"),
     [
-        (FIRST_US - FIRST_US % DAY_US, IN_OCTOBER_US - IN_OCTOBER_US % DAY_US, {"usage_hour"}),
-        (FIRST_US - 9, IN_OCTOBER_US - 9, {"usage_hour", "usage_event"}),
-        (FIRST_US - 9, FIRST_US - 8, {"usage_event"}),
+        (HOURLY, FROM_DAY_US, TO_DAY_US, {"usage_hour"}),
+        (DAILY, FROM_DAY_US, TO_DAY_US, {"usage_day"}),
+        (DAILY, FROM_DAY_US + HOUR_US, TO_DAY_US, {"usage_hour", "usage_day"}),
+        (DAILY, FROM_DAY_US, TO_DAY_US + HOUR_US, {"usage_hour", "usage_day"}),
+        (DAILY, FROM_DAY_US + HOUR_US, FROM_DAY_US + 2 * HOUR_US, {"usage_hour"}),
+        (HOURLY, FIRST_US - 9, IN_OCTOBER_US - 9, {"usage_hour", "usage_event"}),
+        (DAILY, FIRST_US - 9, IN_OCTOBER_US - 9, {"usage_day", "usage_hour", "usage_event"}),
+        (HOURLY, FIRST_US - 9, FIRST_US - 8, {"usage_event"}),
+        (DAILY, FROM_DAY_US - 9, FROM_DAY_US + 9, {"usage_event"}),
     ],
-    ids=["whole hours", "cut hours", "within an hour"],
+    ids=[
+        "by the hour",
+        "whole days",
+        "from an hour on",
+        "up to an hour",
+        "within a day",
+        "cut hours",
+        "cut days",
+        "within an hour",
+        "around an hour",
+    ],
 )
 def test_usage_of_whole_hours_never_looks_into_the_log(
-    sqlite_booked: Store, org: str | None, from_us: int, to_us: int, reads: set[str]
+    sqlite_booked: Store,
+    org: str | None,
+    width: GroupBy,
+    from_us: int,
+    to_us: int,
+    reads: set[str],
 ) -> None:
-    by = [GroupBy.HOUR, GroupBy.KEY, GroupBy.STATUS]
+    by = [width, GroupBy.KEY, GroupBy.STATUS]
     only = {GroupBy.MODEL: ["tale-large"], GroupBy.PROJECT: ["proj_1", "proj_2"]}
     plans = planned(sqlite_booked, lambda: usage_summary(sqlite_booked, org, from_us, to_us, by))
     plans += planned(
         sqlite_booked, lambda: usage_summary(sqlite_booked, org, from_us, to_us, by, only)
     )
-    tables = {"usage_hour", "usage_event", "usage_correction"}
+    tables = {"usage_hour", "usage_day", "usage_event", "usage_correction"}
     steps = [step for step in plans if step.startswith(("SCAN", "SEARCH"))]
     read = {table for table in tables for step in steps if f" {table} " in step}
     assert read - {"usage_correction"} == reads, plans
@@ -203,13 +228,17 @@ def test_usage_of_whole_hours_never_looks_into_the_log(
         elif " usage_hour " in step:
             led_by = "org=? AND hour_us>?" if org else "hour_us>?"
             assert led_by in step, plans
+        elif " usage_day " in step:
+            led_by = "org=? AND day_us>?" if org else "day_us>?"
+            assert led_by in step, plans
         else:
             assert step.startswith(("SEARCH", "SCAN used")), plans
 
 
-def test_what_was_spent_is_read_from_the_hourly_sums(sqlite_booked: Store) -> None:
+def test_what_was_spent_is_read_from_the_daily_sums(sqlite_booked: Store) -> None:
     steps = planned(sqlite_booked, lambda: spent_by_scopes(sqlite_booked))
-    assert not [step for step in steps if "usage_event" in step or "usage_correction" in step]
+    read = [step for step in steps if step.startswith(("SCAN", "SEARCH"))]
+    assert read and all("usage_day" in step for step in read), steps
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,13 @@ NOW_US = IN_NOVEMBER_US
 
 
 def broken(report: Report) -> dict[str, str]:
-    return {
-        check.name.partition(" ")[0]: check.detail
-        for check in report.checks
-        if check.outcome is Outcome.BROKEN
-    }
+    """By the number of the law the first break of each of its checks."""
+    found: dict[str, str] = {}
+    for check in report.checks:
+        if check.outcome is Outcome.BROKEN:
+            number = check.name.partition(" ")[0]
+            found[number] = f"{found.get(number, '')}{check.detail}\n"
+    return found
 
 
 TRIGGERS = {
@@ -89,6 +91,8 @@ def booked(store: Store) -> Store:
         ("I9", "UPDATE usage_hour SET output = output + 1", "output stands at 169"),
         ("I9", "DELETE FROM usage_hour", "org_1 proj_1 key_1"),
         ("I9", "UPDATE usage_hour SET hour_us = hour_us - 3600000000", "requests stands at 3"),
+        ("I9", "UPDATE usage_day SET requests = requests + 1", "requests stands at 4"),
+        ("I9", "DELETE FROM usage_day", "org_1 proj_1 key_1"),
         ("I10", "UPDATE invoice SET status = 'finalised', number = 2", "[2]"),
     ],
 )

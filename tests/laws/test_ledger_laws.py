@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +19,9 @@ from billing import ledger
 from billing.ledger import Record
 from billing.pricebook import Component, PriceRate, Prices, PriceVersion, Unpriced, make_book
 from billing.prices import activate_version, create_version, load_book
-from billing.queries import GroupBy, call_by_rid, spent_by_scopes, usage_summary
+from billing.queries import GroupBy, call_by_rid, spent_by_scopes, summed, usage_summary
 from billing.rating import hold_for, rate, rate_frozen
-from billing.rollup import HOUR_US
+from billing.rollup import DAY_US, HOUR_US
 from billing.store import holds
 from billing.store.engine import Store, open_store
 from billing.types import CallStatus, OpenedCall, SettledCall, Usage, UsageSource, encode
@@ -39,6 +40,7 @@ RATES = [
 ]
 BOOK = make_book([PriceVersion("pv_1", 1, None, tuple(RATES))])
 NOW_US = ADMITTED_US + 3 * HOUR_US
+FIRST_DAY_US = ADMITTED_US - ADMITTED_US % DAY_US
 LAW = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -184,7 +186,7 @@ def test_any_delivery_leaves_one_event_and_the_net_of_the_best_record(
 
 @LAW
 @given(life=lives(), cuts=st.lists(st.integers(1, 6), max_size=8))
-def test_hours_sum_the_best_records_of_the_calls_that_first_ended_in_them(
+def test_hours_and_days_sum_the_best_records_of_the_calls_that_first_ended_in_them(
     template: Path,
     life: tuple[list[OpenedCall | SettledCall], dict[str, SettledCall]],
     cuts: list[int],
@@ -223,6 +225,16 @@ def test_hours_sum_the_best_records_of_the_calls_that_first_ended_in_them(
                 + row.request_nanousd
                 for row in found
             )
+        ends_us = (0, 1, HOUR_US - 1, HOUR_US, HOUR_US + 1, DAY_US - HOUR_US, DAY_US, DAY_US + 7)
+        for from_us, to_us in itertools.combinations(
+            sorted({FIRST_DAY_US + part for part in ends_us} | {NOW_US, ADMITTED_US + 3}), 2
+        ):  # wherever a span is cut, it sums what its days, hours and events sum
+            wanted = [GroupBy.ORG, GroupBy.POOL]
+            (by_hours, by_days) = (
+                summed(usage_summary(store, None, from_us, to_us, groups), wanted)
+                for groups in ([GroupBy.HOUR, *wanted], [*wanted])
+            )
+            assert sorted(by_hours, key=repr) == sorted(by_days, key=repr)
         cut_us = ADMITTED_US + 2  # in the middle of an hour: its events are read one by one
         for org in ("org_0", "org_1"):
             whole, before, after = (

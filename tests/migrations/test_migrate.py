@@ -75,7 +75,7 @@ def test_rows_of_an_earlier_revision_stay_what_they_are_both_ways(tmp_path: Path
     store.close()
 
 
-def test_usage_booked_before_there_were_hourly_sums_is_summed(url: str) -> None:
+def test_usage_booked_before_there_were_sums_is_summed(url: str) -> None:
     store = open_store(url)
     with rebuilding(store) as conn:
         command.upgrade(alembic_config(conn), "0004")
@@ -91,7 +91,9 @@ def test_usage_booked_before_there_were_hourly_sums_is_summed(url: str) -> None:
             text("SELECT hour_us, pool, requests, output FROM usage_hour ORDER BY hour_us, pool")
         ).all()
         assert hours == [(0, "p", 1, 3), (0, "q", 1, 7), (2 * HOUR_US, "p", 1, 3)]
-        assert audit.wrong_hours(conn) == []
+        days = conn.execute(text("SELECT day_us, pool, requests, output FROM usage_day")).all()
+        assert sorted(days) == [(0, "p", 2, 6), (0, "q", 1, 7)]
+        assert audit.wrong_hours(conn) == audit.wrong_days(conn) == []
     store.close()
 
 
