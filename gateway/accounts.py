@@ -192,8 +192,8 @@ class Accounts:
         match answer:
             case Refused() as refused:
                 raise refusal(refused, open_call.principal.scopes)
-            case Admitted(requests=requests, tokens=tokens):
-                open_call.requests, open_call.tokens = requests, tokens
+            case Admitted(rates=rates):
+                open_call.rates = rates
         self.open[open_call.rid] = open_call
         try:
             self._spool.opened(open_call.opened)

@@ -5,9 +5,10 @@ Redis and to the spool is made from it in `gateway/accounts.py`. Times are epoch
 where a name ends in `_us`.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from billing.limits.types import RateState
+from billing.limits.types import Dimension, RateState
 from billing.pricebook import Prices
 from billing.rating import Charge, hold_for, rate
 from billing.types import (
@@ -51,8 +52,7 @@ class OpenCall:
     opened: OpenedCall
     output_tokens_granted: int
     output_tokens_asked_for: int = 0
-    requests: RateState | None = None
-    tokens: RateState | None = None
+    rates: Mapping[Dimension, RateState] = field(default_factory=dict)
     served: Candidate | None = None
     meter: Meter | None = None
     attempts: list[Attempt] = field(default_factory=list)

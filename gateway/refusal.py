@@ -1,10 +1,18 @@
 """What the limiter's no looks like to the caller: 429, 400 or 503, with the time to wait."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from billing.limits.types import Dimension, RateState, Refused, ScopeLimits
 from gateway.errors import ApiError, bad_request, insufficient_quota, overloaded, rate_limited
-from gateway.wire.headers import rate
+from gateway.wire.headers import RATE_NAMES, rates
+
+WORDS = {
+    Dimension.REQUESTS: "requests per minute",
+    Dimension.TOKENS: "tokens per minute",
+    Dimension.INPUT_TOKENS: "input tokens per minute",
+    Dimension.OUTPUT_TOKENS: "output tokens per minute",
+    Dimension.CONCURRENCY: "calls at once (concurrency)",
+}
 
 
 def refusal(refused: Refused, scopes: Sequence[ScopeLimits]) -> ApiError:
@@ -17,25 +25,33 @@ def refusal(refused: Refused, scopes: Sequence[ScopeLimits]) -> ApiError:
                 " what is left. A shorter prompt or a smaller 'max_tokens' costs less."
             )
         case Dimension.TOO_LARGE:
+            words = WORDS[refused.of or Dimension.TOKENS].removesuffix(" per minute")
             return bad_request(
-                f"The call is larger than {where} may ever send at once.",
+                f"The call has more {words} than {where} may ever send at once.",
                 code="request_too_large_for_limit",
             )
         case Dimension.UNPRIMED:
             return overloaded("The limiter is being rebuilt from the ledger.", after_s)
         case dimension:
-            used_up = rate(dimension, _used_up(refused, scopes))
-            message = f"Rate limit reached for {where} on {dimension}."
-            return rate_limited(message, after_s, used_up)
+            limit = _limit(refused, scopes)
+            message = f"Rate limit reached for {where} on {WORDS[dimension]}: limit {limit}."
+            return rate_limited(message, after_s, rates(_states(refused, limit)))
 
 
-def _used_up(refused: Refused, scopes: Sequence[ScopeLimits]) -> RateState | None:
-    """The bucket that refused: nothing remains of it, and when this call would fit."""
+def _states(refused: Refused, limit: int) -> Mapping[Dimension, RateState]:
+    """What is left of every dimension; nothing of the one that refused, until this call fits."""
+    if refused.dimension not in RATE_NAMES:
+        return refused.rates
+    used_up = RateState(refused.scope, limit, 0, refused.retry_after_ms or 0)
+    return {**refused.rates, refused.dimension: used_up}
+
+
+def _limit(refused: Refused, scopes: Sequence[ScopeLimits]) -> int:
     limits = next(s for s in scopes if s.scope == refused.scope)
-    per_minute = {
+    return {
         Dimension.REQUESTS: limits.requests_per_minute,
         Dimension.TOKENS: limits.tokens_per_minute,
-    }.get(refused.dimension)
-    if per_minute is None:
-        return None
-    return RateState(refused.scope, per_minute, 0, refused.retry_after_ms or 0)
+        Dimension.INPUT_TOKENS: limits.input_tokens_per_minute,
+        Dimension.OUTPUT_TOKENS: limits.output_tokens_per_minute,
+        Dimension.CONCURRENCY: limits.concurrency,
+    }[refused.dimension] or 0

@@ -1,9 +1,10 @@
 -- Checks every scope, then writes all of it; a refusal writes nothing (but see lapsed.lua).
--- KEYS: due, usage, epoch, lapsed, call, then every scope
--- ARGV: rid, ASKED and the LIMITS of every scope, names of the scopes, opened payload
--- Returns state (n new, h held, s settled) and LEVELS of every scope, in one string because Redis
---   makes that for less than a table, or {scope number, dimension, wait_us} of a refusal (-1:
---   waiting does not help)
+-- KEYS: due, usage, epoch, lapsed, call, then every scope and every meter
+-- ARGV: rid, ASKED with the LIMITS of every scope and every METER, names of the scopes, of the
+--   meters, opened payload
+-- Returns state (n new, h held, s settled), LEVELS of every scope and the level of every meter, in
+--   one string because Redis makes that for less than a table, or {number of scope or meter,
+--   dimension, wait_us, levels} of a refusal (-1: waiting does not help)
 
 local found = redis.call('MGET', unpack(KEYS, 3))
 if not is_open(found[1]) then
@@ -11,8 +12,8 @@ if not is_open(found[1]) then
 end
 local call = found[3]
 local state = call and (string.sub(call, 1, 1) == 'h' and 'h' or 's')
-local now, n = now_us(), #KEYS - 5
-local tokens, hold, lease_ms, month = struct.unpack(ASKED, ARGV[2])
+local input, output, hold, lease_ms, month, m = struct.unpack(ASKED, ARGV[2])
+local now, n = now_us(), #KEYS - 5 - m
 local reply, marks, write = state or 'n', '', {KEYS[5], ''}
 local refusal, lapsed
 
@@ -66,15 +67,51 @@ for i = 1, n do
     month_low, rq, rr, tk, tr)
 end
 
+local buckets = {}
+for j = 1, m do
+  local kind, _, cost, tolerance =
+    struct.unpack(METER, ARGV[2], ASKED_SIZE + LIMITS_SIZE * n + METER_SIZE * (j - 1) + 1)
+  local level, mark, life = -1, 0, 0
+  if kind == 'c' then
+    local running = redis.call('ZCOUNT', KEYS[5 + n + j], math.floor(now / 1000), '+inf')
+    if running >= tolerance and not state then
+      refusal = worse(refusal, {n + j, 'concurrency', 0})
+    end
+  else
+    local tat, refunded, born = struct.unpack(BUCKET, found[3 + n + j] or EMPTY)
+    if born == 0 then born = now end
+    if tat < now then tat = now end
+    if not state then tat = tat + cost end
+    level, mark, life = tat - now, tat + refunded, born
+    if level > tolerance then refusal = worse(refusal, {n + j, '', level - tolerance}) end
+    buckets[j] = {tat, refunded, born}
+  end
+  reply = reply .. struct.pack(LEVEL, level)
+  marks = marks .. struct.pack(MARK, mark, life)
+end
+
 if state then return reply end
-if refusal then return refusal end
+if refusal then
+  refusal[4] = reply
+  return refusal
+end
 
 local due = math.floor(now / 1000) + lease_ms
-write[2] = struct.pack(CALL, 'h', n, hold, tokens, month, due, #ARGV[3], #ARGV[4])
-  .. string.sub(ARGV[2], ASKED_SIZE + 1) .. marks .. ARGV[3] .. ARGV[4]
-redis.call('XADD', KEYS[2], '*', 'k', 'reserved', 'r', ARGV[1], 'p', ARGV[4])
+write[2] =
+  struct.pack(CALL, 'h', n, m, hold, input, output, month, due, #ARGV[3], #ARGV[4], #ARGV[5])
+  .. string.sub(ARGV[2], ASKED_SIZE + 1) .. marks .. ARGV[3] .. ARGV[4] .. ARGV[5]
+redis.call('XADD', KEYS[2], '*', 'k', 'reserved', 'r', ARGV[1], 'p', ARGV[5])
 redis.call('ZADD', KEYS[1], due, ARGV[1])
 redis.call('MSET', unpack(write))
+for j = 1, m do
+  local key = KEYS[5 + n + j]
+  if buckets[j] then
+    put_bucket(key, now, unpack(buckets[j]))
+  else
+    redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('(%d', math.floor(now / 1000)))
+    take_slot(key, ARGV[1], due, lease_ms)
+  end
+end
 for i = 1, n do
   if not found[3 + i] then redis.call('SADD', string.sub(KEYS[1], 1, -4) .. 'scopes', name(i)) end
 end

@@ -16,7 +16,7 @@ end
 
 -- The names of a call's scopes, and where they begin.
 local function names_of(call)
-  local _, n, _, _, _, _, size = struct.unpack(CALL, call)
-  local from = LIMITS_AT + n * (LIMITS_SIZE + MARKS_SIZE)
+  local _, n, m, _, _, _, _, _, size = struct.unpack(CALL, call)
+  local from = LIMITS_AT + n * (LIMITS_SIZE + MARKS_SIZE) + m * (METER_SIZE + MARK_SIZE)
   return string.sub(call, from, from + size - 1), from
 end

@@ -7,21 +7,16 @@ every scope or in none, and whatever is repeated, it is held once and settled on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, TypeVar, cast
 
 import msgspec
 from redis.asyncio import Redis
 
 from billing.limits import keys
-from billing.limits.packing import (
-    milliseconds,
-    nanousd,
-    pack_limits,
-    pack_names,
-    pack_sums,
-    token_units,
-)
-from billing.limits.rates import never_fits, refusal, tightest_requests, tightest_tokens
+from billing.limits.contract import Contract, Units, contract_of
+from billing.limits.packing import milliseconds, nanousd, pack_names, pack_sums, token_units
+from billing.limits.rates import never_fits, refusal, tightest
 from billing.limits.scripts import Scripts
 from billing.limits.state import (
     ClosedState,
@@ -82,35 +77,33 @@ class Holds:
         self, opened: OpenedCall, scopes: Sequence[ScopeLimits], *, lease_s: float
     ) -> Admitted | Refused:
         """Take request rate, tokens, a concurrency lease and held money of every scope, or none."""
-        refused = never_fits(opened.tokens_estimate, scopes)
+        contract = contract_of(tuple(scopes))
+        units = _units(opened)
+        refused = never_fits(units, contract)
         if refused:
             return refused
         shard = keys.shard_of(opened.org)
-        names = [limits.scope for limits in scopes]
         reply = await self._scripts.run(
             "admit",
-            _call_keys(shard, opened.rid, names),
+            _call_keys(shard, opened.rid, contract.names)
+            + [keys.meter_key(shard, name) for name in contract.meter_names],
             [
                 opened.rid,
-                encode_asked(
-                    tokens=opened.tokens_estimate,
-                    hold_nanousd=nanousd(opened.hold_nanousd),
-                    lease_ms=milliseconds(lease_s),
-                    month=opened.month,
-                )
-                + pack_limits(scopes, opened.tokens_estimate),
-                pack_names(names),
+                _asked(opened, contract, opened.hold_nanousd, lease_s),
+                contract.packed_names,
+                contract.packed_meter_names,
                 encode(opened),
             ],
         )
         if isinstance(reply, list):
-            number, dimension, wait_us = reply
-            return refusal(names[number - 1], Dimension(dimension.decode()), wait_us)
-        levels = decode_levels(reply[1:])
+            number, said, wait_us, *found = reply
+            refused = refusal(
+                contract.name(number), contract.dimension(number, said.decode()), wait_us
+            )
+            levels = decode_levels(found[0][1:]) if found else ()
+            return replace(refused, rates=tightest(contract, levels, untaken=units))
         return Admitted(
-            state=_ADMITTED[reply[:1]],
-            requests=tightest_requests(scopes, [level_us for level_us, _ in levels]),
-            tokens=tightest_tokens(scopes, [level_us for _, level_us in levels]),
+            state=_ADMITTED[reply[:1]], rates=tightest(contract, decode_levels(reply[1:]))
         )
 
     async def renew(
@@ -174,7 +167,8 @@ class Holds:
                 call.rid,
                 encode_ended(
                     amount_nanousd=nanousd(call.amount_nanousd),
-                    tokens=0 if refund else token_units(call.usage.total),
+                    input_tokens=0 if refund else token_units(call.usage.prompt),
+                    output_tokens=0 if refund else token_units(call.usage.output),
                     is_exact=call.source is UsageSource.EXACT,
                     is_refund=refund,
                     only_if_due=only_if_due,
@@ -198,6 +192,7 @@ class Holds:
     ) -> bool:
         """Re-create a live hold after Redis was wiped; False if Redis knows the call already."""
         shard = keys.shard_of(opened.org)
+        contract = contract_of(tuple(scopes))
         reply = await self._scripts.run(
             "reannounce",
             [
@@ -209,12 +204,9 @@ class Holds:
             ],
             [
                 opened.rid,
-                opened.tokens_estimate,
-                nanousd(held_nanousd),
-                milliseconds(lease_s),
-                opened.month,
-                pack_limits(scopes, opened.tokens_estimate),
-                pack_names([limits.scope for limits in scopes]),
+                _asked(opened, contract, held_nanousd, lease_s),
+                contract.packed_names,
+                contract.packed_meter_names,
                 encode(opened),
                 encode(checkpoint) if checkpoint else b"",
                 keys.key_prefix(shard),
@@ -319,6 +311,25 @@ class Holds:
             found = await pipe.execute()
         pairs = zip(scopes, found[::2], found[1::2], strict=True)
         return {scope: (decode_scope(data), past) for scope, data, past in pairs}
+
+
+def _asked(opened: OpenedCall, contract: Contract, hold_nanousd: int, lease_s: float) -> bytes:
+    """What the scripts are told of a call, with the limits that it has to fit in."""
+    units = _units(opened)
+    return encode_asked(
+        input_tokens=token_units(units.input_tokens),
+        output_tokens=token_units(units.output_tokens),
+        hold_nanousd=nanousd(hold_nanousd),
+        lease_ms=milliseconds(lease_s),
+        month=opened.month,
+        meters=len(contract.meters),
+    ) + contract.pack(units)
+
+
+def _units(opened: OpenedCall) -> Units:
+    """What is declared at the start; settling corrects it by what was used."""
+    prompt = min(opened.prompt_tokens, opened.tokens_estimate)
+    return Units(prompt, opened.tokens_estimate - prompt)
 
 
 def _call_keys(shard: int, rid: str, scopes: Iterable[str]) -> list[str]:

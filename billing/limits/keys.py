@@ -5,7 +5,7 @@ from __future__ import annotations
 from zlib import crc32
 
 SHARDS = 64
-LAYOUT = 2
+LAYOUT = 3
 """Version of what scopes, calls and leases look like in Redis. State of another layout is as good
 as none: shards count as unprimed, and holds come back as after a Redis that was wiped."""
 
@@ -57,6 +57,12 @@ def call_key(shard: int, rid: str) -> str:
 def scope_key(shard: int, scope: str) -> str:
     """Packed: money held and spent, open holds, and both buckets of one scope."""
     return f"{key_prefix(shard)}scope:{scope}"
+
+
+def meter_key(shard: int, meter: str) -> str:
+    """One bucket of a meter (packed), or its leases (sorted set: request id -> ms until which the
+    lease runs). Expires when idle."""
+    return f"{key_prefix(shard)}meter:{meter}"
 
 
 def past_key(shard: int, scope: str) -> str:

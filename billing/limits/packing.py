@@ -1,12 +1,12 @@
-"""Arguments of the scripts: limits as microseconds, amounts checked against their bounds."""
+"""Arguments of the scripts: rates as microseconds, amounts checked against their bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from billing.limits.gcra import UNITS_MAX, cost_us
-from billing.limits.state import NAMES_MAX, NO_BUCKET, PART, SCOPES_MAX, encode_limits
-from billing.limits.types import MONEY_MAX_NANOUSD, ScopeLimits, Spent
+from billing.limits.state import NAMES_MAX, NO_BUCKET, PART, SCOPES_MAX
+from billing.limits.types import MONEY_MAX_NANOUSD, Spent
 
 Arg = str | bytes | int
 
@@ -14,29 +14,12 @@ TOLERANCE_MAX_US = 2**52
 """142 years: keeps every time in the scripts exact, whatever burst somebody sets."""
 
 
-def pack_limits(scopes: Sequence[ScopeLimits], tokens: int) -> bytes:
-    """What a call of so many tokens has to fit in, scope by scope (see common.lua)."""
-    units = token_units(tokens)
-    return b"".join(
-        [
-            encode_limits(
-                _bucket(1, limits.requests_per_minute, limits.request_burst),
-                _bucket(units, limits.tokens_per_minute, limits.token_burst),
-                limits.concurrency,
-                limits.budget_nanousd,
-                limits.tokens_per_minute,
-                is_monthly=limits.budget_window == "month",
-            )
-            for limits in scopes
-        ]
-    )
-
-
-def _bucket(units: int, per_minute: int | None, burst: int | None) -> tuple[float, float]:
+def bucket(units: int, per_minute: int | None, burst: int | None) -> tuple[float, float]:
+    """Cost of a call and tolerance of a bucket, in microseconds."""
     if not per_minute:
         return NO_BUCKET
     tolerance_us = cost_us(per_minute if burst is None else burst, per_minute)
-    return cost_us(units, per_minute), min(tolerance_us, TOLERANCE_MAX_US)
+    return cost_us(token_units(units), per_minute), min(tolerance_us, TOLERANCE_MAX_US)
 
 
 def pack_names(scopes: Sequence[str]) -> str:

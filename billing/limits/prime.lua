@@ -50,7 +50,7 @@ redis.call('DEL', KEYS[5]) -- it may be of another machine's clock
 for _, rid in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
   local call = redis.call('GET', prefix .. 'call:' .. rid)
   if call and string.sub(call, 1, 1) == 'h' then
-    local _, _, held = struct.unpack(CALL, call)
+    local _, _, _, held = struct.unpack(CALL, call)
     hold_in_scopes(prefix, KEYS[4], names_of(call), held)
   end
 end

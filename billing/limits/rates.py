@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
+from billing.limits.contract import Contract, Rated, Units
 from billing.limits.gcra import cost_us, remaining
-from billing.limits.types import Dimension, RateState, Refused, ScopeLimits
+from billing.limits.types import Dimension, RateState, Refused
 
 CONCURRENCY_RETRY_MS = 1_000
 UNPRIMED_RETRY_MS = 1_000
 BLOCKED_RETRY_MS = 60_000
 
-Limit = Callable[[ScopeLimits], tuple[int | None, int | None]]
 
-
-def never_fits(tokens: int, scopes: Sequence[ScopeLimits]) -> Refused | None:
+def never_fits(units: Units, contract: Contract) -> Refused | None:
     """A call no waiting helps: larger than a bucket can ever hold, or a rate of zero."""
-    for limits in scopes:
-        rate, burst = _token_limit(limits)
-        if rate and tokens > (rate if burst is None else burst):
-            return Refused(limits.scope, Dimension.TOO_LARGE, None)
-    for limits in scopes:
-        if limits.requests_per_minute == 0 or limits.request_burst == 0:
-            return Refused(limits.scope, Dimension.REQUESTS, BLOCKED_RETRY_MS)
-        if limits.tokens_per_minute == 0:
-            return Refused(limits.scope, Dimension.TOKENS, BLOCKED_RETRY_MS)
-    return None
+    blocked: Refused | None = None
+    for _, rated in contract.rated:
+        if rated.per_minute == 0 or rated.burst == 0:
+            blocked = blocked or Refused(rated.scope, rated.dimension, BLOCKED_RETRY_MS)
+        elif units.of(rated.dimension) > rated.burst:
+            return Refused(rated.scope, Dimension.TOO_LARGE, None, of=rated.dimension)
+    return blocked
 
 
 def refusal(scope: str, dimension: Dimension, wait_us: int) -> Refused:
@@ -40,36 +36,27 @@ def refusal(scope: str, dimension: Dimension, wait_us: int) -> Refused:
             return Refused(scope, dimension, -(-wait_us // 1000))
 
 
-def tightest_requests(scopes: Sequence[ScopeLimits], levels_us: Sequence[int]) -> RateState | None:
-    return _tightest(scopes, levels_us, _request_limit)
+def tightest(
+    contract: Contract, levels_us: Sequence[int], untaken: Units | None = None
+) -> dict[Dimension, RateState]:
+    """Of each dimension the limit that has the least left, by the levels that admit answers.
 
-
-def tightest_tokens(scopes: Sequence[ScopeLimits], levels_us: Sequence[int]) -> RateState | None:
-    return _tightest(scopes, levels_us, _token_limit)
-
-
-def _tightest(
-    scopes: Sequence[ScopeLimits], levels_us: Sequence[int], limit: Limit
-) -> RateState | None:
-    states = _states(scopes, levels_us, limit)
-    return min(states, key=lambda state: state.remaining, default=None)
-
-
-def _states(
-    scopes: Sequence[ScopeLimits], levels_us: Sequence[int], limit: Limit
-) -> Iterator[RateState]:
-    for limits, level_us in zip(scopes, levels_us, strict=True):
-        per_minute, burst = limit(limits)
-        if not per_minute:
+    `untaken`: the call was refused, so what it would have taken counts as left.
+    """
+    least: dict[Dimension, tuple[int, Rated, int]] = {}
+    for place, rated in contract.rated:
+        if not rated.per_minute:
             continue
-        tolerance_us = cost_us(per_minute if burst is None else burst, per_minute)
-        left = remaining(level_us=level_us, tolerance_us=tolerance_us, per_minute=per_minute)
-        yield RateState(limits.scope, per_minute, left, -(-level_us // 1000))
-
-
-def _request_limit(limits: ScopeLimits) -> tuple[int | None, int | None]:
-    return limits.requests_per_minute, limits.request_burst
-
-
-def _token_limit(limits: ScopeLimits) -> tuple[int | None, int | None]:
-    return limits.tokens_per_minute, limits.token_burst
+        level_us = levels_us[place]
+        if untaken is not None:
+            cost = cost_us(untaken.of(rated.dimension), rated.per_minute)
+            level_us = max(0, level_us - cost)
+        left = remaining(
+            level_us=level_us, tolerance_us=rated.tolerance_us, per_minute=rated.per_minute
+        )
+        if rated.dimension not in least or left < least[rated.dimension][0]:
+            least[rated.dimension] = (left, rated, level_us)
+    return {
+        dimension: RateState(rated.scope, rated.per_minute, left, -(-level_us // 1000))
+        for dimension, (left, rated, level_us) in least.items()
+    }

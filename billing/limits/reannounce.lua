@@ -1,17 +1,29 @@
 -- Re-creates a live hold that Redis forgot, without checks; nothing happens if it is known.
 -- KEYS: due, usage, scopes, epoch, call
--- ARGV: rid, tokens, held, lease_ms, month, limits and names of the scopes, opened payload,
---   checkpoint payload or '', key prefix
+-- ARGV: rid, ASKED with the LIMITS of every scope and every METER, names of the scopes, of the
+--   meters, opened payload, checkpoint payload or '', key prefix
 -- Returns 1 if it was re-created, else 0
 
 if redis.call('EXISTS', KEYS[5]) == 1 then return 0 end
-local due, n = math.floor(now_us() / 1000) + ARGV[4], #ARGV[6] / LIMITS_SIZE
-redis.call('XADD', KEYS[2], '*', 'k', 'reserved', 'r', ARGV[1], 'p', ARGV[8])
-redis.call('SET', KEYS[5],
-  struct.pack(CALL, 'h', n, ARGV[3], ARGV[2], ARGV[5], due, #ARGV[7], #ARGV[8]) .. ARGV[6]
-  .. string.rep(struct.pack(MARKS, 0, 0), n) .. ARGV[7] .. ARGV[8] .. ARGV[9])
+local input, output, hold, lease_ms, month, m = struct.unpack(ASKED, ARGV[2])
+local due = math.floor(now_us() / 1000) + lease_ms
+local n = (#ARGV[2] - ASKED_SIZE - m * METER_SIZE) / LIMITS_SIZE
+local call =
+  struct.pack(CALL, 'h', n, m, hold, input, output, month, due, #ARGV[3], #ARGV[4], #ARGV[5])
+  .. string.sub(ARGV[2], ASKED_SIZE + 1)
+  .. string.rep(struct.pack(MARKS, 0, 0), n) .. string.rep(struct.pack(MARK, 0, 0), m)
+  .. ARGV[3] .. ARGV[4] .. ARGV[5] .. ARGV[6]
+redis.call('XADD', KEYS[2], '*', 'k', 'reserved', 'r', ARGV[1], 'p', ARGV[5])
+redis.call('SET', KEYS[5], call)
 redis.call('ZADD', KEYS[1], due, ARGV[1])
+local at = meters_in(call)
+for name in string.gmatch(ARGV[4], '%S+') do
+  if string.sub(call, at, at) == 'c' then
+    take_slot(ARGV[7] .. 'meter:' .. name, ARGV[1], due, lease_ms)
+  end
+  at = at + METER_SIZE
+end
 if is_open(redis.call('GET', KEYS[4])) then
-  hold_in_scopes(ARGV[10], KEYS[3], ARGV[7], ARGV[3])
+  hold_in_scopes(ARGV[7], KEYS[3], ARGV[3], hold)
 end
 return 1

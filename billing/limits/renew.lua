@@ -7,7 +7,8 @@ local found = redis.call('MGET', unpack(KEYS, 2))
 local call = found[3]
 if not call then return {'lost'} end
 if string.sub(call, 1, 1) ~= 'h' then return {'settled'} end
-local _, n, held, counted, month, due, names_size, opened_size = struct.unpack(CALL, call)
+local _, n, m, held, input, output, month, due, names_size, meters_size, opened_size =
+  struct.unpack(CALL, call)
 
 local names, names_at = names_of(call)
 local topup, refused, dimension, write = tonumber(ARGV[3]), nil, nil, {}
@@ -37,11 +38,21 @@ end
 local now_due = math.floor(now_us() / 1000) + ARGV[2]
 if not refused then held = held + topup else write = {} end
 write[#write + 1] = KEYS[4]
-local header = struct.pack(CALL, 'h', n, held, counted, month, now_due, names_size, opened_size)
+local header = struct.pack(CALL, 'h', n, m, held, input, output, month, now_due, names_size,
+  meters_size, opened_size)
 write[#write + 1] = header
-  .. string.sub(call, LIMITS_AT, names_at + names_size + opened_size - 1) .. ARGV[4]
+  .. string.sub(call, LIMITS_AT, names_at + names_size + meters_size + opened_size - 1) .. ARGV[4]
 redis.call('MSET', unpack(write))
 redis.call('ZADD', KEYS[1], now_due, ARGV[1])
+if m > 0 then
+  local at, _, meter_names = meters_in(call)
+  for name in string.gmatch(meter_names, '%S+') do
+    if string.sub(call, at, at) == 'c' then
+      take_slot(ARGV[5] .. 'meter:' .. name, ARGV[1], now_due, ARGV[2])
+    end
+    at = at + METER_SIZE
+  end
+end
 if found[2] then lapsed_note(found[2]).forget(KEYS[3], due, names) end
 if refused then return {'refused', refused, dimension, held} end
 return {'renewed', held}

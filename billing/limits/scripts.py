@@ -26,10 +26,10 @@ from billing.limits.state import CONSTANTS
 from billing.limits.types import LimitsUnavailable
 
 PARTS = {
-    "admit": ("common", "lapsed", "spent"),
-    "renew": ("common", "lapsed", "spent"),
-    "settle": ("common", "lapsed"),
-    "reannounce": ("common", "holding"),
+    "admit": ("common", "meter", "lapsed", "spent"),
+    "renew": ("common", "meter", "lapsed", "spent"),
+    "settle": ("common", "meter", "lapsed"),
+    "reannounce": ("common", "meter", "holding"),
     "prime": ("common", "holding"),
 }
 """The scripts, and what stands before each."""

@@ -3,7 +3,7 @@
 -- ARGV: rid, ENDED, names of the scopes the call should have, settled payload
 -- Returns settled | already | corrected | lost | live
 
-local amount, tokens, is_exact, is_refund, only_if_due, month, booked =
+local amount, input, output, is_exact, is_refund, only_if_due, month, booked =
   struct.unpack(ENDED, ARGV[2])
 local found = redis.call('MGET', unpack(KEYS, 3))
 local call, open, now = found[3], is_open(found[1]), now_us()
@@ -12,13 +12,15 @@ local was = call and string.sub(call, 1, 1)
 if was == 'x' or was == 'e' and is_exact == 0 then return 'already' end
 if not was then -- lost: nothing is known of its limits and marks
   local n = #KEYS - 5
-  call = struct.pack(CALL, 'e', n, booked, tokens, month, 0, #ARGV[3], 0)
+  call = struct.pack(CALL, 'e', n, 0, booked, input, output, month, 0, #ARGV[3], 0, 0)
     .. string.rep(struct.pack(LIMITS, -1, 0, 0, -1, 0, 0, 0, 0), n)
     .. string.rep(struct.pack(MARKS, 0, 0), n) .. ARGV[3]
 end
-local _, n, before, counted, admitted, due, names_size = struct.unpack(CALL, call)
-local marks_at = LIMITS_AT + n * LIMITS_SIZE
-local names_at = marks_at + n * MARKS_SIZE
+local _, n, m, before, counted_input, counted_output, admitted, due, names_size, meters_size =
+  struct.unpack(CALL, call)
+local tokens, counted = input + output, counted_input + counted_output
+local marks_at = LIMITS_AT + n * LIMITS_SIZE + m * METER_SIZE
+local names_at = marks_at + n * MARKS_SIZE + m * MARK_SIZE
 local names = string.sub(call, names_at, names_at + names_size - 1)
 local held, charge = 0, amount
 if was == 'h' then
@@ -117,6 +119,32 @@ if open or was == 'h' then
     end
   end
 end
+if m > 0 then
+  local prefix = string.sub(KEYS[1], 1, -4) .. 'meter:'
+  local at, meter_marks_at, meter_names = meters_in(call)
+  local meter_keys = {}
+  for name in string.gmatch(meter_names, '%S+') do meter_keys[#meter_keys + 1] = prefix .. name end
+  local deltas = {t = {tokens, counted}, i = {input, counted_input}, o = {output, counted_output}}
+  for j, state in ipairs(redis.call('MGET', unpack(meter_keys))) do
+    local kind, per_minute, cost = struct.unpack(METER, call, at + METER_SIZE * (j - 1))
+    if kind == 'c' then
+      if was == 'h' then redis.call('ZREM', meter_keys[j], ARGV[1]) end
+    else
+      local delta = 0
+      if kind ~= 'r' then
+        delta = cost_us(deltas[kind][1], per_minute) - cost_us(deltas[kind][2], per_minute)
+      elseif was == 'h' and is_refund == 1 then
+        delta = 0 - cost
+      end
+      local mark, life = struct.unpack(MARK, call, meter_marks_at + MARK_SIZE * (j - 1))
+      local tat, refunded, born = struct.unpack(BUCKET, state or EMPTY)
+      if delta > 0 or delta < 0 and born == life then
+        tat, refunded = correct(delta, mark, tat, refunded, now)
+        put_bucket(meter_keys[j], now, tat, refunded, born == 0 and now or born)
+      end
+    end
+  end
+end
 if was == 'h' then
   redis.call('ZREM', KEYS[1], ARGV[1])
   if found[2] then lapsed_note(found[2]).forget(KEYS[4], due, names) end
@@ -124,8 +152,9 @@ end
 if is_exact == 1 then
   redis.call('SET', KEYS[5], struct.pack(SETTLED, 'x', 0, amount), 'EX', EXACT_REMEMBERED_S)
 else
-  local settled = struct.pack(CALL, 'e', n, amount, tokens, admitted, 0, names_size, 0)
-  local rest = string.sub(call, LIMITS_AT, names_at + names_size - 1)
+  local settled = struct.pack(CALL, 'e', n, m, amount, input, output, admitted, 0, names_size,
+    meters_size, 0)
+  local rest = string.sub(call, LIMITS_AT, names_at + names_size + meters_size - 1)
   redis.call('SET', KEYS[5], settled .. rest, 'EX', ESTIMATED_REMEMBERED_S)
 end
 return was == 'h' and 'settled' or was == 'e' and 'corrected' or 'lost'

@@ -11,6 +11,7 @@ from math import inf
 from struct import Struct
 
 from billing.limits.gcra import Bucket
+from billing.limits.types import Dimension
 
 PART = 10**15
 """A sum is `high * PART + low`."""
@@ -20,11 +21,12 @@ SCOPE = "<ddddddddddd"
 (high, low), when the request bucket will be empty and what was ever given back to it, the same of
 the token bucket. What earlier months spent stands in a hash."""
 
-CALL = "<cBddddHI"
-"""Kind (h held, e settled as estimated), number of scopes, held or settled amount, tokens counted,
-month, ms until which the lease runs, lengths of the names and of the opened payload. Then LIMITS
-of every scope, MARKS of every scope, the names of the scopes with a space between, the opened
-payload; what is left is the checkpoint. An `e` has no payloads."""
+CALL = "<cBBdddddHHI"
+"""Kind (h held, e settled as estimated), number of scopes and of meters, held or settled amount,
+input and output tokens counted, month, ms until which the lease runs, lengths of the names of
+scopes, of those of meters, and of the opened payload. Then LIMITS of every scope, every METER,
+MARKS of every scope, a MARK of every meter, the names of the scopes with a space between, those of
+the meters, the opened payload; what is left is the checkpoint. An `e` has no payloads."""
 
 SETTLED = "<cBd"
 """What is left of a call that was settled exactly: x, 0, amount."""
@@ -41,20 +43,43 @@ MARKS = "<dd"
 LEVELS = "<dd"
 """What admit answers of a scope: microseconds in the request and the token bucket, -1: no limit."""
 
-ASKED = "<dddd"
-"""What admit is asked for: tokens, hold, lease (ms), month. The LIMITS of every scope follow."""
+METER = "<cddd"
+"""A limit with a state of its own: what it counts (r requests, t tokens, i input tokens, o output
+tokens, c calls at once), units per minute, cost of the call and tolerance in microseconds; of
+calls at once both numbers are how many."""
 
-ENDED = "<ddddddd"
-"""What settle is told: amount, tokens, whether that is exact, whether rates come back, whether only
-an overdue hold is meant (1 or 0), and for a lost hold the month and the amount booked already."""
+BUCKET = "<ddd"
+"""The state of a meter: when its bucket will be empty, what was ever given back to it, and when the
+state began (it is forgotten once it is empty, and begun anew)."""
+
+MARK = "<dd"
+"""A call's place in the bucket of a meter, and which life of that it was: only the same gives
+back."""
+
+LEVEL = "<d"
+"""What admit answers of a meter: microseconds in its bucket, -1 of calls at once."""
+
+ASKED = "<dddddB"
+"""What admit is asked for: input and output tokens, hold, lease (ms), month, number of meters. The
+LIMITS of every scope and every METER follow."""
+
+ENDED = "<dddddddd"
+"""What settle is told: amount, input and output tokens, whether that is exact, whether rates come
+back, whether only an overdue hold is meant (1 or 0), and for a lost hold the month and the amount
+booked already."""
 
 EXACT_REMEMBERED_S = 3600
 """Long enough for repeats that do not ask SQL first; about 100 bytes a call stay in Redis."""
 ESTIMATED_REMEMBERED_S = 8 * 24 * 3600
 """Longer than spool segments are kept, so that a replayed exact record finds what it corrects."""
 
+SLOTS_KEPT_MS = 600_000
+"""The leases of calls at once are forgotten so long after the last of them: longer than leases of
+gateways with other settings run."""
+
 _SCOPE, _CALL, _SETTLED, _LIMITS = map(Struct, (SCOPE, CALL, SETTLED, LIMITS))
 _MARKS, _LEVELS, _ASKED, _ENDED = map(Struct, (MARKS, LEVELS, ASKED, ENDED))
+_METER, _BUCKET, _MARK, _LEVEL = map(Struct, (METER, BUCKET, MARK, LEVEL))
 
 CONSTANTS = {
     "PART": str(PART),
@@ -68,6 +93,14 @@ CONSTANTS = {
     "MARKS": f"'{MARKS}'",
     "MARKS_SIZE": str(_MARKS.size),
     "LEVELS": f"'{LEVELS}'",
+    "METER": f"'{METER}'",
+    "METER_SIZE": str(_METER.size),
+    "BUCKET": f"'{BUCKET}'",
+    "EMPTY": "'" + r"\0" * _BUCKET.size + "'",
+    "MARK": f"'{MARK}'",
+    "MARK_SIZE": str(_MARK.size),
+    "LEVEL": f"'{LEVEL}'",
+    "SLOTS_KEPT_MS": str(SLOTS_KEPT_MS),
     "ASKED": f"'{ASKED}'",
     "ASKED_SIZE": str(_ASKED.size),
     "ENDED": f"'{ENDED}'",
@@ -132,22 +165,33 @@ def decode_scope(data: bytes | None) -> ScopeState:
 def decode_call(data: bytes) -> OpenState | ClosedState:
     if data[:1] == b"x":
         return ClosedState(int(_SETTLED.unpack(data)[2]), is_exact=True)
-    kind, scopes, amount, _, _, due_ms, names_size, opened_size = _CALL.unpack_from(data)
+    kind, scopes, meters, amount, _, _, _, due_ms, *sizes = _CALL.unpack_from(data)
     if kind == b"e":
         return ClosedState(int(amount), is_exact=False)
-    opened_at = _CALL.size + scopes * (_LIMITS.size + _MARKS.size) + names_size
+    names_size, meter_names_size, opened_size = sizes
+    limits_size = scopes * (_LIMITS.size + _MARKS.size) + meters * (_METER.size + _MARK.size)
+    opened_at = _CALL.size + limits_size + names_size + meter_names_size
     checkpoint_at = opened_at + opened_size
     return OpenState(int(amount), int(due_ms), data[opened_at:checkpoint_at], data[checkpoint_at:])
 
 
-def encode_asked(*, tokens: int, hold_nanousd: int, lease_ms: int, month: str) -> bytes:
-    return _ASKED.pack(tokens, hold_nanousd, lease_ms, int(month))
+def encode_asked(
+    *,
+    input_tokens: int,
+    output_tokens: int,
+    hold_nanousd: int,
+    lease_ms: int,
+    month: str,
+    meters: int,
+) -> bytes:
+    return _ASKED.pack(input_tokens, output_tokens, hold_nanousd, lease_ms, int(month), meters)
 
 
 def encode_ended(
     *,
     amount_nanousd: int,
-    tokens: int,
+    input_tokens: int,
+    output_tokens: int,
     is_exact: bool,
     is_refund: bool,
     only_if_due: bool,
@@ -155,7 +199,8 @@ def encode_ended(
     booked_nanousd: int,
 ) -> bytes:
     return _ENDED.pack(
-        *(amount_nanousd, tokens, is_exact, is_refund, only_if_due, int(month), booked_nanousd)
+        *(amount_nanousd, input_tokens, output_tokens),
+        *(is_exact, is_refund, only_if_due, int(month), booked_nanousd),
     )
 
 
@@ -180,5 +225,26 @@ def encode_limits(
     )
 
 
-def decode_levels(data: bytes) -> list[tuple[int, int]]:
-    return [(int(requests), int(tokens)) for requests, tokens in _LEVELS.iter_unpack(data)]
+METER_KINDS = {
+    Dimension.REQUESTS: b"r",
+    Dimension.TOKENS: b"t",
+    Dimension.INPUT_TOKENS: b"i",
+    Dimension.OUTPUT_TOKENS: b"o",
+    Dimension.CONCURRENCY: b"c",
+}
+
+
+def encode_meter(
+    dimension: Dimension, per_minute: int, cost_us: float, tolerance_us: float
+) -> bytes:
+    return _METER.pack(METER_KINDS[dimension], per_minute, cost_us, tolerance_us)
+
+
+def decode_bucket(data: bytes | None) -> Bucket:
+    """A meter Redis does not know is empty."""
+    return EMPTY if data is None else Bucket(*map(int, _BUCKET.unpack(data)[:2]))
+
+
+def decode_levels(data: bytes) -> list[int]:
+    """Two of every scope, one of every meter."""
+    return [int(level) for (level,) in _LEVEL.iter_unpack(data)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
@@ -21,6 +22,8 @@ class Dimension(StrEnum):
 
     REQUESTS = "requests"
     TOKENS = "tokens"
+    INPUT_TOKENS = "input_tokens"
+    OUTPUT_TOKENS = "output_tokens"
     CONCURRENCY = "concurrency"
     BUDGET = "budget"
     TOO_LARGE = "too_large"
@@ -45,9 +48,12 @@ class SettleState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeLimits:
-    """The limits of one scope (`key:<id>`, `project:<id>`, `org:<id>`); None is no limit.
+    """The limits of one scope; None is no limit. A scope is an owner (`key:<id>`, `project:<id>`,
+    `org:<id>`), or one model or one end user of an owner (`org:<id>/model:<name>`,
+    `org:<id>/user:<digest>`), which is narrow.
 
-    A burst of None is one minute's worth of its rate. A rate of 0 admits nothing.
+    A burst of None is one minute's worth of its rate. A rate of 0 admits nothing. Of a narrow scope
+    no money is counted, and Redis forgets it once it is idle.
     """
 
     scope: str
@@ -55,9 +61,14 @@ class ScopeLimits:
     request_burst: int | None = None
     tokens_per_minute: int | None = None
     token_burst: int | None = None
+    input_tokens_per_minute: int | None = None
+    input_token_burst: int | None = None
+    output_tokens_per_minute: int | None = None
+    output_token_burst: int | None = None
     concurrency: int | None = None
     budget_nanousd: int | None = None
     budget_window: Literal["total", "month"] = "total"
+    is_narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +86,19 @@ class Admitted:
     """`new` may run. `held` and `settled`: this id was admitted before and must not run again."""
 
     state: Literal["new", "held", "settled"]
-    requests: RateState | None
-    tokens: RateState | None
+    rates: Mapping[Dimension, RateState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Nothing was written. `retry_after_ms` is None where waiting does not help."""
+    """Nothing was written. `retry_after_ms` is None where waiting does not help. `rates` are those
+    of the dimensions that did not refuse; `of` says which one a call is too large for."""
 
     scope: str
     dimension: Dimension
     retry_after_ms: int | None
+    rates: Mapping[Dimension, RateState] = field(default_factory=dict, compare=False)
+    of: Dimension | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

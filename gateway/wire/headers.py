@@ -2,11 +2,19 @@
 
 from collections.abc import Mapping
 
-from billing.limits.types import RateState
+from billing.limits.types import Dimension, RateState
 from gateway.open_call import OpenCall
 from routing.types import Candidate
 
 RawHeaders = list[tuple[bytes, bytes]]
+
+RATE_NAMES = {
+    Dimension.REQUESTS: "requests",
+    Dimension.TOKENS: "tokens",
+    Dimension.INPUT_TOKENS: "input-tokens",
+    Dimension.OUTPUT_TOKENS: "output-tokens",
+}
+"""Dimensions in the names of headers; calls at once have none."""
 
 
 def raw(headers: Mapping[str, str]) -> RawHeaders:
@@ -21,8 +29,28 @@ def identity(request_id: str, arrived_s: float, now_s: float) -> dict[str, str]:
 
 
 def limits(open_call: OpenCall) -> dict[str, str]:
-    """OpenAI's `x-ratelimit-*` of the tightest scope; nothing for a dimension without a limit."""
-    return rate("requests", open_call.requests) | rate("tokens", open_call.tokens)
+    return rates(open_call.rates)
+
+
+def rates(states: Mapping[Dimension, RateState]) -> dict[str, str]:
+    """OpenAI's `x-ratelimit-*` of the tightest scope of each dimension that has a limit, and the
+    same in the words of the IETF's draft (draft-ietf-httpapi-ratelimit-headers-10)."""
+    if not states:
+        return {}
+    found = {}
+    for dimension, state in states.items():
+        name = RATE_NAMES[dimension]
+        found[f"x-ratelimit-limit-{name}"] = str(state.limit)
+        found[f"x-ratelimit-remaining-{name}"] = str(state.remaining)
+        found[f"x-ratelimit-reset-{name}"] = go_duration(state.reset_ms)
+    found["ratelimit-policy"] = ", ".join(
+        f'"{RATE_NAMES[dimension]}";q={state.limit};w=60' for dimension, state in states.items()
+    )
+    found["ratelimit"] = ", ".join(
+        f'"{RATE_NAMES[dimension]}";r={state.remaining};t={-(-state.reset_ms // 1000)}'
+        for dimension, state in states.items()
+    )
+    return found
 
 
 def route(candidate: Candidate) -> dict[str, str]:
@@ -43,13 +71,3 @@ def go_duration(milliseconds: int) -> str:
     if hours:
         return f"{hours}h{minutes}m{seconds}"
     return f"{minutes}m{seconds}" if minutes else seconds
-
-
-def rate(dimension: str, state: RateState | None) -> dict[str, str]:
-    if state is None:
-        return {}
-    return {
-        f"x-ratelimit-limit-{dimension}": str(state.limit),
-        f"x-ratelimit-remaining-{dimension}": str(state.remaining),
-        f"x-ratelimit-reset-{dimension}": go_duration(state.reset_ms),
-    }

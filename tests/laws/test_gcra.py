@@ -186,7 +186,7 @@ async def compare(server: RedisServer, rate: int, burst: int, steps: list[Step])
                 tolerance_us=cost_us(requests_burst, rate),
             )
             if isinstance(took_tokens, Taken) and isinstance(took_request, Taken):
-                assert isinstance(answer, Admitted) and answer.requests and answer.tokens
+                assert isinstance(answer, Admitted)
                 tokens, requests = took_tokens.bucket, took_request.bucket
                 running.append((call.rid, step.estimate, took_tokens.mark_us, took_request.mark_us))
             else:

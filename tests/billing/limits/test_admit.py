@@ -11,6 +11,7 @@ from billing.limits.types import (
     Dimension,
     Hold,
     HoldState,
+    RateState,
     Refused,
     ScopeLimits,
     SettleState,
@@ -50,7 +51,7 @@ async def test_admission_holds_money_takes_leases_and_writes_a_reserved_record(
     holds, clock = await stopped_clock(redis)
     await open_shard(holds)
     call = opened_call()
-    assert await holds.admit(call, unlimited(), lease_s=LEASE_S) == Admitted("new", None, None)
+    assert await holds.admit(call, unlimited(), lease_s=LEASE_S) == Admitted("new")
     due_ms = clock.now_ms + int(LEASE_S * 1000)
     for scope in SCOPES:
         assert (await holds.money(ORG, scope)).held_nanousd == call.hold_nanousd
@@ -140,17 +141,15 @@ async def test_headers_tell_the_tightest_scope(redis: Redis) -> None:
         replace(unlimited()[2], tokens_per_minute=6_000, token_burst=1_000),
     ]
     answer = await holds.admit(opened_call(), scopes, lease_s=LEASE_S)
-    assert isinstance(answer, Admitted) and answer.requests and answer.tokens
-    assert answer.requests.scope == SCOPES[1]
-    assert (answer.requests.limit, answer.requests.remaining) == (60, 59)
-    assert answer.requests.reset_ms == 1000
-    assert answer.tokens.scope == SCOPES[2]
-    assert (answer.tokens.limit, answer.tokens.remaining) == (6_000, 700)
-    assert answer.tokens.reset_ms == 3000
+    assert isinstance(answer, Admitted)
+    assert answer.rates == {
+        Dimension.REQUESTS: RateState(SCOPES[1], 60, 59, 1000),
+        Dimension.TOKENS: RateState(SCOPES[2], 6_000, 700, 3000),
+    }
     await clock.advance(MINUTE_US)
     answer = await holds.admit(opened_call("req_2"), scopes, lease_s=LEASE_S)
-    assert isinstance(answer, Admitted) and answer.tokens
-    assert answer.tokens.remaining == 700
+    assert isinstance(answer, Admitted)
+    assert answer.rates[Dimension.TOKENS].remaining == 700
 
 
 async def test_an_expired_lease_frees_its_slot_but_the_hold_stays_due(redis: Redis) -> None:
