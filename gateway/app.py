@@ -64,12 +64,11 @@ def create_app(settings: Settings, outside: Outside) -> FastAPI:
             await _run_in_background(parts, stack)
             yield
 
-    app = DescribedApi(title="Sluice", version="0.1.0", lifespan=lifespan, redoc_url=None)
-    install_error_handlers(app)
+    app = DescribedApi(lifespan=lifespan)
+    new_id = id_maker(outside.clock, outside.rng)
+    install_error_handlers(app, new_id, outside.clock)
     app.add_middleware(BodyBoundMiddleware, bytes_max=settings.gateway.body_bytes_max)
-    app.add_middleware(
-        IdentityMiddleware, new_id=id_maker(outside.clock, outside.rng), clock=outside.clock
-    )
+    app.add_middleware(IdentityMiddleware, new_id=new_id, clock=outside.clock)
     for router in (
         health.router,
         key.router,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from billing.limits.types import ScopeLimits
-from gateway.errors import invalid_key, organization_frozen
+from gateway.errors import invalid_key, missing_key, organization_frozen
 from routing.types import CapacityClass, Clock, Tier
 
 CACHE_KEYS_MAX = 10_000
@@ -129,5 +129,5 @@ def bearer(authorization: str | None) -> str:
     """The token of an `Authorization: Bearer` header; raises ApiError 401 without one."""
     scheme, _, token = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        raise invalid_key()
+        raise missing_key()
     return token.strip()

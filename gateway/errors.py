@@ -8,6 +8,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+MESSAGE_CHARS_MAX = 4000
+"""Messages quote what was sent, which may be as long as a body; the answer need not be."""
+
 
 class ApiError(Exception):
     """A refusal or failure that the caller sees.
@@ -43,9 +46,9 @@ class ApiError(Exception):
 
     def as_dict(self) -> dict[str, str | None]:
         return {
-            "message": self.message,
+            "message": _sayable(self.message),
             "type": self.type,
-            "param": self.param,
+            "param": None if self.param is None else _sayable(self.param),
             "code": self.code,
         }
 
@@ -59,12 +62,39 @@ class ApiError(Exception):
         return found
 
 
+def _sayable(text: str) -> str:
+    """What was sent may hold half a surrogate pair, which no UTF-8 can say, or be very long."""
+    said = text.encode("utf-8", "replace").decode()
+    return said if len(said) <= MESSAGE_CHARS_MAX else f"{said[:MESSAGE_CHARS_MAX]}..."
+
+
 def bad_request(message: str, param: str | None = None, code: str | None = None) -> ApiError:
     return ApiError(400, message, param=param, code=code)
 
 
 def invalid_key() -> ApiError:
     return ApiError(401, "Incorrect API key provided.", code="invalid_api_key")
+
+
+def missing_key() -> ApiError:
+    return ApiError(
+        401,
+        "You didn't provide an API key: send it in the header 'Authorization: Bearer YOUR_KEY'.",
+        code="invalid_api_key",
+    )
+
+
+def unsupported_media_type(given: str) -> ApiError:
+    return ApiError(
+        415,
+        f"Unsupported content type: '{given}'. The body must be 'application/json'.",
+        code="unsupported_content_type",
+    )
+
+
+def body_too_large(bytes_max: int) -> ApiError:
+    message = f"The body is larger than {bytes_max} bytes."
+    return ApiError(413, message, code="request_too_large")
 
 
 def organization_frozen() -> ApiError:

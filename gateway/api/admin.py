@@ -10,8 +10,10 @@ from gateway.api import (
     admin_tenants,
     admin_usage,
 )
-from gateway.api.needs import require_admin
+from gateway.api.needs import require_admin, require_json
 
-router = APIRouter(prefix="/admin/v1", tags=["admin"], dependencies=[Depends(require_admin)])
+router = APIRouter(
+    prefix="/admin/v1", tags=["admin"], dependencies=[Depends(require_admin), Depends(require_json)]
+)
 for part in (admin_tenants, admin_serving, admin_models, admin_money, admin_usage, admin_ledger):
     router.include_router(part.router)

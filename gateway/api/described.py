@@ -1,83 +1,158 @@
-"""The routes that call a model, as `/openapi.json` tells of them: raw ASGI tells nothing of itself.
+"""The API as `/openapi.json` tells of it: every route, what it takes, what it answers.
 
-What a body may say is read off the checks it must pass, so the two cannot differ.
+FastAPI knows the parameters and most bodies; bodies read by hand, answers, errors, keys and the
+routes in raw ASGI are added here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
 
-from gateway.wire import chat, completions, embeddings
+from gateway.api.answers import COMPONENTS, answer
+from gateway.api.bodies import BODIES
+from gateway.api.generated_answers import GENERATED_ANSWERS, GENERATED_COMPONENTS
+from gateway.api.json_schema import STRING, Schema, named
 
-ERROR = {
-    "description": "OpenAI's error object",
-    "content": {
-        "application/json": {
-            "schema": {
-                "type": "object",
-                "required": ["error"],
-                "properties": {"error": {"$ref": "#/components/schemas/ApiError"}},
-            }
-        }
-    },
+JSON = "application/json"
+OPEN = ("/healthz", "/readyz")
+"""These ask for no key."""
+READING = {
+    "400": "What was asked for is wrong, and `param` says where",
+    "401": "The key is missing or wrong",
+    "500": "A mistake of ours",
+    "503": "What answers this is away; `retry-after` says when to come again",
 }
-API_ERROR = {
-    "type": "object",
-    "required": ["message", "type", "param", "code"],
-    "properties": {
-        "message": {"type": "string"},
-        "type": {"type": "string"},
-        "param": {"type": ["string", "null"]},
-        "code": {"type": ["string", "null"]},
+NAMING = {"404": "It is not there, or not for this key"}
+WRITING = {
+    "404": "It is not there, or not for this key",
+    "408": "The body came too slowly",
+    "409": "It contradicts what is there",
+    "413": "The body is too large",
+    "415": "The body is not JSON",
+}
+TENANT = {"403": "The organization is frozen, or the key may not do this"}
+GENERATING = {
+    "422": "The idempotency key was used with another body",
+    "429": "A limit is reached, and `retry-after` says when it is not, or the money is gone",
+    "502": "The model was lost in the middle of its answer",
+    "504": "The deadline passed before the answer began",
+}
+FETCHING = {"502": "The hub did not give the weights", "507": "The weights cannot be kept"}
+SECURITY: dict[str, Schema] = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key of a project, `sk-sluice-...`",
     },
+    "x-api-key": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "x-api-key",
+        "description": "The same key, as Anthropic's clients send it",
+    },
+    "admin": {"type": "http", "scheme": "bearer", "description": "The admin key"},
+}
+ANSWER_HEADERS = {
+    "x-request-id": {"schema": STRING, "required": True},
+    "openai-processing-ms": {"schema": STRING, "required": True},
 }
 
 
 class DescribedApi(FastAPI):
-    """FastAPI with the routes that it does not know."""
+    """FastAPI with the routes that it does not know; a URL is right or wrong, never redirected."""
+
+    def __init__(self, lifespan: Callable[[Any], Any]) -> None:
+        super().__init__(
+            title="Sluice",
+            version="0.1.0",
+            description="Models behind OpenAI's and Anthropic's APIs, metered and routed.",
+            lifespan=lifespan,
+            redoc_url=None,
+            redirect_slashes=False,
+        )
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            schema = super().openapi()
-            schema["paths"] = PATHS | schema["paths"]
-            schema.setdefault("components", {}).setdefault("schemas", {})["ApiError"] = API_ERROR
-        return self.openapi_schema or {}
+            self.openapi_schema = _completed(super().openapi())
+        return self.openapi_schema
 
 
-def _path(
-    summary: str, body: Iterable[str], required: tuple[str, ...], *, streams: bool
-) -> dict[str, Any]:
-    schema = {
-        "type": "object",
-        "required": list(required),
-        "properties": {name: {} for name in body},
-        "additionalProperties": False,
+def _completed(schema: dict[str, Any]) -> dict[str, Any]:
+    schema["paths"] = {path: _generating(path) for path in GENERATED_ANSWERS} | schema["paths"]
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            _complete(method, path, operation)
+    components = schema.setdefault("components", {})
+    known = components.setdefault("schemas", {})
+    for unused in ("HTTPValidationError", "ValidationError"):
+        known.pop(unused, None)
+    known.update(COMPONENTS | GENERATED_COMPONENTS)
+    components["securitySchemes"] = SECURITY
+    return schema
+
+
+def _generating(path: str) -> dict[str, Any]:
+    told = GENERATED_ANSWERS[path]
+    content: dict[str, Any] = {JSON: {"schema": named(told.whole)}}
+    if told.streams:
+        content["text/event-stream"] = {"schema": STRING}
+    return {
+        "post": {
+            "tags": ["public"],
+            "summary": told.summary,
+            "operationId": path.removeprefix("/v1/").replace("/", "_"),
+            "responses": {"200": {"description": "The answer", "content": content}},
+        }
     }
-    answers: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
-    if streams:
-        answers["text/event-stream"] = {"schema": {"type": "string"}}
-    operation = {
-        "tags": ["public"],
-        "summary": summary,
-        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
-        "responses": {
-            "200": {"description": "In OpenAI's shape", "content": answers},
-            "4XX": ERROR,
-            "5XX": ERROR,
-        },
+
+
+def _complete(method: str, path: str, operation: dict[str, Any]) -> None:
+    responses: dict[str, Any] = operation["responses"]
+    responses.pop("422", None)
+    for status, response in responses.items():
+        if status.startswith("2"):
+            _tell_answer(method, path, response)
+    if path in BODIES:
+        content = {JSON: {"schema": BODIES[path]}}
+        operation["requestBody"] = {"required": True, "content": content}
+    for status, description in _errors(method, path).items():
+        responses.setdefault(status, _error(description))
+    if path not in OPEN:
+        operation["security"] = _security(path)
+
+
+def _tell_answer(method: str, path: str, response: dict[str, Any]) -> None:
+    response["headers"] = ANSWER_HEADERS
+    if (schema := answer(method, path)) is not None:
+        response["content"] = {JSON: {"schema": schema}}
+    if (method, path) == ("get", "/admin/v1/usage"):
+        response["content"]["text/csv"] = {"schema": STRING}
+
+
+def _errors(method: str, path: str) -> Mapping[str, str]:
+    if path == "/healthz":
+        return {"500": READING["500"]}
+    if path == "/readyz":
+        return {"500": READING["500"], "503": "Not ready, and `checks` says why"}
+    found = READING | (WRITING if method in ("post", "put", "patch", "delete") else {})
+    found |= NAMING if "{" in path or path.startswith("/v1/organization/") else {}
+    found |= {} if path.startswith("/admin/") else TENANT
+    found |= GENERATING if path in GENERATED_ANSWERS else {}
+    return found | (FETCHING if path == "/admin/v1/models/apply" else {})
+
+
+def _error(description: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "headers": ANSWER_HEADERS,
+        "content": {JSON: {"schema": named("ErrorResponse")}},
     }
-    return {"post": operation}
 
 
-PATHS: dict[str, Any] = {
-    "/v1/chat/completions": _path(
-        "Answer a conversation", chat.CHECKS, ("model", "messages"), streams=True
-    ),
-    "/v1/completions": _path(
-        "Go on with a text", completions.CHECKS, ("model", "prompt"), streams=True
-    ),
-    "/v1/embeddings": _path(
-        "Place texts in a vector space", embeddings.CHECKS, ("model", "input"), streams=False
-    ),
-}
+def _security(path: str) -> list[dict[str, list[str]]]:
+    if path.startswith("/admin/"):
+        return [{"admin": []}]
+    if path.startswith("/v1/organization/"):
+        return [{"key": []}, {"admin": []}]
+    return [{"key": []}, {"x-api-key": []}] if path.startswith("/v1/messages") else [{"key": []}]

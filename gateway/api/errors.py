@@ -1,24 +1,41 @@
-"""Every error of every route in OpenAI's shape: unknown URLs, bad bodies, crashes."""
+"""Every error of every route in OpenAI's shape: unknown URLs, bad bodies, crashes.
+
+What is no HTTP at all (a broken request line, a chunk without a length) never gets here: the server
+answers it with a bare 400 and closes the connection.
+"""
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from redis.exceptions import ConnectionError as RedisAway
+from redis.exceptions import TimeoutError as RedisSlow
+from sqlalchemy.exc import OperationalError as DatabaseAway
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from gateway.api.not_offered import reason_for
-from gateway.errors import ApiError, bad_request, internal_error
+from gateway.errors import ApiError, bad_request, internal_error, overloaded
+from gateway.wire.headers import identity
+from routing.types import Clock
 
 log = logging.getLogger(__name__)
 
+AWAY_S = 1.0
+METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
-def install_error_handlers(app: FastAPI) -> None:
+
+def install_error_handlers(app: FastAPI, new_id: Callable[[str], str], clock: Clock) -> None:
+    """`new_id` and `clock` name the answers to crashes, which are made outside all middleware."""
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _crash)
+    for away in (DatabaseAway, RedisAway, RedisSlow):
+        app.add_exception_handler(away, _away)
+    app.add_exception_handler(Exception, _crashes(new_id, clock))
 
 
 def error_response(error: ApiError) -> Response:
@@ -44,20 +61,53 @@ async def _validation(_request: Request, error: Any) -> Response:
 
 
 async def _http(request: Request, error: Any) -> Response:
-    code = None
-    if error.status_code == 404 and (reason := reason_for(request.url.path)):
-        message, code = reason, "not_offered"
-    elif error.status_code == 404:
-        message = f"Invalid URL ({request.method} {request.url.path})"
-    elif error.status_code == 405:
-        message = f"Not allowed to {request.method} on {request.url.path}."
-    else:
-        message = str(error.detail)
-    response = error_response(ApiError(error.status_code, message, code=code))
+    if isinstance(cause := error.__cause__, ApiError):
+        return error_response(cause)  # met while FastAPI read the body, which it calls unreadable
+    if error.status_code == 404:
+        return error_response(_unknown_url(request))
+    if error.status_code == 405:
+        return error_response(_wrong_method(request))
+    response = error_response(ApiError(error.status_code, str(error.detail)))
     response.headers.update(error.headers or {})
     return response
 
 
-async def _crash(_request: Request, error: Exception) -> Response:
-    log.error("a request failed unexpectedly", exc_info=error)
-    return error_response(internal_error())
+async def _away(_request: Request, error: Any) -> Response:
+    log.warning("what a request needs is away: %s", type(error).__name__)
+    return error_response(overloaded("What answers this is away for now.", AWAY_S))
+
+
+def _unknown_url(request: Request) -> ApiError:
+    path = request.url.path
+    if reason := reason_for(path):
+        return ApiError(404, reason, code="not_offered")
+    return ApiError(404, f"Invalid URL ({request.method} {path})")
+
+
+def _wrong_method(request: Request) -> ApiError:
+    """Names what the URL does take, over all routes that share it."""
+    routes = request.app.router.routes
+    allowed = [
+        method
+        for method in METHODS
+        if any(r.matches({**request.scope, "method": method})[0] is Match.FULL for r in routes)
+    ]
+    return ApiError(
+        405,
+        f"Not allowed to {request.method} on {request.url.path}.",
+        code="method_not_allowed",
+        extra_headers={"allow": ", ".join(allowed)},
+    )
+
+
+def _crashes(
+    new_id: Callable[[str], str], clock: Clock
+) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def crash(_request: Request, error: Exception) -> Response:
+        request_id, now_s = new_id("req"), clock()
+        log.error("request %s failed unexpectedly", request_id, exc_info=error)
+        response = error_response(internal_error())
+        response.headers.update(identity(request_id, now_s, now_s))
+        return response
+
+    return crash

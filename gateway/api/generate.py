@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from billing.tasks import end
+from gateway.api.media import refuse_other_media
 from gateway.errors import ApiError, internal_error
 from gateway.pipeline import Pipeline, Received
 from gateway.wire.dialect import OPENAI, Dialect
@@ -66,6 +67,7 @@ class Generating:
         found = _headers(scope)
         try:
             principal = await self._pipeline.authenticate(self._dialect.authorization(found))
+            refuse_other_media(found)
             body = await self._read_body(receive)
             request = self._parse(body)
         except ApiError as refused:

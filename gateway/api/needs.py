@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from starlette.requests import ClientDisconnect
 
+from gateway.api.media import refuse_other_media
 from gateway.auth import Principal, bearer
 from gateway.errors import ApiError, bad_request, invalid_key
 from gateway.parts import Parts
@@ -32,6 +33,11 @@ async def require_admin(request: Request) -> None:
     """Raises ApiError 401 unless the bearer is the admin key."""
     if not is_admin(request):
         raise invalid_key()
+
+
+async def require_json(request: Request) -> None:
+    """Raises ApiError 415 for a body that says it is something else."""
+    refuse_other_media(request.headers)
 
 
 async def whole_body(request: Request) -> bytes:

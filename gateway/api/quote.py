@@ -8,13 +8,13 @@ from dataclasses import asdict
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 
 from billing.money import usd
 from billing.pricebook import Prices
 from billing.rating import rate
 from billing.types import Usage
-from gateway.api.needs import Caller, parts_of, whole_body
+from gateway.api.needs import Caller, parts_of, require_json, whole_body
 from gateway.api.parsers import doors
 from gateway.api.shapes import candidate
 from gateway.auth import Principal
@@ -24,7 +24,7 @@ from gateway.pipeline import Received
 from gateway.wire.request import GeneratingRequest, Wanted
 from routing.types import Call
 
-router = APIRouter(prefix="/v1", tags=["public"])
+router = APIRouter(prefix="/v1", tags=["public"], dependencies=[Depends(require_json)])
 
 
 class _Asked(msgspec.Struct, forbid_unknown_fields=True):

@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 
-from gateway.api.needs import Caller, parts_of, whole_body
+from gateway.api.needs import Caller, parts_of, require_json, whole_body
 from gateway.auth import Principal
 from gateway.errors import bad_request, model_not_found
 from gateway.parts import Parts
@@ -22,7 +22,7 @@ from gateway.wire.tokenize import (
     tokenized,
 )
 
-router = APIRouter(prefix="/v1", tags=["public"])
+router = APIRouter(prefix="/v1", tags=["public"], dependencies=[Depends(require_json)])
 
 
 @router.post("/tokenize")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from redis.asyncio import Redis
-from starlette.routing import Route
 
+from gateway.api.bodies import BODIES
+from gateway.api.described import OPEN
+from gateway.api.generated_answers import GENERATED_ANSWERS
+from gateway.api.parsers import doors
+from gateway.wire import chat, completions, embeddings, tokenize
+from gateway.wire.checks import Check
 from tests.gateway.edge import Edge, edge
 from tests.redis_server import RedisServer
 
@@ -21,15 +27,106 @@ async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncI
         yield running
 
 
-async def test_every_route_that_calls_a_model_is_described(one: Edge) -> None:
+FREE = ("/admin/v1/models/apply", "/admin/v1/pools/{name}")
+"""A document of tables, and any fields of a pool."""
+PAGES = ("/console", "/docs", "/openapi.json")
+"""For people, and the description itself."""
+TABLES: dict[str, Mapping[str, Check]] = {
+    "/v1/chat/completions": chat.CHECKS,
+    "/v1/completions": completions.CHECKS,
+    "/v1/embeddings": embeddings.CHECKS,
+    "/v1/tokenize": tokenize.TOKENIZE,
+    "/v1/detokenize": tokenize.DETOKENIZE,
+}
+
+
+def routes_of(edge: Edge) -> set[tuple[str, str]]:
+    """Every method and path that the application serves, whoever serves it."""
+    found = set()
+    for route in flat(edge.app.router.routes):
+        path = route.path.replace("{name:path}", "{name}")
+        if not path.startswith(PAGES):
+            found |= {(method.lower(), path) for method in route.methods}
+    return found
+
+
+def flat(routes: Iterable[Any]) -> Iterator[Any]:
+    for route in routes:
+        inner = getattr(route, "effective_candidates", None)
+        if inner is None:
+            yield route
+        else:
+            yield from flat(inner())
+
+
+async def test_description_lists_every_route_and_no_other(one: Edge) -> None:
     described: dict[str, Any] = one.app.openapi()["paths"]
-    raw = [r.path for r in one.app.router.routes if type(r) is Route and r.methods == {"POST"}]
-    assert sorted(raw) == ["/v1/chat/completions", "/v1/completions", "/v1/embeddings"]
-    for path in raw:
-        operation = described[path]["post"]
-        body = operation["requestBody"]["content"]["application/json"]["schema"]
-        assert set(body["required"]) < set(body["properties"])
-        assert "4XX" in operation["responses"]
+    told = {(method, path) for path, operations in described.items() for method in operations}
+    assert told == routes_of(one)
+    assert len(told) > 45
+
+
+async def test_every_route_tells_its_answer_its_errors_and_its_key(one: Edge) -> None:
+    for path, operations in one.app.openapi()["paths"].items():
+        for method, operation in operations.items():
+            where = f"{method} {path}"
+            responses = operation["responses"]
+            answers = [responses[status] for status in responses if status.startswith("2")]
+            for response in answers:
+                schema = response["content"]["application/json"]["schema"]
+                assert "$ref" in schema or schema["properties"], where
+            errors = {status for status in responses if status[0] in "45"}
+            assert "500" in errors, where
+            assert path in OPEN or (operation["security"] and "401" in errors), where
+
+
+async def test_every_body_has_real_types(one: Edge) -> None:
+    schema = one.app.openapi()
+    for path, operations in schema["paths"].items():
+        for operation in operations.values():
+            if "requestBody" in operation:
+                told = operation["requestBody"]["content"]["application/json"]["schema"]
+                properties = resolved(schema, told).get("properties", {})
+                assert properties or path in FREE, path
+                assert all(properties.values()), path
+
+
+def resolved(schema: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    if "anyOf" in told:
+        return resolved(schema, told["anyOf"][0])
+    if "$ref" not in told:
+        return told
+    found: dict[str, Any] = schema["components"]["schemas"][told["$ref"].rpartition("/")[2]]
+    return found
+
+
+@pytest.mark.parametrize("path", TABLES)
+def test_bodies_read_by_hand_are_described_as_they_are_checked(path: str) -> None:
+    assert BODIES[path]["properties"].keys() == TABLES[path].keys()
+
+
+async def test_every_route_that_calls_a_model_has_a_body_and_an_answer(one: Edge) -> None:
+    calling = doors(one.parts.catalog).keys()
+    assert calling <= BODIES.keys()
+    assert calling <= GENERATED_ANSWERS.keys()
+
+
+async def test_description_is_valid_openapi(one: Edge) -> None:
+    schema = one.app.openapi()
+    for name, component in schema["components"]["schemas"].items():
+        Draft202012Validator.check_schema(component)
+        for reference in references(component):
+            assert reference in schema["components"]["schemas"], f"{name}: {reference}"
+
+
+def references(told: Any) -> Iterator[str]:
+    if isinstance(told, dict):
+        if "$ref" in told:
+            yield told["$ref"].rpartition("/")[2]
+        told = list(told.values())
+    if isinstance(told, list):
+        for part in told:
+            yield from references(part)
 
 
 async def test_the_description_is_made_once_and_is_json(one: Edge) -> None:

@@ -1,0 +1,119 @@
+"""What the routes that call a model answer, as JSON Schema: OpenAI's and Anthropic's shapes, and
+our own words in them (`usage.cost`, and in streams `sluice`)."""
+
+from dataclasses import dataclass
+
+from gateway.api.json_schema import (
+    ANYTHING,
+    COUNT,
+    INTEGER,
+    NUMBER,
+    STRING,
+    USD,
+    Schema,
+    array,
+    const,
+    either,
+    maybe,
+    objects,
+    one_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Of one route; `whole` is the component of its whole answer."""
+
+    summary: str
+    whole: str
+    streams: bool = True
+
+
+FINISH = maybe(one_of(("stop", "length", "tool_calls", "content_filter")))
+SERVED = maybe(one_of(("default", "priority", "flex")))
+USAGE = objects(
+    {
+        "prompt_tokens": COUNT,
+        "completion_tokens": COUNT,
+        "total_tokens": COUNT,
+        "prompt_tokens_details": objects({"cached_tokens": COUNT}),
+        "completion_tokens_details": ANYTHING,
+        "cost": USD,
+    }
+)
+CALL = objects(
+    {
+        "id": STRING,
+        "type": const("function"),
+        "function": objects({"name": STRING, "arguments": STRING}),
+    }
+)
+
+
+def answered(name: str, choice: Schema) -> Schema:
+    return objects(
+        {
+            "id": STRING,
+            "object": const(name),
+            "created": INTEGER,
+            "model": STRING,
+            "service_tier": SERVED,
+            "system_fingerprint": maybe(STRING),
+            "choices": array(objects(choice)),
+            "usage": USAGE,
+        }
+    )
+
+
+GENERATED_COMPONENTS: dict[str, Schema] = {
+    "ChatCompletion": answered(
+        "chat.completion",
+        {
+            "index": COUNT,
+            "message": objects(
+                {
+                    "role": const("assistant"),
+                    "content": maybe(STRING),
+                    "refusal": maybe(STRING),
+                    "annotations": array(ANYTHING),
+                    "tool_calls": array(CALL),
+                },
+                "annotations",
+                "tool_calls",
+            ),
+            "logprobs": maybe(ANYTHING),
+            "finish_reason": FINISH,
+        },
+    ),
+    "Completion": answered(
+        "text_completion",
+        {
+            "text": STRING,
+            "index": COUNT,
+            "logprobs": maybe(ANYTHING),
+            "finish_reason": FINISH,
+        },
+    ),
+    "Embeddings": objects(
+        {
+            "object": const("list"),
+            "data": array(
+                objects(
+                    {
+                        "object": const("embedding"),
+                        "index": COUNT,
+                        "embedding": either(array(NUMBER), STRING),
+                    }
+                )
+            ),
+            "model": STRING,
+            "usage": objects({"prompt_tokens": COUNT, "total_tokens": COUNT, "cost": USD}),
+        }
+    ),
+}
+
+GENERATED_ANSWERS: dict[str, Told] = {
+    "/v1/chat/completions": Told("Answer a conversation", "ChatCompletion"),
+    "/v1/completions": Told("Go on with a text", "Completion"),
+    "/v1/embeddings": Told("Place texts in a vector space", "Embeddings", streams=False),
+}
