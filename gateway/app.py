@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
-import aiohttp
 from fastapi import FastAPI
 from redis.asyncio import Redis
 from starlette.routing import Route
@@ -40,6 +39,7 @@ from gateway.settings import GatewaySettings, Settings
 from gateway.store import TenantStore, open_engine
 from gateway.tokens import Checkpoints, CheckpointTokens
 from gateway.upstream.dispatch import Dispatcher
+from gateway.upstream.http1 import Http1Client
 from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Places
 from gateway.wire.reply import ReplySettings
@@ -93,9 +93,10 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     ledger = open_store(settings.sql_url or f"sqlite:///{data / 'sluice.db'}")
     redis = Redis.from_url(settings.redis_url or f"unix://{data / 'redis.sock'}")
     stack.push_async_callback(redis.aclose)
-    session = await stack.enter_async_context(
-        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+    client = Http1Client(
+        connect_timeout_s=own.connect_timeout_s, idle_timeout_s=own.idle_timeout_s
     )
+    stack.push_async_callback(client.aclose)
     keys = KeyDirectory(StoredKeys(tenants), outside.clock)
     checkpoints = Checkpoints(partial(CheckpointTokens, clock=outside.clock))
     catalog = CatalogKeeper(
@@ -142,9 +143,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     dispatcher = Dispatcher(
         fleet=fleet,
         places=places,
-        upstream=OpenAIUpstream(
-            session, connect_timeout_s=own.connect_timeout_s, idle_timeout_s=own.idle_timeout_s
-        ),
+        upstream=OpenAIUpstream(client),
         policy=policy,
         rng=outside.rng,
         clock=outside.clock,

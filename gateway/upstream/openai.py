@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-import aiohttp
 import msgspec
 
 from gateway.frame import Frame
 from gateway.upstream.answer import Cut, Rejected, Rejection, Saturated, Unreachable
 from gateway.upstream.chunks import UNREADABLE, read_chunk, read_vectors
+from gateway.upstream.http1 import ConnectFailed, Http1Client, HttpError, Response
 from gateway.wire.sse import DONE, EventTooLarge, SseDecoder
 
 ERROR_BODY_MAX = 64 * 1024
@@ -42,30 +42,19 @@ class Target:
 
 
 class OpenAIUpstream:
-    """Opens streams over one shared client session. Times are bounds in seconds."""
+    """Opens streams over one shared client."""
 
-    def __init__(
-        self, session: aiohttp.ClientSession, *, connect_timeout_s: float, idle_timeout_s: float
-    ) -> None:
-        self._session = session
-        self._timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=connect_timeout_s, sock_read=idle_timeout_s
-        )
+    def __init__(self, client: Http1Client) -> None:
+        self._client = client
 
     async def open(self, target: Target) -> "OpenAIAnswer":
         """Post and return once the status is 200; raises one of the UpstreamErrors."""
         try:
-            response = await self._session.post(
-                target.url,
-                data=target.body,
-                headers=target.headers,
-                timeout=self._timeout,
-                allow_redirects=False,
-            )
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as refused:
+            response = await self._client.post(target.url, target.headers, target.body)
+        except ConnectFailed as refused:
             raise Unreachable(str(refused)) from refused
-        except (aiohttp.ClientError, TimeoutError, OSError) as broken:
-            raise Cut(f"no answer: {broken!r}") from broken
+        except HttpError as broken:
+            raise Cut(str(broken)) from broken
         if response.status == 200:
             return OpenAIAnswer(response, target)
         try:
@@ -77,7 +66,7 @@ class OpenAIUpstream:
 class OpenAIAnswer:
     """One opened stream; see `Answer`."""
 
-    def __init__(self, response: aiohttp.ClientResponse, target: Target) -> None:
+    def __init__(self, response: Response, target: Target) -> None:
         self._response = response
         self._embeds = target.embeds
         self._choices = target.choices
@@ -92,8 +81,8 @@ class OpenAIAnswer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None and self._response.content.at_eof():
-            self._response.release()
+        if kind is None and not self._unfinished:
+            self._response.leave()
         else:
             self._response.close()
 
@@ -102,21 +91,21 @@ class OpenAIAnswer:
         try:
             if not self._is_stream:
                 yield self._noted(await self._document())
-            async for received in self._response.content.iter_any():
+            while received := await self._response.read():
                 for payload in decoder.feed(received):
                     if payload == DONE:
                         self._end()
                         return
                     yield self._noted(read_chunk(payload))
-        except (aiohttp.ClientError, OSError, TimeoutError, asyncio.IncompleteReadError) as broken:
-            raise Cut(f"the stream broke: {broken!r}") from broken
+        except HttpError as broken:
+            raise Cut(f"the stream broke: {broken}") from broken
         except EventTooLarge as oversized:
             raise Cut("an event was larger than any event may be") from oversized
         self._end()
 
     @property
     def _is_stream(self) -> bool:
-        return not self._embeds or self._response.content_type == EVENTS
+        return not self._embeds or _content_type(self._response) == EVENTS
 
     async def _document(self) -> Frame:
         """Servers outside give their vectors in one piece."""
@@ -142,7 +131,7 @@ class OpenAIAnswer:
             raise Cut(f"the stream ended before {len(self._unfinished)} choices had finished")
 
 
-async def _refusal(response: aiohttp.ClientResponse) -> Unreachable | Saturated | Rejected | Cut:
+async def _refusal(response: Response) -> Unreachable | Saturated | Rejected | Cut:
     """The error that a status other than 200 stands for."""
     error = await _error_object(response)
     message = str(error.get("message") or f"status {response.status}")
@@ -156,23 +145,27 @@ async def _refusal(response: aiohttp.ClientResponse) -> Unreachable | Saturated 
     return Cut(f"status {response.status}: {message}")
 
 
-async def _error_object(response: aiohttp.ClientResponse) -> dict[str, Any]:
+async def _error_object(response: Response) -> dict[str, Any]:
     try:
         body = msgspec.json.decode(await _whole_body(response, ERROR_BODY_MAX))
-    except (aiohttp.ClientError, OSError, TimeoutError, *UNREADABLE):
+    except (HttpError, *UNREADABLE):
         return {}
     error = body.get("error") if isinstance(body, dict) else None
     return error if isinstance(error, dict) else {}
 
 
-async def _whole_body(response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
+async def _whole_body(response: Response, bytes_max: int) -> bytes:
     """All of it, however TCP cut it, but hardly more than `bytes_max`."""
     parts = []
     size = 0
-    while size <= bytes_max and (part := await response.content.readany()):
+    while size <= bytes_max and (part := await response.read()):
         parts.append(part)
         size += len(part)
     return b"".join(parts)
+
+
+def _content_type(response: Response) -> str:
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _word(said: object) -> str | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-import aiohttp
 import pytest
 
 from gateway.upstream import fake
+from gateway.upstream.http1 import Http1Client
 from gateway.upstream.openai import OpenAIUpstream
 
 
@@ -22,5 +23,15 @@ async def server() -> AsyncIterator[fake.FakeUpstream]:
 
 @pytest.fixture
 async def upstream() -> AsyncIterator[OpenAIUpstream]:
-    async with aiohttp.ClientSession() as session:
-        yield OpenAIUpstream(session, connect_timeout_s=1.0, idle_timeout_s=0.3)
+    async with one_adapter() as adapter:
+        yield adapter
+
+
+@asynccontextmanager
+async def one_adapter() -> AsyncIterator[OpenAIUpstream]:
+    """Its bound of silence is what tests of silence wait for, and no other should meet."""
+    client = Http1Client(connect_timeout_s=5.0, idle_timeout_s=1.5)
+    try:
+        yield OpenAIUpstream(client)
+    finally:
+        await client.aclose()

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-import aiohttp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +21,7 @@ from gateway.upstream.openai import OpenAIUpstream, Target
 from gateway.wire.answer import AnswerHead
 from gateway.wire.completions import CompletionForm
 from gateway.wire.gathered import Gathered
+from tests.gateway.upstream.conftest import one_adapter
 
 HEAD = AnswerHead("1", 0, "tale", "default")
 PROMPT = 10
@@ -38,8 +38,7 @@ async def talk(
 
 def read(script: fake.Script, choices: int) -> list[Frame]:
     async def reading() -> list[Frame]:
-        async with fake.FakeUpstream(lambda _: script) as server, aiohttp.ClientSession() as own:
-            upstream = OpenAIUpstream(own, connect_timeout_s=1.0, idle_timeout_s=2.0)
+        async with fake.FakeUpstream(lambda _: script) as server, one_adapter() as upstream:
             return await talk(upstream, server.address, choices)
 
     return asyncio.run(reading())

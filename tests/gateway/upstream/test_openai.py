@@ -6,7 +6,6 @@ import asyncio
 import json
 from contextlib import suppress
 
-import aiohttp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +17,7 @@ from gateway.upstream import fake
 from gateway.upstream.answer import Cut, Rejected, Saturated, Unreachable, UpstreamError
 from gateway.upstream.chunks import read_chunk
 from gateway.upstream.openai import OpenAIUpstream, Target
+from tests.gateway.upstream.conftest import one_adapter
 
 STORY = (
     fake.own_frame("Once", 1, prompt=12, cached=4)
@@ -58,11 +58,7 @@ async def test_own_worker_frames_carry_cumulative_usage_and_position(
 def test_any_cut_of_the_bytes_gives_the_same_frames(places: list[int]) -> None:
     async def both() -> tuple[list[Frame], list[Frame]]:
         split = fake.Script(fake.cut_into(STORY, places))
-        async with (
-            fake.FakeUpstream(lambda _: split) as server,
-            aiohttp.ClientSession() as session,
-        ):
-            upstream = OpenAIUpstream(session, connect_timeout_s=1.0, idle_timeout_s=2.0)
+        async with fake.FakeUpstream(lambda _: split) as server, one_adapter() as upstream:
             server.scripts.append(fake.stream(STORY))
             return await talk(upstream, server), await talk(upstream, server)
 

@@ -1,0 +1,460 @@
+"""A client of HTTP/1.1 for posting to servers: keep-alive connections, answers as they come.
+
+One `asyncio.Protocol` per connection and httptools' parser in it; no task per request. Nothing a
+peer sends is trusted: what is parsed without a byte of body coming of it is bounded, a fast peer is
+stopped from sending while its reader is slow, and a connection is used again only if its last
+answer was whole, wanted to be kept alive and left nothing behind.
+"""
+
+import asyncio
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol, cast
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import httptools
+
+BARREN_BYTES_MAX = 64 * 1024
+"""Of headers, interim answers, chunk sizes and trailers: what may come without any body."""
+BUFFER_BYTES = 256 * 1024
+"""More than this is not read ahead of a slow reader (one read of the socket may go beyond)."""
+KEEP_ALIVE_S = 4.0
+"""Less than servers wait, uvicorn's 5 s among them: nobody should post to a closing connection."""
+IDLE_CONNECTIONS_MAX = 1024
+"""Of one server, kept for later."""
+LEFTOVER_BYTES_MAX = 4 * 1024
+"""What may follow the part of an answer that matters, if its connection is to be kept."""
+LEFTOVER_S = 1.0
+
+
+class HttpError(Exception):
+    """The exchange failed after it may have reached the server."""
+
+
+class ConnectFailed(HttpError):
+    """No connection came about: nothing was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a URL leads, and the first lines of every request to it."""
+
+    host: str
+    port: int
+    is_tls: bool
+    head: bytes
+
+    @property
+    def origin(self) -> tuple[str, int, bool]:
+        return self.host, self.port, self.is_tls
+
+
+class Http1Client:
+    """Times are bounds in seconds: of making a connection, and of waiting for the next bytes."""
+
+    def __init__(self, *, connect_timeout_s: float, idle_timeout_s: float) -> None:
+        self._connect_timeout_s = connect_timeout_s
+        self._idle_timeout_s = idle_timeout_s
+        self._idle: dict[tuple[str, int, bool], list[_Connection]] = {}
+        self._busy: set[_Connection] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._is_closed = False
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> "Response":
+        """Send, and return once the head of the answer is here, whatever its status.
+
+        Raises ConnectFailed or HttpError. Leaving before the answer is whole needs `close`.
+        """
+        endpoint = endpoint_of(url)
+        request = _request(endpoint, headers, body)
+        connection = self._take(endpoint) or await self._connect(endpoint)
+        response = connection.begin(request)
+        try:
+            await response.headers_received()
+        except BaseException:
+            connection.abort()
+            raise
+        return response
+
+    async def aclose(self) -> None:
+        self._is_closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in [*self._busy, *(c for idle in self._idle.values() for c in idle)]:
+            connection.abort()
+        await asyncio.sleep(0)
+
+    @property
+    def busy_connections(self) -> int:
+        return len(self._busy)
+
+    @property
+    def idle_connections(self) -> int:
+        return sum(map(len, self._idle.values()))
+
+    def _take(self, endpoint: Endpoint) -> "_Connection | None":
+        idle = self._idle.get(endpoint.origin)
+        now_s = asyncio.get_running_loop().time() if idle else 0.0
+        while idle:
+            connection = idle.pop()
+            if connection.is_usable and now_s - connection.since_s <= KEEP_ALIVE_S:
+                self._busy.add(connection)
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, endpoint: Endpoint) -> "_Connection":
+        loop = asyncio.get_running_loop()
+        if self._sweep is None:
+            self._schedule_sweep(loop)
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                _, connection = await loop.create_connection(
+                    lambda: _Connection(self, endpoint.origin, loop),
+                    endpoint.host,
+                    endpoint.port,
+                    ssl=self._tls_context() if endpoint.is_tls else None,
+                )
+        except (OSError, TimeoutError, UnicodeError, ValueError) as failed:
+            where = f"{endpoint.host}:{endpoint.port}"
+            raise ConnectFailed(f"{where}: {failed or 'no connection in time'}") from failed
+        self._busy.add(connection)
+        return connection
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+        return self._tls
+
+    # --- told by connections ---------------------------------------------------------------------
+
+    def keep(self, connection: "_Connection") -> None:
+        """A connection whose answer is whole."""
+        self._busy.discard(connection)
+        idle = self._idle.setdefault(connection.origin, [])
+        if self._is_closed or len(idle) >= IDLE_CONNECTIONS_MAX:
+            connection.abort()
+        else:
+            idle.append(connection)
+
+    def forget(self, connection: "_Connection") -> None:
+        self._busy.discard(connection)
+        idle = self._idle.get(connection.origin)
+        if idle is not None:
+            with suppress(ValueError):
+                idle.remove(connection)
+            if not idle:
+                del self._idle[connection.origin]
+
+    # --- bounds of time, looked at now and then instead of by a timer for each wait ---------------
+
+    def _schedule_sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        every_s = min(1.0, self._idle_timeout_s / 8)
+        self._sweep = loop.call_later(every_s, self._look_at_all, loop)
+
+    def _look_at_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        now_s = loop.time()
+        for busy in list(self._busy):
+            busy.end_if_late(now_s, self._idle_timeout_s)
+        for idle in list(self._idle.values()):
+            for connection in [c for c in idle if now_s - c.since_s > KEEP_ALIVE_S]:
+                connection.abort()
+        self._schedule_sweep(loop)
+
+
+class Response:
+    """One answer. Its status and headers (names in lower case) are there, its body follows."""
+
+    def __init__(self, connection: "_Connection", loop: asyncio.AbstractEventLoop) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self._connection = connection
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._broken: Exception | None = None
+        self._is_whole = False
+        self._has_head = False
+        self._is_left = False
+        self.waits_since_s: float | None = None
+
+    async def read(self) -> bytes:
+        """What has come since the last time, at least a byte; b"" at the end. Raises HttpError."""
+        while not self._parts:
+            if self._broken is not None:
+                raise HttpError(f"the connection broke: {self._broken}") from self._broken
+            if self._is_whole:
+                return b""
+            await self._news()
+        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts.clear()
+        if self._size > BUFFER_BYTES:
+            self._connection.resume()
+        self._size = 0
+        return data
+
+    def leave(self) -> None:
+        """The rest does not matter: keep the connection if hardly anything follows."""
+        self._is_left = True
+        self._parts.clear()
+        self._size = 0
+        if not self._is_whole:
+            self._connection.leave()
+
+    def close(self) -> None:
+        """Hang up, unless all of the answer has come already."""
+        if not self._is_whole:
+            self._connection.abort()
+
+    async def headers_received(self) -> None:
+        while not self._has_head:
+            if self._broken is not None:
+                raise HttpError(f"no answer: {self._broken}") from self._broken
+            await self._news()
+
+    async def _news(self) -> None:
+        self._waiter = self._loop.create_future()
+        self.waits_since_s = self._loop.time()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            self.waits_since_s = None
+
+    # --- told by the connection ------------------------------------------------------------------
+
+    def add_head(self, status: int, headers: dict[str, str]) -> None:
+        self.status, self.headers, self._has_head = status, headers, True
+        self._wake()
+
+    def add_body(self, part: bytes) -> bool:
+        """False where no more should come for now."""
+        if self._is_left:
+            return True
+        self._parts.append(part)
+        self._size += len(part)
+        self._wake()
+        return self._size <= BUFFER_BYTES
+
+    def end(self, broken: Exception | None = None) -> None:
+        if self._is_whole or self._broken is not None:
+            return
+        self._is_whole, self._broken = broken is None, broken
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class _Connection(asyncio.Protocol):
+    """One exchange at a time; a byte beyond it, or between two, ends the connection."""
+
+    def __init__(
+        self, client: Http1Client, origin: tuple[str, int, bool], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.origin = origin
+        self.since_s = 0.0
+        self._client = client
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._parser: _Parser = httptools.HttpResponseParser(self)
+        self._response: Response | None = None
+        self._headers: dict[str, str] = {}
+        self._barren = 0
+        self._leftover = -1
+        self._is_interim = False
+        self._is_whole = False
+        self._is_kept_alive = False
+        self._is_paused = False
+
+    @property
+    def is_usable(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def begin(self, request: bytes) -> Response:
+        assert self._transport is not None, "a connection is used after it was made"
+        self._response = response = Response(self, self._loop)
+        self._barren = 0
+        self._leftover = -1
+        self._is_whole = False
+        self._transport.write(request)
+        return response
+
+    def leave(self) -> None:
+        self._leftover = 0
+        self.since_s = self._loop.time()
+        self.resume()
+
+    def resume(self) -> None:
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+        self._lost(ConnectionAbortedError("it was closed from here"))
+
+    def end_if_late(self, now_s: float, idle_timeout_s: float) -> None:
+        response = self._response
+        if response is None:
+            return
+        if self._leftover >= 0 and now_s - self.since_s > LEFTOVER_S:
+            self.abort()
+        elif now_s - (response.waits_since_s or now_s) > idle_timeout_s:
+            self._fail(TimeoutError(f"nothing came for {idle_timeout_s} s"))
+
+    # --- asyncio.Protocol ------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        response = self._response
+        if response is None:
+            self.abort()  # words that nobody asked for
+            return
+        self._barren += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as nonsense:
+            if not self._is_whole:
+                self._fail(nonsense)
+                return
+            self._is_kept_alive = False  # what came behind the answer is nobody's
+        if self._is_whole:
+            self._finish(response)
+        elif self._barren > BARREN_BYTES_MAX:
+            self._fail(ValueError("a head or a frame of chunks is larger than any may be"))
+        elif self._leftover >= 0:
+            self._leftover += len(data)
+            if self._leftover > LEFTOVER_BYTES_MAX:
+                self.abort()
+
+    def eof_received(self) -> bool:
+        if self._response is not None and self._ends_with_the_connection:
+            self._response.end()
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._lost(error or ConnectionResetError("the server closed the connection"))
+
+    # --- httptools -------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        if self._is_whole:
+            raise ValueError("a second answer")
+        self._headers = {}
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        self._is_interim = status < 200
+        if not self._is_interim and self._response is not None:
+            self._response.add_head(status, self._headers)
+
+    def on_body(self, body: bytes) -> None:
+        self._barren = 0
+        if self._response is not None and not self._response.add_body(body):
+            self._pause()
+
+    def on_message_complete(self) -> None:
+        if not self._is_interim:
+            self._is_whole = True
+            self._is_kept_alive = self._parser.should_keep_alive()
+
+    # --- ends ------------------------------------------------------------------------------------
+
+    @property
+    def _ends_with_the_connection(self) -> bool:
+        """An answer of unknown length, whose head has come."""
+        response = self._response
+        if response is None or not response.status or self._is_whole:
+            return False
+        return not response.headers.keys() & {"content-length", "transfer-encoding"}
+
+    def _pause(self) -> None:
+        if not self._is_paused and self._transport is not None:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def _finish(self, response: Response) -> None:
+        """A whole answer, and nothing came behind it."""
+        self._response = None
+        self.resume()
+        response.end()
+        if self._is_kept_alive and self.is_usable:
+            self.since_s = self._loop.time()
+            self._client.keep(self)
+        else:
+            self.abort()
+
+    def _fail(self, error: Exception) -> None:
+        response, self._response = self._response, None
+        if response is not None:
+            response.end(error)
+        self.abort()
+
+    def _lost(self, error: Exception) -> None:
+        response, self._response, self._transport = self._response, None, None
+        if response is not None:
+            response.end(error)
+        self._client.forget(self)
+
+
+class _Parser(Protocol):
+    def feed_data(self, data: bytes) -> Any: ...
+
+    def get_status_code(self) -> int: ...
+
+    def should_keep_alive(self) -> bool: ...
+
+
+@lru_cache(maxsize=1024)
+def endpoint_of(url: str) -> Endpoint:
+    """Raises ConnectFailed for what is no URL of a server."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as wrong:
+        raise ConnectFailed(f"{url!r}: {wrong}") from wrong
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConnectFailed(f"{url!r} is no address of a server")
+    head = f"POST {_target(parts)} HTTP/1.1\r\nhost: {parts.netloc.rpartition('@')[2]}\r\n"
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        head += f"authorization: Basic {b64encode(pair.encode()).decode()}\r\n"
+    return Endpoint(parts.hostname, port, parts.scheme == "https", _line_bytes(head))
+
+
+def _target(parts: SplitResult) -> str:
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def _request(endpoint: Endpoint, headers: Mapping[str, str], body: bytes) -> bytes:
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    lines.append(f"content-length: {len(body)}\r\n\r\n")
+    return b"".join((endpoint.head, _head_of(headers, lines), body))
+
+
+def _head_of(headers: Mapping[str, str], lines: list[str]) -> bytes:
+    for name, value in headers.items():
+        if "\r" in value or "\n" in value or "\0" in value:
+            raise ConnectFailed(f"header {name} has a line break in it")
+    return _line_bytes("".join(lines))
+
+
+def _line_bytes(text: str) -> bytes:
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError as wrong:
+        raise ConnectFailed(f"a header that HTTP cannot carry: {wrong.reason}") from wrong
