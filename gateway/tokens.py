@@ -21,9 +21,12 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
 from routing.types import Clock
-from workers.control_tokens import ChatEncoder, Message
+from workers.control_tokens import ChatEncoder
+from workers.templates import Message, ToolsUnsupported, takes_tools
 
 OVERHEAD_TOKENS = 8
+JSON_SPREAD = 2
+"""How many times its own length JSON may take in a template that indents it or says it twice."""
 TOKENIZER, CONFIG, TEMPLATE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
 NAMED_TOKENS = tuple(f"{n}_token" for n in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 
@@ -37,8 +40,9 @@ class UnknownTokenId(ValueError):
 
 
 class TokenCounter(Protocol):
-    def count(self, messages: Sequence[Message]) -> int:
-        """Of a conversation; raises UnrenderableConversation."""
+    def count(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> int:
+        """Of a conversation and the tools it offers; raises UnrenderableConversation, or
+        ToolsUnsupported where the model cannot be told of tools."""
         ...
 
     def count_text(self, text: str) -> int:
@@ -53,8 +57,12 @@ class TokenCounter(Protocol):
 class ByteBound:
     """An upper bound for models whose tokenizer is not here: bytes plus a few per text."""
 
-    def count(self, messages: Sequence[Message]) -> int:
-        return sum(self.count_text(message["content"]) for message in messages)
+    def count(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> int:
+        """Of tools and their calls the bytes of their JSON, however a server writes them."""
+        texts = sum(self.count_text(message["content"]) for message in messages)
+        said = [message["tool_calls"] for message in messages if message.get("tool_calls")]
+        told = [*tools, *said]
+        return texts + sum(JSON_SPREAD * self.count_text(json.dumps(each)) for each in told)
 
     def count_text(self, text: str) -> int:
         return len(text.encode()) + OVERHEAD_TOKENS
@@ -77,10 +85,11 @@ class CheckpointTokens:
         self._template = _compiled(source, clock)
         self._encoder = ChatEncoder(self._tokenizer, source)
         self.has_chat_template = bool(source)
+        self.takes_tools = takes_tools(source)
 
-    def count(self, messages: Sequence[Message]) -> int:
+    def count(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> int:
         """Prompt tokens of the rendered conversation, generation prompt included."""
-        return len(self.conversation_ids(messages))
+        return len(self.conversation_ids(messages, tools))
 
     def count_text(self, text: str) -> int:
         return len(self.text_ids(text))
@@ -90,14 +99,21 @@ class CheckpointTokens:
         return len(ids)
 
     def conversation_ids(
-        self, messages: Sequence[Message], *, add_generation_prompt: bool = True
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Message] = (),
+        *,
+        add_generation_prompt: bool = True,
     ) -> list[int]:
-        """What an engine is given for these messages. Raises UnrenderableConversation."""
+        """What an engine is given for these messages and tools. Raises UnrenderableConversation, or
+        ToolsUnsupported."""
         if not self.has_chat_template:
             raise UnrenderableConversation("The model has no chat template.")
         render = partial(self._rendered, add_generation_prompt)
         try:
-            return self._encoder.prompt_ids(messages, render)
+            return self._encoder.prompt_ids(messages, render, tools)
+        except ToolsUnsupported:
+            raise
         except Exception as refused:  # a template raises whatever it likes
             raise UnrenderableConversation(str(refused)) from refused
 
@@ -123,10 +139,12 @@ class CheckpointTokens:
             raise UnknownTokenId(f"Token id {token_id} is not in the vocabulary of the model.")
         return string
 
-    def _rendered(self, add_generation_prompt: bool, messages: Sequence[Message]) -> str:
+    def _rendered(
+        self, add_generation_prompt: bool, messages: Sequence[Message], tools: Sequence[Message]
+    ) -> str:
         return self._template.render(
             messages=messages,
-            tools=None,
+            tools=list(tools) or None,
             documents=None,
             add_generation_prompt=add_generation_prompt,
             **self._named,

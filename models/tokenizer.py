@@ -17,15 +17,31 @@ SPECIAL = (PAD, BEGIN, END, SYSTEM, USER, ASSISTANT)
 
 CHAT_TEMPLATE = """\
 {{- bos_token -}}
+{%- if tools -%}
+{{- '<|system|>You can call functions. Each is given as JSON:\\n<tools>\\n' -}}
+{%- for tool in tools -%}{{- tool | tojson -}}{{- '\\n' -}}{%- endfor -%}
+{{- '</tools>\\nTo call one, write its name and its arguments as JSON:\\n<tool_call>\\n' -}}
+{{- '{"name": "...", "arguments": {...}}\\n</tool_call>' -}}{{- eos_token -}}
+{%- endif -%}
 {%- for message in messages -%}
 {%- if message.role == 'assistant' -%}{{- '<|assistant|>' -}}
 {%- elif message.role in ['system', 'developer'] -%}{{- '<|system|>' -}}
 {%- else -%}{{- '<|user|>' -}}
 {%- endif -%}
+{%- if message.role == 'tool' -%}{{- '<tool_response>\\n' -}}{%- endif -%}
 {%- if message.content is string -%}{{- message.content | trim -}}
 {%- elif message.content -%}
 {%- for part in message.content if part.type == 'text' -%}{{- part.text | trim -}}{%- endfor -%}
 {%- endif -%}
+{%- if message.role == 'tool' -%}{{- '\\n</tool_response>' -}}{%- endif -%}
+{%- for call in message.tool_calls or [] -%}
+{%- if not loop.first or message.content -%}{{- '\\n' -}}{%- endif -%}
+{{- '<tool_call>\\n{"name": ' -}}{{- call.function.name | tojson -}}{{- ', "arguments": ' -}}
+{%- if call.function.arguments is string -%}{{- call.function.arguments -}}
+{%- else -%}{{- call.function.arguments | tojson -}}
+{%- endif -%}
+{{- '}\\n</tool_call>' -}}
+{%- endfor -%}
 {{- eos_token -}}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|assistant|>' -}}{%- endif -%}

@@ -9,14 +9,17 @@ file, which knows neither templates nor transformers.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tokenizers import Tokenizer
 
-Message = dict[str, Any]
+from workers.templates import Message, require_tools_taken, told
 
+ROLE = "role"
 MARKS = tuple(map(chr, range(0xFDD0, 0xFDF0)))
 """Unicode's noncharacters: no text has a use for them, and hardly any has one."""
 
@@ -32,17 +35,30 @@ class ChatEncoder:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
+        self._template = template
         self._spellings = _spellings(control_tokens(tokenizer, template))
 
     def prompt_ids(
-        self, messages: Sequence[Message], render: Callable[[Sequence[Message]], str]
+        self,
+        messages: Sequence[Message],
+        render: Callable[[Sequence[Message], Sequence[Message]], str],
+        tools: Sequence[Message] = (),
     ) -> list[int]:
-        """The ids of what `render` makes of the messages; raises UnmarkableText."""
-        if not any(self._spellings.search(message["content"]) for message in messages):
-            return self._ids(render(messages))
-        mark = _unused_mark(messages)
-        marked = [m | {"content": self._spellings.sub(mark, m["content"])} for m in messages]
-        return [i for section in _sections(render(marked), mark) for i in self._ids(section)]
+        """The ids of what `render` makes of messages and tools; raises UnmarkableText, and
+        ToolsUnsupported for what the template cannot say."""
+        require_tools_taken(self._template, messages, tools)
+        conversation = [told(message) for message in messages]
+        texts = [text for said in (*conversation, *tools) for text in _texts(said)]
+        if not any(map(self._spellings.search, texts)):
+            return self._ids(render(conversation, tools))
+        mark = _unused_mark(texts)
+        marked = partial(self._spellings.sub, mark)
+        rendered = render(
+            [_with_texts(said, marked) for said in conversation],
+            [_with_texts(tool, marked) for tool in tools],
+        )
+        rendered = rendered.replace(_escaped(mark), mark)  # by a template that writes ASCII alone
+        return [i for section in _sections(rendered, mark) for i in self._ids(section)]
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
@@ -70,11 +86,43 @@ def _spellings(tokens: Iterable[str]) -> re.Pattern[str]:
     return re.compile(f"(?=[{first}])(?={'|'.join(map(re.escape, found))})")
 
 
-def _unused_mark(messages: Sequence[Message]) -> str:
+def _texts(said: Any) -> Iterator[str]:
+    """Every string of a message or a tool but its role, names of fields included."""
+    if isinstance(said, str):
+        yield said
+    elif isinstance(said, Mapping):
+        for name, value in said.items():
+            if name != ROLE:
+                yield name
+                yield from _texts(value)
+    elif isinstance(said, Sequence):
+        for value in said:
+            yield from _texts(value)
+
+
+def _with_texts(said: Any, change: Callable[[str], str]) -> Any:
+    """The same with each of those strings changed."""
+    if isinstance(said, str):
+        return change(said)
+    if isinstance(said, Mapping):
+        return {
+            change(name): value if name == ROLE else _with_texts(value, change)
+            for name, value in said.items()
+        }
+    if isinstance(said, Sequence):
+        return [_with_texts(value, change) for value in said]
+    return said
+
+
+def _unused_mark(texts: Sequence[str]) -> str:
     for mark in MARKS:
-        if not any(mark in message["content"] for message in messages):
+        if not any(mark in text or _escaped(mark) in text for text in texts):
             return mark
     raise UnmarkableText("the messages hold control tokens and every noncharacter of Unicode")
+
+
+def _escaped(mark: str) -> str:
+    return json.dumps(mark)[1:-1]
 
 
 def _sections(rendered: str, mark: str) -> list[str]:

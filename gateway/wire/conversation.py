@@ -19,12 +19,14 @@ from gateway.wire.checks import (
     sampling,
     string,
     text_up_to,
+    unsupported,
 )
 from gateway.wire.messages import conversation, plain_message
 from gateway.wire.request import outside_stream
 from gateway.wire.response_format import response_format
 from gateway.wire.tools import require_offered, tool_choice, tools
 from routing.types import AUTO_MODEL, Task
+from workers.templates import ToolsUnsupported
 
 METADATA_MAX = 16
 METADATA_KEY_MAX, METADATA_VALUE_MAX = 64, 512
@@ -62,7 +64,9 @@ class Conversation:
         try:
             if biases := self.sampling.get("logit_bias"):
                 tokens.count_ids([int(token) for token in biases])
-            return (tokens.count(self.messages),)
+            return (tokens.count(self.messages, self.offered),)
+        except ToolsUnsupported as untold:
+            raise unsupported(untold.param) from untold
         except UnrenderableConversation as refused:
             raise bad_request(str(refused), self.param) from refused
         except UnknownTokenId as unknown:

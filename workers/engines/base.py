@@ -4,11 +4,11 @@ cumulative and that its classes are disjoint."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 LOGPROBS_MAX = 20
 
@@ -28,6 +28,36 @@ class TokenUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class Schema:
+    """A JSON schema as text, what it is the schema of, and the field of the body that holds it.
+    A `lenient` one is followed as far as it is understood."""
+
+    name: str
+    text: str
+    param: str
+    lenient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """The form that an answer must have: JSON by `answer`, or any text where that is None, or calls
+    of `tools` instead (after any text, where text is free). `must_call` leaves only the calls;
+    without `parallel` there is one at most."""
+
+    answer: Schema | None = None
+    tools: tuple[Schema, ...] = ()
+    must_call: bool = False
+    parallel: bool = True
+
+
+class Constraint(Protocol):
+    """A guide as an engine has compiled it; for requests to that engine and opaque otherwise."""
+
+    @property
+    def guide(self) -> Guide: ...
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One sequence to generate. `tokens_max` None means until the context window is full; a
     temperature of 0 is greedy; `seed` decides every draw together with the position, whatever else
@@ -35,7 +65,10 @@ class GenerationRequest:
     `cache_salt`; `immediate` frames leave token by token, never waiting for company. `logprobs` is
     how many of the likeliest tokens each token of the answer comes with, up to LOGPROBS_MAX; None
     asks for none of it, 0 for the token's own. Sequences of one `call_id` are one call's, which
-    waits behind others for its next slot while it has more of them; without one it is its own."""
+    waits behind others for its next slot while it has more of them; without one it is its own.
+    `logit_bias` is added to the logits of single tokens; the penalties lower those of tokens that
+    the answer has already, once or for each time, by OpenAI's formula. A `constraint` is what
+    `Engine.constrain` made: the answer ends where its form is complete."""
 
     request_id: str
     prompt_token_ids: tuple[int, ...]
@@ -49,6 +82,10 @@ class GenerationRequest:
     immediate: bool = False
     logprobs: int | None = None
     call_id: str = ""
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    constraint: Constraint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +258,11 @@ class Engine(EngineLife, Protocol):
         raises `GenerationAborted` or `EngineFailed` when it ends early."""
         ...
 
+    async def constrain(self, guide: Guide) -> Constraint:
+        """Compile a guide, beside the loop; raises `GuideInvalid` naming the field whose schema
+        cannot be followed."""
+        ...
+
 
 class EmbeddingEngine(EngineLife, Protocol):
     def embed(self, request: EmbeddingRequest) -> EmbeddingStream:
@@ -231,8 +273,11 @@ class EmbeddingEngine(EngineLife, Protocol):
 class Chat(Protocol):
     """Turns messages into the token ids an engine continues."""
 
-    def prompt_token_ids(self, messages: Iterable[object]) -> tuple[int, ...]:
-        """Raises `PromptInvalid` if the template refuses the messages."""
+    def prompt_token_ids(
+        self, messages: Iterable[object], tools: Sequence[dict[str, Any]] = ()
+    ) -> tuple[int, ...]:
+        """Raises `PromptInvalid` if the template refuses the messages, `UnsupportedParameter` if
+        it knows no tools."""
         ...
 
 
@@ -267,6 +312,15 @@ class PromptInvalid(EngineError):
 
 class UnsupportedParameter(EngineError):
     """This engine, or this model, cannot do what the parameter asks."""
+
+    def __init__(self, message: str, *, param: str) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class GuideInvalid(EngineError):
+    """A schema that cannot be followed: it is none, asks what nobody here can check, or is too much
+    work."""
 
     def __init__(self, message: str, *, param: str) -> None:
         super().__init__(message)

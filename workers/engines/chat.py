@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workers.control_tokens import ChatEncoder, Message
-from workers.engines.base import PromptInvalid
+from workers.control_tokens import ChatEncoder
+from workers.engines.base import PromptInvalid, UnsupportedParameter
+from workers.templates import Message, ToolsUnsupported
 
 
 class TemplateChat:
@@ -25,23 +26,27 @@ class TemplateChat:
             template = self._tokenizer.get_chat_template()
             self._encoder = ChatEncoder(self._tokenizer.backend_tokenizer, template)
 
-    def prompt_token_ids(self, messages: Iterable[object]) -> tuple[int, ...]:
+    def prompt_token_ids(
+        self, messages: Iterable[object], tools: Sequence[Message] = ()
+    ) -> tuple[int, ...]:
         if self._encoder is None:
             raise PromptInvalid("the model has no chat template")
         conversation = [plain_message(message) for message in messages]
         if not conversation:
             raise PromptInvalid("messages is empty")
         try:
-            ids = self._encoder.prompt_ids(conversation, self._rendered)
+            ids = self._encoder.prompt_ids(conversation, self._rendered, tools)
+        except ToolsUnsupported as error:
+            raise UnsupportedParameter(str(error), param=error.param) from error
         except Exception as error:  # a template raises whatever it likes
             raise PromptInvalid(
                 f"the model's chat template refused the messages: {error}"
             ) from error
         return tuple(ids)
 
-    def _rendered(self, messages: Sequence[Message]) -> str:
+    def _rendered(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
         text: str = self._tokenizer.apply_chat_template(
-            list(messages), add_generation_prompt=True, tokenize=False
+            list(messages), tools=list(tools) or None, add_generation_prompt=True, tokenize=False
         )
         return text
 

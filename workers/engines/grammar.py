@@ -1,0 +1,82 @@
+"""A guide as a grammar in llguidance's dialect of Lark. Pure.
+
+Calls look as Hermes and its many followers write them:
+`<tool_call>\\n{"name": ..., "arguments": {...}}\\n</tool_call>`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from workers.engines.base import Guide, Schema
+from workers.templates import CALL_CLOSE, CALL_OPEN
+
+NAME_PART, ARGUMENTS_PART, LAST_PART = '{"name": "', '", "arguments": ', "}"
+# As Python writes JSON and as models have read it most; free white space could go on for ever.
+SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
+
+def grammar(guide: Guide, *, marks: frozenset[str] = frozenset()) -> str:
+    """`marks` are those of CALL_OPEN and CALL_CLOSE that are tokens of their own."""
+    rules = [_start(guide)]
+    if guide.answer is not None:
+        rules.append(f"answer: {_json(guide.answer)}")
+    elif not guide.must_call:
+        rules += ["answer: TEXT", r"TEXT: /(.|\n)*/"]
+    if guide.tools:
+        rules += _calls(guide, marks)
+    return "\n".join(rules) + "\n"
+
+
+def json_grammar(schema: Schema) -> str:
+    """Of one schema alone."""
+    return f"start: {_json(schema)}\n"
+
+
+def _start(guide: Guide) -> str:
+    if not guide.tools:
+        return "start: answer"
+    many = guide.parallel
+    if guide.must_call:
+        return 'start: call ("\\n" call)*' if many else "start: call"
+    if guide.answer is not None:
+        return 'start: answer | call ("\\n" call)*' if many else "start: answer | call"
+    return "start: spoken_call* answer" if many else "start: spoken_call | answer"
+
+
+def _calls(guide: Guide, marks: frozenset[str]) -> list[str]:
+    opened, closed = _mark(CALL_OPEN, marks), _mark(CALL_CLOSE, marks)
+    rules = [
+        f'called: "\\n" ({_alternatives(len(guide.tools))}) "\\n" {closed}',
+        f"call: {opened} called",
+        *(f"tool_{number}: {_call(tool)}" for number, tool in enumerate(guide.tools)),
+    ]
+    if guide.answer is None and not guide.must_call:
+        if CALL_OPEN in marks:
+            rules.append(f"spoken_call: TEXT {opened} called")
+        else:
+            rules += [f"trigger[lazy]: TEXT {opened}", "spoken_call: trigger called"]
+    return rules
+
+
+def _alternatives(count: int) -> str:
+    return " | ".join(f"tool_{number}" for number in range(count))
+
+
+def _call(tool: Schema) -> str:
+    head = json.dumps(NAME_PART + tool.name + ARGUMENTS_PART)
+    return f'{head} {_json(tool)} "{LAST_PART}"'
+
+
+def _mark(mark: str, marks: frozenset[str]) -> str:
+    return mark if mark in marks else json.dumps(mark)
+
+
+def _json(schema: Schema) -> str:
+    found = json.loads(schema.text)
+    return "%json " + json.dumps(found | {"x-guidance": SPACING | {"lenient": schema.lenient}})
+
+
+def schemas(guide: Guide) -> Sequence[Schema]:
+    return guide.tools if guide.answer is None else (guide.answer, *guide.tools)
