@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
 from workers.engines.base import (
     EngineError,
@@ -14,6 +15,7 @@ from workers.engines.base import (
     Frame,
     GenerationAborted,
     GenerationRequest,
+    Guide,
     TokenUsage,
 )
 
@@ -46,6 +48,13 @@ class ScriptedStream:
         self._engine.open.pop(self._request_id, None)
 
 
+@dataclass(frozen=True, slots=True)
+class ScriptedConstraint:
+    """Holds nothing to its guide: the script says what is said."""
+
+    guide: Guide
+
+
 class ScriptedEngine:
     def __init__(
         self,
@@ -54,11 +63,13 @@ class ScriptedEngine:
         ends: bool = True,
         refusal: EngineError | None = None,
         broken: str | None = None,
+        guide_refusal: EngineError | None = None,
     ) -> None:
         self.script = script
         self.ends = ends
         self.refusal = refusal
         self.broken = broken
+        self.guide_refusal = guide_refusal
         self.open: dict[str, ScriptedStream] = {}
         self.requests: list[GenerationRequest] = []
         self.aborted: list[str] = []
@@ -75,6 +86,11 @@ class ScriptedEngine:
         stream = ScriptedStream(self, request.request_id)
         self.open[request.request_id] = stream
         return stream
+
+    async def constrain(self, guide: Guide) -> ScriptedConstraint:
+        if self.guide_refusal is not None:
+            raise self.guide_refusal
+        return ScriptedConstraint(guide)
 
     def abort(self, request_id: str) -> None:
         self.aborted.append(request_id)

@@ -21,6 +21,7 @@ from workers.engines.continuous.scheduler import (
     prefill_chunks,
 )
 from workers.engines.continuous.sequence import RunningSequence
+from workers.engines.continuous.shaping import shaped
 from workers.engines.continuous.slots import KvRows
 
 
@@ -127,7 +128,7 @@ class Batch:
         return self._gain(decoding, logits)
 
     def _gain(self, sequences: list[RunningSequence], logits: Any) -> list[RunningSequence]:
-        tokens = next_tokens(logits, [sequence.draw() for sequence in sequences])
+        tokens = next_tokens(shaped(logits, sequences), [sequence.draw() for sequence in sequences])
         self._totals.out += len(tokens)
         asked = scores(logits, tokens, [sequence.request.logprobs for sequence in sequences])
         for sequence, token, score in zip(sequences, tokens, asked, strict=True):

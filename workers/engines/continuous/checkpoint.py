@@ -76,6 +76,20 @@ def decoders(path: Path) -> tuple[Callable[[Sequence[int]], str], Callable[[int]
     return partial(whole, skip_special_tokens=True), lambda token_id: whole([token_id]).encode()
 
 
+def tokenizer_source(path: Path) -> str | None:
+    """The tokenizer with every token that the folder adds to it; None where it is of a kind that
+    the tokenizers library does not know."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return None
+    backend.no_truncation()
+    backend.no_padding()
+    return str(backend.to_str())
+
+
 def eos_token_ids(generation_config: Any, config: Any) -> frozenset[int]:
     eos = generation_config.eos_token_id
     if eos is None:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from workers.engines.base import (
+    Constraint,
     ContextLengthExceeded,
     EngineFailed,
     EngineOverloaded,
@@ -18,11 +19,14 @@ from workers.engines.base import (
     Frame,
     GenerationAborted,
     GenerationRequest,
+    Guide,
     PromptInvalid,
     RequestInFlight,
+    UnsupportedParameter,
 )
 from workers.engines.continuous.merging import merge
 from workers.engines.continuous.outbox import Outbox
+from workers.engines.guides import Compiled, Guides
 from workers.engines.stream import Stream
 from workers.engines.thread import EngineThread
 
@@ -60,6 +64,7 @@ class Loaded:
     batch: Steps
     vocabulary: int
     sequence: Callable[[GenerationRequest], RunningSequence]
+    guides: Guides
 
     @property
     def idle(self) -> bool:
@@ -108,6 +113,11 @@ class ContinuousEngine:
         self._thread.order(partial(self._loaded.batch.add, running.sequence))
         return stream
 
+    async def constrain(self, guide: Guide) -> Constraint:
+        if self._broken is not None:
+            raise EngineFailed(self._broken)
+        return await self._loaded.guides.compiled(guide)
+
     def abort(self, request_id: str) -> None:
         if running := self._open.get(request_id):
             self._close(running)
@@ -137,6 +147,10 @@ class ContinuousEngine:
             or max(request.prompt_token_ids) >= self._loaded.vocabulary
         ):
             raise PromptInvalid("the prompt has tokens that are not in the model's vocabulary")
+        if any(token >= self._loaded.vocabulary for token, _ in request.logit_bias):
+            raise UnsupportedParameter(
+                "the model's vocabulary lacks a token of the bias", param="logit_bias"
+            )
         if prompt_tokens >= self.context_tokens:
             raise ContextLengthExceeded(
                 prompt_tokens=prompt_tokens, context_tokens=self.context_tokens
@@ -182,21 +196,29 @@ def load_batch(settings: EngineSettings) -> Loaded:
     import torch
 
     from workers.engines.continuous.batch import Batch
-    from workers.engines.continuous.checkpoint import open_checkpoint
+    from workers.engines.continuous.checkpoint import open_checkpoint, tokenizer_source
     from workers.engines.continuous.sequence import RunningSequence
 
     torch.set_num_threads(settings.threads)
     checkpoint = open_checkpoint(settings.model_path)
     batch = Batch(checkpoint, settings)
     batch.runner.prove([token % checkpoint.vocabulary for token in range(1, 9)])
-    return Loaded(
-        batch=batch,
-        vocabulary=checkpoint.vocabulary,
-        sequence=partial(
-            RunningSequence,
+
+    def sequence(request: GenerationRequest) -> RunningSequence:
+        constraint = request.constraint
+        assert constraint is None or isinstance(constraint, Compiled), "made by this engine"
+        return RunningSequence(
+            request,
             context_tokens=batch.context_tokens,
             eos_token_ids=checkpoint.eos_token_ids,
             decode=checkpoint.decode,
             raw=checkpoint.raw,
-        ),
+            matcher=constraint.matcher() if constraint else None,
+        )
+
+    guides = Guides(
+        partial(tokenizer_source, settings.model_path),
+        vocabulary=checkpoint.vocabulary,
+        eos_token_ids=checkpoint.eos_token_ids,
     )
+    return Loaded(batch, checkpoint.vocabulary, sequence, guides)

@@ -16,6 +16,7 @@ from workers.engines.continuous.detokenize import Detokenizer
 from workers.engines.continuous.logprobs import Score, spelled
 from workers.engines.continuous.sampling import Draw, uniform
 from workers.engines.continuous.stops import StopMatcher
+from workers.engines.guides import Matcher
 
 
 class RunningSequence:
@@ -27,7 +28,9 @@ class RunningSequence:
         eos_token_ids: frozenset[int],
         decode: Callable[[Sequence[int]], str],
         raw: Callable[[int], bytes],
+        matcher: Matcher | None = None,
     ) -> None:
+        """`matcher` where this engine holds the answer to its constraint itself."""
         self.request = request
         self.tokens = list(request.prompt_token_ids)
         self.computed = 0  # tokens whose keys and values are in the row
@@ -42,6 +45,10 @@ class RunningSequence:
         self._text: list[str] = []
         self._raw = raw
         self._scores: list[Score] = []  # of accepted tokens that are in no frame yet
+        self._penal = bool(request.presence_penalty or request.frequency_penalty)
+        self.counts: dict[int, int] = {}  # of each token of the answer, where there are penalties
+        self.matcher = matcher
+        self._ended_by_token = False
 
     @property
     def call_id(self) -> str:
@@ -67,6 +74,11 @@ class RunningSequence:
             return True
         return self.finish_reason is not None or self._framed == self.prompt_tokens
 
+    @property
+    def shapes(self) -> bool:
+        """The next token is not drawn from the model's logits as they are."""
+        return bool(self.request.logit_bias or self.counts) or self.matcher is not None
+
     def draw(self) -> Draw:
         """For the token that comes next."""
         request = self.request
@@ -77,10 +89,21 @@ class RunningSequence:
         self.tokens.append(token)
         if score is not None:
             self._scores.append(score)
-        if token in self._eos_token_ids or self._stopped_by(token):
+        if self._penal:
+            self.counts[token] = self.counts.get(token, 0) + 1
+        if self.matcher is not None and self.matcher.broken:
+            self.finish_reason = FinishReason.LENGTH  # the token was drawn from any
+        elif token in self._eos_token_ids:
+            self._ended_by_token = True
+            self.finish_reason = FinishReason.STOP
+        elif self._completed_by(token) or self._stopped_by(token):
             self.finish_reason = FinishReason.STOP
         elif self.output_tokens >= self._tokens_max:
             self.finish_reason = FinishReason.LENGTH
+
+    def cut(self) -> None:
+        """End an answer that cannot go on, as if there had been no more room."""
+        self.finish_reason = self.finish_reason or FinishReason.LENGTH
 
     def frame(self) -> Frame:
         """Everything accepted since the last frame."""
@@ -96,6 +119,15 @@ class RunningSequence:
         taken, self._scores = self._scores, []
         return tuple(spelled(score, self._raw) for score in taken)
 
+    def _completed_by(self, token: int) -> bool:
+        """The form of the answer is complete: no token may follow, so none is asked for."""
+        if self.matcher is None:
+            return False
+        self.matcher.accept(token)
+        if self.matcher.complete and self._stops is not None:
+            self._stopped_by(token)  # for its text
+        return self.matcher.complete
+
     def _stopped_by(self, token: int) -> bool:
         if self._stops is None:
             return False
@@ -106,8 +138,7 @@ class RunningSequence:
     def _text_of(self, token_ids: list[int]) -> str:
         """Without stop strings nobody needs text token by token, so it is decoded once a frame."""
         if self._stops is None:
-            ended = self.finish_reason is FinishReason.STOP  # by an end token, which has no text
-            return self._detokenizer.push(token_ids[:-1] if ended else token_ids)
+            return self._detokenizer.push(token_ids[:-1] if self._ended_by_token else token_ids)
         if self.finish_reason is not None:
             self._text.append(self._stops.flush())
         text = "".join(self._text)

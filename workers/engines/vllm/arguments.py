@@ -16,7 +16,7 @@ def engine_arguments(settings: EngineSettings, *, context_tokens: int, gpu: bool
     return {
         "model": path,
         "tokenizer": path,
-        "skip_tokenizer_init": True,  # token ids in, token ids out: text is ours
+        "structured_outputs_config": {"backend": "guidance"},  # reads our grammars, with llguidance
         "max_model_len": context_tokens,
         "max_num_seqs": settings.slots,
         "max_logprobs": LOGPROBS_MAX,

@@ -8,11 +8,12 @@ from typing import Any
 
 from vllm import SamplingParams
 from vllm.inputs import tokens_input
-from vllm.sampling_params import RequestOutputKind
+from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
-from workers.engines.base import EngineStats, GenerationRequest
+from workers.engines.base import Constraint, EngineStats, GenerationRequest
 from workers.engines.continuous.logprobs import Score
 from workers.engines.continuous.sequence import RunningSequence
+from workers.engines.guides import Compiled
 
 # vLLM takes no top_p of 0, which means the likeliest token alone, and warns of each temperature
 # below this, which it raises.
@@ -93,9 +94,11 @@ class VllmBatch:
             if sequence.finish_reason is not None:
                 break
         if sequence.finish_reason is None:
-            if output.finished:
+            if not output.finished:
+                return
+            if sequence.request.constraint is None:
                 raise RuntimeError(f"vLLM ended an answer by itself: {answer.finish_reason}")
-            return
+            sequence.cut()  # its form was more work than vLLM does
         del self._sequences[sequence.request.request_id]
         if not output.finished:
             self._llm.abort_request([sequence.request.request_id])
@@ -110,9 +113,20 @@ class VllmBatch:
             ignore_eos=True,  # the ends are those of the sequence, named next
             stop_token_ids=[] if request.ignore_eos else self._eos_token_ids,
             logprobs=request.logprobs,
-            detokenize=False,
+            presence_penalty=request.presence_penalty,
+            frequency_penalty=request.frequency_penalty,
+            logit_bias=dict(request.logit_bias) or None,
+            structured_outputs=_form(request.constraint),
+            detokenize=False,  # token ids in, token ids out: text is ours
             output_kind=RequestOutputKind.DELTA,
         )
+
+
+def _form(constraint: Constraint | None) -> StructuredOutputsParams | None:
+    if constraint is None:
+        return None
+    assert isinstance(constraint, Compiled), "made by this engine"
+    return StructuredOutputsParams(grammar=constraint.grammar)
 
 
 def _score(token: int, row: Any, top: int | None) -> Score | None:

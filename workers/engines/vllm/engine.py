@@ -31,8 +31,14 @@ def load_vllm(settings: EngineSettings) -> Loaded:
     import torch
     from transformers import AutoConfig
 
-    from workers.engines.continuous.checkpoint import context_tokens, decoders, eos_token_ids
+    from workers.engines.continuous.checkpoint import (
+        context_tokens,
+        decoders,
+        eos_token_ids,
+        tokenizer_source,
+    )
     from workers.engines.continuous.sequence import RunningSequence
+    from workers.engines.guides import Guides
     from workers.engines.vllm.arguments import engine_arguments
     from workers.engines.vllm.batch import VllmBatch
 
@@ -54,6 +60,9 @@ def load_vllm(settings: EngineSettings) -> Loaded:
             eos_token_ids=ends,
             decode=decode,
             raw=raw,
+        ),
+        guides=Guides(
+            partial(tokenizer_source, path), vocabulary=config.vocab_size, eos_token_ids=ends
         ),
     )
 
