@@ -17,10 +17,10 @@ from typing import Any
 
 import hiredis
 from redis.asyncio import Redis
-from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisError
 
 from billing.limits.keys import LAYOUT
+from billing.limits.link import Link
 from billing.limits.packing import Arg
 from billing.limits.state import CONSTANTS
 from billing.limits.types import LimitsUnavailable
@@ -47,6 +47,7 @@ class Scripts:
     def __init__(self, redis: Redis, *, timeout_s: float, clock_lua: str | None = None) -> None:
         self._redis = redis
         self._timeout_s = timeout_s
+        self._link = Link(redis, timeout_s=timeout_s)
         clock = clock_lua or _read("clock")
         self._sources = {
             name: "\n".join((clock, *map(_read, parts), _read(name)))
@@ -55,35 +56,26 @@ class Scripts:
         self._shas: Mapping[str, str] = {}
 
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Arg]) -> Any:
-        async with self.bounded():
-            for _ in range(_LOAD_TRIES):
-                sha = self._shas.get(name)
-                if sha is not None:
-                    try:
-                        return await self._evaluate(sha, keys, args)
-                    except NoScriptError:
-                        pass
+        for _ in range(_LOAD_TRIES):
+            sha = self._shas.get(name)
+            if sha is not None:
+                try:
+                    return await self._evaluate(sha, keys, args)
+                except NoScriptError:
+                    pass
+            async with self.bounded():
                 await self.load()
-            raise LimitsUnavailable("redis keeps forgetting its scripts")
+        raise LimitsUnavailable("redis keeps forgetting its scripts")
 
     async def _evaluate(self, sha: str, keys: Sequence[str], args: Sequence[Arg]) -> Any:
-        """EVALSHA packed in C: redis-py's own packing costs more than all else in this call.
-
-        A connection that broke while idle is replaced once; repeating a script is safe.
-        """
+        """EVALSHA packed in C; its time is bounded by the link, and repeating it is safe."""
         command: Any = ("EVALSHA", sha, len(keys), *keys, *args)
-        packed = hiredis.pack_command(command)
-        pool: Any = self._redis.connection_pool
-        for is_last in (False, True):
-            connection = await pool.get_connection()
-            try:
-                await connection.send_packed_command(packed)
-                return await connection.read_response()
-            except RedisConnectionError:
-                if is_last:
-                    raise
-            finally:
-                await pool.release(connection)
+        try:
+            return await self._link.ask(hiredis.pack_command(command))
+        except NoScriptError:
+            raise
+        except (RedisError, OSError) as error:
+            raise LimitsUnavailable(str(error) or "redis did not answer in time") from error
 
     async def load(self) -> None:
         """Make the process that answers now remember every script, under its own run id.

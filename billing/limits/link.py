@@ -1,0 +1,147 @@
+"""One connection to Redis for the scripts of every call, pipelined.
+
+Whoever asks writes at once and waits for its reply; replies come in the order of the questions, so
+a whole turn of the event loop is one write and one read. The connection is made by the client
+library (addresses, TLS and authentication are its business) and taken over from it. Bounded in
+time: a Redis that leaves the oldest question unanswered for `timeout_s` fails all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+import hiredis
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+_NOTHING = object()
+
+
+class Link:
+    """Connects when it is first asked, and again after every break; closed with `redis`."""
+
+    def __init__(self, redis: Redis, *, timeout_s: float) -> None:
+        self._pool: Any = redis.connection_pool
+        self._timeout_s = timeout_s
+        self._wire: _Wire | None = None
+        self._connecting = asyncio.Lock()
+
+    async def ask(self, command: bytes) -> Any:
+        """The reply to a packed command that may safely be repeated.
+
+        Raises a RedisError or an OSError; whether Redis did it is unknown then. A connection that
+        broke is replaced once.
+        """
+        try:
+            return await (self._usable() or await self._connect()).ask(command)
+        except RedisConnectionError:
+            return await (self._usable() or await self._connect()).ask(command)
+
+    def _usable(self) -> _Wire | None:
+        wire = self._wire
+        return wire if wire is not None and wire.is_up(asyncio.get_running_loop()) else None
+
+    async def _connect(self) -> _Wire:
+        async with asyncio.timeout(self._timeout_s), self._connecting:
+            if (wire := self._usable()) is not None:
+                return wire
+            broken, self._wire = self._wire, None
+            if broken is not None:
+                await broken.give_back(self._pool)
+            self._wire = wire = _Wire(await self._pool.get_connection(), self._timeout_s)
+            return wire
+
+
+class _Wire(asyncio.Protocol):
+    """Questions in flight on one connection, which stays on loan from the library's pool."""
+
+    def __init__(self, connection: Any, timeout_s: float) -> None:
+        self._connection = connection
+        self._timeout_s = timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = connection._writer.transport
+        self._former = connection._writer.transport.get_protocol()
+        self._reader: Any = hiredis.Reader(replyError=_error, notEnoughData=_NOTHING)
+        self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._watch: asyncio.TimerHandle | None = None
+        connection._writer.transport.set_protocol(self)
+
+    def is_up(self, loop: asyncio.AbstractEventLoop) -> bool:
+        transport = self._transport
+        return self._loop is loop and transport is not None and not transport.is_closing()
+
+    async def ask(self, command: bytes) -> Any:
+        if self._transport is None:
+            raise RedisConnectionError("the connection is closed")
+        reply: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting.append((reply, self._loop.time()))
+        if self._watch is None:
+            self._watch = self._loop.call_later(self._timeout_s, self._look)
+        self._transport.write(command)
+        return await reply
+
+    async def give_back(self, pool: Any) -> None:
+        """The pool connects it anew when it is next asked for one."""
+        self._break(RedisConnectionError("the connection was closed"))
+        await self._connection.disconnect(nowait=True)
+        await pool.release(self._connection)
+
+    # --- asyncio.Protocol ------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._reader.feed(data)
+            while (said := self._reader.gets()) is not _NOTHING:
+                self._answer(said)
+        except (hiredis.ProtocolError, IndexError) as nonsense:
+            self._break(RedisConnectionError(f"redis talks nonsense: {nonsense}"))
+
+    def eof_received(self) -> None:
+        self._former.eof_received()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._former.connection_lost(error)  # the library waits for it when it closes
+        self._break(RedisConnectionError(str(error or "redis closed the connection")))
+
+    # --- ends ------------------------------------------------------------------------------------
+
+    def _answer(self, said: object) -> None:
+        reply, _ = self._waiting.popleft()
+        if reply.done():
+            return  # whoever asked has left
+        if isinstance(said, Exception):
+            reply.set_exception(said)
+        else:
+            reply.set_result(said)
+
+    def _look(self) -> None:
+        """Now and then, instead of a timer for each question."""
+        self._watch = None
+        if not self._waiting:
+            return
+        left_s = self._waiting[0][1] + self._timeout_s - self._loop.time()
+        if left_s > 0:
+            self._watch = self._loop.call_later(left_s, self._look)
+        else:
+            self._break(RedisTimeoutError("redis did not answer in time"))
+
+    def _break(self, error: Exception) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        while self._waiting:
+            reply, _ = self._waiting.popleft()
+            if not reply.done():
+                reply.set_exception(error)
+
+
+def _error(message: str) -> Exception:
+    kind = NoScriptError if message.startswith("NOSCRIPT") else ResponseError
+    return kind(message)
