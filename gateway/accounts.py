@@ -104,12 +104,13 @@ class Accounts:
         await self._take_or_leave(open_call)
         try:
             yield open_call
-        except asyncio.CancelledError:
-            open_call.end(CallStatus.CANCELLED, self._now_us(), "client_closed_request")
+        except asyncio.CancelledError as cancelled:
+            open_call.end(CallStatus.CANCELLED, self._now_us(), _why(cancelled))
             raise
         except ApiError as failed:
             status = CallStatus.FAILED if open_call.was_dispatched else CallStatus.REFUSED
             open_call.end(status, self._now_us(), failed.code)
+            failed.charged_nanousd = open_call.charge.amount_nanousd
             raise
         except BaseException:
             open_call.end(CallStatus.FAILED, self._now_us(), "internal_error")
@@ -261,3 +262,8 @@ class Accounts:
 
     def _now_us(self) -> int:
         return round(self._clock() * 1e6)
+
+
+def _why(cancelled: asyncio.CancelledError) -> str:
+    """Whoever cancels a journey may say why in a word."""
+    return str(cancelled.args[0]) if cancelled.args else "client_closed_request"

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from billing.limits.holds import Holds
 from billing.spool import Spool
-from billing.store.engine import open_store
+from billing.store.engine import Store, open_store
 from billing.tasks import end
 from gateway.accounts import Accounts
 from gateway.admin.bootstrap import bootstrap
@@ -29,6 +29,10 @@ from gateway.catalog import CatalogKeeper
 from gateway.console import routes as console
 from gateway.console.desk import make_desk
 from gateway.fleet import FleetKeeper
+from gateway.idempotency.fate import Fates
+from gateway.idempotency.once import Once
+from gateway.idempotency.replaying import Replaying
+from gateway.idempotency.tapes import Tapes, TapeSettings
 from gateway.identity import id_maker
 from gateway.leases import Leases, LeaseSettings
 from gateway.parts import Outside, Parts
@@ -183,7 +187,22 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         places=places,
         pipeline=pipeline,
         recovery=recovery,
+        once=_once(settings, redis, ledger, holds),
     )
+
+
+def _once(settings: Settings, redis: Redis, ledger: Store, holds: Holds) -> Once:
+    own = settings.gateway.idempotency
+    kept = TapeSettings(
+        ttl_s=own.ttl_s,
+        answer_bytes_max=own.answer_bytes_max,
+        organization_bytes_max=own.organization_bytes_max,
+        lease_s=own.lease_s,
+    )
+    tapes = Tapes(redis, kept)
+    fates = Fates(ledger, holds, wait_s=own.settle_wait_s)
+    replaying = Replaying(tapes, fates, poll_s=own.poll_s, followers_max=own.followers_max)
+    return Once(tapes, replaying, own.finish_within_s)
 
 
 def standard_policy(own: GatewaySettings) -> Policy:
@@ -228,6 +247,8 @@ def _generating_routes(parts: Parts) -> list[Route]:
                 queue_note=parts.places.queue_note,
                 reply_settings=ReplySettings(own.commit_after_s, own.keepalive_s),
                 body_timeout_s=own.body_timeout_s,
+                slow_reader_timeout_s=own.slow_reader_timeout_s,
+                once=parts.once,
                 clock=parts.outside.clock,
                 new_id=lambda: parts.new_id("req"),
             ),

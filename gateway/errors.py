@@ -40,6 +40,8 @@ class ApiError(Exception):
         self.retry_after_s = retry_after_s
         self.stop_retrying = stop_retrying
         self.extra_headers = extra_headers or {}
+        self.charged_nanousd = 0
+        """What the call had cost when it failed."""
 
     def body(self) -> bytes:
         return msgspec.json.encode({"error": self.as_dict()})

@@ -11,6 +11,7 @@ from gateway.accounts import Accounts
 from gateway.auth import KeyDirectory
 from gateway.catalog import CatalogKeeper
 from gateway.fleet import FleetKeeper
+from gateway.idempotency.once import Once
 from gateway.identity import NewId
 from gateway.pipeline import Pipeline
 from gateway.recovery import Recovery
@@ -47,3 +48,4 @@ class Parts:
     places: Places
     pipeline: Pipeline
     recovery: Recovery
+    once: Once

@@ -34,6 +34,19 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class IdempotencySettings(Section):
+    """[gateway.idempotency]: answers kept for calls that are sent again under their key."""
+
+    ttl_s: float = Field(3600.0, gt=0)
+    answer_bytes_max: int = Field(4 << 20, gt=0)
+    organization_bytes_max: int = Field(64 << 20, gt=0)
+    lease_s: float = Field(10.0, gt=0)
+    finish_within_s: float = Field(600.0, gt=0)
+    poll_s: float = Field(0.05, gt=0)
+    followers_max: int = Field(256, gt=0)
+    settle_wait_s: float = Field(5.0, gt=0)
+
+
 class GatewaySettings(Section):
     """[gateway]: the edge."""
 
@@ -52,12 +65,14 @@ class GatewaySettings(Section):
     renew_s: float = Field(2.0, gt=0)
     connect_timeout_s: float = Field(2.0, gt=0)
     idle_timeout_s: float = Field(60.0, gt=0)
+    slow_reader_timeout_s: float = Field(30.0, gt=0)
     catalog_poll_s: float = Field(1.0, gt=0)
     fleet_poll_s: float = Field(0.15, gt=0)
     spool_segment_bytes: int = Field(16 << 20, gt=0)
     spool_fsync_ms: float = Field(20.0, gt=0)
     drain_s: float = Field(8.0, ge=0)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    idempotency: IdempotencySettings = IdempotencySettings()
 
 
 class SupervisorSettings(Section):

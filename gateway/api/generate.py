@@ -1,17 +1,25 @@
 """The routes that call a model, as raw ASGI: read the body, walk the journey, mind the client.
 
-The one place where a client's leaving is noticed: it cancels the journey, whose way out settles.
-Every request that reaches this file gets exactly one answer, an error object included (law 1).
+A client that leaves, or does not read, cancels the journey, whose way out settles; under an
+idempotency key the journey goes on without it, for whoever comes again. Every request that reaches
+this file gets exactly one answer, an error object included (law 1).
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from billing.tasks import end
+from gateway.api.client import Client, Receive, Send
 from gateway.api.media import refuse_other_media
+from gateway.auth import Principal
 from gateway.errors import ApiError, internal_error
+from gateway.idempotency.key import HEADER, Keyed, keyed
+from gateway.idempotency.once import Once
+from gateway.idempotency.recording import Recording
+from gateway.idempotency.tape import Player
 from gateway.pipeline import Pipeline, Received
 from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.reply import (
@@ -19,7 +27,6 @@ from gateway.wire.reply import (
     QueueNote,
     Reply,
     ReplySettings,
-    Send,
     StreamReply,
     WholeReply,
 )
@@ -28,7 +35,6 @@ from routing.types import Clock
 
 log = logging.getLogger(__name__)
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 Parse = Callable[[bytes], GeneratingRequest]
 """What a route makes of a body; raises ApiError 400."""
 
@@ -39,7 +45,8 @@ class ClientLeft(Exception):
 
 class Generating:
     """The ASGI endpoint of one route: `parse` reads its bodies, `dialect` is what its callers
-    speak. `new_id` makes request ids; `body_timeout_s` bounds a slow sender."""
+    speak. `new_id` makes request ids; `body_timeout_s` bounds a slow sender, and
+    `slow_reader_timeout_s` one who does not read."""
 
     def __init__(
         self,
@@ -49,11 +56,15 @@ class Generating:
         queue_note: QueueNote,
         reply_settings: ReplySettings,
         body_timeout_s: float,
+        slow_reader_timeout_s: float,
+        once: Once,
         clock: Clock,
         new_id: Callable[[], str],
         dialect: Dialect = OPENAI,
     ) -> None:
         self._pipeline = pipeline
+        self._slow_reader_timeout_s = slow_reader_timeout_s
+        self._once = once
         self._parse = parse
         self._queue_note = queue_note
         self._reply_settings = reply_settings
@@ -63,23 +74,76 @@ class Generating:
         self._dialect = dialect
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        exchange = Exchange(self._new_id(), self._clock(), self._clock, send, self._dialect)
+        client = Client(
+            receive, send, slow_timeout_s=self._slow_reader_timeout_s, clock=self._clock
+        )
+        exchange = Exchange(self._new_id(), self._clock(), self._clock, client.send, self._dialect)
         found = _headers(scope)
         try:
             principal = await self._pipeline.authenticate(self._dialect.authorization(found))
             refuse_other_media(found)
             body = await self._read_body(receive)
             request = self._parse(body)
+            received = Received(exchange.request_id, exchange.arrived_s, found, request, len(body))
+            if HEADER in found:
+                key = keyed(found, principal, scope["method"], scope["path"], body)
+                await self._run_once(key, principal, received, exchange, client)
+                return
         except ApiError as refused:
             await exchange.error(refused)
             return
         except ClientLeft:
             return
         reply = self._reply(exchange, request)
-        received = Received(exchange.request_id, exchange.arrived_s, found, request, len(body))
         journey = asyncio.create_task(self._pipeline.journey(principal, received, reply))
-        await _until_done_or_gone(journey, receive)
+        try:
+            departure = await client.left_before(journey)
+            if departure is not None:
+                journey.cancel(departure)
+        finally:
+            await end(journey)
         await _answer_failure(journey, reply)
+
+    async def _run_once(
+        self,
+        key: Keyed,
+        principal: Principal,
+        received: Received,
+        exchange: Exchange,
+        client: Client,
+    ) -> None:
+        """Run the call if nobody does under this key; else tell what the one who does is told.
+
+        Raises ApiError before anything was claimed.
+        """
+        runner = await self._once.runner(key, received.request_id)
+        if runner != received.request_id:
+            await self._tell_again(key, replace(exchange, request_id=runner), received, client)
+            return
+        async with self._once.recording(key, runner, exchange.send) as recording:
+            reply = self._reply(replace(exchange, send=recording.send), received.request)
+            journey = asyncio.create_task(self._pipeline.journey(principal, received, reply))
+            try:
+                if await client.left_before(journey) is not None:
+                    recording.leave_client()
+                    await asyncio.wait({journey}, timeout=self._once.finish_within_s)
+            finally:
+                await end(journey)
+            await _answer_failure(journey, reply, recording)
+
+    async def _tell_again(
+        self, key: Keyed, exchange: Exchange, received: Received, client: Client
+    ) -> None:
+        player = Player()
+        reply = self._reply(exchange, received.request)
+        follow = self._once.follow(key, exchange.request_id, player, exchange.send)
+        following = asyncio.create_task(follow)
+        try:
+            await client.left_before(following)
+        finally:
+            await end(following)
+        reply.is_committed = player.has_begun
+        await _answer_failure(following, reply)
 
     def _reply(self, exchange: Exchange, request: GeneratingRequest) -> Reply:
         choices = request.wanted.choices
@@ -116,17 +180,10 @@ def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-async def _until_done_or_gone(journey: asyncio.Task[None], receive: Receive) -> None:
-    """Wait for the journey; a client that leaves first, or a server that stops, cancels it."""
-    gone = asyncio.ensure_future(receive())
-    try:
-        await asyncio.wait({journey, gone}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        gone.cancel()
-        await end(journey)
-
-
-async def _answer_failure(journey: asyncio.Task[None], reply: Reply) -> None:
+async def _answer_failure(
+    journey: asyncio.Task[None], reply: Reply, recording: Recording | None = None
+) -> None:
+    """What cost nothing does not keep its idempotency key: it may be tried again."""
     if journey.cancelled():
         return
     error = journey.exception()
@@ -135,4 +192,6 @@ async def _answer_failure(journey: asyncio.Task[None], reply: Reply) -> None:
     if not isinstance(error, ApiError):
         log.error("a call failed unexpectedly", exc_info=error)
         error = internal_error()
+    elif recording is not None and not error.charged_nanousd:
+        recording.release()
     await reply.fail(error)

@@ -29,11 +29,9 @@ class Keyed:
 
 def keyed(
     headers: Mapping[str, str], principal: Principal, method: str, path: str, body: bytes
-) -> Keyed | None:
-    """None without the header; raises ApiError 400 for a key that no client means."""
-    given = headers.get(HEADER)
-    if given is None:
-        return None
+) -> Keyed:
+    """Of a call that has the header; raises ApiError 400 for a key that no client means."""
+    given = headers[HEADER]
     if not 0 < len(given) <= KEY_CHARS_MAX or not (given.isascii() and given.isprintable()):
         message = f"'Idempotency-Key' must be 1 to {KEY_CHARS_MAX} printable ASCII characters."
         raise bad_request(message, code="invalid_idempotency_key")

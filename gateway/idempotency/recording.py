@@ -32,7 +32,8 @@ class Recording:
         self._tapes = tapes
         self._keyed = keyed
         self._request_id = request_id
-        self._client: Send | None = client
+        self._client = client
+        self._left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unwritten: list[bytes] = []
         self._written = 0
         self._bytes = 0
@@ -64,8 +65,20 @@ class Recording:
             await self._finish()
         else:
             self._news.set()
-        if self._client is not None:
-            await self._client(message)
+        if not self._left.done():
+            await self._tell(message)
+
+    async def _tell(self, message: dict[str, Any]) -> None:
+        """Wait for the client to take it, but not for one that is left meanwhile."""
+        telling = asyncio.ensure_future(self._client(message))
+        try:
+            await asyncio.wait({telling, self._left}, return_when=asyncio.FIRST_COMPLETED)
+            if telling.done():
+                telling.result()
+        except OSError:
+            self.leave_client()
+        finally:
+            telling.cancel()
 
     def _take_down(self, parts: list[bytes]) -> None:
         self._bytes += sum(map(len, parts))
@@ -78,7 +91,8 @@ class Recording:
 
     def leave_client(self) -> None:
         """The client is gone, or too slow: the run goes on without it."""
-        self._client = None
+        if not self._left.done():
+            self._left.set_result(None)
 
     def release(self) -> None:
         """What is sent from now on is an error that cost nothing: it is not kept, and whoever

@@ -45,8 +45,8 @@ class ReplySettings:
 class Reply(Protocol):
     """The caller's side of one call, in the order the journey uses it."""
 
-    @property
-    def is_committed(self) -> bool: ...
+    is_committed: bool
+    """Something of it has left, a status at least."""
 
     def kept_waiting(self, open_call: OpenCall) -> Any:
         """A block in which the caller is told that it waits, until `begin`."""

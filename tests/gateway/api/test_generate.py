@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, cast
 
 from gateway.api.generate import Generating
+from gateway.idempotency.once import Once
 from gateway.pipeline import Pipeline
 from gateway.wire.chat import parse_chat
 from gateway.wire.reply import ReplySettings
@@ -35,6 +36,8 @@ async def test_body_that_does_not_come_is_not_waited_for() -> None:
         queue_note=no_note,
         reply_settings=ReplySettings(),
         body_timeout_s=0.05,
+        slow_reader_timeout_s=5.0,
+        once=cast(Once, None),
         clock=lambda: 1e9,
         new_id=lambda: "req_1",
     )
