@@ -3,6 +3,7 @@ our own words in them (`usage.cost`, and in streams `sluice`)."""
 
 from dataclasses import dataclass
 
+from gateway.api import response_shapes
 from gateway.api.json_schema import (
     ANYTHING,
     COUNT,
@@ -110,10 +111,12 @@ GENERATED_COMPONENTS: dict[str, Schema] = {
             "usage": objects({"prompt_tokens": COUNT, "total_tokens": COUNT, "cost": USD}),
         }
     ),
+    "Response": response_shapes.ANSWER,
 }
 
 GENERATED_ANSWERS: dict[str, Told] = {
     "/v1/chat/completions": Told("Answer a conversation", "ChatCompletion"),
     "/v1/completions": Told("Go on with a text", "Completion"),
     "/v1/embeddings": Told("Place texts in a vector space", "Embeddings", streams=False),
+    "/v1/responses": Told("Answer a conversation, in items", "Response"),
 }

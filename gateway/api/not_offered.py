@@ -16,6 +16,11 @@ REASONS = {
     "/v1/rerank": WITHOUT_MODEL,
     "/v1/realtime": WITHOUT_MODEL,
     "/v1/assistants": "Assistants are kept state; this service is stateless: send the messages.",
+    "/v1/conversations": "Conversations are kept state; this service is stateless: send the items.",
+    "/v1/responses": (
+        "Responses are not kept here, so none can be read, cancelled or deleted: keep yours, and"
+        " send its items as 'input'."
+    ),
     "/v1/threads": "Threads are kept state; this service is stateless: send the messages.",
 }
 

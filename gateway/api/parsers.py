@@ -12,6 +12,8 @@ from gateway.wire.chat import parse_chat
 from gateway.wire.completions import TextOf, parse_completion
 from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.embeddings import parse_embedding
+from gateway.wire.responses.body import parse_response
+from gateway.wire.responses.dialect import RESPONSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ def doors(keeper: CatalogKeeper) -> Mapping[str, Door]:
         "/v1/chat/completions": Door(parse_chat),
         "/v1/completions": Door(partial(parse_completion, text_of=_text_of(keeper))),
         "/v1/embeddings": Door(parse_embedding),
+        "/v1/responses": Door(parse_response, RESPONSES),
     }
 
 

@@ -46,5 +46,9 @@ def event(payload: bytes) -> bytes:
     return b"data: " + payload + b"\n\n"
 
 
+def named_event(name: str, payload: bytes) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + payload + b"\n\n"
+
+
 def comment(text: str) -> bytes:
     return b": " + text.encode() + b"\n\n"

@@ -17,6 +17,7 @@ from gateway.api.generated_answers import GENERATED_ANSWERS
 from gateway.api.parsers import doors
 from gateway.wire import chat, completions, embeddings, tokenize
 from gateway.wire.checks import Check
+from gateway.wire.responses import body as responses
 from tests.gateway.edge import Edge, edge
 from tests.redis_server import RedisServer
 
@@ -35,6 +36,7 @@ TABLES: dict[str, Mapping[str, Check]] = {
     "/v1/chat/completions": chat.CHECKS,
     "/v1/completions": completions.CHECKS,
     "/v1/embeddings": embeddings.CHECKS,
+    "/v1/responses": responses.CHECKS,
     "/v1/tokenize": tokenize.TOKENIZE,
     "/v1/detokenize": tokenize.DETOKENIZE,
 }

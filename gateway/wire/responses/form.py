@@ -1,0 +1,99 @@
+"""How answers of `/v1/responses` look: the Response object, whole or at the ends of its stream."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from billing.types import Usage
+from gateway.wire.answer import AnswerHead
+from gateway.wire.gathered import Gathered
+from gateway.wire.responses.output import INCOMPLETE, gathered_output
+from gateway.wire.responses.stream import ResponseChunks
+from gateway.wire.responses.tools import shown
+
+Json = dict[str, Any]
+
+DEFAULTS: Json = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "prompt_cache_key": None,
+    "safety_identifier": None,
+    "temperature": 1.0,
+    "tool_choice": "auto",
+    "top_logprobs": 0,
+    "top_p": 1.0,
+}
+"""What an answer repeats of its call, and what it says where the call did not."""
+
+
+class ResponseForm:
+    """Of one call; `fields` are those of its body. `scored`: log probabilities were asked for."""
+
+    def __init__(self, fields: Mapping[str, Any], *, scored: bool) -> None:
+        self._fields = fields
+        self.scored = scored
+
+    def whole(
+        self, head: AnswerHead, choices: Sequence[Gathered], usage: Usage, cost: str
+    ) -> bytes:
+        [choice] = choices
+        output = gathered_output(head.id, choice, self.scored)
+        return msgspec.json.encode(self.ended(head, output, choice.finish_reason, usage, cost))
+
+    def chunks(self, head: AnswerHead, includes_usage: bool) -> ResponseChunks:
+        return ResponseChunks(self, head)
+
+    def begun(self, head: AnswerHead) -> Json:
+        said = self._fields
+        text = said.get("text") or {}
+        effort = (said.get("reasoning") or {}).get("effort")
+        echo = {n: said[n] if said.get(n) is not None else v for n, v in DEFAULTS.items()}
+        if said.get("user") is not None:
+            echo["user"] = said["user"]
+        return echo | {
+            "id": f"resp_{head.id}",
+            "object": "response",
+            "created_at": head.created,
+            "status": "in_progress",
+            "background": False,
+            "error": None,
+            "incomplete_details": None,
+            "max_tool_calls": None,
+            "model": head.model,
+            "output": [],
+            "previous_response_id": None,
+            "reasoning": {"effort": effort, "summary": None},
+            "service_tier": head.service_tier,
+            "store": False,
+            "text": {
+                "format": text.get("format") or {"type": "text"},
+                "verbosity": text.get("verbosity") or "medium",
+            },
+            "tools": [shown(tool) for tool in said.get("tools") or ()],
+            "truncation": "disabled",
+            "usage": None,
+        }
+
+    def ended(
+        self, head: AnswerHead, output: Sequence[Json], finish_reason: str, usage: Usage, cost: str
+    ) -> Json:
+        lacks = INCOMPLETE.get(finish_reason)
+        return self.begun(head) | {
+            "status": "incomplete" if lacks else "completed",
+            "incomplete_details": {"reason": lacks} if lacks else None,
+            "output": output,
+            "usage": usage_shape(usage) | {"cost": cost},
+        }
+
+
+def usage_shape(usage: Usage) -> Json:
+    return {
+        "input_tokens": usage.prompt,
+        "input_tokens_details": {"cached_tokens": usage.cached_input, "cache_write_tokens": 0},
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.total,
+    }

@@ -1,0 +1,183 @@
+"""The `input` of `/v1/responses` as the messages of a conversation.
+
+Messages, calls of functions and what these answered. An item that only a server with memory or
+tools of its own could understand is refused, never dropped.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gateway.errors import ApiError, bad_request
+from gateway.wire.checks import (
+    invalid_type,
+    missing,
+    one_of,
+    only,
+    require_known,
+    string,
+    text_up_to,
+)
+
+Json = dict[str, Any]
+
+CALL_ID_MAX = 64
+STATUSES = ("in_progress", "completed", "incomplete")
+STATELESS = (
+    "This service keeps no answers: send the messages and calls themselves instead of '{}' items."
+)
+KEPT_ELSEWHERE = ("item_reference", "reasoning", "compaction", "compaction_trigger")
+"""Kinds that stand for what another server remembers or has encrypted."""
+TEXT_PARTS = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
+
+
+class Translation:
+    """Chat messages as far as they have come, and where each of their fields stood."""
+
+    def __init__(self) -> None:
+        self.messages: list[Json] = []
+        self.origins: dict[str, str] = {"messages": "input"}
+        self._calls_open = False
+
+    def add(self, message: Json, origin: str) -> None:
+        self.origins[f"messages[{len(self.messages)}]"] = origin
+        self.messages.append(message)
+        self._calls_open = message["role"] == "assistant"
+
+    def add_call(self, call: Json, origin: str) -> None:
+        """To what the assistant has just said, since one turn may hold text and several calls."""
+        if not self._calls_open:
+            self.add({"role": "assistant", "content": None}, origin)
+        calls = self.messages[-1].setdefault("tool_calls", [])
+        every = f"messages[{len(self.messages) - 1}].tool_calls"
+        where = f"{every}[{len(calls)}]"
+        self.origins.setdefault(every, origin)
+        self.origins |= {where: origin, f"{where}.function": origin}
+        self.origins[f"{where}.id"] = f"{origin}.call_id"
+        calls.append(call)
+
+    def add_output(self, message: Json, origin: str) -> None:
+        where = f"messages[{len(self.messages)}]"
+        self.add(message, origin)
+        self.origins |= {
+            f"{where}.tool_call_id": f"{origin}.call_id",
+            f"{where}.role": f"{origin}.call_id",
+            f"{where}.content": f"{origin}.output",
+        }
+
+
+def translated(instructions: str | None, given: object) -> Translation:
+    """Raises ApiError 400 naming the place in `input`."""
+    found = Translation()
+    if instructions is not None:
+        found.add({"role": "system", "content": instructions}, "instructions")
+    if isinstance(given, str):
+        found.add({"role": "user", "content": given}, "input")
+        found.origins[f"messages[{len(found.messages) - 1}].content"] = "input"
+        return found
+    if not isinstance(given, list):
+        raise invalid_type("input", "a string or an array of items", given)
+    for index, item in enumerate(given):
+        _add_item(found, f"input[{index}]", item)
+    _require_answers(given)
+    return found
+
+
+def _add_item(found: Translation, name: str, item: object) -> None:
+    if not isinstance(item, dict):
+        raise invalid_type(name, "an object", item)
+    kind = item.get("type") or "message"
+    if kind == "message":
+        found.add(_message(name, item), name)
+    elif kind == "function_call":
+        found.add_call(_call(name, item), name)
+    elif kind == "function_call_output":
+        found.add_output(_output(name, item), name)
+    elif kind in KEPT_ELSEWHERE:
+        raise bad_request(STATELESS.format(kind), f"{name}.type", "unsupported_value")
+    else:
+        one_of("message", "function_call", "function_call_output")(f"{name}.type", kind)
+
+
+def _message(name: str, item: Mapping[str, Any]) -> Json:
+    require_known(name, item, "type", "role", "content", "id", "status")
+    one_of("user", "assistant", "system", "developer")(f"{name}.role", item.get("role"))
+    _bookkeeping(name, item)
+    content = item.get("content")
+    if content is None:
+        raise missing(f"{name}.content")
+    if isinstance(content, list):
+        kinds = ("output_text", "refusal") if item["role"] == "assistant" else ("input_text",)
+        content = [
+            _part(f"{name}.content[{index}]", part, kinds) for index, part in enumerate(content)
+        ]
+    elif not isinstance(content, str):
+        raise invalid_type(f"{name}.content", "a string or an array of parts", content)
+    return {"role": item["role"], "content": content}
+
+
+def _bookkeeping(name: str, item: Mapping[str, Any]) -> None:
+    """What an earlier answer said of its own items, and clients send back with them."""
+    if item.get("id") is not None:
+        string(f"{name}.id", item["id"])
+    if item.get("status") is not None:
+        one_of(*STATUSES)(f"{name}.status", item["status"])
+
+
+def _part(name: str, part: object, kinds: Sequence[str]) -> Json:
+    if not isinstance(part, dict):
+        raise invalid_type(name, "an object", part)
+    one_of(*kinds)(f"{name}.type", part.get("type"))
+    kind: str = part["type"]
+    field = TEXT_PARTS[kind]
+    known = ("annotations", "logprobs") if kind == "output_text" else ()
+    require_known(name, part, "type", field, *known)
+    if part.get("annotations") is not None:
+        only([])(f"{name}.annotations", part["annotations"])
+    string(f"{name}.{field}", part.get(field))
+    return {"type": "refusal" if kind == "refusal" else "text", field: part[field]}
+
+
+def _call(name: str, item: Mapping[str, Any]) -> Json:
+    require_known(name, item, "type", "id", "status", "call_id", "name", "arguments")
+    _bookkeeping(name, item)
+    function = {"name": item.get("name"), "arguments": item.get("arguments")}
+    return {"id": _call_id(name, item), "type": "function", "function": function}
+
+
+def _output(name: str, item: Mapping[str, Any]) -> Json:
+    require_known(name, item, "type", "id", "status", "call_id", "output")
+    _bookkeeping(name, item)
+    output = item.get("output")
+    if output is None:
+        raise missing(f"{name}.output")
+    if isinstance(output, list):
+        parts = enumerate(output)
+        output = [_part(f"{name}.output[{index}]", part, ("input_text",)) for index, part in parts]
+    elif not isinstance(output, str):
+        raise invalid_type(f"{name}.output", "a string or an array of parts", output)
+    return {"role": "tool", "tool_call_id": _call_id(name, item), "content": output}
+
+
+def _call_id(name: str, item: Mapping[str, Any]) -> str:
+    if item.get("call_id") is None:
+        raise missing(f"{name}.call_id")
+    text_up_to(CALL_ID_MAX)(f"{name}.call_id", item["call_id"])
+    return str(item["call_id"])
+
+
+def _require_answers(items: Sequence[Mapping[str, Any]]) -> None:
+    """Every call is answered and every answer has a call, by their `call_id`."""
+    called: dict[str, int] = {}
+    for index, item in enumerate(items):
+        call_id = item.get("call_id", "")
+        if item.get("type") == "function_call":
+            called[call_id] = index
+        elif item.get("type") == "function_call_output" and called.pop(call_id, None) is None:
+            raise _unmatched("call", f"function call output with call_id {call_id}", index)
+    for call_id, index in called.items():
+        raise _unmatched("output", f"function call {call_id}", index)
+
+
+def _unmatched(lacking: str, what: str, index: int) -> ApiError:
+    message = f"No tool {lacking} found for {what}."
+    return bad_request(message, f"input[{index}].call_id", "invalid_value")

@@ -1,0 +1,85 @@
+"""The items of a response's output: a message of text or refusal, and calls of functions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gateway.frame import Logprobs
+from gateway.wire.gathered import Gathered
+
+Json = dict[str, Any]
+
+INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""Finish reasons of chat that leave a response incomplete, and what it says why."""
+IN_PROGRESS = "in_progress"
+
+
+def gathered_output(answer_id: str, choice: Gathered, scored: bool) -> list[Json]:
+    """Of a whole answer; a model that says nothing at all says an empty text."""
+    calls = choice.tool_calls
+    parts = []
+    if choice.text or not (calls or choice.refusal):
+        scores = scores_of(choice.logprobs) if scored else []
+        parts.append(text_part(choice.text, scores))
+    if choice.refusal:
+        parts.append(refusal_part(choice.refusal))
+    items = [message_item(answer_id, 0)] if parts else []
+    for item in items:
+        item["content"] = parts
+    for call in calls:
+        item = call_item(answer_id, len(items), call["id"], call["function"]["name"])
+        items.append(item | {"arguments": call["function"]["arguments"]})
+    end_items(items, choice.finish_reason)
+    return items
+
+
+def end_items(items: Sequence[Json], finish_reason: str) -> None:
+    """Only the last one may have been cut short."""
+    for item in items:
+        item["status"] = "completed"
+    if items and finish_reason in INCOMPLETE:
+        items[-1]["status"] = "incomplete"
+
+
+def message_item(answer_id: str, place: int) -> Json:
+    return {
+        "id": f"msg_{answer_id}_{place}",
+        "type": "message",
+        "status": IN_PROGRESS,
+        "role": "assistant",
+        "content": [],
+    }
+
+
+def call_item(answer_id: str, place: int, call_id: str, name: str) -> Json:
+    return {
+        "id": f"fc_{answer_id}_{place}",
+        "type": "function_call",
+        "status": IN_PROGRESS,
+        "call_id": call_id,
+        "name": name,
+        "arguments": "",
+    }
+
+
+def text_part(text: str, scores: Sequence[Json]) -> Json:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": scores}
+
+
+def refusal_part(refusal: str) -> Json:
+    return {"type": "refusal", "refusal": refusal}
+
+
+def scores_of(logprobs: Logprobs | None) -> list[Json]:
+    """Log probabilities as this route says them: every token with its bytes."""
+    if logprobs is None or logprobs.content is None:
+        return []
+    return [
+        _score(token.token, token.logprob, token.bytes)
+        | {"top_logprobs": [_score(t.token, t.logprob, t.bytes) for t in token.top_logprobs]}
+        for token in logprobs.content
+    ]
+
+
+def _score(token: str, logprob: float, spelled: list[int] | None) -> Json:
+    own_bytes = list(token.encode()) if spelled is None else spelled
+    return {"token": token, "logprob": logprob, "bytes": own_bytes}

@@ -1,0 +1,178 @@
+"""The typed events of a streamed response, numbered: each item is added, told piece by piece, and
+done before the next one begins.
+
+Guards law 9 here: `response.completed` and `response.incomplete` are what only `end` says.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from billing.types import Usage
+from gateway.errors import ApiError
+from gateway.frame import Choice, ToolCallPiece
+from gateway.wire.answer import AnswerHead, Notes
+from gateway.wire.gathered import CUT_SHORT
+from gateway.wire.responses.output import (
+    INCOMPLETE,
+    call_item,
+    message_item,
+    refusal_part,
+    scores_of,
+    text_part,
+)
+from gateway.wire.sse import named_event
+
+Json = dict[str, Any]
+
+
+class Frames(Protocol):
+    """The Response object around what is streamed."""
+
+    scored: bool
+
+    def begun(self, head: AnswerHead) -> Json: ...
+
+    def ended(
+        self, head: AnswerHead, output: list[Json], finish_reason: str, usage: Usage, cost: str
+    ) -> Json: ...
+
+
+class ResponseChunks:
+    def __init__(self, form: Frames, head: AnswerHead) -> None:
+        self._form = form
+        self._head = head
+        self._events = 0
+        self._items: list[Json] = []
+        self._open: Json | None = None
+        self._calls: dict[int, Json] = {}
+        self._pieces: list[str] = []
+        self._scores: list[Json] = []
+        self._untold: list[Json] = []
+        self._finish_reason = CUT_SHORT
+        self._notes: Notes = {}
+
+    # the stream's life -------------------------------------------------------------------------
+
+    def opening(self, notes: Notes | None) -> Iterator[bytes]:
+        response = self._form.begun(self._head)
+        told = {"sluice": notes} if notes else {}
+        yield self._event("response.created", {"response": response} | told)
+        yield self._event("response.in_progress", {"response": response})
+
+    def piece(self, choice: Choice, notes: Notes | None) -> Iterator[bytes]:
+        if self._form.scored and choice.logprobs is not None:
+            self._untold += scores_of(choice.logprobs)
+        if choice.content:
+            yield from self._say("output_text", choice.content)
+        if isinstance(refusal := choice.delta.get("refusal"), str) and refusal:
+            yield from self._say("refusal", refusal)
+        for call in choice.tool_calls:
+            yield from self._call(call)
+        if choice.finish_reason is not None:
+            self._finish_reason = choice.finish_reason
+            self._notes = self._notes | (notes or {})
+
+    def end(self, usage: Usage, cost: str, notes: Notes) -> bytes:
+        reason = self._finish_reason
+        events = [] if self._items else [*self._say("output_text", "")]
+        events += self._close("incomplete" if reason in INCOMPLETE else "completed")
+        response = self._form.ended(self._head, self._items, reason, usage, cost)
+        told = {"response": response, "sluice": self._notes | notes}
+        return b"".join([*events, self._event(f"response.{response['status']}", told)])
+
+    def failed(self, error: ApiError) -> bytes:
+        return self._event("error", error_fields(error))
+
+    # items -------------------------------------------------------------------------------------
+
+    def _say(self, kind: str, text: str) -> Iterator[bytes]:
+        if self._open is None or self._open.get("role") is None:
+            yield from self._begin(message_item(self._head.id, len(self._items)))
+        assert self._open is not None
+        parts = self._open["content"]
+        if not parts or parts[-1]["type"] != kind:
+            yield from self._close_part()
+            parts.append(text_part("", []) if kind == "output_text" else refusal_part(""))
+            yield self._event("response.content_part.added", self._at_part() | {"part": parts[-1]})
+        if text:
+            self._pieces.append(text)
+            told = self._at_part() | {"delta": text}
+            if kind == "output_text":
+                told["logprobs"] = self._told()
+            yield self._event(f"response.{kind}.delta", told)
+
+    def _told(self) -> list[Json]:
+        """The scores that no event has told of yet."""
+        untold, self._untold = self._untold, []
+        self._scores += untold
+        return untold
+
+    def _call(self, piece: ToolCallPiece) -> Iterator[bytes]:
+        """A piece of a call that is done already, which no server is known to send, reaches the
+        answer's last event."""
+        function = piece.function
+        if piece.index not in self._calls:
+            name = (function and function.name) or ""
+            item = call_item(self._head.id, len(self._items), piece.id or "", name)
+            self._calls[piece.index] = item
+            yield from self._begin(item)
+        item = self._calls[piece.index]
+        if function is not None and function.arguments:
+            item["arguments"] += function.arguments
+            told = self._at(item) | {"delta": function.arguments}
+            yield self._event("response.function_call_arguments.delta", told)
+
+    def _begin(self, item: Json) -> Iterator[bytes]:
+        yield from self._close("completed")
+        self._items.append(item)
+        self._open = item
+        told = {"output_index": len(self._items) - 1, "item": item}
+        yield self._event("response.output_item.added", told)
+
+    def _close(self, status: str) -> Iterator[bytes]:
+        item = self._open
+        if item is None:
+            return
+        yield from self._close_part()
+        if item["type"] == "function_call":
+            told = self._at(item) | {"name": item["name"], "arguments": item["arguments"]}
+            yield self._event("response.function_call_arguments.done", told)
+        item["status"] = status
+        self._open = None
+        told = {"output_index": self._items.index(item), "item": item}
+        yield self._event("response.output_item.done", told)
+
+    def _close_part(self) -> Iterator[bytes]:
+        if self._open is None or not self._open.get("content"):
+            return
+        part = self._open["content"][-1]
+        text, self._pieces = "".join(self._pieces), []
+        if part["type"] == "refusal":
+            part["refusal"] = text
+            yield self._event("response.refusal.done", self._at_part() | {"refusal": text})
+        else:
+            self._told()
+            part["text"], part["logprobs"], self._scores = text, self._scores, []
+            told = self._at_part() | {"text": text, "logprobs": part["logprobs"]}
+            yield self._event("response.output_text.done", told)
+        yield self._event("response.content_part.done", self._at_part() | {"part": part})
+
+    def _at(self, item: Json) -> Json:
+        return {"item_id": item["id"], "output_index": self._items.index(item)}
+
+    def _at_part(self) -> Json:
+        assert self._open is not None
+        place = {"content_index": max(0, len(self._open["content"]) - 1)}
+        return {"item_id": self._open["id"], "output_index": len(self._items) - 1} | place
+
+    def _event(self, name: str, fields: Json) -> bytes:
+        told = {"type": name, "sequence_number": self._events} | fields
+        self._events += 1
+        return named_event(name, msgspec.json.encode(told))
+
+
+def error_fields(error: ApiError) -> Json:
+    said = error.as_dict()
+    return {name: said[name] for name in ("code", "message", "param")}

@@ -1,0 +1,267 @@
+"""Bodies of `/v1/responses`: what becomes of them, and what is refused in whose words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.wire.conversation import Conversation
+from gateway.wire.request import GeneratingRequest
+from gateway.wire.responses.body import CHECKS, parse_response
+from tests.gateway.wire.bodies import assert_taken_or_refused, refused, values
+
+TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": True}
+CALL = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "Rain."}
+
+
+def body(**changes: Any) -> dict[str, Any]:
+    return {"model": "tale", "input": "Tell a story."} | changes
+
+
+def parsed(**changes: Any) -> tuple[GeneratingRequest, Conversation]:
+    request = parse_response(json.dumps(body(**changes)).encode())
+    assert isinstance(request.wanted, Conversation)
+    return request, request.wanted
+
+
+def test_string_is_what_the_user_says_after_the_instructions() -> None:
+    _, wanted = parsed(instructions="Be kind.")
+    assert wanted.messages == (
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Tell a story."},
+    )
+
+
+def test_items_become_the_turns_of_a_conversation() -> None:
+    given = [
+        {"role": "developer", "content": [{"type": "input_text", "text": "Be kind."}]},
+        {"type": "message", "role": "user", "content": "Is it raining?"},
+        {
+            "type": "message",
+            "id": "msg_1",
+            "status": "completed",
+            "role": "assistant",
+            "content": [
+                {"type": "output_text", "text": "I look.", "annotations": [], "logprobs": []}
+            ],
+        },
+        CALL | {"id": "fc_1", "status": "completed"},
+        CALL | {"call_id": "c2"},
+        OUTPUT,
+        OUTPUT | {"call_id": "c2", "output": [{"type": "input_text", "text": "Sun."}]},
+    ]
+    _, wanted = parsed(input=given, tools=[TOOL])
+    function = {"name": "look", "arguments": "{}"}
+    assert [dict(message) for message in wanted.messages] == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Is it raining?"},
+        {
+            "role": "assistant",
+            "content": "I look.",
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": function},
+                {"id": "c2", "type": "function", "function": function},
+            ],
+        },
+        {"role": "tool", "content": "Rain.", "tool_call_id": "c1"},
+        {"role": "tool", "content": "Sun.", "tool_call_id": "c2"},
+    ]
+
+
+def test_call_that_was_answered_is_its_own_turn() -> None:
+    given = [{"role": "user", "content": "?"}, CALL, OUTPUT, CALL | {"call_id": "c2"}]
+    given.append(OUTPUT | {"call_id": "c2"})
+    _, wanted = parsed(input=given)
+    roles = [message["role"] for message in wanted.messages]
+    assert roles == ["user", "assistant", "tool", "assistant", "tool"]
+
+
+def test_everything_said_goes_where_chat_has_it() -> None:
+    schema = {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}
+    request, wanted = parsed(
+        max_output_tokens=9,
+        temperature=0.5,
+        top_p=0.9,
+        tools=[TOOL],
+        tool_choice={"type": "function", "name": "look"},
+        parallel_tool_calls=False,
+        text={"format": schema, "verbosity": "medium"},
+        reasoning={"effort": "none"},
+        metadata={"a": "b"},
+        user="u1",
+        safety_identifier="s1",
+        service_tier="flex",
+        stream=True,
+        stream_options={"include_obfuscation": False},
+        include=["message.output_text.logprobs", "reasoning.encrypted_content"],
+        top_logprobs=2,
+        truncation="disabled",
+        store=False,
+        background=False,
+        previous_response_id=None,
+    )
+    function = {name: TOOL[name] for name in ("name", "parameters", "strict")}
+    assert wanted.tools == ({"type": "function", "function": function},)
+    assert wanted.tool_choice == {"type": "function", "function": {"name": "look"}}
+    assert wanted.parallel_tool_calls is False
+    assert wanted.response_format is not None
+    assert wanted.response_format["json_schema"]["schema"] == {"type": "object"}
+    assert (wanted.logprobs, wanted.choices) == (2, 1)
+    assert wanted.sampling == {"temperature": 0.5, "top_p": 0.9}
+    assert (request.output_tokens_max, request.service_tier) == (9, "flex")
+    assert (request.end_user, request.streaming is not None) == ("s1", True)
+
+
+def test_some_of_the_tools_may_be_allowed() -> None:
+    allowed = {"type": "allowed_tools", "mode": "required"}
+    named = [{"type": "function", "name": "look"}]
+    _, wanted = parsed(tools=[TOOL], tool_choice=allowed | {"tools": named})
+    assert wanted.tool_choice == {
+        "type": "allowed_tools",
+        "allowed_tools": {
+            "mode": "required",
+            "tools": [{"type": "function", "function": {"name": "look"}}],
+        },
+    }
+
+
+USER = {"role": "user", "content": "?"}
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no input": (body(input=None), "input"),
+    "input of another type": (body(input=1), "input"),
+    "no items": (body(input=[]), "input"),
+    "an item that is no object": (body(input=["x"]), "input[0]"),
+    "an unknown role": (body(input=[{"role": "x", "content": "?"}]), "input[0].role"),
+    "a message without content": (body(input=[{"role": "user"}]), "input[0].content"),
+    "an unknown field of a message": (body(input=[USER | {"x": 1}]), "input[0].x"),
+    "a part of the other side": (
+        body(input=[{"role": "user", "content": [{"type": "output_text", "text": "x"}]}]),
+        "input[0].content[0].type",
+    ),
+    "an image": (
+        body(input=[{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]),
+        "input[0].content[0].type",
+    ),
+    "a text that is none": (
+        body(input=[{"role": "user", "content": [{"type": "input_text", "text": 1}]}]),
+        "input[0].content[0].text",
+    ),
+    "reasoning": (body(input=[USER, {"type": "reasoning", "summary": []}]), "input[1].type"),
+    "a reference": (body(input=[USER, {"type": "item_reference", "id": "x"}]), "input[1].type"),
+    "a call of a built-in tool": (body(input=[{"type": "web_search_call"}]), "input[0].type"),
+    "a call without an output": (body(input=[USER, CALL]), "input[1].call_id"),
+    "an output without a call": (body(input=[USER, OUTPUT]), "input[1].call_id"),
+    "an output that comes late": (body(input=[CALL, USER, OUTPUT]), "input[0]"),
+    "a call without a name": (body(input=[CALL | {"name": None}, OUTPUT]), "input[0].name"),
+    "arguments that are no text": (
+        body(input=[CALL | {"arguments": {}}, OUTPUT]),
+        "input[0].arguments",
+    ),
+    "a call without an id": (body(input=[CALL | {"call_id": None}]), "input[0].call_id"),
+    "an output without a word": (body(input=[CALL, OUTPUT | {"output": None}]), "input[1].output"),
+    "a built-in tool": (body(tools=[{"type": "web_search_preview"}]), "tools[0].type"),
+    "a tool without a name": (body(tools=[{"type": "function"}]), "tools[0].name"),
+    "an unknown field of a tool": (body(tools=[TOOL | {"x": 1}]), "tools[0].x"),
+    "a nested tool, as chat has them": (
+        body(tools=[{"type": "function", "function": {"name": "x"}}]),
+        "tools[0].function",
+    ),
+    "two tools of one name": (body(tools=[TOOL, TOOL]), "tools[1].name"),
+    "a choice of no tool": (body(tool_choice="required"), "tool_choice"),
+    "a choice of a tool that is not there": (
+        body(tools=[TOOL], tool_choice={"type": "function", "name": "x"}),
+        "tool_choice.name",
+    ),
+    "a built-in choice": (
+        body(tools=[TOOL], tool_choice={"type": "file_search"}),
+        "tool_choice.type",
+    ),
+    "an allowed tool that is not there": (
+        body(
+            tools=[TOOL],
+            tool_choice={
+                "type": "allowed_tools",
+                "mode": "auto",
+                "tools": [{"type": "function", "name": "x"}],
+            },
+        ),
+        "tool_choice.tools[0].name",
+    ),
+    "a schema without one": (
+        body(text={"format": {"type": "json_schema", "name": "n"}}),
+        "text.format.schema",
+    ),
+    "an unknown format": (body(text={"format": {"type": "xml"}}), "text.format.type"),
+    "verbosity": (body(text={"verbosity": "low"}), "text.verbosity"),
+    "an unknown field of text": (body(text={"x": 1}), "text.x"),
+    "reasoning effort": (body(reasoning={"effort": "high"}), "reasoning.effort"),
+    "a summary of reasoning": (body(reasoning={"summary": "auto"}), "reasoning.summary"),
+    "an include of another tool": (body(include=["file_search_call.results"]), "include[0]"),
+    "top_logprobs alone": (body(top_logprobs=1), "top_logprobs"),
+    "obfuscation": (
+        body(stream=True, stream_options={"include_obfuscation": True}),
+        "stream_options.include_obfuscation",
+    ),
+    "automatic truncation": (body(truncation="auto"), "truncation"),
+    "a stored answer": (body(store=True), "store"),
+    "an answer in the background": (body(background=True), "background"),
+    "an earlier answer": (body(previous_response_id="resp_1"), "previous_response_id"),
+    "a kept conversation": (body(conversation="conv_1"), "conversation"),
+    "a kept prompt": (body(prompt={"id": "p"}), "prompt"),
+    "a bound on built-in tools": (body(max_tool_calls=1), "max_tool_calls"),
+    "too hot": (body(temperature=3), "temperature"),
+    "no room": (body(max_output_tokens=0), "max_output_tokens"),
+    "an unknown field": (body(stop=["x"]), "stop"),
+    "messages, as chat has them": (body(messages=[USER]), "messages"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusal_names_the_field_of_this_route(name: str) -> None:
+    sent, param = REFUSED[name]
+    error = refused(parse_response, sent)
+    assert error.param == param
+    assert "messages[" not in error.message
+    assert "function.name" not in error.message
+
+
+@pytest.mark.parametrize(
+    "name", ["a stored answer", "an answer in the background", "an earlier answer"]
+)
+def test_what_needs_memory_is_refused_with_the_reason(name: str) -> None:
+    assert "keeps no answers" in refused(parse_response, REFUSED[name][0]).message
+
+
+@given(field=st.sampled_from(sorted(CHECKS)), value=values)
+def test_any_value_of_any_field_is_taken_or_refused(field: str, value: Any) -> None:
+    assert_taken_or_refused(parse_response, body(**{field: value}))
+
+
+items = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["message", "function_call", "function_call_output", "reasoning"]),
+        "role": st.sampled_from(["user", "assistant", "system", "tool"]),
+        "content": values | st.just("x") | st.just([{"type": "input_text", "text": "x"}]),
+        "call_id": st.sampled_from(["c1", "c2"]) | values,
+        "name": st.just("look") | values,
+        "arguments": st.just("{}") | values,
+        "output": st.just("x") | values,
+    },
+)
+
+
+@given(st.lists(items, max_size=5))
+def test_any_items_are_taken_or_refused(found: list[dict[str, Any]]) -> None:
+    assert_taken_or_refused(parse_response, body(input=found))
+
+
+@given(field=st.sampled_from(["tools", "tool_choice", "text", "reasoning"]), value=values)
+def test_any_list_of_anything_is_taken_or_refused(field: str, value: Any) -> None:
+    assert_taken_or_refused(parse_response, body(**{field: [value]}))
+    assert_taken_or_refused(parse_response, body(**{field: {"type": "function", "tools": value}}))
