@@ -94,13 +94,18 @@ class Accounts:
 
     @asynccontextmanager
     async def admit(
-        self, principal: Principal, call: Call, quote: Quote, decision: Decision
+        self,
+        principal: Principal,
+        call: Call,
+        quote: Quote,
+        decision: Decision,
+        scopes: tuple[ScopeLimits, ...],
     ) -> AsyncIterator[OpenCall]:
-        """Take rate, tokens, concurrency and money of all three scopes, all or nothing.
+        """Take rate, tokens, concurrency and money of every scope, all or nothing.
 
         Raises ApiError 429, 400 or 503. Leaving the block settles, whatever happened in it.
         """
-        open_call = self._open_call(principal, call, quote, decision)
+        open_call = self._open_call(principal, call, quote, decision, scopes)
         await self._take_or_leave(open_call)
         try:
             yield open_call
@@ -135,7 +140,12 @@ class Accounts:
         )
 
     def _open_call(
-        self, principal: Principal, call: Call, quote: Quote, decision: Decision
+        self,
+        principal: Principal,
+        call: Call,
+        quote: Quote,
+        decision: Decision,
+        scopes: tuple[ScopeLimits, ...],
     ) -> OpenCall:
         granted = min(call.output_tokens_max, self._leases.settings.slice_tokens)
         prompt_tokens = max(call.prompt_tokens[model] for model in quote.prices)
@@ -159,7 +169,9 @@ class Accounts:
             scopes=[limits.scope for limits in principal.scopes],
             month=utc_month(now_us),
         )
-        return OpenCall(principal, call, quote, decision, opened, granted, renewed_s=self._clock())
+        return OpenCall(
+            *(principal, call, quote, decision, opened, scopes, granted), renewed_s=self._clock()
+        )
 
     async def _take_or_leave(self, open_call: OpenCall) -> None:
         """A caller who leaves meanwhile, however often: what was taken is given back."""
@@ -185,14 +197,14 @@ class Accounts:
             raise overloaded("The gateway has as many open calls as it may.", REDIS_RETRY_S)
         try:
             answer = await self._holds.admit(
-                open_call.opened, open_call.principal.scopes, lease_s=self.lease_s
+                open_call.opened, open_call.scopes, lease_s=self.lease_s
             )
         except LimitsUnavailable as away:
             self._doubt(open_call)
             raise overloaded("The limiter is out of reach.", REDIS_RETRY_S) from away
         match answer:
             case Refused() as refused:
-                raise refusal(refused, open_call.principal.scopes)
+                raise refusal(refused, open_call.scopes)
             case Admitted(rates=rates):
                 open_call.rates = rates
         self.open[open_call.rid] = open_call

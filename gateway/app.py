@@ -28,6 +28,7 @@ from gateway.auth import KeyDirectory
 from gateway.catalog import CatalogKeeper
 from gateway.console import routes as console
 from gateway.console.desk import make_desk
+from gateway.end_users import EndUsers
 from gateway.fleet import FleetKeeper
 from gateway.idempotency.fate import Fates
 from gateway.idempotency.once import Once
@@ -101,7 +102,8 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         connect_timeout_s=own.connect_timeout_s, idle_timeout_s=own.idle_timeout_s
     )
     stack.push_async_callback(client.aclose)
-    keys = KeyDirectory(StoredKeys(tenants), outside.clock)
+    kept_keys = StoredKeys(tenants)
+    keys = KeyDirectory(kept_keys, outside.clock)
     checkpoints = Checkpoints(partial(CheckpointTokens, clock=outside.clock))
     catalog = CatalogKeeper(
         tenants, redis, checkpoints, changed=keys.forget, poll_s=own.catalog_poll_s
@@ -154,6 +156,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     )
     pipeline = Pipeline(
         keys=keys,
+        end_users=EndUsers(kept_keys),
         catalog=catalog,
         fleet=fleet,
         accounts=accounts,

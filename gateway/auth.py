@@ -9,7 +9,9 @@ not one statement of SQL.
 import asyncio
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from billing.limits.types import ScopeLimits
@@ -35,6 +37,39 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
+class Narrow:
+    """Limits within the scopes of a principal: of models by name, and of whichever end user, where
+    the scope still lacks the digest of the user. `has_users_apart`: some end user has its own."""
+
+    models: Mapping[str, tuple[ScopeLimits, ...]] = field(default_factory=dict)
+    every_user: tuple[ScopeLimits, ...] = ()
+    has_users_apart: bool = False
+
+    @property
+    def asks_for_user(self) -> bool:
+        """A limit that is evaded by leaving out a field is none."""
+        return bool(self.every_user) or self.has_users_apart
+
+
+ANY = Narrow()
+
+
+class OutageMode(StrEnum):
+    """What becomes of calls while the limiter is away."""
+
+    LOCAL = "local"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True)
+class OutageRule:
+    """`cap_nanousd` is what an organization may owe to one gateway, None: as the settings say."""
+
+    mode: OutageMode
+    cap_nanousd: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
     """Who calls, what it may use, and the limits of its scopes: key, project, organization."""
 
@@ -45,6 +80,8 @@ class Principal:
     expires_s: float | None = None
     is_active: bool = True
     leave: Leave = Leave()
+    narrow: Narrow = ANY
+    outage: OutageRule = OutageRule(OutageMode.DENY)
 
 
 class Keys(Protocol):

@@ -118,7 +118,7 @@ class Leases:
         """Tell a Redis that has forgotten this hold about it again."""
         await self._holds.reannounce(
             open_call.opened,
-            open_call.principal.scopes,
+            open_call.scopes,
             held_nanousd=open_call.held_nanousd,
             lease_s=self.settings.lease_s,
             checkpoint=open_call.checkpoint(self._now_us()),

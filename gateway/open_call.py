@@ -8,7 +8,9 @@ where a name ends in `_us`.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from billing.limits.types import Dimension, RateState
+from msgspec.structs import replace
+
+from billing.limits.types import Dimension, RateState, ScopeLimits
 from billing.pricebook import Prices
 from billing.rating import Charge, hold_for, rate
 from billing.types import (
@@ -50,6 +52,8 @@ class OpenCall:
     quote: Quote
     decision: Decision
     opened: OpenedCall
+    scopes: tuple[ScopeLimits, ...]
+    """Every scope whose limits bind it."""
     output_tokens_granted: int
     output_tokens_asked_for: int = 0
     rates: Mapping[Dimension, RateState] = field(default_factory=dict)

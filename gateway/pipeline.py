@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from billing.pricebook import Unpriced
+from billing.limits.types import ScopeLimits
 from gateway.accounts import Accounts
 from gateway.auth import KeyDirectory, Leave, Principal
 from gateway.catalog import CatalogKeeper
+from gateway.end_users import EndUsers
 from gateway.errors import (
     ApiError,
     auto_cannot_embed,
@@ -78,6 +79,7 @@ class Pipeline:
         keys: KeyDirectory,
         catalog: CatalogKeeper,
         fleet: FleetKeeper,
+        end_users: EndUsers,
         accounts: Accounts,
         leases: Leases,
         dispatcher: Dispatcher,
@@ -88,6 +90,7 @@ class Pipeline:
         self._keys = keys
         self._catalog = catalog
         self._fleet = fleet
+        self._end_users = end_users
         self._accounts = accounts
         self._leases = leases
         self._dispatcher = dispatcher
@@ -106,7 +109,8 @@ class Pipeline:
             call = self.shape(received, principal)
         call, quote = self.price(call)
         decision = self.decide(call, received.request.wanted)
-        async with self._accounts.admit(principal, call, quote, decision) as open_call:
+        scopes = await self._scopes(principal, decision.chosen.model, received.request)
+        async with self._accounts.admit(principal, call, quote, decision, scopes) as open_call:
             async with reply.kept_waiting(open_call):
                 await self._answer(open_call, received.request.wanted, reply)
             self._accounts.close(open_call)
@@ -199,6 +203,16 @@ class Pipeline:
         return decided
 
     # 6 and 7 (5 and 8 are the way into and out of `Accounts.admit`) -----------------------------
+    # 5 -----------------------------------------------------------------------------------------
+
+    async def _scopes(
+        self, principal: Principal, model: str, request: GeneratingRequest
+    ) -> tuple[ScopeLimits, ...]:
+        """Whose limits bind the call; raises ApiError 400 where its end user has to be named."""
+        return await self._end_users.scopes_of(
+            principal, model, request.end_user, request.end_user_param
+        )
+
 
     async def _answer(self, open_call: OpenCall, wanted: Wanted, reply: Reply) -> None:
         """Dispatch and relay; a lost worker is tried again only if nothing has left yet."""

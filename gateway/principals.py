@@ -4,18 +4,22 @@ Every statement runs beside the event loop; a database out of reach is a 503, ne
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import TypeVar
+from urllib.parse import quote
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from billing.limits.types import ScopeLimits
-from gateway.auth import Leave, Principal
+from gateway.auth import ANY, Leave, Narrow, OutageMode, OutageRule, Principal
 from gateway.errors import overloaded
-from gateway.store import KnownKey, TenantStore
+from gateway.store import USER, KnownKey, TenantStore
+from gateway.tables import NarrowLimits, Outage
 from routing.types import CapacityClass, Tier
 
+NAME_CHARS = "/:@+"
+"""What a scope may hold beside letters, digits and `_.-~`."""
 Found = TypeVar("Found")
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -27,6 +31,10 @@ class StoredKeys:
     async def find(self, digest: bytes) -> Principal | None:
         found = await _beside(lambda: self._store.key_by_hash(digest))
         return None if found is None else principal_of(found)
+
+    async def limits_of_user(self, owners: Sequence[str], name: str) -> tuple[ScopeLimits, ...]:
+        """The limits that owners have set for one end user alone; the scopes lack the user."""
+        return _narrowed(await _beside(lambda: self._store.limits_of_user(owners, name)))
 
     async def secrets_since(self, created_us: int) -> tuple[int, frozenset[bytes]]:
         return await _beside(lambda: self._store.secrets_since(created_us))
@@ -44,11 +52,12 @@ def principal_of(known: KnownKey) -> Principal:
     names = (f"key:{key.id}", f"project:{key.project_id}", f"org:{key.org_id}")
     limits = {scope: row.model_dump() for scope, row in known.limits.items()}
     rows = known.entitlements.values()
+    scopes = tuple(ScopeLimits(**limits.get(name, {"scope": name})) for name in names)
     return Principal(
         organization=key.org_id,
         project=key.project_id,
         key=key.id,
-        scopes=tuple(ScopeLimits(**limits.get(name, {"scope": name})) for name in names),
+        scopes=scopes,
         expires_s=known.expires_us / 1e6 if known.expires_us is not None else None,
         is_active=known.is_active,
         leave=Leave(
@@ -56,7 +65,42 @@ def principal_of(known: KnownKey) -> Principal:
             tiers=_words(Tier, _narrowest(row.tiers for row in rows)),
             capacity_classes=_words(CapacityClass, _narrowest(r.capacity_classes for r in rows)),
         ),
+        narrow=_narrow(known) if known.narrow or known.has_users_apart else ANY,
+        outage=_outage(known.outage, scopes),
     )
+
+
+def _narrow(known: KnownKey) -> Narrow:
+    models = {row.name for row in known.narrow if row.kind != USER}
+    return Narrow(
+        models={
+            model: _narrowed(r for r in known.narrow if r.kind != USER and r.name == model)
+            for model in models
+        },
+        every_user=_narrowed(row for row in known.narrow if row.kind == USER),
+        has_users_apart=known.has_users_apart,
+    )
+
+
+def _narrowed(rows: Iterable[NarrowLimits]) -> tuple[ScopeLimits, ...]:
+    """Rows as limits. The scope of a model names it; that of an end user ends where the digest of
+    the user goes."""
+    return tuple(_narrow_scope(row) for row in rows)
+
+
+def _narrow_scope(row: NarrowLimits) -> ScopeLimits:
+    name = "" if row.kind == USER else quote(row.name, safe=NAME_CHARS)
+    limits = row.model_dump(exclude={"owner", "kind", "name"})
+    return ScopeLimits(scope=f"{row.owner}/{row.kind}:{name}", is_narrow=True, **limits)
+
+
+def _outage(declared: Outage | None, scopes: Sequence[ScopeLimits]) -> OutageRule:
+    """Who has no budget is served within limits of each gateway's own; money that must not be
+    overspent is not risked, unless its owner says so."""
+    if declared is not None:
+        return OutageRule(OutageMode(declared.mode), declared.cap_nanousd)
+    has_budget = any(limits.budget_nanousd is not None for limits in scopes)
+    return OutageRule(OutageMode.DENY if has_budget else OutageMode.LOCAL)
 
 
 def _narrowest(allowed: Iterable[list[str] | None]) -> frozenset[str] | None:

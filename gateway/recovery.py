@@ -103,7 +103,7 @@ class Recovery:
         return [
             LiveCall(
                 opened=open_call.opened,
-                scopes=open_call.principal.scopes,
+                scopes=open_call.scopes,
                 held_nanousd=open_call.held_nanousd,
                 checkpoint=open_call.checkpoint(now_us),
             )

@@ -98,6 +98,10 @@ class BootstrapSettings(Section):
     request_burst: int | None = None
     tokens_per_minute: int | None = None
     token_burst: int | None = None
+    input_tokens_per_minute: int | None = None
+    input_token_burst: int | None = None
+    output_tokens_per_minute: int | None = None
+    output_token_burst: int | None = None
     concurrency: int | None = None
     budget_nanousd: int | None = None
     budget_window: Literal["total", "month"] = "month"

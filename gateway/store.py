@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sqlalchemy import Engine, create_engine, event, func
+from sqlalchemy import Engine, and_, create_engine, event, func, not_
 from sqlmodel import Session, SQLModel, col, select
+from sqlmodel.sql.expression import SelectOfScalar
 
 from gateway.tables import (
     ApiKey,
@@ -21,13 +22,16 @@ from gateway.tables import (
     KeySecret,
     Limits,
     ModelRow,
+    NarrowLimits,
     Organization,
+    Outage,
     PoolRow,
     Project,
 )
 
 BUSY_TIMEOUT_MS = 10_000
 ACTIVE = "active"
+USER, EVERY_USER = "user", "*"
 Scoped = TypeVar("Scoped", Limits, Entitlement)
 Row = TypeVar("Row", bound=SQLModel)
 
@@ -58,6 +62,11 @@ class KnownKey:
     is_active: bool
     limits: Mapping[str, Limits]
     entitlements: Mapping[str, Entitlement]
+    narrow: Sequence[NarrowLimits] = ()
+    """Those of models and of every end user."""
+    has_users_apart: bool = False
+    """Whether some end user has limits of its own."""
+    outage: Outage | None = None
 
 
 class Conflict(ValueError):
@@ -97,7 +106,17 @@ class TenantStore:
                 is_active=all(status == ACTIVE for status in statuses),
                 limits=_of_scopes(session, Limits, scopes),
                 entitlements=_of_scopes(session, Entitlement, scopes),
+                narrow=session.exec(_narrow(scopes, apart=False)).all(),
+                has_users_apart=session.exec(_narrow(scopes, apart=True).limit(1)).first()
+                is not None,
+                outage=session.get(Outage, key.org_id),
             )
+
+    def limits_of_user(self, owners: Sequence[str], name: str) -> Sequence[NarrowLimits]:
+        """The limits that owners have set for one end user alone."""
+        query = _narrow(owners, apart=True).where(NarrowLimits.name == name)
+        with self._reading() as session:
+            return session.exec(query).all()
 
     def secrets_since(self, created_us: int) -> tuple[int, frozenset[bytes]]:
         """Digests of the secrets made since then, and when the last of all was made."""
@@ -120,7 +139,7 @@ class TenantStore:
 
     def organization_of(self, scope: str) -> str:
         """The organization that a scope (`org:..`, `project:..`, `key:..`) belongs to, or ''."""
-        kind, _, object_id = scope.partition(":")
+        kind, _, object_id = scope.partition("/")[0].partition(":")
         with self._reading() as session:
             if kind == "key" and (key := session.get(ApiKey, object_id)):
                 return key.org_id
@@ -155,6 +174,13 @@ class TenantStore:
     def _reading(self) -> Iterator[Session]:
         with Session(self._engine, expire_on_commit=False) as session:
             yield session
+
+
+def _narrow(owners: Sequence[str], *, apart: bool) -> SelectOfScalar[NarrowLimits]:
+    """Limits of single end users (`apart`), or those of models and of every end user."""
+    is_apart = and_(col(NarrowLimits.kind) == USER, col(NarrowLimits.name) != EVERY_USER)
+    query = select(NarrowLimits).where(col(NarrowLimits.owner).in_(owners))
+    return query.where(is_apart if apart else not_(is_apart))
 
 
 def _of_scopes(session: Session, kind: type[Scoped], scopes: Sequence[str]) -> dict[str, Scoped]:

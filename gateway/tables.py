@@ -90,9 +90,53 @@ class Limits(SQLModel, table=True):
     request_burst: int | None = Field(default=None, sa_type=Big)
     tokens_per_minute: int | None = Field(default=None, sa_type=Big)
     token_burst: int | None = Field(default=None, sa_type=Big)
+    input_tokens_per_minute: int | None = Field(default=None, sa_type=Big)
+    input_token_burst: int | None = Field(default=None, sa_type=Big)
+    output_tokens_per_minute: int | None = Field(default=None, sa_type=Big)
+    output_token_burst: int | None = Field(default=None, sa_type=Big)
     concurrency: int | None = Field(default=None, sa_type=Big)
     budget_nanousd: int | None = Field(default=None, sa_type=Big)
     budget_window: str = "month"
+
+
+class NarrowLimits(SQLModel, table=True):
+    """Limits that one model, one end user or (`*`) every end user has within an owner's scope.
+
+    An end user with a row of its own is not under that of every end user.
+    """
+
+    __tablename__ = "narrow_limits"
+    __table_args__ = (CheckConstraint("kind IN ('model','user')", name="narrow_kind_known"),)
+    owner: str = Field(primary_key=True)
+    kind: str = Field(primary_key=True)
+    name: str = Field(primary_key=True)
+    requests_per_minute: int | None = Field(default=None, sa_type=Big)
+    request_burst: int | None = Field(default=None, sa_type=Big)
+    tokens_per_minute: int | None = Field(default=None, sa_type=Big)
+    token_burst: int | None = Field(default=None, sa_type=Big)
+    input_tokens_per_minute: int | None = Field(default=None, sa_type=Big)
+    input_token_burst: int | None = Field(default=None, sa_type=Big)
+    output_tokens_per_minute: int | None = Field(default=None, sa_type=Big)
+    output_token_burst: int | None = Field(default=None, sa_type=Big)
+    concurrency: int | None = Field(default=None, sa_type=Big)
+
+    @property
+    def scope(self) -> str:
+        return f"{self.owner}/{self.kind}:{self.name}"
+
+
+class Outage(SQLModel, table=True):
+    """What an organization wants while Redis is away: `local` limits, owing at most the cap to each
+    gateway, or to be denied."""
+
+    __tablename__ = "outage"
+    __table_args__ = (
+        CheckConstraint("mode IN ('local','deny')", name="outage_mode_known"),
+        CheckConstraint("mode = 'deny' OR cap_nanousd IS NOT NULL", name="outage_local_capped"),
+    )
+    org_id: str = Field(primary_key=True, foreign_key="organization.id")
+    mode: str
+    cap_nanousd: int | None = Field(default=None, sa_type=Big)
 
 
 class ModelRow(SQLModel, table=True):

@@ -70,6 +70,9 @@ class ScopeLimits:
     budget_window: Literal["total", "month"] = "total"
     is_narrow: bool = False
 
+    def __hash__(self) -> int:
+        return hash(self.scope)
+
 
 @dataclass(frozen=True, slots=True)
 class RateState:

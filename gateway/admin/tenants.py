@@ -13,7 +13,18 @@ from sqlmodel import Session, select
 from gateway.admin.bootstrap import display_prefix
 from gateway.identity import NewId, key_digest, new_secret
 from gateway.store import Conflict, Scoped, TenantStore
-from gateway.tables import ApiKey, Audit, Entitlement, KeySecret, Limits, Organization, Project
+from gateway.tables import (
+    ApiKey,
+    Audit,
+    Entitlement,
+    KeySecret,
+    Limits,
+    ModelRow,
+    NarrowLimits,
+    Organization,
+    Outage,
+    Project,
+)
 from routing.types import Clock
 
 SCOPE_KINDS: dict[str, type[Organization] | type[Project] | type[ApiKey]] = {
@@ -25,6 +36,10 @@ SCOPE_KINDS: dict[str, type[Organization] | type[Project] | type[ApiKey]] = {
 
 class NotThere(LookupError):
     """The object that was named does not exist."""
+
+
+class UnknownModel(ValueError):
+    """An entitlement names a model that there is not, and never was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +148,60 @@ class Tenants:
             self._audit("limits.set", scope, **changes), _updating(Limits, scope, changes)
         )
 
+    def set_narrow_limits(
+        self, owner: str, kind: str, name: str, changes: dict[str, Any]
+    ) -> NarrowLimits:
+        """Set some limits of one model, one end user or every end user (`*`) within an owner's
+        scope. Where none is left, nothing binds them any more. Raises NotThere."""
+
+        def work(session: Session) -> NarrowLimits:
+            _must_get_owner(session, owner)
+            if kind == "model":
+                _must_get(session, ModelRow, name)
+            kept = session.get(NarrowLimits, (owner, kind, name))
+            row = kept or NarrowLimits(owner=owner, kind=kind, name=name)
+            row.sqlmodel_update(changes)
+            left = row.model_dump(exclude={"owner", "kind", "name"}).values()
+            if any(limit is not None for limit in left):
+                session.add(row)
+            elif kept:
+                session.delete(kept)
+            return row
+
+        scope = f"{owner}/{kind}:{name}"
+        return self.store.change(self._audit("limits.set", scope, **changes), work)
+
+    def set_outage(self, organization_id: str, mode: str | None, cap_nanousd: int | None) -> Outage:
+        """Say what becomes of an organization's calls while Redis is away; a None leaves it to
+        whether there are budgets. Raises NotThere."""
+
+        def work(session: Session) -> Outage:
+            _must_get(session, Organization, organization_id)
+            kept = session.get(Outage, organization_id)
+            row = kept or Outage(org_id=organization_id, mode="deny")
+            if mode is None:
+                if kept:
+                    session.delete(kept)
+                return row
+            row.mode, row.cap_nanousd = mode, cap_nanousd
+            session.add(row)
+            return row
+
+        audit = self._audit("outage.set", organization_id, mode=mode, cap_nanousd=cap_nanousd)
+        return self.store.change(audit, work)
+
     def set_entitlement(self, scope: str, changes: dict[str, Any]) -> Entitlement:
-        """Say what one scope may use; a None takes a restriction away. Raises NotThere."""
-        return self.store.change(
-            self._audit("entitlement.set", scope, **changes), _updating(Entitlement, scope, changes)
-        )
+        """Say what one scope may use; a None takes a restriction away. Raises NotThere, or
+        UnknownModel."""
+        update = _updating(Entitlement, scope, changes)
+
+        def work(session: Session) -> Entitlement:
+            for model in changes.get("models") or ():
+                if session.get(ModelRow, model) is None:
+                    raise UnknownModel(f"There is no model '{model}'.")
+            return update(session)
+
+        return self.store.change(self._audit("entitlement.set", scope, **changes), work)
 
     def _audit(self, action: str, object_id: str, **detail: Any) -> Audit:
         return Audit(
@@ -152,18 +216,22 @@ def _updating(
     kind: type[Scoped], scope: str, changes: dict[str, Any]
 ) -> Callable[[Session], Scoped]:
     """Change some fields of the one row that a scope has, or will have."""
-    owner, _, object_id = scope.partition(":")
-    if owner not in SCOPE_KINDS:
-        raise NotThere(scope)
 
     def work(session: Session) -> Scoped:
-        _must_get(session, SCOPE_KINDS[owner], object_id)
+        _must_get_owner(session, scope)
         row = session.get(kind, scope) or kind(scope=scope)
         row.sqlmodel_update(changes)
         session.add(row)
         return row
 
     return work
+
+
+def _must_get_owner(session: Session, scope: str) -> None:
+    kind, _, object_id = scope.partition(":")
+    if kind not in SCOPE_KINDS:
+        raise NotThere(scope)
+    _must_get(session, SCOPE_KINDS[kind], object_id)
 
 
 def _must_get(session: Session, kind: Any, key: str) -> Any:

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Depends
 
 from gateway.api import (
     admin_ledger,
+    admin_limits,
     admin_models,
     admin_money,
     admin_serving,
@@ -15,5 +16,13 @@ from gateway.api.needs import require_admin, require_json
 router = APIRouter(
     prefix="/admin/v1", tags=["admin"], dependencies=[Depends(require_admin), Depends(require_json)]
 )
-for part in (admin_tenants, admin_serving, admin_models, admin_money, admin_usage, admin_ledger):
+for part in (
+    admin_tenants,
+    admin_limits,
+    admin_serving,
+    admin_models,
+    admin_money,
+    admin_usage,
+    admin_ledger,
+):
     router.include_router(part.router)

@@ -1,4 +1,4 @@
-"""Organizations, projects, keys, limits and budgets."""
+"""Organizations, projects, keys, what they may use, and budgets."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from billing.limits.types import ScopeLimits
 from billing.money import nanousd, usd
-from gateway.admin.tenants import NotThere, Tenants
-from gateway.api.fields import YEAR_S, Burst, EpochS, Label, Limit, Scope
+from gateway.admin.tenants import NotThere, Tenants, UnknownModel
+from gateway.api.fields import YEAR_S, EpochS, Label, Scope
 from gateway.api.needs import parts_of
 from gateway.api.shapes import at
-from gateway.errors import ApiError
+from gateway.errors import ApiError, bad_request
 from gateway.store import Conflict
 from gateway.tables import ApiKey, Entitlement, Limits, Organization, Project
 from routing.types import CapacityClass, Tier
@@ -58,17 +58,6 @@ class EntitlementBody(BaseModel):
     models: list[Label] | None = Field(None, max_length=1000)
     tiers: list[Tier] | None = None
     capacity_classes: list[CapacityClass] | None = None
-
-
-class LimitsBody(BaseModel):
-    """A limit left out stays as it is; null takes it away."""
-
-    model_config = ConfigDict(extra="forbid")
-    requests_per_minute: Limit | None = None
-    request_burst: Burst | None = None
-    tokens_per_minute: Limit | None = None
-    token_burst: Burst | None = None
-    concurrency: Limit | None = None
 
 
 class BudgetBody(BaseModel):
@@ -139,6 +128,9 @@ async def list_projects(request: Request, organization: str | None = None) -> di
 @router.post("/keys", status_code=201)
 async def create_key(request: Request, body: NewKey) -> dict[str, Any]:
     """The answer carries `secret`, this once."""
+    now_s = parts_of(request).outside.clock()
+    if body.expires_at is not None and body.expires_at <= now_s:
+        raise bad_request("expires_at: Must lie in the future.", "expires_at")
     tenants = tenants_of(request)
     expires_us = body.expires_at * 1_000_000 if body.expires_at else None
     row, secret = await attempt(lambda: tenants.create_key(body.project, body.name, expires_us))
@@ -162,9 +154,7 @@ async def revoke_key(request: Request, key_id: str) -> dict[str, Any]:
 
 
 @router.post("/keys/{key_id}/rotate")
-async def rotate_key(
-    request: Request, key_id: str, body: Rotation | None = None
-) -> dict[str, Any]:
+async def rotate_key(request: Request, key_id: str, body: Rotation | None = None) -> dict[str, Any]:
     """The answer carries the new `secret`, this once; limits and spending stay the key's."""
     overlap_s = body.overlap_s if body else 0.0
     tenants = tenants_of(request)
@@ -177,7 +167,10 @@ async def rotate_key(
 async def set_entitlement(request: Request, scope: Scope, body: EntitlementBody) -> dict[str, Any]:
     tenants = tenants_of(request)
     changes = body.model_dump(mode="json", exclude_unset=True)
-    row = await attempt(lambda: tenants.set_entitlement(scope, changes))
+    try:
+        row = await attempt(lambda: tenants.set_entitlement(scope, changes))
+    except UnknownModel as unknown:
+        raise bad_request(str(unknown), "models") from unknown
     parts_of(request).keys.forget()
     return entitlement(row)
 
@@ -186,21 +179,6 @@ async def set_entitlement(request: Request, scope: Scope, body: EntitlementBody)
 async def list_entitlements(request: Request) -> dict[str, Any]:
     rows = await attempt(lambda: parts_of(request).tenants.every(Entitlement))
     return {"object": "list", "data": [entitlement(row) for row in rows]}
-
-
-@router.put("/limits/{scope}")
-async def set_limits(request: Request, scope: Scope, body: LimitsBody) -> dict[str, Any]:
-    tenants = tenants_of(request)
-    changes = body.model_dump(exclude_unset=True)
-    row = await attempt(lambda: tenants.set_limits(scope, changes))
-    parts_of(request).keys.forget()
-    return limits(row)
-
-
-@router.get("/limits")
-async def list_limits(request: Request) -> dict[str, Any]:
-    rows = await attempt(lambda: parts_of(request).tenants.every(Limits))
-    return {"object": "list", "data": [limits(row) for row in rows]}
 
 
 @router.put("/budgets/{scope}")
@@ -260,11 +238,6 @@ def api_key(row: ApiKey) -> dict[str, Any]:
 
 def entitlement(row: Entitlement) -> dict[str, Any]:
     return {"object": "entitlement"} | row.model_dump()
-
-
-def limits(row: Limits) -> dict[str, Any]:
-    shown = row.model_dump(exclude={"budget_nanousd", "budget_window"})
-    return {"object": "limits"} | shown
 
 
 async def budget(request: Request, row: Limits) -> dict[str, Any]:

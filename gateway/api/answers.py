@@ -62,6 +62,14 @@ BUDGET_NOW: dict[str, Schema] = {
     "spent_usd": USD,
     "held_usd": USD,
 }
+LIMITS: dict[str, Schema] = {
+    name: maybe(COUNT)
+    for name in (
+        *("requests_per_minute", "request_burst", "tokens_per_minute", "token_burst"),
+        *("input_tokens_per_minute", "input_token_burst"),
+        *("output_tokens_per_minute", "output_token_burst", "concurrency"),
+    )
+}
 GENERATION: dict[str, Schema] = {
     "id": STRING,
     "object": const("generation"),
@@ -117,17 +125,13 @@ COMPONENTS: dict[str, Schema] = USAGE_COMPONENTS | {
             "capacity_classes": maybe(array(one_of(CapacityClass))),
             "scopes": array(
                 objects(
-                    {
-                        "scope": STRING,
-                        "requests_per_minute": maybe(COUNT),
-                        "request_burst": maybe(COUNT),
-                        "tokens_per_minute": maybe(COUNT),
-                        "token_burst": maybe(COUNT),
-                        "concurrency": maybe(COUNT),
-                        "budget": objects(BUDGET_NOW | {"remaining_usd": maybe(USD)}),
-                    }
+                    {"scope": STRING}
+                    | LIMITS
+                    | {"budget": objects(BUDGET_NOW | {"remaining_usd": maybe(USD)})}
                 )
             ),
+            "narrow_limits": array(objects({"scope": STRING} | LIMITS)),
+            "end_user_required": BOOLEAN,
         }
     ),
     "Quote": objects(
@@ -225,6 +229,14 @@ COMPONENTS: dict[str, Schema] = USAGE_COMPONENTS | {
     "ApiKeyWithSecret": objects(API_KEY | {"secret": STRING}),
     "Entitlement": row(Entitlement, "entitlement"),
     "Limits": row(Limits, "limits", "budget_nanousd", "budget_window"),
+    "Outage": objects(
+        {
+            "object": const("outage"),
+            "organization": STRING,
+            "mode": maybe(one_of(("local", "deny"))),
+            "spend_cap_usd": maybe(USD),
+        }
+    ),
     "Budget": objects({"object": const("budget"), "scope": STRING} | BUDGET_NOW),
     "ModelRow": row(ModelRow, "model"),
     "PoolRow": row(PoolRow, "pool"),
@@ -320,6 +332,8 @@ ANSWERS: dict[tuple[str, str], Schema] = USAGE_ANSWERS | {
     ("get", "/admin/v1/entitlements"): listed("Entitlement"),
     ("put", "/admin/v1/limits/{scope}"): named("Limits"),
     ("get", "/admin/v1/limits"): listed("Limits"),
+    ("put", "/admin/v1/outages/{organization_id}"): named("Outage"),
+    ("get", "/admin/v1/outages"): listed("Outage"),
     ("put", "/admin/v1/budgets/{scope}"): named("Budget"),
     ("get", "/admin/v1/budgets"): listed("Budget"),
     ("get", "/admin/v1/models"): listed("ModelRow"),

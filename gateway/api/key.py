@@ -1,5 +1,7 @@
 """`GET /v1/key`: what the calling key may do, its limits, and what is left of its money."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -9,6 +11,8 @@ from billing.money import usd
 from gateway.accounts import Accounts
 from gateway.api.needs import Caller, parts_of
 from gateway.api.shapes import at
+from gateway.auth import Narrow
+from gateway.store import EVERY_USER
 
 router = APIRouter(prefix="/v1", tags=["public"])
 
@@ -28,17 +32,39 @@ async def own_key(request: Request, caller: Caller) -> dict[str, Any]:
         "tiers": _listed(leave.tiers),
         "capacity_classes": _listed(leave.capacity_classes),
         "scopes": [await _scope(accounts, caller.organization, s) for s in caller.scopes],
+        "narrow_limits": [
+            {"scope": limits.scope} | _limits(limits) for limits in _narrow(caller.narrow)
+        ],
+        "end_user_required": caller.narrow.asks_for_user,
+    }
+
+
+def _narrow(narrow: Narrow) -> Iterator[ScopeLimits]:
+    """Of models, and of every end user that has none of its own."""
+    for of_model in narrow.models.values():
+        yield from of_model
+    for limits in narrow.every_user:
+        yield replace(limits, scope=f"{limits.scope}{EVERY_USER}")
+
+
+def _limits(limits: ScopeLimits) -> dict[str, int | None]:
+    return {
+        "requests_per_minute": limits.requests_per_minute,
+        "request_burst": limits.request_burst,
+        "tokens_per_minute": limits.tokens_per_minute,
+        "token_burst": limits.token_burst,
+        "input_tokens_per_minute": limits.input_tokens_per_minute,
+        "input_token_burst": limits.input_token_burst,
+        "output_tokens_per_minute": limits.output_tokens_per_minute,
+        "output_token_burst": limits.output_token_burst,
+        "concurrency": limits.concurrency,
     }
 
 
 async def _scope(accounts: Accounts, organization: str, limits: ScopeLimits) -> dict[str, Any]:
     return {
         "scope": limits.scope,
-        "requests_per_minute": limits.requests_per_minute,
-        "request_burst": limits.request_burst,
-        "tokens_per_minute": limits.tokens_per_minute,
-        "token_burst": limits.token_burst,
-        "concurrency": limits.concurrency,
+        **_limits(limits),
         "budget": await _budget(accounts, organization, limits),
     }
 

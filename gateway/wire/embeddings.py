@@ -68,6 +68,8 @@ def parse_embedding(body: bytes) -> GeneratingRequest:
 @dataclass(frozen=True, slots=True)
 class EmbeddingForm:
     as_base64: bool
+        end_user=fields.get("user"),
+        end_user_param="user",
 
     def whole(
         self, head: AnswerHead, choices: Sequence[Gathered], usage: Usage, cost: str

@@ -68,6 +68,8 @@ class GeneratingRequest:
     service_tier: str
     end_user: str | None = None
     """Of the caller's own users the one who asks, as the caller names them."""
+    end_user_param: str = "safety_identifier"
+    """The field that would have said it."""
 
 
 def generating(
@@ -84,6 +86,7 @@ def generating(
         output_tokens_max=output_tokens_max,
         service_tier=service_tier(fields),
         end_user=fields.get("safety_identifier") or fields.get("user"),
+        end_user_param="safety_identifier" if "messages" in fields else "user",
     )
 
 
