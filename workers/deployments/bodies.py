@@ -9,7 +9,8 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from workers.deployments.errors import HttpError
-from workers.engines.base import LOGPROBS_MAX, GenerationRequest
+from workers.deployments.guides import Choice, ResponseFormat, Tool, guide_of
+from workers.engines.base import LOGPROBS_MAX, Constraint, GenerationRequest, Guide
 
 INPUTS_MAX = 2048
 
@@ -20,6 +21,8 @@ Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Stops = Annotated[list[str], msgspec.Meta(max_length=4)]
 Samples = Annotated[int, msgspec.Meta(ge=1)]
 Logprobs = Annotated[int, msgspec.Meta(ge=0, le=LOGPROBS_MAX)]
+Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
+Bias = Annotated[float, msgspec.Meta(ge=-100, le=100)]
 Prompt = str | list[int]
 TokenIds = tuple[int, ...]
 
@@ -41,6 +44,9 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     stop: str | Stops | None = None
     seed: Seed | None = None
     logprobs: Logprobs | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: dict[int, Bias] | None = None
 
     @property
     def tokens_max(self) -> int | None:
@@ -50,10 +56,31 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
 class ChatBody(Sampling, frozen=True, kw_only=True):
     messages: list[dict[str, Any]]
     max_completion_tokens: TokensMax | None = None
+    tools: list[dict[str, Any]] = []
+    tool_choice: str | Choice = "auto"
+    parallel_tool_calls: bool = True
+    response_format: ResponseFormat | None = None
 
     @property
     def tokens_max(self) -> int | None:
         return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def offered(self) -> list[dict[str, Any]]:
+        """As the body writes them, which is how a template is told of them."""
+        return [] if self.tool_choice == "none" else self.tools
+
+    def guide(self) -> Guide | None:
+        """Raises HttpError, 400."""
+        if not self.offered and self.response_format is None:
+            return None
+        try:
+            tools = msgspec.convert(self.offered, list[Tool])
+        except msgspec.ValidationError as error:
+            raise HttpError(400, "invalid_body", str(error), "tools") from error
+        return guide_of(
+            tools, self.tool_choice, self.response_format, parallel=self.parallel_tool_calls
+        )
 
 
 class CompletionBody(Sampling, frozen=True, kw_only=True):
@@ -82,17 +109,23 @@ def decoded(raw: bytes, kind: type[Body]) -> Body:
 
 
 def generation_requests(
-    body: Sampling, prompts: Sequence[TokenIds], *, choices_max: int
+    body: Sampling,
+    prompts: Sequence[TokenIds],
+    *,
+    choices_max: int,
+    constraint: Constraint | None = None,
 ) -> list[GenerationRequest]:
     """One for each choice, `n` for each prompt in turn. The first has the call's own id, so that a
     call of one choice is known to the engine by it. Raises HttpError, 400."""
     if len(prompts) * body.n > choices_max:
         raise HttpError(400, "too_many_choices", f"more than {choices_max} choices", "n")
     pairs = ((prompt, sample) for prompt in prompts for sample in range(body.n))
-    return [_request(body, index, *pair) for index, pair in enumerate(pairs)]
+    return [_request(body, index, *pair, constraint) for index, pair in enumerate(pairs)]
 
 
-def _request(body: Sampling, index: int, prompt: TokenIds, sample: int) -> GenerationRequest:
+def _request(
+    body: Sampling, index: int, prompt: TokenIds, sample: int, constraint: Constraint | None
+) -> GenerationRequest:
     call_id = body.sluice.request_id
     seed = seed_of(call_id) if body.seed is None else body.seed
     return GenerationRequest(
@@ -107,6 +140,10 @@ def _request(body: Sampling, index: int, prompt: TokenIds, sample: int) -> Gener
         immediate=body.sluice.immediate,
         logprobs=body.logprobs,
         call_id=call_id,
+        presence_penalty=body.presence_penalty or 0.0,
+        frequency_penalty=body.frequency_penalty or 0.0,
+        logit_bias=tuple((body.logit_bias or {}).items()),
+        constraint=constraint,
     )
 
 

@@ -11,6 +11,7 @@ from workers.engines.base import (
     EngineError,
     EngineOverloaded,
     GenerationAborted,
+    GuideInvalid,
     PromptInvalid,
     RequestInFlight,
     UnsupportedParameter,
@@ -47,6 +48,8 @@ def refusal(error: EngineError, prompt_param: str | None = None) -> HttpError:
             return HttpError(400, "invalid_prompt", message, prompt_param)
         case UnsupportedParameter():
             return HttpError(400, "unsupported_parameter", message, error.param)
+        case GuideInvalid():
+            return HttpError(400, _of_schema(error.param), message, error.param)
         case RequestInFlight():
             return HttpError(409, "request_in_flight", f"{message} is already being answered")
         case EngineOverloaded():
@@ -55,3 +58,9 @@ def refusal(error: EngineError, prompt_param: str | None = None) -> HttpError:
             return HttpError(500, "generation_aborted", f"{message} was aborted")
         case _:
             return HttpError(500, "engine_failed", message)
+
+
+def _of_schema(param: str) -> str:
+    """OpenAI has a code for what arguments have to be, and one for what an answer has to be."""
+    tools = param.startswith("tools")
+    return "invalid_function_parameters" if tools else "invalid_json_schema"

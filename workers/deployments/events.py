@@ -8,11 +8,19 @@ from typing import Any
 
 import msgspec
 
+from workers.deployments.calls_made import CallReaders, Said
 from workers.deployments.choices import ChoiceFrame
 from workers.deployments.errors import HttpError
-from workers.engines.base import EmbeddingFrame, ScoredToken, TokenLogprobs, TokenUsage
+from workers.engines.base import (
+    EmbeddingFrame,
+    FinishReason,
+    ScoredToken,
+    TokenLogprobs,
+    TokenUsage,
+)
 
 FRAME_VERSION = 1
+CALLED = "tool_calls"
 DONE = b"data: [DONE]\n\n"
 # JSON has no infinity; this is how OpenAI writes a probability too small to tell.
 LOGPROB_MIN = -9999.0
@@ -22,11 +30,32 @@ Json = dict[str, Any]
 
 def choice_event(choice: ChoiceFrame) -> bytes:
     """One choice of a generating call; usage and position are the whole call's."""
+    return _choice_event(choice, {"content": choice.frame.text}, choice.frame.finish_reason)
+
+
+def calling_event(readers: CallReaders, choice: ChoiceFrame) -> bytes:
+    """The same of an answer that may call tools: their calls are told apart from its text."""
+    frame, reader = choice.frame, readers[choice.index]
+    said = reader.read(frame.text)
+    finish: str | None = frame.finish_reason
+    if finish is not None:
+        whole = not reader.open
+        rest = reader.close()
+        said = Said(said.text + rest.text, [*said.calls, *rest.calls])
+        if finish == FinishReason.STOP and reader.made and whole:
+            finish = CALLED
+    delta: Json = {"content": said.text}
+    if said.calls:
+        delta["tool_calls"] = [call.shape() for call in said.calls]
+    return _choice_event(choice, delta, finish)
+
+
+def _choice_event(choice: ChoiceFrame, delta: Json, finish_reason: str | None) -> bytes:
     frame = choice.frame
     said = {
         "index": choice.index,
-        "delta": {"content": frame.text},
-        "finish_reason": frame.finish_reason,
+        "delta": delta,
+        "finish_reason": finish_reason,
         "logprobs": None if frame.logprobs is None else {"content": _entries(frame.logprobs)},
     }
     return _event({"choices": [said], "sluice": _sluice(choice.usage, frame.token_ids)})

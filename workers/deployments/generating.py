@@ -3,8 +3,9 @@ with all its sequences or with none of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 
 from workers.deployments.bodies import (
     ChatBody,
@@ -15,13 +16,15 @@ from workers.deployments.bodies import (
     generation_requests,
 )
 from workers.deployments.calls import OpenCalls
-from workers.deployments.choices import Choices
+from workers.deployments.calls_made import CallReaders
+from workers.deployments.choices import ChoiceFrame, Choices
 from workers.deployments.errors import refusal
-from workers.deployments.events import choice_event
+from workers.deployments.events import calling_event, choice_event
 from workers.deployments.exchange import Doors, Exchange
 from workers.deployments.prompts import inline_or_in_thread, token_ids, written_characters
 from workers.engines.base import (
     Chat,
+    Constraint,
     Engine,
     EngineError,
     FrameStream,
@@ -29,6 +32,8 @@ from workers.engines.base import (
     PromptInvalid,
     Text,
 )
+
+Event = Callable[[ChoiceFrame], bytes]
 
 CHOICES_MAX = 128
 """OpenAI's bound on `n`; here on all the sequences of a call."""
@@ -51,16 +56,22 @@ class GeneratingDoors:
         }
 
     async def chat_completions(self, exchange: Exchange, calls: OpenCalls) -> None:
-        body = decoded(await exchange.body(), ChatBody)
+        raw = await exchange.body()
+        body = decoded(raw, ChatBody)
         calls.refuse()
-        size = sum(len(str(message.get("content"))) for message in body.messages)
+        guide = body.guide()
         try:
             prompt = await inline_or_in_thread(
-                size, lambda: self._chat.prompt_token_ids(body.messages)
+                len(raw), lambda: self._chat.prompt_token_ids(body.messages, body.offered)
             )
-        except PromptInvalid as error:
+            constraint = None if guide is None else await self._engine.constrain(guide)
+        except EngineError as error:
             raise refusal(error, "messages") from error
-        await self._answer(exchange, calls, body, [prompt], "messages")
+        event: Event = choice_event
+        if guide is not None and guide.tools:
+            readers = CallReaders(body.sluice.request_id, free=guide.answer is None)
+            event = partial(calling_event, readers)
+        await self._answer(exchange, calls, body, [prompt], "messages", constraint, event)
 
     async def completions(self, exchange: Exchange, calls: OpenCalls) -> None:
         body = decoded(await exchange.body(), CompletionBody)
@@ -77,8 +88,12 @@ class GeneratingDoors:
         body: Sampling,
         prompts: Sequence[TokenIds],
         prompt_param: str,
+        constraint: Constraint | None = None,
+        event: Event = choice_event,
     ) -> None:
-        requests = generation_requests(body, prompts, choices_max=self._choices_max)
+        requests = generation_requests(
+            body, prompts, choices_max=self._choices_max, constraint=constraint
+        )
         calls.refuse(body.sluice.request_id)
         try:
             if not requests:
@@ -89,7 +104,7 @@ class GeneratingDoors:
         with calls.open(body.sluice.request_id) as call:
             async with aclosing(Choices(streams, samples=body.n)) as choices:
                 await exchange.stream(
-                    choices, call.beginning(choice_event), on_gone=lambda: self._abort(requests)
+                    choices, call.beginning(event), on_gone=lambda: self._abort(requests)
                 )
 
     def _admitted(self, requests: Sequence[GenerationRequest]) -> list[FrameStream]:

@@ -13,6 +13,8 @@ from workers.engines.base import Guide, Schema
 from workers.templates import CALL_CLOSE, CALL_OPEN
 
 NAME_PART, ARGUMENTS_PART, LAST_PART = '{"name": "', '", "arguments": ', "}"
+ANY = r"/(.|\n)*/"
+UNMARKED = ANY + " & ~/(.|\\n)*" + CALL_OPEN + "(.|\\n)*/"
 # As Python writes JSON and as models have read it most; free white space could go on for ever.
 SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
@@ -23,7 +25,7 @@ def grammar(guide: Guide, *, marks: frozenset[str] = frozenset()) -> str:
     if guide.answer is not None:
         rules.append(f"answer: {_json(guide.answer)}")
     elif not guide.must_call:
-        rules += ["answer: TEXT", r"TEXT: /(.|\n)*/"]
+        rules += ["answer: TEXT", "TEXT: " + (UNMARKED if CALL_OPEN in marks else ANY)]
     if guide.tools:
         rules += _calls(guide, marks)
     return "\n".join(rules) + "\n"

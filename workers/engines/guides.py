@@ -135,8 +135,8 @@ class Guides:
         for schema in schemas(guide):
             alone = self._matcher(json_grammar(schema))
             if alone.is_error():
-                return _refused(schema, alone.get_error())
-        return _refused(schemas(guide)[-1], reason)
+                return _refused(guide, schema, alone.get_error())
+        return _refused(guide, schemas(guide)[-1], reason)
 
 
 def _is_one_token(tokens: Any, mark: str) -> bool:
@@ -144,7 +144,8 @@ def _is_one_token(tokens: Any, mark: str) -> bool:
     return len(ids) == 1 and bool(tokens.is_special_token(ids[0]))
 
 
-def _refused(schema: Schema, reason: str) -> GuideInvalid:
+def _refused(guide: Guide, schema: Schema, reason: str) -> GuideInvalid:
     _, found, why = reason.partition(COMPILE_FAILED)
     said = (why if found else reason).strip().splitlines()[0] if reason.strip() else "too complex"
-    return GuideInvalid(f"Invalid schema for {schema.name}: {said}", param=schema.param)
+    what = "response_format" if schema is guide.answer else "function"
+    return GuideInvalid(f"Invalid schema for {what} '{schema.name}': {said}", param=schema.param)

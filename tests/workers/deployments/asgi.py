@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -25,7 +25,10 @@ class Clock:
 class Words:
     """A chat whose tokens are the lengths of words."""
 
-    def prompt_token_ids(self, messages: Iterable[Any]) -> tuple[int, ...]:
+    def prompt_token_ids(
+        self, messages: Iterable[Any], tools: Sequence[Any] = ()
+    ) -> tuple[int, ...]:
+        messages = [*messages, *({"content": tool["function"]["name"]} for tool in tools)]
         words = [word for message in messages for word in message["content"].split()]
         if not words:
             raise PromptInvalid("messages is empty")

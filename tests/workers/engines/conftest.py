@@ -10,6 +10,7 @@ from workers.engines.chat import TemplateChat
 from workers.engines.continuous.batch import Batch
 from workers.engines.continuous.checkpoint import Checkpoint, open_checkpoint
 from workers.engines.continuous.sequence import RunningSequence
+from workers.engines.guides import Compiled
 
 MODEL_PATH = Path(__file__).parents[3] / "models" / "sluice-small"
 
@@ -48,12 +49,14 @@ class Bench:
         self._checkpoint = checkpoint
 
     def add(self, request: GenerationRequest) -> RunningSequence:
+        form = request.constraint
         sequence = RunningSequence(
             request,
             context_tokens=self.batch.context_tokens,
             eos_token_ids=self._checkpoint.eos_token_ids,
             decode=self._checkpoint.decode,
             raw=self._checkpoint.raw,
+            matcher=form.matcher() if isinstance(form, Compiled) else None,
         )
         self.frames[request.request_id] = []
         self.batch.add(sequence)

@@ -31,4 +31,5 @@ def test_a_gpu_keeps_the_checkpoints_own_dtype_and_its_share_of_memory() -> None
 def test_bounds_are_the_pools_and_text_is_ours_everywhere(gpu: bool) -> None:
     told = engine_arguments(SETTINGS, context_tokens=128, gpu=gpu)
     assert (told["max_model_len"], told["max_num_seqs"]) == (128, 6)
-    assert told["skip_tokenizer_init"] and told["enable_prefix_caching"]
+    assert told["structured_outputs_config"] == {"backend": "guidance"}
+    assert told["enable_prefix_caching"]
