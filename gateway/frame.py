@@ -53,7 +53,8 @@ class ToolCallPiece(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A piece of the answer number `index`; `finish_reason` says that it was the last one."""
+    """A piece of the answer number `index`; `finish_reason` says that it was the last one, and
+    `stop_reason` which stop string ended it, as vLLM has it (or the id of a token that did)."""
 
     index: Index = 0
     delta: dict[str, object] = {}
@@ -61,6 +62,7 @@ class Choice(msgspec.Struct, frozen=True):
     finish_reason: str | None = None
     logprobs: Logprobs | None = None
     embedding: str | None = None
+    stop_reason: str | int | None = None
 
     @property
     def content(self) -> str:

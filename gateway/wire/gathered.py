@@ -22,6 +22,7 @@ class Gathered:
         self._calls: dict[int, _Call] = {}
         self._logprobs: list[Logprobs] = []
         self._finish_reason: str | None = None
+        self.stop_reason: str | int | None = None
 
     def add(self, piece: Choice) -> None:
         """What comes after its end is no part of it: some servers repeat that beside the usage."""
@@ -36,6 +37,7 @@ class Gathered:
             self._logprobs.append(piece.logprobs)
         self.embedding = piece.embedding or self.embedding
         self._finish_reason = piece.finish_reason
+        self.stop_reason = piece.stop_reason
 
     @property
     def text(self) -> str:

@@ -58,6 +58,8 @@ def _choice_event(choice: ChoiceFrame, delta: Json, finish_reason: str | None) -
         "finish_reason": finish_reason,
         "logprobs": None if frame.logprobs is None else {"content": _entries(frame.logprobs)},
     }
+    if frame.stopped_by is not None:
+        said["stop_reason"] = frame.stopped_by
     return _event({"choices": [said], "sluice": _sluice(choice.usage, frame.token_ids)})
 
 

@@ -112,13 +112,15 @@ class TokenLogprobs:
 class Frame:
     """What was generated since the last frame. `position` is the number of output tokens so far and
     equals `usage.output`; tokens without text (special ones, half a character) are in `token_ids`
-    all the same. `logprobs` has an entry for each of them if the request asked, else it is None."""
+    all the same. `logprobs` has an entry for each of them if the request asked, else it is None.
+    `stopped_by` is the stop string that ended the answer."""
 
     text: str
     token_ids: tuple[int, ...]
     usage: TokenUsage
     finish_reason: FinishReason | None = None
     logprobs: tuple[TokenLogprobs, ...] | None = None
+    stopped_by: str | None = None
 
     @property
     def position(self) -> int:

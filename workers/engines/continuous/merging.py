@@ -15,6 +15,7 @@ def merge(frames: Sequence[Frame]) -> Frame:
         usage=frames[-1].usage,
         finish_reason=frames[-1].finish_reason,
         logprobs=_joined([frame.logprobs for frame in frames]),
+        stopped_by=frames[-1].stopped_by,
     )
 
 

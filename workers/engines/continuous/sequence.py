@@ -41,6 +41,7 @@ class RunningSequence:
         self._detokenizer = Detokenizer(decode)
         self._stops = StopMatcher(request.stop) if request.stop else None
         self.finish_reason: FinishReason | None = None
+        self._stop: str | None = None  # the stop string that ended it
         self._framed = self.prompt_tokens  # tokens that are already in a frame
         self._text: list[str] = []
         self._raw = raw
@@ -111,7 +112,8 @@ class RunningSequence:
         self._framed = len(self.tokens)
         usage = TokenUsage(self.prompt_tokens - self.cached, self.cached, self.output_tokens)
         text, logprobs = self._text_of(token_ids), self._logprobs()
-        return Frame(text, tuple(token_ids), usage, self.finish_reason, logprobs)
+        ids = tuple(token_ids)
+        return Frame(text, ids, usage, self.finish_reason, logprobs, self._stop)
 
     def _logprobs(self) -> tuple[TokenLogprobs, ...] | None:
         if self.request.logprobs is None:
@@ -133,7 +135,8 @@ class RunningSequence:
             return False
         passed = self._stops.push(self._detokenizer.push([token]))
         self._text.append(passed.text)
-        return passed.stopped
+        self._stop = passed.stopped_by
+        return passed.stopped_by is not None
 
     def _text_of(self, token_ids: list[int]) -> str:
         """Without stop strings nobody needs text token by token, so it is decoded once a frame."""

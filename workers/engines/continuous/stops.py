@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Text that may go out, and whether a stop string followed it."""
+    """Text that may go out, and the stop string that followed it."""
 
     text: str
-    stopped: bool = False
+    stopped_by: str | None = None
 
 
 class StopMatcher:
@@ -23,10 +23,11 @@ class StopMatcher:
         if not self._stops:
             return Passed(piece)
         text = self._held + piece
-        found = [at for at in (text.find(stop) for stop in self._stops) if at >= 0]
+        found = [(at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
         if found:
             self._held = ""
-            return Passed(text[: min(found)], stopped=True)
+            at, stop = min(found, key=lambda place: place[0])
+            return Passed(text[:at], stop)
         keep = max(held_back(text, stop) for stop in self._stops)
         self._held = text[len(text) - keep :]
         return Passed(text[: len(text) - keep])
