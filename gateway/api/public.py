@@ -12,6 +12,7 @@ from gateway.api.needs import Caller, parts_of
 from gateway.api.shapes import explained
 from gateway.catalog import CatalogKeeper
 from gateway.errors import ApiError, model_not_found
+from gateway.wire.supported import capabilities, supported_parameters
 from routing.types import Model, Tier
 
 router = APIRouter(prefix="/v1", tags=["public"])
@@ -60,6 +61,7 @@ async def explain(request: Request, request_id: str, caller: Caller) -> dict[str
 
 
 def _shape(model: Model, keeper: CatalogKeeper, now_us: int) -> dict[str, Any]:
+    tokens = keeper.catalog.counters[model.name]
     return {
         "id": model.name,
         "object": "model",
@@ -68,6 +70,8 @@ def _shape(model: Model, keeper: CatalogKeeper, now_us: int) -> dict[str, Any]:
         "task": model.task.value,
         "context_length": model.context_tokens,
         "max_output_tokens": model.max_output_tokens,
+        "supported_parameters": supported_parameters(model, tokens),
+        "capabilities": capabilities(model, tokens),
         "pricing": {
             tier.value: priced
             for tier in Tier

@@ -1,0 +1,41 @@
+"""What `/v1/models` says of a model is what its routes take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import ApiError
+from gateway.tokens import ByteBound, CheckpointTokens, TokenCounter
+from gateway.wire.conversation import CHECKS, LABELS
+from gateway.wire.embeddings import CHECKS as EMBEDDING
+from gateway.wire.supported import capabilities, supported_parameters
+from routing.types import Model, Task
+
+SMALL = CheckpointTokens(Path(__file__).parents[3] / "models" / "sluice-small")
+GENERATES = Model("m", None, 100, 10, 1, 0.5)
+EMBEDS = Model("e", None, 100, 0, 1, 0.5, Task.EMBED)
+NO_ANSWERS_SHAPE = {"model", "messages", "service_tier", *LABELS}
+
+
+def _taken(name: str) -> bool:
+    """A parameter that is refused at any value but its neutral one takes no odd value either way,
+    and says that it is not supported."""
+    try:
+        CHECKS[name](name, {"x": object()})
+    except ApiError as refused:
+        return refused.code != "unsupported_parameter"
+    return True
+
+
+def test_every_parameter_that_shapes_an_answer_is_listed_and_no_other() -> None:
+    taken = {name for name in CHECKS if _taken(name)} - NO_ANSWERS_SHAPE
+    assert set(supported_parameters(GENERATES, SMALL)) == taken
+    assert set(supported_parameters(EMBEDS, SMALL)) <= EMBEDDING.keys()
+
+
+@pytest.mark.parametrize("tokens", [SMALL, ByteBound()])
+def test_capabilities_follow_the_task_and_the_template(tokens: TokenCounter) -> None:
+    assert capabilities(GENERATES, tokens)["tools"]
+    assert not capabilities(EMBEDS, tokens)["chat"]
