@@ -54,12 +54,23 @@ def run_invoices(
 
 
 def list_invoices(
-    store: Store, *, org: str | None = None, month: str | None = None
+    store: Store, *, now_us: int, org: str | None = None, month: str | None = None
 ) -> list[InvoiceResult]:
-    """As they were last written, drafts included."""
+    """As they were last written, drafts included, with what keeps those from being final now."""
     with store.read() as conn:
-        found = rows.find(conn, org, month)
-        return [InvoiceResult(row, rows.lines(conn, row["invoice_id"])) for row in found]
+        return [
+            InvoiceResult(
+                row, rows.lines(conn, row["invoice_id"]), _draft_because(conn, row, now_us)
+            )
+            for row in rows.find(conn, org, month)
+        ]
+
+
+def _draft_because(conn: Connection, invoice: dict[str, Any], now_us: int) -> tuple[str, ...]:
+    if invoice["status"] == "finalised":
+        return ()
+    reasons = _open_because(conn, invoice["org"], period(invoice["period"]), now_us)
+    return reasons or ("the invoice run that finalises it is still to come",)
 
 
 def line_transfers(store: Store, invoice_id: str, seq: int) -> list[dict[str, Any]]:

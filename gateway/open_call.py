@@ -127,7 +127,7 @@ class OpenCall:
             return
         self.status = status
         self.ended_us = now_us
-        self.error_code = error_code
+        self.error_code = error_code or self.error_code
         if self.finish_reason is None and self.meter is not None:
             self.finish_reason = self.meter.finish_reason
 

@@ -54,6 +54,8 @@ DEADLINE_HEADER = "x-sluice-deadline-ms"
 DEADLINE_MS_MAX = 24 * 3600 * 1000
 DEADLINE_DIGITS_MAX = len(str(DEADLINE_MS_MAX))
 WHOLE_ANSWER_TRIES = 3
+BUDGET_EXHAUSTED = "budget_exhausted"
+"""Stopped by the money, which a finish reason of `length` does not tell from a ceiling."""
 AUTO_TIERS = (Tier.DEFAULT, Tier.FLEX, Tier.PRIORITY)
 LARGE_BODY_BYTES = 16 * 1024
 """A larger conversation is tokenized beside the event loop, so that others need not wait for it."""
@@ -238,7 +240,8 @@ class Pipeline:
             if not await self._leases.covers(open_call, output_tokens):
                 beyond = output_tokens > open_call.call.output_tokens_max
                 open_call.finish_reason = "length"
-                await reply.stop_early("max_tokens" if beyond else "budget_exhausted")
+                open_call.error_code = None if beyond else BUDGET_EXHAUSTED
+                await reply.stop_early("max_tokens" if beyond else BUDGET_EXHAUSTED)
                 return
             opened.meter.observe(frame, self._clock())
             await reply.forward(frame)

@@ -28,6 +28,7 @@ OVERHEAD_TOKENS = 8
 JSON_SPREAD = 2
 """How many times its own length JSON may take in a template that indents it or says it twice."""
 TOKENIZER, CONFIG, TEMPLATE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
+MODEL_CONFIG = "config.json"
 NAMED_TOKENS = tuple(f"{n}_token" for n in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 
 
@@ -40,6 +41,11 @@ class UnknownTokenId(ValueError):
 
 
 class TokenCounter(Protocol):
+    @property
+    def vector_size(self) -> int | None:
+        """How many dimensions the model has; None where its configuration is not here."""
+        ...
+
     def count(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> int:
         """Of a conversation and the tools it offers; raises UnrenderableConversation, or
         ToolsUnsupported where the model cannot be told of tools."""
@@ -56,6 +62,8 @@ class TokenCounter(Protocol):
 
 class ByteBound:
     """An upper bound for models whose tokenizer is not here: bytes plus a few per text."""
+
+    vector_size = None
 
     def count(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> int:
         """Of tools and their calls the bytes of their JSON, however a server writes them."""
@@ -86,6 +94,7 @@ class CheckpointTokens:
         self._encoder = ChatEncoder(self._tokenizer, source)
         self.has_chat_template = bool(source)
         self.takes_tools = takes_tools(source)
+        self.vector_size = _hidden_size(folder / MODEL_CONFIG)
 
     def count(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> int:
         """Prompt tokens of the rendered conversation, generation prompt included."""
@@ -202,6 +211,13 @@ def _tokenizer(file: Path) -> Tokenizer:
 
 def _token_text(declared: object) -> str:
     return str(declared.get("content", "") if isinstance(declared, dict) else declared)
+
+
+def _hidden_size(file: Path) -> int | None:
+    """A folder with nothing but a tokenizer says nothing of it."""
+    config = json.loads(file.read_text()) if file.is_file() else {}
+    size = config.get("hidden_size") if isinstance(config, dict) else None
+    return size if isinstance(size, int) else None
 
 
 def _template_source(folder: Path, config: Mapping[str, Any]) -> str:

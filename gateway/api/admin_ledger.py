@@ -73,8 +73,11 @@ async def invoices(
     request: Request, organization: str | None = None, period: str | None = None
 ) -> dict[str, Any]:
     """As they were last written, drafts included."""
-    ledger = parts_of(request).ledger
-    results = await attempt(lambda: list_invoices(ledger, org=organization, month=period))
+    parts = parts_of(request)
+    now_us = round(parts.outside.clock() * 1e6)
+    results = await attempt(
+        lambda: list_invoices(parts.ledger, now_us=now_us, org=organization, month=period)
+    )
     return {"object": "list", "data": [invoice_json(result) for result in results]}
 
 

@@ -85,19 +85,25 @@ def _unknown_url(request: Request) -> ApiError:
 
 
 def _wrong_method(request: Request) -> ApiError:
-    """Names what the URL does take, over all routes that share it."""
-    routes = request.app.router.routes
-    allowed = [
-        method
-        for method in METHODS
-        if any(r.matches({**request.scope, "method": method})[0] is Match.FULL for r in routes)
-    ]
     return ApiError(
         405,
         f"Not allowed to {request.method} on {request.url.path}.",
         code="method_not_allowed",
-        extra_headers={"allow": ", ".join(allowed)},
+        extra_headers={"allow": ", ".join(_allowed(request))},
     )
+
+
+def _allowed(request: Request) -> list[str]:
+    """What a URL takes, over all routes that share it; one that is described by its own name is
+    not taken for a parameter of another."""
+    if described := request.app.openapi()["paths"].get(request.url.path):
+        return sorted(method.upper() for method in described)
+    routes = request.app.router.routes
+    return [
+        method
+        for method in METHODS
+        if any(r.matches({**request.scope, "method": method})[0] is Match.FULL for r in routes)
+    ]
 
 
 def _crashes(

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from billing.types import Usage
+from gateway.errors import bad_request
 from gateway.tokens import TokenCounter
 from gateway.wire.answer import AnswerHead
 from gateway.wire.checks import COMMON, Check, checked, integer, one_of
@@ -39,6 +40,11 @@ class Inputs:
         return len(self.inputs)
 
     def prompt_tokens(self, tokens: TokenCounter) -> Sequence[int]:
+        """Where a vector is to be longer than the model's, no worker is started to say so."""
+        size = tokens.vector_size
+        if self.dimensions is not None and size is not None and self.dimensions > size:
+            message = f"Invalid 'dimensions': the model's vectors have {size}."
+            raise bad_request(message, "dimensions", "unsupported_parameter")
         return prompt_tokens(self.inputs, tokens, self.param)
 
     def own_body(self, output_tokens_max: int) -> dict[str, Any]:
@@ -62,14 +68,14 @@ def parse_embedding(body: bytes) -> GeneratingRequest:
         streaming=None,
         output_tokens_max=0,
         service_tier=service_tier(fields),
+        end_user=fields.get("user"),
+        end_user_param="user",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingForm:
     as_base64: bool
-        end_user=fields.get("user"),
-        end_user_param="user",
 
     def whole(
         self, head: AnswerHead, choices: Sequence[Gathered], usage: Usage, cost: str

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from billing import ledger
-from billing.invoices import InvoiceResult, line_transfers, run_invoices
+from billing.invoices import InvoiceResult, line_transfers, list_invoices, run_invoices
 from billing.ledger import Record
 from billing.limits.keys import SHARDS
 from billing.periods import BadPeriod, period
@@ -90,6 +90,19 @@ def test_an_open_month_is_a_draft_computed_anew(store: Store) -> None:
     assert second.invoice["subtotal_nanousd"] == 2 * first.invoice["subtotal_nanousd"]
     assert "2026-10 has not ended" in second.draft_because
     assert holds(store)
+
+
+def test_list_says_why_each_draft_is_one(store: Store) -> None:
+    book(store, call(store, "req_1", IN_OCTOBER_US))
+    run(store, "2026-10", now_us=IN_OCTOBER_US)
+    (listed,) = list_invoices(store, now_us=IN_OCTOBER_US)
+    assert "2026-10 has not ended" in listed.draft_because
+    caught_up(store, IN_NOVEMBER_US)
+    (listed,) = list_invoices(store, now_us=IN_NOVEMBER_US)
+    assert listed.draft_because == ("the invoice run that finalises it is still to come",)
+    run(store, "2026-10")
+    (listed,) = list_invoices(store, now_us=IN_NOVEMBER_US)
+    assert (listed.invoice["status"], listed.draft_because) == ("finalised", ())
 
 
 def test_lines_are_by_project_model_tier_and_component(store: Store) -> None:

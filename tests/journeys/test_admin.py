@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from typing import Any
 
 import openai
@@ -61,6 +62,18 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], int]] = {
         "POST",
         "/keys",
         {"project": "proj_default", "name": "x", "expires_at": 2**40},
+        400,
+    ),
+    "a key that has ended before it began": (
+        "POST",
+        "/keys",
+        {"project": "proj_default", "name": "x", "expires_at": 1},
+        400,
+    ),
+    "leave for a model that is not there": (
+        "PUT",
+        "/entitlements/key:key_default",
+        {"models": [SMALL, "gpt-none"]},
         400,
     ),
     "usage of no time": ("GET", "/usage?end_time=99999999999999999999", {}, 400),
@@ -129,10 +142,11 @@ def test_frozen_organization_stops_and_goes_on(stack: Stack, tenant: Tenant) -> 
     stack.wait_until(lambda: models_status(stack, tenant.secret) == 200, 5.0, "the thaw")
 
 
-def test_expired_key_is_refused(stack: Stack, tenant: Tenant) -> None:
-    sent = {"project": tenant.project, "name": "old", "expires_at": 1}
-    expired = stack.admin("POST", "/keys", sent)
-    assert models_status(stack, expired["secret"]) == 401
+def test_key_stops_at_its_end(stack: Stack, tenant: Tenant) -> None:
+    sent = {"project": tenant.project, "name": "short", "expires_at": round(time.time()) + 3}
+    key = stack.admin("POST", "/keys", sent)
+    assert models_status(stack, key["secret"]) == 200
+    stack.wait_until(lambda: models_status(stack, key["secret"]) == 401, 8.0, "the key to end")
 
 
 def test_key_revoked_by_another_gateway_stops_within_five_seconds(

@@ -173,7 +173,7 @@ def test_answer_ends_where_the_money_does(stack: Stack, stream: bool) -> None:
             assert last["choices"][0]["finish_reason"] == "length"
         booked = stack.generation(rid_of(last["id"]))
         assert booked["cost_usd"] == last["usage"]["cost"]
-        assert booked["finish_reason"] == "length"
+        assert (booked["finish_reason"], booked["error_code"]) == ("length", "budget_exhausted")
         assert 0 < nano(booked["cost_usd"]) <= budget_nano
         assert booked["usage"]["output"] <= 40
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from gateway.admin.bootstrap import KEY_ID
+from gateway.admin.bootstrap import KEY_ID, PROJECT_ID
 from tests.gateway.api.asgi import ask
 from tests.gateway.edge import POOLS, Edge, edge
 from tests.redis_server import RedisServer
@@ -75,3 +75,23 @@ async def test_key_is_rotated_at_once_where_no_overlap_is_said(one: Edge) -> Non
     status, told = await admin(one, "POST", f"/keys/{KEY_ID}/rotate")
     assert (status, told["id"]) == (200, KEY_ID)
     assert told["secret"].startswith("sk-sluice-")
+
+
+async def test_key_cannot_end_before_it_begins(one: Edge) -> None:
+    now_s = one.parts.outside.clock()
+    for end_s, expected in ((1, 400), (round(now_s) - 1, 400), (round(now_s) + 60, 201)):
+        sent = {"project": PROJECT_ID, "name": "x", "expires_at": end_s}
+        status, told = await admin(one, "POST", "/keys", sent)
+        assert status == expected
+        assert status == 201 or told["error"]["param"] == "expires_at"
+
+
+async def test_leave_is_given_only_for_models_that_there_are(one: Edge) -> None:
+    path = f"/entitlements/key:{KEY_ID}"
+    status, told = await admin(one, "PUT", path, {"models": ["tale", "gpt-none"]})
+    assert (status, told["error"]["param"]) == (400, "models")
+    assert "gpt-none" in told["error"]["message"]
+    _, listed = await admin(one, "GET", "/entitlements")
+    assert listed["data"] == []
+    status, told = await admin(one, "PUT", path, {"models": ["tale"]})
+    assert (status, told["models"]) == (200, ["tale"])

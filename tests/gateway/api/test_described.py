@@ -46,7 +46,7 @@ def routes_of(edge: Edge) -> set[tuple[str, str]]:
     """Every method and path that the application serves, whoever serves it."""
     found = set()
     for route in flat(edge.app.router.routes):
-        path = route.path.replace("{name:path}", "{name}")
+        path = route.path.replace(":path}", "}")
         if not path.startswith(PAGES):
             found |= {(method.lower(), path) for method in route.methods}
     return found

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from openai.types import CreateEmbeddingResponse
 
 from billing.types import Usage
+from gateway.errors import ApiError
 from gateway.frame import Choice
+from gateway.tokens import ByteBound
 from gateway.wire.answer import AnswerHead
 from gateway.wire.embeddings import CHECKS, EmbeddingForm, Inputs, parse_embedding
 from gateway.wire.gathered import Gathered
@@ -52,6 +54,18 @@ def test_wrong_field_is_named_with_its_code(
 ) -> None:
     error = refused(parse_embedding, GOOD | changes)
     assert (error.param, error.code) == (param, code)
+
+
+class _Short(ByteBound):
+    vector_size = 384
+
+
+def test_longer_vector_than_the_model_has_is_refused_before_any_worker_is_started() -> None:
+    inputs = parse(dimensions=385).wanted
+    with pytest.raises(ApiError) as refused:
+        inputs.prompt_tokens(_Short())
+    assert (refused.value.status, refused.value.param) == (400, "dimensions")
+    assert parse(dimensions=384).wanted.prompt_tokens(_Short()) == inputs.prompt_tokens(ByteBound())
 
 
 @settings(max_examples=150)

@@ -1,0 +1,83 @@
+"""Schemathesis against the running gateway: whatever a caller sends, the answer is one that the
+description tells of, and never a mistake of ours.
+
+Boundary values of every parameter and body, then bodies at random from a fixed seed. The fake
+worker answers, so that calls of models go all the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.gateway.edge import API_KEY, edge
+from tests.gateway.served import served
+from tests.redis_server import RedisServer
+
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+    "response_headers_conformance",
+    "unsupported_method",
+    "allow_header_conformance",
+    "ignored_auth",
+)
+SIDES = {
+    "tenant": ("/v1/", API_KEY),
+    "admin": ("/admin/", "admin"),
+    "open": ("/(healthz|readyz)", "nobody"),
+}
+SEED = 4
+
+
+async def fuzzed(
+    server: RedisServer, redis: Redis, data: Path, side: str, *, examples: int, phases: str
+) -> None:
+    """Fails with the report of everything that was found, each with a line to repeat it."""
+    paths, key = SIDES[side]
+    gateway = {"body_timeout_s": 5.0, "deadline_flex_s": 2.0, "deadline_default_s": 2.0}
+    async with edge(server, redis, data, gateway=gateway) as running, served(running.app) as url:
+        started = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json"),
+            *("--url", url, "--include-path-regex", f"^{paths}"),
+            *("--header", f"Authorization: Bearer {key}"),
+            *("--checks", ",".join(CHECKS), "--phases", phases),
+            *("--max-examples", str(examples), "--seed", str(SEED)),
+            "--generation-deterministic",
+            *("--workers", "1", "--continue-on-failure", "--no-color"),
+            *("--request-timeout", "20", "--suppress-health-check", "all"),
+            cwd=data,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            report, _ = await started.communicate()
+        finally:
+            if started.returncode is None:
+                started.kill()
+                await started.wait()
+    assert started.returncode == 0, report.decode(errors="replace")
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("side", SIDES)
+async def test_fuzzer_finds_nothing(
+    redis_server: RedisServer, redis: Redis, tmp_path: Path, side: str
+) -> None:
+    await fuzzed(redis_server, redis, tmp_path, side, examples=3, phases="coverage,fuzzing")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("side", SIDES)
+async def test_fuzzer_finds_nothing_in_a_long_time(
+    redis_server: RedisServer, redis: Redis, tmp_path: Path, side: str
+) -> None:
+    phases = "coverage,fuzzing,stateful"
+    await fuzzed(redis_server, redis, tmp_path, side, examples=150, phases=phases)
