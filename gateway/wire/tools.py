@@ -41,8 +41,9 @@ def tools(name: str, value: object) -> None:
 
 
 def _tool(name: str, tool: object) -> None:
-    found = _object(name, tool, "type", "function")
+    found = _object(name, tool)
     one_of("function")(f"{name}.type", found.get("type"))
+    require_known(name, found, "type", "function")
     inner = f"{name}.function"
     said = _object(inner, found.get("function"), "name", "description", "parameters", "strict")
     function_name(f"{inner}.name", said.get("name"))
@@ -156,5 +157,6 @@ def _object(name: str, value: object, *known: str) -> Json:
         raise missing(name)
     if not isinstance(value, dict):
         raise invalid_type(name, "an object", value)
-    require_known(name, value, *known)
+    if known:
+        require_known(name, value, *known)
     return value

@@ -28,6 +28,8 @@ class Script:
     cut_after: int | None = None
     """After this many words it closes the connection in the middle of the answer."""
     status: int = 200
+    tool_calls: tuple[list[dict[str, Any]], ...] = ()
+    """Pieces of calls after the words, one chunk for each list."""
 
 
 @dataclass
@@ -124,7 +126,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
             self._delta(word, None)
-        self._delta("", "stop")
+        for pieces in script.tool_calls:
+            said = {"index": 0, "delta": {"tool_calls": pieces}, "finish_reason": None}
+            self._event(json.dumps({"choices": [said]}))
+        self._delta("", "tool_calls" if script.tool_calls else "stop")
         output_tokens = len(script.words) * outside.bodies[-1].get("n", 1)
         used = {
             "prompt_tokens": script.prompt_tokens,

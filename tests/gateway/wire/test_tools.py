@@ -57,7 +57,7 @@ def tool(**changes: Any) -> dict[str, Any]:
 WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"tools": {}}, "tools", "invalid_type"),
     ({"tools": [5]}, "tools[0]", "invalid_type"),
-    ({"tools": [{"type": "custom"}]}, "tools[0].type", "invalid_value"),
+    ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0].type", "invalid_value"),
     ({"tools": [{"type": "function"}]}, "tools[0].function", "missing_required_parameter"),
     ({"tools": [tool(name=None)]}, "tools[0].function.name", "missing_required_parameter"),
     ({"tools": [tool(name="a b")]}, "tools[0].function.name", "invalid_value"),

@@ -1,0 +1,194 @@
+"""Calls of tools, from the official client to a worker and to a server outside: forced, chosen
+freely, streamed, answered and charged."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+import jsonschema
+import openai
+import pytest
+from pydantic import BaseModel
+
+from tests.journeys.calls import LARGE, SMALL, said
+from tests.journeys.outside import Outside, Script
+from tests.stack import Stack
+
+WEATHER: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather of a town.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "town": {"enum": ["Ulm", "Bonn", "Kiel"]},
+                "days": {"type": "integer", "minimum": 1, "maximum": 14},
+            },
+            "required": ["town", "days"],
+            "additionalProperties": False,
+        },
+        "strict": True,
+    },
+}
+TIME: dict[str, Any] = {"type": "function", "function": {"name": "time"}}
+NAMED: Any = {"type": "function", "function": {"name": "weather"}}
+
+
+def asked(**fields: Any) -> dict[str, Any]:
+    return {"model": SMALL, "messages": said(), "tools": [WEATHER, TIME]} | fields
+
+
+def check(call: Any) -> None:
+    parameters = {"weather": WEATHER["function"]["parameters"], "time": {"maxProperties": 0}}
+    jsonschema.validate(json.loads(call.function.arguments), parameters[call.function.name])
+
+
+@pytest.mark.parametrize("model", [SMALL, LARGE])
+def test_a_named_tool_is_called_once_with_valid_arguments(
+    stack: Stack, client: openai.OpenAI, model: str
+) -> None:
+    raw = client.chat.completions.with_raw_response.create(
+        **asked(model=model, tool_choice=NAMED, temperature=1.5, seed=7)
+    )
+    answer = raw.parse()
+    [choice] = answer.choices
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.content is None
+    [call] = choice.message.tool_calls
+    assert call.function.name == "weather"
+    assert call.id.startswith("call_")
+    check(call)
+    booked = stack.generation(raw.headers["x-request-id"])
+    assert booked["usage"]["output"] == answer.usage.completion_tokens > 10
+    assert booked["finish_reason"] == "tool_calls"
+
+
+def test_required_calls_are_all_valid(client: openai.OpenAI) -> None:
+    answer = client.chat.completions.create(
+        **asked(tool_choice="required", parallel_tool_calls=False, n=6, temperature=2, seed=1)
+    )
+    for choice in answer.choices:
+        assert choice.finish_reason == "tool_calls"
+        [call] = choice.message.tool_calls
+        check(call)
+    ids = [choice.message.tool_calls[0].id for choice in answer.choices]
+    assert len(set(ids)) == 6
+
+
+def test_a_stream_brings_the_arguments_in_pieces(client: openai.OpenAI) -> None:
+    with client.chat.completions.stream(
+        **asked(tool_choice="required", parallel_tool_calls=False, seed=2)
+    ) as stream:
+        events = list(stream)
+        found = stream.get_final_completion()
+    [call] = found.choices[0].message.tool_calls
+    check(call)
+    assert found.choices[0].finish_reason == "tool_calls"
+    deltas = [e for e in events if e.type == "tool_calls.function.arguments.delta"]
+    assert "".join(e.arguments_delta for e in deltas) == call.function.arguments
+
+
+def test_the_clients_parse_helper_gets_its_own_arguments(client: openai.OpenAI) -> None:
+    class Forecast(BaseModel):
+        town: Literal["Ulm", "Bonn"]
+        exact: bool
+
+    answer = client.chat.completions.parse(
+        model=SMALL,
+        messages=said(),
+        tools=[openai.pydantic_function_tool(Forecast)],
+        tool_choice="required",
+        parallel_tool_calls=False,
+    )
+    [call] = answer.choices[0].message.tool_calls
+    assert isinstance(call.function.parsed_arguments, Forecast)
+
+
+def test_auto_answers_or_calls_and_none_never_calls(client: openai.OpenAI) -> None:
+    answer = client.chat.completions.create(**asked(max_tokens=60, seed=4))
+    [choice] = answer.choices
+    if choice.finish_reason == "tool_calls":
+        for call in choice.message.tool_calls:
+            check(call)
+    else:
+        assert choice.message.content and not choice.message.tool_calls
+    plain = client.chat.completions.create(model=SMALL, messages=said(), seed=4, temperature=0)
+    none = client.chat.completions.create(**asked(tool_choice="none", seed=4, temperature=0))
+    assert none.choices[0].message.content == plain.choices[0].message.content
+
+
+def test_a_result_goes_back_and_the_prompt_counts_it(client: openai.OpenAI) -> None:
+    first = client.chat.completions.create(**asked(tool_choice=NAMED, seed=3))
+    message = first.choices[0].message
+    told = [
+        *said(),
+        message.model_dump(exclude_none=True, include={"role", "content", "tool_calls"}),
+        {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "rain"},
+    ]
+    second = client.chat.completions.create(**asked(messages=told, tool_choice="none"))
+    assert second.choices[0].message.content
+    third = client.chat.completions.create(**asked(messages=told, max_tokens=5))
+    assert third.usage.prompt_tokens > first.usage.prompt_tokens > 50
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "code"),
+    [
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": 5}}}]},
+            "tools[0].function.parameters",
+            "invalid_function_parameters",
+        ),
+        ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0].type", None),
+        ({"tool_choice": {"type": "function", "function": {"name": "no"}}}, None, None),
+    ],
+)
+def test_what_cannot_be_done_is_named(
+    client: openai.OpenAI, fields: dict[str, Any], param: str | None, code: str | None
+) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.chat.completions.create(**asked(**fields))
+    assert caught.value.param == (param or "tool_choice.function.name")
+    assert code is None or caught.value.code == code
+
+
+def test_models_say_that_they_take_tools(client: openai.OpenAI) -> None:
+    found = client.models.retrieve(SMALL).model_dump()
+    assert found["capabilities"]["tools"] and found["capabilities"]["json_schema"]
+    assert {"tools", "response_format", "logit_bias"} <= set(found["supported_parameters"])
+
+
+def test_a_server_outside_is_asked_as_it_was_said_and_its_calls_come_back(
+    stack: Stack, client: openai.OpenAI, outside: Outside
+) -> None:
+    first = {"index": 0, "id": "call_x", "type": "function"}
+    pieces = (
+        [first | {"function": {"name": "weather", "arguments": ""}}],
+        [{"index": 0, "function": {"arguments": '{"town": "Ulm",'}}],
+        [{"index": 0, "function": {"arguments": ' "days": 2}'}}],
+    )
+    outside.begin(Script(words=(), tool_calls=pieces))
+    fields = asked(
+        model="outside",
+        messages=[{"role": "developer", "content": "Be brief."}, *said()],
+        tool_choice="required",
+        parallel_tool_calls=False,
+        presence_penalty=0.5,
+        logit_bias={"5": 1},
+        user="somebody",
+    )
+    answer = client.chat.completions.create(**fields)
+    [call] = answer.choices[0].message.tool_calls
+    assert (call.id, call.function.name) == ("call_x", "weather")
+    assert json.loads(call.function.arguments) == {"town": "Ulm", "days": 2}
+    assert answer.choices[0].finish_reason == "tool_calls"
+    [sent] = outside.bodies
+    assert {name: sent[name] for name in fields if name != "model"} == {
+        name: value for name, value in fields.items() if name != "model"
+    }
+    streamed = client.chat.completions.create(**fields, stream=True)
+    deltas = [c.choices[0].delta for c in streamed if c.choices]
+    arguments = [d.tool_calls[0].function.arguments for d in deltas if d.tool_calls]
+    assert "".join(arguments) == call.function.arguments
