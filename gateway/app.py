@@ -45,7 +45,7 @@ from gateway.store import TenantStore, open_engine
 from gateway.tokens import Checkpoints, CheckpointTokens
 from gateway.upstream.dispatch import Dispatcher
 from gateway.upstream.http1 import Http1Client
-from gateway.upstream.openai import OpenAIUpstream
+from gateway.upstream.openai import OpenAIUpstream, Patience
 from gateway.upstream.places import Places
 from gateway.wire.reply import ReplySettings
 from routing.policy import Policy
@@ -142,6 +142,10 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         fleet=fleet,
         waiting_room=WaitingRoom(redis),
         worker_secret=settings.worker_secret or "",
+        own_patience=Patience(own.first_token_timeout_s, own.idle_timeout_s),
+        outside_patience=Patience(
+            own.external_first_token_timeout_s, own.external_idle_timeout_s
+        ),
         environment=outside.environment,
         rng=outside.rng,
         clock=outside.clock,

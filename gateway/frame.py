@@ -98,6 +98,13 @@ class Frame:
     position: int | None = None
 
     @property
+    def says_something(self) -> bool:
+        """More than who speaks: a token of any kind, a vector or an end."""
+        if self.usage is not None and self.usage.output:
+            return True
+        return any(c.has_text or c.embedding or c.finish_reason for c in self.choices)
+
+    @property
     def texts(self) -> int:
         """How many choices this event brings text for."""
         return sum(choice.has_text for choice in self.choices)

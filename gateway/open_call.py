@@ -79,6 +79,11 @@ class OpenCall:
         self.served = candidate
         self.meter = meter
 
+    def forgive(self) -> None:
+        """It failed, and nothing of it reached its caller: it is free. What its attempts cost us
+        stands in their records."""
+        self.meter = None
+
     @property
     def held_nanousd(self) -> int:
         """What is held for it by now: the prompt and every output slice granted."""
@@ -86,7 +91,7 @@ class OpenCall:
 
     @property
     def was_dispatched(self) -> bool:
-        return bool(self.meter and self.meter.frames)
+        return self.served is not None
 
     @property
     def was_tried(self) -> bool:

@@ -226,6 +226,8 @@ class Pipeline:
                     return
             except Cut as cut:
                 if not tries_left or not reply.start_over():
+                    if not (reply.is_committed and open_call.usage.output):
+                        open_call.forgive()
                     message = "The worker was lost before the answer was complete."
                     raise upstream_lost(message) from cut
 
@@ -234,7 +236,8 @@ class Pipeline:
 
         A frame that is not covered is neither charged nor sent: nothing is ever overspent.
         """
-        await reply.forward(opened.first)
+        for frame in opened.opening:
+            await reply.forward(frame)
         async for frame in opened.frames:
             output_tokens = opened.meter.output_with(frame)
             if not await self._leases.covers(open_call, output_tokens):

@@ -23,7 +23,7 @@ from gateway.fleet import FleetKeeper
 from gateway.frame import Frame
 from gateway.meter import Meter
 from gateway.open_call import OpenCall
-from gateway.upstream.answer import Rejected, Rejection, Saturated, UpstreamError
+from gateway.upstream.answer import Cut, Rejected, Rejection, Saturated, UpstreamError
 from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Place, Places
 from gateway.wire.request import Wanted
@@ -32,6 +32,8 @@ from routing.types import Candidate, Clock, Refusal
 
 ROUNDS_MAX = 4
 NOBODY_RETRY_S = 5.0
+OPENING_FRAMES_MAX = 64
+"""Frames without a token that are kept until the first one comes."""
 RETRY_MAX_S = 3600.0
 """The longest `retry-after` of an upstream that is passed on to a caller."""
 SATURATED_PAUSE_S = 0.25
@@ -43,12 +45,13 @@ about the next. Never for ever, or a call would outwait its deadline beside the 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An answer that has begun: its first frame is here, the rest follow from `frames`."""
+    """An answer that has begun: the frame with its first token is here, and what came before; the
+    rest follow from `frames`."""
 
     candidate: Candidate
     replica: str
     meter: Meter
-    first: Frame
+    opening: list[Frame]
     frames: AsyncGenerator[Frame]
 
 
@@ -125,27 +128,43 @@ class Dispatcher:
         async with AsyncExitStack() as stack:
             stack.enter_context(self._fleet.attempt(place.id))
             record = stack.enter_context(_Record(open_call, candidate, place.id, self._clock))
-            async with _before_deadline(open_call.call.deadline_s - self._clock()):
+            left_s = open_call.call.deadline_s - self._clock()
+            async with _in_time(left_s, place.target.patience.first_token_s):
                 answer = await stack.enter_async_context(await self._upstream.open(place.target))
                 frames = answer.frames()
                 stack.push_async_callback(frames.aclose)
-                first = await anext(frames)
+                opening = await _until_first_token(frames)
             prompt_tokens = open_call.call.prompt_tokens[candidate.model]
             meter = Meter(prompt_tokens, place.target.choices)
-            meter.observe(first, self._clock())
+            for frame in opening:
+                meter.observe(frame, self._clock())
             open_call.serve_from(candidate, meter)
             record.meter = meter
             await attempt.enter_async_context(stack.pop_all())
-        return Opened(candidate, place.id, meter, first, frames)
+        return Opened(candidate, place.id, meter, opening, frames)
 
 
 @asynccontextmanager
-async def _before_deadline(left_s: float) -> AsyncIterator[None]:
+async def _in_time(left_s: float, first_token_s: float) -> AsyncIterator[None]:
+    """Whichever ends first: the time of the call, or that of this server, which another one may
+    make good."""
     try:
-        async with asyncio.timeout(max(0.0, left_s)):
+        async with asyncio.timeout(max(0.0, min(left_s, first_token_s))):
             yield
     except TimeoutError as late:
+        if first_token_s < left_s:
+            raise Cut(f"no token came within {first_token_s} s") from late
         raise deadline_passed("The deadline passed before the answer began.") from late
+
+
+async def _until_first_token(frames: AsyncGenerator[Frame]) -> list[Frame]:
+    """A server that has said its role and no more has not begun: it can still be passed over."""
+    found: list[Frame] = []
+    async for frame in frames:
+        found.append(frame)
+        if frame.says_something or len(found) == OPENING_FRAMES_MAX:
+            break
+    return found
 
 
 class _Record:

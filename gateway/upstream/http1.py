@@ -65,8 +65,15 @@ class Http1Client:
         self._tls: ssl.SSLContext | None = None
         self._is_closed = False
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> "Response":
-        """Send, and return once the head of the answer is here, whatever its status.
+    async def post(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        idle_timeout_s: float | None = None,
+    ) -> "Response":
+        """Send, and return once the head of the answer is here, whatever its status. A time given
+        replaces the client's for this answer, until its own `idle_timeout_s` is set.
 
         Raises ConnectFailed or HttpError. Leaving before the answer is whole needs `close`.
         """
@@ -74,6 +81,7 @@ class Http1Client:
         request = _request(endpoint, headers, body)
         connection = self._take(endpoint) or await self._connect(endpoint)
         response = connection.begin(request)
+        response.idle_timeout_s = idle_timeout_s
         try:
             await response.headers_received()
         except BaseException:
@@ -183,6 +191,7 @@ class Response:
         self._has_head = False
         self._is_left = False
         self.waits_since_s: float | None = None
+        self.idle_timeout_s: float | None = None
 
     async def read(self) -> bytes:
         """What has come since the last time, at least a byte; b"" at the end. Raises HttpError."""
@@ -308,8 +317,10 @@ class _Connection(asyncio.Protocol):
             return
         if self._leftover >= 0 and now_s - self.since_s > LEFTOVER_S:
             self.abort()
-        elif now_s - (response.waits_since_s or now_s) > idle_timeout_s:
-            self._fail(TimeoutError(f"nothing came for {idle_timeout_s} s"))
+            return
+        bound_s = response.idle_timeout_s or idle_timeout_s
+        if now_s - (response.waits_since_s or now_s) > bound_s:
+            self._fail(TimeoutError(f"nothing came for {bound_s} s"))
 
     # --- asyncio.Protocol ------------------------------------------------------------------------
 

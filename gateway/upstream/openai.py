@@ -30,6 +30,15 @@ NOT_THE_CALLERS_FAULT = (401, 403, 404, 408)
 
 
 @dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a server may take for its first token, and be silent between two events of its
+    answer: first one is passed over for the next candidate, then the answer is cut."""
+
+    first_token_s: float = 60.0
+    idle_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """Where an attempt goes: the URL, the headers and the JSON body to post; and what is awaited:
     so many choices, which are vectors where it `embeds`."""
@@ -39,6 +48,7 @@ class Target:
     body: bytes
     choices: int = 1
     embeds: bool = False
+    patience: Patience = Patience()
 
 
 class OpenAIUpstream:
@@ -50,7 +60,9 @@ class OpenAIUpstream:
     async def open(self, target: Target) -> "OpenAIAnswer":
         """Post and return once the status is 200; raises one of the UpstreamErrors."""
         try:
-            response = await self._client.post(target.url, target.headers, target.body)
+            response = await self._client.post(
+                target.url, target.headers, target.body, target.patience.first_token_s
+            )
         except ConnectFailed as refused:
             raise Unreachable(str(refused)) from refused
         except HttpError as broken:
@@ -68,6 +80,7 @@ class OpenAIAnswer:
 
     def __init__(self, response: Response, target: Target) -> None:
         self._response = response
+        self._idle_s = target.patience.idle_s
         self._embeds = target.embeds
         self._choices = target.choices
         self._unfinished = set(range(target.choices))
@@ -115,6 +128,7 @@ class OpenAIAnswer:
         return await asyncio.to_thread(read_vectors, body)
 
     def _noted(self, frame: Frame) -> Frame:
+        self._response.idle_timeout_s = self._idle_s
         if self._embeds and frame.usage is not None and frame.usage.output:
             raise Cut("vectors have no output tokens")
         for choice in frame.choices:

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from gateway.errors import deadline_passed, overloaded
 from gateway.fleet import FleetKeeper
 from gateway.open_call import OpenCall
-from gateway.upstream.openai import Target
+from gateway.upstream.openai import Patience, Target
 from gateway.wire.request import Wanted
 from routing.cost import wait_s
 from routing.replicas import choose_replica
@@ -41,6 +41,8 @@ class Places:
         fleet: FleetKeeper,
         waiting_room: WaitingRoom,
         worker_secret: str,
+        own_patience: Patience,
+        outside_patience: Patience,
         environment: Mapping[str, str],
         rng: Random,
         clock: Clock,
@@ -48,6 +50,8 @@ class Places:
         self._fleet = fleet
         self._waiting_room = waiting_room
         self._worker_secret = worker_secret
+        self._own_patience = own_patience
+        self._outside_patience = outside_patience
         self._environment = environment
         self._rng = rng
         self._clock = clock
@@ -97,7 +101,8 @@ class Places:
             },
         }
         named = {"x-request-id": open_call.rid, "x-sluice-worker-secret": self._worker_secret}
-        return Place(replica.id, _target(f"{replica.address}/v1", named, body, wanted))
+        base_url = f"{replica.address}/v1"
+        return Place(replica.id, _target(base_url, named, body, wanted, self._own_patience))
 
     async def _wait_for_place(
         self,
@@ -150,20 +155,28 @@ class Places:
         body = wanted.outside_body(_output_tokens_each(open_call, wanted))
         body["model"] = pool.upstream_model or pool.variant
         authorized = {"authorization": f"Bearer {secret}"} if secret else {}
-        return Place(place_id, _target((pool.base_url or "").rstrip("/"), authorized, body, wanted))
+        base_url = (pool.base_url or "").rstrip("/")
+        return Place(place_id, _target(base_url, authorized, body, wanted, self._outside_patience))
 
 
 def _output_tokens_each(open_call: OpenCall, wanted: Wanted) -> int:
     return open_call.call.output_tokens_max // wanted.choices
 
 
-def _target(base_url: str, headers: dict[str, str], body: dict[str, Any], wanted: Wanted) -> Target:
+def _target(
+    base_url: str,
+    headers: dict[str, str],
+    body: dict[str, Any],
+    wanted: Wanted,
+    patience: Patience,
+) -> Target:
     return Target(
         url=base_url + wanted.path,
         headers={"content-type": "application/json"} | headers,
         body=msgspec.json.encode(body),
         choices=wanted.choices,
         embeds=wanted.task is Task.EMBED,
+        patience=patience,
     )
 
 

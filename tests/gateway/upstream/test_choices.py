@@ -17,7 +17,7 @@ from gateway.frame import Frame
 from gateway.meter import Meter
 from gateway.upstream import fake, openai
 from gateway.upstream.answer import Cut
-from gateway.upstream.openai import OpenAIUpstream, Target
+from gateway.upstream.openai import OpenAIUpstream, Patience, Target
 from gateway.wire.answer import AnswerHead
 from gateway.wire.completions import CompletionForm
 from gateway.wire.gathered import Gathered
@@ -30,7 +30,7 @@ PROMPT = 10
 async def talk(
     upstream: OpenAIUpstream, address: str, choices: int, embeds: bool = False
 ) -> list[Frame]:
-    target = Target(f"{address}/v1/completions", {}, b"{}", choices, embeds)
+    target = Target(f"{address}/v1/completions", {}, b"{}", choices, embeds, Patience(0.5, 0.5))
     async with asyncio.timeout(10):
         async with await upstream.open(target) as answer:
             return [frame async for frame in answer.frames()]

@@ -16,7 +16,7 @@ from gateway.frame import Frame
 from gateway.upstream import fake
 from gateway.upstream.answer import Cut, Rejected, Saturated, Unreachable, UpstreamError
 from gateway.upstream.chunks import read_chunk
-from gateway.upstream.openai import OpenAIUpstream, Target
+from gateway.upstream.openai import OpenAIUpstream, Patience, Target
 from tests.gateway.upstream.conftest import one_adapter
 
 STORY = (
@@ -29,7 +29,8 @@ STORY = (
 
 
 async def talk(upstream: OpenAIUpstream, server: fake.FakeUpstream) -> list[Frame]:
-    target = Target(f"{server.address}/v1/chat/completions", {}, b'{"stream":true}')
+    url = f"{server.address}/v1/chat/completions"
+    target = Target(url, {}, b'{"stream":true}', patience=Patience(0.5, 0.5))
     async with asyncio.timeout(10):
         async with await upstream.open(target) as answer:
             return [frame async for frame in answer.frames()]
