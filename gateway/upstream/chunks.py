@@ -1,7 +1,8 @@
 """What servers say, read into Frames; whatever is not of OpenAI's shape is `Cut`.
 
 An own worker's events carry a `sluice` object with cumulative usage and position; an external
-server's are plainer, with usage in the last one, and its vectors come in one document.
+server's are plainer, with usage in the last one; its vectors come in one document, and so do short
+answers that nobody streams.
 """
 
 import struct
@@ -13,11 +14,13 @@ import msgspec
 
 from billing.limits.gcra import UNITS_MAX
 from billing.types import Usage
-from gateway.frame import Choice, Frame, Index
+from gateway.frame import Choice, Frame, Index, Logprobs
 from gateway.upstream.answer import Cut
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 FLOAT_BYTES = 4
+TOKEN_BYTES = 4
+"""About as much text as a token stands for, where a server does not say how many there are."""
 TOOL_CALLS_MAX = 1024
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=UNITS_MAX // 3)]
@@ -53,6 +56,20 @@ class _Chunk(msgspec.Struct):
     error: dict[str, Any] | None = None
 
 
+class _Answered(msgspec.Struct):
+    index: Index = 0
+    message: dict[str, object] = {}
+    text: str | None = None
+    finish_reason: str | None = None
+    logprobs: Logprobs | None = None
+
+
+class _Document(msgspec.Struct):
+    choices: list[_Answered] = []
+    usage: _PlainUsage | None = None
+    error: dict[str, Any] | None = None
+
+
 class _Vector(msgspec.Struct):
     index: Index
     embedding: str | list[float]
@@ -66,20 +83,63 @@ class _Vectors(msgspec.Struct):
 def read_chunk(payload: bytes) -> Frame:
     """One event's payload as a Frame; raises Cut."""
     try:
-        chunk = msgspec.json.decode(payload, type=_Chunk)
+        chunk = _CHUNK.decode(payload)
     except UNREADABLE as malformed:
         raise Cut(f"a malformed chunk: {malformed}") from malformed
     if chunk.error is not None:
         raise Cut(f"the upstream reported: {chunk.error.get('message')}")
     for choice in chunk.choices:
-        if not isinstance(choice.delta.get("content"), str | None):
-            raise Cut("a malformed chunk: its content is no text")
-        if choice.delta.get("tool_calls"):
-            _check_tool_calls(choice)
-        if choice.embedding is not None:
-            _check_vector(choice.embedding)
+        _check(choice)
     usage = _own_usage(chunk.sluice) if chunk.sluice else _plain_usage(chunk.usage)
     return Frame(chunk.choices, usage, chunk.sluice.position if chunk.sluice else None)
+
+
+def read_answer(body: bytes, prompt_tokens: int, output_tokens_max: int) -> Frame:
+    """A whole answer in one document as one Frame; raises Cut.
+
+    Held for it is what `output_tokens_max` costs, so no more than that is believed to be used.
+    """
+    try:
+        found = _DOCUMENT.decode(body)
+    except UNREADABLE as malformed:
+        raise Cut(f"a malformed document: {malformed}") from malformed
+    if found.error is not None:
+        raise Cut(f"the upstream reported: {found.error.get('message')}")
+    choices = tuple(_answered(answered) for answered in found.choices)
+    said = _plain_usage(found.usage)
+    if said is None:
+        size = sum(len(str(value)) for choice in choices for value in choice.said.values())
+        size += sum(len(choice.text or "") for choice in choices)
+        said = Usage(input=prompt_tokens, output=-(-size // TOKEN_BYTES))
+    output = min(said.output, output_tokens_max)
+    return Frame(choices, Usage(said.input, said.cached_input, output))
+
+
+def _answered(answered: _Answered) -> Choice:
+    """Of a whole answer: one piece, whose calls of tools are numbered as pieces of a stream are."""
+    delta = answered.message
+    calls = delta.get("tool_calls")
+    if isinstance(calls, list) and all(isinstance(call, dict) for call in calls):
+        numbered = [{"index": index} | call for index, call in enumerate(calls)]
+        delta = delta | {"tool_calls": numbered}
+    choice = Choice(
+        index=answered.index,
+        delta=delta,
+        text=answered.text,
+        finish_reason=answered.finish_reason,
+        logprobs=answered.logprobs,
+    )
+    _check(choice)
+    return choice
+
+
+def _check(choice: Choice) -> None:
+    if not isinstance(choice.delta.get("content"), str | None):
+        raise Cut("a malformed chunk: its content is no text")
+    if choice.delta.get("tool_calls"):
+        _check_tool_calls(choice)
+    if choice.embedding is not None:
+        _check_vector(choice.embedding)
 
 
 def _check_tool_calls(choice: Choice) -> None:
@@ -140,3 +200,7 @@ def _plain_usage(usage: _PlainUsage | None) -> Usage | None:
     return Usage(
         input=usage.prompt_tokens - cached, cached_input=cached, output=usage.completion_tokens
     )
+
+
+_CHUNK = msgspec.json.Decoder(_Chunk)
+_DOCUMENT = msgspec.json.Decoder(_Document)

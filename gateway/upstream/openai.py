@@ -15,7 +15,7 @@ import msgspec
 
 from gateway.frame import Frame
 from gateway.upstream.answer import Cut, Rejected, Rejection, Saturated, Unreachable
-from gateway.upstream.chunks import UNREADABLE, read_chunk, read_vectors
+from gateway.upstream.chunks import UNREADABLE, read_answer, read_chunk, read_vectors
 from gateway.upstream.http1 import ConnectFailed, Http1Client, HttpError, Response
 from gateway.wire.sse import DONE, EventTooLarge, SseDecoder
 
@@ -39,9 +39,18 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """An answer asked for in one piece: how many tokens its prompt has at most, as far as we know,
+    and how many tokens of output are held for it."""
+
+    prompt_tokens: int
+    output_tokens_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """Where an attempt goes: the URL, the headers and the JSON body to post; and what is awaited:
-    so many choices, which are vectors where it `embeds`."""
+    so many choices, which are vectors where it `embeds`, and one document where `whole`."""
 
     url: str
     headers: Mapping[str, str]
@@ -49,6 +58,7 @@ class Target:
     choices: int = 1
     embeds: bool = False
     patience: Patience = Patience()
+    whole: Whole | None = None
 
 
 class OpenAIUpstream:
@@ -82,6 +92,7 @@ class OpenAIAnswer:
         self._response = response
         self._idle_s = target.patience.idle_s
         self._embeds = target.embeds
+        self._whole = target.whole
         self._choices = target.choices
         self._unfinished = set(range(target.choices))
 
@@ -118,14 +129,17 @@ class OpenAIAnswer:
 
     @property
     def _is_stream(self) -> bool:
-        return not self._embeds or _content_type(self._response) == EVENTS
+        is_document = self._embeds or self._whole is not None
+        return not is_document or _content_type(self._response) == EVENTS
 
     async def _document(self) -> Frame:
-        """Servers outside give their vectors in one piece."""
+        """Servers outside give their vectors in one piece, and answers if asked to."""
         body = await _whole_body(self._response, DOCUMENT_BYTES_MAX)
         if len(body) > DOCUMENT_BYTES_MAX:
             raise Cut("a document was larger than any document may be")
-        return await asyncio.to_thread(read_vectors, body)
+        if self._whole is None:
+            return await asyncio.to_thread(read_vectors, body)
+        return read_answer(body, self._whole.prompt_tokens, self._whole.output_tokens_max)
 
     def _noted(self, frame: Frame) -> Frame:
         self._response.idle_timeout_s = self._idle_s

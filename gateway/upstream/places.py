@@ -16,8 +16,8 @@ from redis.exceptions import RedisError
 from gateway.errors import deadline_passed, overloaded
 from gateway.fleet import FleetKeeper
 from gateway.open_call import OpenCall
-from gateway.upstream.openai import Patience, Target
-from gateway.wire.request import Wanted
+from gateway.upstream.openai import Patience, Target, Whole
+from gateway.wire.request import Wanted, outside_whole
 from routing.cost import wait_s
 from routing.replicas import choose_replica
 from routing.types import Candidate, Clock, PoolState, Task, Tier
@@ -153,10 +153,25 @@ class Places:
         pool = state.pool
         secret = self._environment.get(pool.api_key_env) if pool.api_key_env else None
         body = wanted.outside_body(_output_tokens_each(open_call, wanted))
+        whole = _in_one_piece(open_call, pool.model, wanted)
+        if whole is not None:
+            body = outside_whole(body)
         body["model"] = pool.upstream_model or pool.variant
         authorized = {"authorization": f"Bearer {secret}"} if secret else {}
         base_url = (pool.base_url or "").rstrip("/")
-        return Place(place_id, _target(base_url, authorized, body, wanted, self._outside_patience))
+        patience = self._outside_patience
+        return Place(place_id, _target(base_url, authorized, body, wanted, patience, whole))
+
+
+def _in_one_piece(open_call: OpenCall, model: str, wanted: Wanted) -> Whole | None:
+    """Where nobody streams and all the output there may be is paid for already, one document says
+    the same as many events, for a fraction of the work on both sides."""
+    most = open_call.call.output_tokens_max
+    if open_call.call.stream or wanted.task is Task.EMBED:
+        return None
+    if open_call.output_tokens_granted < most:
+        return None
+    return Whole(open_call.call.prompt_tokens[model], most)
 
 
 def _output_tokens_each(open_call: OpenCall, wanted: Wanted) -> int:
@@ -169,6 +184,7 @@ def _target(
     body: dict[str, Any],
     wanted: Wanted,
     patience: Patience,
+    whole: Whole | None = None,
 ) -> Target:
     return Target(
         url=base_url + wanted.path,
@@ -177,6 +193,7 @@ def _target(
         choices=wanted.choices,
         embeds=wanted.task is Task.EMBED,
         patience=patience,
+        whole=whole,
     )
 
 

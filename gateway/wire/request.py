@@ -97,3 +97,11 @@ def service_tier(fields: Mapping[str, Any]) -> str:
 def outside_stream(body: dict[str, Any]) -> dict[str, Any]:
     """Every external server is asked to stream and to say its usage."""
     return body | {"stream": True, "stream_options": {"include_usage": True}}
+
+
+def outside_whole(body: dict[str, Any]) -> dict[str, Any]:
+    """The same body for an answer in one piece."""
+    return {name: value for name, value in body.items() if name not in _STREAMED}
+
+
+_STREAMED = ("stream", "stream_options")
