@@ -1,0 +1,206 @@
+"""One key and two gateway processes: who runs is killed with -9, and nobody runs again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+from redis.asyncio import Redis
+
+from billing.limits.holds import Holds
+from gateway.admin.bootstrap import ORGANIZATION_ID
+from gateway.upstream import fake
+from migrations.run import migrate
+from tests.billing.limits.harness import open_shard
+from tests.gateway import edge
+from tests.gateway.edge import API_KEY, CHAT, SHARD, body, story
+from tests.redis_server import RedisServer
+
+KEY = {"idempotency-key": "order 17", "authorization": f"Bearer {API_KEY}"}
+READY_WITHIN_S = 60.0
+CONFIG = """
+[gateway]
+port = {port}
+lease_s = 1.0
+renew_s = 0.3
+
+[gateway.idempotency]
+lease_s = 1.0
+settle_wait_s = 20.0
+
+[bootstrap]
+
+[[models]]
+name = "tale"
+context_tokens = 4096
+max_output_tokens = 2048
+size_rank = 1
+quality = 0.5
+
+[[pools]]
+name = "tale-reserved"
+model = "tale"
+max_ongoing = 64
+"""
+
+
+class Gateways:
+    """Two processes with one data folder, one Redis and one worker, which this process plays."""
+
+    def __init__(
+        self,
+        upstream: fake.FakeUpstream,
+        running: list[Process],
+        start: Callable[[int], Awaitable[Process]],
+        ports: list[int],
+    ) -> None:
+        self.upstream = upstream
+        self.running = running
+        self.urls = [f"http://127.0.0.1:{port}" for port in ports]
+        self._start = start
+        self._ports = ports
+
+    async def kill9(self, number: int) -> None:
+        self.running[number].send_signal(signal.SIGKILL)
+        await self.running[number].wait()
+
+    async def restart(self, number: int) -> None:
+        """As its supervisor would: it finds the spool of its former life and settles it."""
+        self.running[number] = await self._start(self._ports[number])
+
+    async def stream(self, client: httpx.AsyncClient, number: int) -> AsyncIterator[str]:
+        """Lines of the call's answer from that gateway, as they come."""
+        async with client.stream(
+            "POST", self.urls[number] + CHAT, headers=KEY, json=body()
+        ) as response:
+            async for line in response.aiter_lines():
+                yield line
+
+    async def whole(self, client: httpx.AsyncClient, number: int) -> list[str]:
+        lines = [line async for line in self.stream(client, number)]
+        return [line.removeprefix("data: ") for line in lines if line]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def _start(data: Path, redis_url: str, port: int) -> Process:
+    config = data / f"{port}.toml"
+    config.write_text(CONFIG.format(port=port))
+    environment = os.environ | {
+        "SLUICE_CONFIG": str(config),
+        "SLUICE_DATA": str(data),
+        "SLUICE_REDIS_URL": redis_url,
+        "SLUICE_SQL_URL": f"sqlite:///{data / 'sluice.db'}",
+        "SLUICE_API_KEY": API_KEY,
+        "SLUICE_ADMIN_KEY": "admin",
+        "SLUICE_WORKER_SECRET": "worker-secret",
+    }
+    log = (data / f"{port}.log").open("wb")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway"), env=environment, stdout=PIPE, stderr=log
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(READY_WITHIN_S):
+        line = await process.stdout.readline()
+    assert line.startswith(b"ready gateway"), (data / f"{port}.log").read_text()
+    return process
+
+
+async def _take_calls(urls: list[str]) -> None:
+    """Wait until each gateway has recovered and knows its fleet."""
+    async with httpx.AsyncClient(timeout=30) as client, asyncio.timeout(READY_WITHIN_S):
+        for url in urls:
+            while (await client.get(f"{url}/readyz")).status_code != 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+
+
+@pytest.fixture
+async def two(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[Gateways]:
+    await asyncio.to_thread(migrate, f"sqlite:///{tmp_path / 'sluice.db'}")
+    async with fake.FakeUpstream(lambda _: story(frames=8, pause_s=0.1)) as upstream:
+        await redis.set("sluice:prices", edge._prices(round(edge.time() * 1e6)))
+        await open_shard(Holds(redis), shard=SHARD)
+        await _publish_fleet(redis, upstream.address)
+        ports = [_free_port(), _free_port()]
+        start = partial(_start, tmp_path, redis_server.url)
+        async with _processes(start, ports) as running:
+            gateways = Gateways(upstream, running, start, ports)
+            await _take_calls(gateways.urls)
+            yield gateways
+
+
+async def _publish_fleet(redis: Redis, address: str) -> None:
+    now_ms = round(edge.time() * 1000)
+    replica = {"id": "r1", "address": address, "state": "WARM", "since_ms": now_ms}
+    pool = {"name": "tale-reserved", "target": 1, "replicas": [replica]}
+    fleet = {"v": 1, "seq": 1, "at_ms": now_ms, "pools": [pool]}
+    await redis.set("sluice:fleet", json.dumps(fleet))
+
+
+@asynccontextmanager
+async def _processes(
+    start: Callable[[int], Awaitable[Process]], ports: list[int]
+) -> AsyncIterator[list[Process]]:
+    running: list[Process] = []
+    try:
+        for port in ports:
+            running.append(await start(port))
+        yield running
+    finally:
+        for process in running:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+async def test_g20_second_delivery_to_another_gateway_is_told_the_running_answer(
+    two: Gateways,
+) -> None:
+    async with httpx.AsyncClient(timeout=30) as client:
+        first, second = await asyncio.gather(two.whole(client, 0), two.whole(client, 1))
+        assert first == second
+        assert first[-1] == "[DONE]"
+        assert await two.whole(client, 1) == first
+    assert len(two.upstream.requests) == 1
+
+
+async def test_runner_killed_in_the_middle_is_told_as_lost_with_its_charge_and_never_run_again(
+    two: Gateways, redis: Redis
+) -> None:
+    two.upstream.behaviour = lambda _: fake.stream(
+        *(fake.own_frame(f"word{n} ", n) for n in range(1, 4)), then=[fake.Stall()]
+    )
+    async with httpx.AsyncClient(timeout=30) as client:
+        with contextlib.suppress(httpx.HTTPError):
+            async for line in two.stream(client, 0):
+                if "word3" in line:
+                    await asyncio.sleep(1.0)  # a renewal has its checkpoint in Redis
+                    await two.kill9(0)
+        running = asyncio.create_task(two.whole(client, 1))
+        await two.restart(0)
+        told = await running
+        again = await two.whole(client, 0)
+    error = json.loads(told[-1])["error"]
+    assert error["code"] == "idempotent_run_lost"
+    assert told == again, "the same for whoever asks"
+    assert any("word3" in event for event in told), "what had left is told again"
+    assert len(two.upstream.requests) == 1
+    money = await Holds(redis).money(ORGANIZATION_ID, f"org:{ORGANIZATION_ID}")
+    assert (money.held_nanousd, money.spent.total_nanousd) == (0, 25_000)
+    assert "0.000025 USD" in error["message"]
