@@ -27,6 +27,7 @@ import psutil
 import redis
 
 from billing.limits import keys
+from tests.openai_api.held import held, held_async
 from tests.stack_config import ROOT, config_text
 from tests.stack_gauges import Gauges, read_gauges
 from tests.stack_process import environment, free_port, named, stop_with_parent
@@ -61,7 +62,7 @@ class Stack:
         self.config.write_text(config or config_text())
         self._options = options
         self._up: subprocess.Popen[bytes] | None = None
-        self.http = httpx.Client(timeout=30.0)
+        self.http = httpx.Client(timeout=30.0, event_hooks={"response": [held]})
         self._tenants = 0
 
     # --- life ------------------------------------------------------------------------------------
@@ -139,10 +140,12 @@ class Stack:
 
     def openai(self, secret: str | None = None, **options: Any) -> openai.OpenAI:
         """The official client, without its retries; with the key of `up` unless told another."""
-        return openai.OpenAI(**self._client_options(secret, options))
+        http = openai.DefaultHttpxClient(event_hooks={"response": [held]})
+        return openai.OpenAI(**self._client_options(secret, {"http_client": http} | options))
 
     def async_openai(self, secret: str | None = None, **options: Any) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(**self._client_options(secret, options))
+        http = openai.DefaultAsyncHttpxClient(event_hooks={"response": [held_async]})
+        return openai.AsyncOpenAI(**self._client_options(secret, {"http_client": http} | options))
 
     def _client_options(self, secret: str | None, options: dict[str, Any]) -> dict[str, Any]:
         defaults = {"max_retries": 0, "timeout": 60.0}

@@ -3,7 +3,7 @@ our own words in them (`usage.cost`, and in streams `sluice`)."""
 
 from dataclasses import dataclass
 
-from gateway.api import response_shapes
+from gateway.api import message_shapes, response_shapes
 from gateway.api.json_schema import (
     ANYTHING,
     COUNT,
@@ -59,7 +59,6 @@ def answered(name: str, choice: Schema) -> Schema:
             "created": INTEGER,
             "model": STRING,
             "service_tier": SERVED,
-            "system_fingerprint": maybe(STRING),
             "choices": array(objects(choice)),
             "usage": USAGE,
         }
@@ -112,6 +111,9 @@ GENERATED_COMPONENTS: dict[str, Schema] = {
         }
     ),
     "Response": response_shapes.ANSWER,
+    "Message": message_shapes.ANSWER,
+    "MessageError": message_shapes.ERROR,
+    "InputTokens": message_shapes.COUNTED,
 }
 
 GENERATED_ANSWERS: dict[str, Told] = {
@@ -119,4 +121,5 @@ GENERATED_ANSWERS: dict[str, Told] = {
     "/v1/completions": Told("Go on with a text", "Completion"),
     "/v1/embeddings": Told("Place texts in a vector space", "Embeddings", streams=False),
     "/v1/responses": Told("Answer a conversation, in items", "Response"),
+    "/v1/messages": Told("Answer a conversation, in Anthropic's shapes", "Message"),
 }

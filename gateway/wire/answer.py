@@ -69,7 +69,6 @@ class Envelope:
             "created": head.created,
             "model": head.model,
             "service_tier": head.service_tier,
-            "system_fingerprint": None,
         }
         self._includes_usage = includes_usage
         self._chunk = self._base | {"choices": []} | ({"usage": None} if includes_usage else {})

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2 as httpx
 
+from tests.openai_api.valid import CHUNKS, assert_events
 from tests.stack import Stack, Tenant
 
 SMALL, LARGE, NAP, MINILM = "sluice-small", "sluice-large", "sluice-nap", "minilm"
@@ -47,10 +48,14 @@ def events(lines: Iterator[str]) -> Iterator[str]:
 
 
 def streamed(stack: Stack, tenant: Tenant, wanted: dict[str, Any], **options: Any) -> list[str]:
-    """All events of one stream, raw."""
+    """All events of one stream, raw; each is one that OpenAI's document knows."""
+    path = options.get("path", CHAT)
     with opened(stack, tenant, wanted, **options) as response:
         assert response.status_code == 200, response.read()
-        return list(events(response.iter_lines()))
+        found = list(events(response.iter_lines()))
+    if path in CHUNKS:
+        assert_events(path, found)
+    return found
 
 
 def opened(stack: Stack, tenant: Tenant, wanted: dict[str, Any], **options: Any) -> Any:

@@ -92,7 +92,7 @@ WRONG: dict[str, tuple[dict[str, Any], str | None, str | None]] = {
     "seed is beyond 64 bits": ({"seed": 2**80}, "seed", None),
     "too many answers": ({"n": 129}, "n", "invalid_value"),
     "likely tokens alone": ({"top_logprobs": 2}, "top_logprobs", None),
-    "tools": ({"tools": [{"type": "function"}]}, "tools", "unsupported_parameter"),
+    "a tool without a function": ({"tools": [{"type": "function"}]}, "tools[0].function", None),
     "an unknown argument": ({"frobnicate": 1}, "frobnicate", None),
     "an unknown stream option": (
         {"stream_options": {"speed": 1}},
