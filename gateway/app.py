@@ -17,7 +17,7 @@ from billing.store.engine import Store, open_store
 from billing.tasks import end
 from gateway.accounts import Accounts
 from gateway.admin.bootstrap import bootstrap
-from gateway.api import admin, health, key, public, quote, tokens, usage
+from gateway.api import admin, count_tokens, health, key, public, quote, tokens, usage
 from gateway.api.bounds import BodyBoundMiddleware
 from gateway.api.described import DescribedApi
 from gateway.api.errors import install_error_handlers
@@ -80,6 +80,7 @@ def create_app(settings: Settings, outside: Outside) -> FastAPI:
         quote.router,
         public.router,
         tokens.router,
+        count_tokens.router,
         usage.router,
         admin.router,
         console.router,

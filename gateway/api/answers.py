@@ -318,6 +318,7 @@ ANSWERS: dict[tuple[str, str], Schema] = USAGE_ANSWERS | {
     ("get", "/v1/models/{name}"): named("Model"),
     ("get", "/v1/generations/{request_id}"): named("Explanation"),
     ("post", "/v1/tokenize"): named("Tokens"),
+    ("post", "/v1/messages/count_tokens"): named("InputTokens"),
     ("post", "/v1/detokenize"): named("Prompt"),
     ("post", "/admin/v1/organizations"): named("Organization"),
     ("get", "/admin/v1/organizations"): listed("Organization"),

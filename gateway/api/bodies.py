@@ -3,7 +3,7 @@
 A test holds each to its table of checks: they know the same names.
 """
 
-from gateway.api import response_shapes
+from gateway.api import message_shapes, response_shapes
 from gateway.api.json_schema import (
     ANYTHING,
     BOOLEAN,
@@ -167,6 +167,8 @@ BODIES: dict[str, Schema] = {
     "/v1/completions": body(COMPLETION, "model", "prompt"),
     "/v1/embeddings": body(EMBEDDING, "model", "input"),
     "/v1/responses": body(response_shapes.BODY, "model", "input"),
+    "/v1/messages": body(message_shapes.BODY, "model", "messages", "max_tokens"),
+    "/v1/messages/count_tokens": body(message_shapes.COUNT_BODY, "model", "messages"),
     "/v1/quote": body(QUOTE, "url", "body"),
     "/v1/tokenize": body(TOKENIZE, "model"),
     "/v1/detokenize": body(DETOKENIZE, "model", "tokens"),

@@ -117,7 +117,7 @@ def _complete(method: str, path: str, operation: dict[str, Any]) -> None:
         content = {JSON: {"schema": BODIES[path]}}
         operation["requestBody"] = {"required": True, "content": content}
     for status, description in _errors(method, path).items():
-        responses.setdefault(status, _error(description))
+        responses.setdefault(status, _error(path, description))
     if path not in OPEN:
         operation["security"] = _security(path)
 
@@ -142,11 +142,12 @@ def _errors(method: str, path: str) -> Mapping[str, str]:
     return found | (FETCHING if path == "/admin/v1/models/apply" else {})
 
 
-def _error(description: str) -> dict[str, Any]:
+def _error(path: str, description: str) -> dict[str, Any]:
+    kind = "MessageError" if path.startswith("/v1/messages") else "ErrorResponse"
     return {
         "description": description,
         "headers": ANSWER_HEADERS,
-        "content": {JSON: {"schema": named("ErrorResponse")}},
+        "content": {JSON: {"schema": named(kind)}},
     }
 
 

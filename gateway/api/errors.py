@@ -1,11 +1,12 @@
-"""Every error of every route in OpenAI's shape: unknown URLs, bad bodies, crashes.
+"""Every error of every route in OpenAI's shape, or Anthropic's below `/v1/messages`: unknown URLs,
+bad bodies, crashes.
 
 What is no HTTP at all (a broken request line, a chunk without a length) never gets here: the server
 answers it with a bare 400 and closes the connection.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -19,6 +20,8 @@ from starlette.routing import Match
 
 from gateway.api.not_offered import reason_for
 from gateway.errors import ApiError, bad_request, internal_error, overloaded
+from gateway.wire.anthropic.dialect import ANTHROPIC
+from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.headers import identity
 from routing.types import Clock
 
@@ -26,55 +29,69 @@ log = logging.getLogger(__name__)
 
 AWAY_S = 1.0
 METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+MESSAGES = "/v1/messages/"
+
+Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def install_error_handlers(app: FastAPI, new_id: Callable[[str], str], clock: Clock) -> None:
-    """`new_id` and `clock` name the answers to crashes, which are made outside all middleware."""
-    app.add_exception_handler(ApiError, _api_error)
-    app.add_exception_handler(RequestValidationError, _validation)
-    app.add_exception_handler(HTTPException, _http)
+    """`new_id` and `clock` name the answers that middleware does not: those to crashes, which are
+    made outside of it, and Anthropic's, which say their name in the body too."""
+
+    def answering(told: Callable[[Request, Any], ApiError]) -> Handler:
+        async def answer(request: Request, error: Exception) -> Response:
+            dialect = _dialect(request)
+            now_s = clock()
+            named = {} if dialect is OPENAI else identity(new_id("req"), now_s, now_s)
+            return error_response(told(request, error), dialect, named, now_s)
+
+        return answer
+
+    app.add_exception_handler(ApiError, answering(lambda _, error: error))
+    app.add_exception_handler(RequestValidationError, answering(_validation))
+    app.add_exception_handler(HTTPException, answering(_http))
     for away in (DatabaseAway, RedisAway, RedisSlow):
-        app.add_exception_handler(away, _away)
+        app.add_exception_handler(away, answering(_away))
     app.add_exception_handler(Exception, _crashes(new_id, clock))
 
 
-def error_response(error: ApiError) -> Response:
+def _dialect(request: Request) -> Dialect:
+    return ANTHROPIC if f"{request.url.path}/".startswith(MESSAGES) else OPENAI
+
+
+def error_response(
+    error: ApiError, dialect: Dialect, named: Mapping[str, str], now_s: float
+) -> Response:
     return Response(
-        error.body(),
+        dialect.refusal(error, named.get("x-request-id", "")),
         status_code=error.status,
-        headers=error.headers(),
+        headers=dialect.headers({**named, **error.headers()}, now_s),
         media_type="application/json",
     )
 
 
-async def _api_error(_request: Request, error: Any) -> Response:
-    return error_response(error)
-
-
-async def _validation(_request: Request, error: Any) -> Response:
+def _validation(_request: Request, error: Any) -> ApiError:
     first = error.errors()[0]
     if first["type"] == "json_invalid":
-        return error_response(bad_request(f"The body is not JSON: {first['ctx']['error']}."))
+        return bad_request(f"The body is not JSON: {first['ctx']['error']}.")
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
     reason = first["msg"].removeprefix("Value error, ")
-    return error_response(bad_request(f"{place or 'body'}: {reason}", place or None))
+    return bad_request(f"{place or 'body'}: {reason}", place or None)
 
 
-async def _http(request: Request, error: Any) -> Response:
+def _http(request: Request, error: Any) -> ApiError:
     if isinstance(cause := error.__cause__, ApiError):
-        return error_response(cause)  # met while FastAPI read the body, which it calls unreadable
+        return cause  # met while FastAPI read the body, which it calls unreadable
     if error.status_code == 404:
-        return error_response(_unknown_url(request))
+        return _unknown_url(request)
     if error.status_code == 405:
-        return error_response(_wrong_method(request))
-    response = error_response(ApiError(error.status_code, str(error.detail)))
-    response.headers.update(error.headers or {})
-    return response
+        return _wrong_method(request)
+    return ApiError(error.status_code, str(error.detail), extra_headers=error.headers)
 
 
-async def _away(_request: Request, error: Any) -> Response:
+def _away(_request: Request, error: Any) -> ApiError:
     log.warning("what a request needs is away: %s", type(error).__name__)
-    return error_response(overloaded("What answers this is away for now.", AWAY_S))
+    return overloaded("What answers this is away for now.", AWAY_S)
 
 
 def _unknown_url(request: Request) -> ApiError:
@@ -106,14 +123,11 @@ def _allowed(request: Request) -> list[str]:
     ]
 
 
-def _crashes(
-    new_id: Callable[[str], str], clock: Clock
-) -> Callable[[Request, Exception], Awaitable[Response]]:
-    async def crash(_request: Request, error: Exception) -> Response:
+def _crashes(new_id: Callable[[str], str], clock: Clock) -> Handler:
+    async def crash(request: Request, error: Exception) -> Response:
         request_id, now_s = new_id("req"), clock()
         log.error("request %s failed unexpectedly", request_id, exc_info=error)
-        response = error_response(internal_error())
-        response.headers.update(identity(request_id, now_s, now_s))
-        return response
+        named = identity(request_id, now_s, now_s)
+        return error_response(internal_error(), _dialect(request), named, now_s)
 
     return crash

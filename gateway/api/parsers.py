@@ -8,6 +8,8 @@ from functools import partial
 from gateway.api import tokens
 from gateway.api.generate import Parse
 from gateway.catalog import CatalogKeeper
+from gateway.wire.anthropic.body import parse_message
+from gateway.wire.anthropic.dialect import ANTHROPIC
 from gateway.wire.chat import parse_chat
 from gateway.wire.completions import TextOf, parse_completion
 from gateway.wire.dialect import OPENAI, Dialect
@@ -28,6 +30,7 @@ def doors(keeper: CatalogKeeper) -> Mapping[str, Door]:
         "/v1/completions": Door(partial(parse_completion, text_of=_text_of(keeper))),
         "/v1/embeddings": Door(parse_embedding),
         "/v1/responses": Door(parse_response, RESPONSES),
+        "/v1/messages": Door(parse_message, ANTHROPIC),
     }
 
 

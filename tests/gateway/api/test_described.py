@@ -16,6 +16,7 @@ from gateway.api.described import OPEN
 from gateway.api.generated_answers import GENERATED_ANSWERS
 from gateway.api.parsers import doors
 from gateway.wire import chat, completions, embeddings, tokenize
+from gateway.wire.anthropic import body as messages
 from gateway.wire.checks import Check
 from gateway.wire.responses import body as responses
 from tests.gateway.edge import Edge, edge
@@ -37,6 +38,8 @@ TABLES: dict[str, Mapping[str, Check]] = {
     "/v1/completions": completions.CHECKS,
     "/v1/embeddings": embeddings.CHECKS,
     "/v1/responses": responses.CHECKS,
+    "/v1/messages": messages.CHECKS,
+    "/v1/messages/count_tokens": messages.COUNTED,
     "/v1/tokenize": tokenize.TOKENIZE,
     "/v1/detokenize": tokenize.DETOKENIZE,
 }

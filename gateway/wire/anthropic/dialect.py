@@ -1,0 +1,48 @@
+"""What callers of `/v1/messages` speak: keys in `x-api-key`, Anthropic's errors and headers."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from gateway.errors import ApiError
+from gateway.wire.anthropic.errors import error_body
+from gateway.wire.sse import named_event
+
+RATE = "x-ratelimit-"
+SECONDS_IN = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+
+
+class AnthropicDialect:
+    def authorization(self, found: Mapping[str, str]) -> str | None:
+        key = found.get("x-api-key")
+        return found.get("authorization") if key is None else f"Bearer {key}"
+
+    def headers(self, named: Mapping[str, str], now_s: float) -> Mapping[str, str]:
+        found = {}
+        for name, value in named.items():
+            if not name.startswith(RATE):
+                found[name] = value
+                continue
+            kind, _, dimension = name.removeprefix(RATE).partition("-")
+            told = _at(now_s, value) if kind == "reset" else value
+            found[f"anthropic-ratelimit-{dimension}-{kind}"] = told
+        return found | {"request-id": named["x-request-id"]}
+
+    def refusal(self, error: ApiError, request_id: str) -> bytes:
+        return error_body(error, request_id)
+
+    def failed(self, error: ApiError, request_id: str) -> bytes:
+        return named_event("error", error_body(error, request_id))
+
+    def waiting(self, note: str) -> bytes:
+        return b": " + note.encode() + b"\n" + named_event("ping", b'{"type":"ping"}')
+
+
+def _at(now_s: float, go_duration: str) -> str:
+    """When a duration from now is over, as RFC 3339 has it, in whole seconds and never early."""
+    parts = re.findall(r"([0-9.]+)(ms|[hms])", go_duration)
+    over_s = now_s + sum(float(number) * SECONDS_IN[unit] for number, unit in parts)
+    return datetime.fromtimestamp(-(-over_s // 1), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+ANTHROPIC = AnthropicDialect()

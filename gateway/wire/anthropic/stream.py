@@ -1,0 +1,111 @@
+"""The events of a streamed message: a start, blocks one after the other, and how it ended.
+
+Guards law 9 here: `message_delta` and `message_stop` are what only `end` says.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from billing.types import Usage
+from gateway.errors import ApiError
+from gateway.frame import Choice, ToolCallPiece
+from gateway.wire.answer import AnswerHead, Notes
+from gateway.wire.anthropic.errors import error_body
+from gateway.wire.gathered import CUT_SHORT
+from gateway.wire.sse import named_event
+
+Json = dict[str, Any]
+
+TEXT = -1
+"""The block that holds text, where calls have their number."""
+
+
+class Message(Protocol):
+    """The Message object around what is streamed."""
+
+    def begun(self, head: AnswerHead) -> Json: ...
+
+    def ended(self, finish_reason: str, stop: object, *, used_tools: bool) -> Json: ...
+
+
+class MessageChunks:
+    def __init__(self, form: Message, head: AnswerHead) -> None:
+        self._form = form
+        self._head = head
+        self._blocks = 0
+        self._open: int | None = None
+        self._calls: dict[int, int] = {}
+        self._finish_reason = CUT_SHORT
+        self._stop: object = None
+        self._notes: Notes = {}
+
+    def opening(self, notes: Notes | None) -> Iterator[bytes]:
+        told = {"sluice": notes} if notes else {}
+        yield message_event("message_start", {"message": self._form.begun(self._head)} | told)
+        yield message_event("ping", {})
+
+    def piece(self, choice: Choice, notes: Notes | None) -> Iterator[bytes]:
+        text = choice.content
+        if isinstance(refusal := choice.delta.get("refusal"), str):
+            text += refusal
+        if text:
+            if self._open != TEXT:
+                yield from self._begin(TEXT, {"type": "text", "text": ""})
+            yield self._delta(self._blocks - 1, {"type": "text_delta", "text": text})
+        for call in choice.tool_calls:
+            yield from self._call(call)
+        if choice.finish_reason is not None:
+            self._finish_reason = choice.finish_reason
+            self._stop = choice.stop_reason
+            self._notes = self._notes | (notes or {})
+
+    def end(self, usage: Usage, cost: str, notes: Notes) -> bytes:
+        used_tools = bool(self._calls)
+        shape = self._form.begun(self._head)["usage"] | {
+            "input_tokens": usage.input,
+            "cache_read_input_tokens": usage.cached_input,
+            "output_tokens": usage.output,
+            "cost": cost,
+        }
+        told = {
+            "delta": self._form.ended(self._finish_reason, self._stop, used_tools=used_tools),
+            "usage": shape,
+            "sluice": self._notes | notes,
+        }
+        ends = [message_event("message_delta", told), message_event("message_stop", {})]
+        return b"".join([*self._close(), *ends])
+
+    def failed(self, error: ApiError) -> bytes:
+        return named_event("error", error_body(error, f"req_{self._head.id}"))
+
+    def _call(self, piece: ToolCallPiece) -> Iterator[bytes]:
+        function = piece.function
+        if piece.index not in self._calls:
+            name = (function and function.name) or ""
+            use = {"type": "tool_use", "id": piece.id or "", "name": name, "input": {}}
+            yield from self._begin(piece.index, use)
+            self._calls[piece.index] = self._blocks - 1
+        if function is not None and function.arguments:
+            told = {"type": "input_json_delta", "partial_json": function.arguments}
+            yield self._delta(self._calls[piece.index], told)
+
+    def _begin(self, number: int, block: Json) -> Iterator[bytes]:
+        yield from self._close()
+        told = {"index": self._blocks, "content_block": block}
+        self._open = number
+        self._blocks += 1
+        yield message_event("content_block_start", told)
+
+    def _delta(self, block: int, delta: Json) -> bytes:
+        return message_event("content_block_delta", {"index": block, "delta": delta})
+
+    def _close(self) -> Iterator[bytes]:
+        if self._open is not None:
+            self._open = None
+            yield message_event("content_block_stop", {"index": self._blocks - 1})
+
+
+def message_event(name: str, fields: Json) -> bytes:
+    return named_event(name, msgspec.json.encode({"type": name} | fields))

@@ -1,0 +1,187 @@
+"""The turns of `/v1/messages` as the messages of a conversation.
+
+Text, uses of tools and their results. A block that only a server with eyes, sources or tools of its
+own could understand is refused, never dropped.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.errors import bad_request
+from gateway.wire.checks import (
+    boolean,
+    empty_array,
+    invalid_type,
+    missing,
+    one_of,
+    only,
+    require_known,
+    string,
+)
+
+Json = dict[str, Any]
+
+FAILED = "Error: "
+"""How a result that `is_error` begins: models are told in words."""
+
+
+class Turns:
+    """Chat messages as far as they have come, and where each of their fields stood."""
+
+    def __init__(self) -> None:
+        self.messages: list[Json] = []
+        self.origins: dict[str, str] = {}
+
+    def say(self, role: str, parts: list[Json], origin: str) -> None:
+        """Turns of one side that follow each other are one turn, as they are for Anthropic."""
+        if role != "system" and self.messages and self.messages[-1]["role"] == role:
+            self.messages[-1]["content"] += parts
+            return
+        self._add({"role": role, "content": parts}, origin)
+
+    def use(self, call: Json, origin: str) -> None:
+        self.say("assistant", [], origin)
+        every = f"messages[{len(self.messages) - 1}].tool_calls"
+        calls = self.messages[-1].setdefault("tool_calls", [])
+        where = f"{every}[{len(calls)}]"
+        self.origins.setdefault(every, origin)
+        self.origins |= {where: origin, f"{where}.function": origin}
+        calls.append(call)
+
+    def result(self, message: Json, origin: str) -> None:
+        where = f"messages[{len(self.messages)}]"
+        self._add(message, origin)
+        self.origins |= {
+            f"{where}.tool_call_id": f"{origin}.tool_use_id",
+            f"{where}.role": f"{origin}.tool_use_id",
+        }
+
+    def _add(self, message: Json, origin: str) -> None:
+        self.origins[f"messages[{len(self.messages)}]"] = origin
+        self.messages.append(message)
+
+
+def translated(system: object, given: object) -> Turns:
+    """Raises ApiError 400 naming the place in `messages`."""
+    turns = Turns()
+    if system is not None:
+        turns.say("system", _texts("system", system), "system")
+    if not isinstance(given, list):
+        raise invalid_type("messages", "an array of objects", given)
+    if not given:
+        raise empty_array("messages")
+    for index, message in enumerate(given):
+        _add_message(turns, f"messages[{index}]", message)
+    if given[-1]["role"] == "assistant":
+        message = "This model cannot go on with an answer: the last message must be the user's."
+        raise bad_request(message, f"messages[{len(given) - 1}].role", "invalid_value")
+    for message in turns.messages:
+        if message["role"] == "assistant" and not message["content"]:
+            message["content"] = None
+    return turns
+
+
+def _add_message(turns: Turns, name: str, message: object) -> None:
+    if not isinstance(message, dict):
+        raise invalid_type(name, "an object", message)
+    require_known(name, message, "role", "content")
+    one_of("user", "assistant", "system")(f"{name}.role", message.get("role"))
+    role, content = message["role"], message.get("content")
+    if role == "system" or not isinstance(content, list):
+        turns.say(role, _texts(f"{name}.content", content), name)
+        return
+    if not content:
+        turns.say(role, [], name)
+    for index, block in enumerate(content):
+        _add_block(turns, role, f"{name}.content[{index}]", block)
+
+
+def _add_block(turns: Turns, role: str, name: str, block: object) -> None:
+    if not isinstance(block, dict):
+        raise invalid_type(name, "an object", block)
+    kinds = ("text", "tool_use") if role == "assistant" else ("text", "tool_result")
+    kind = block.get("type")
+    if kind not in kinds:
+        raise bad_request(
+            f"Invalid value for '{name}.type'. Supported values in a turn of the {role} are:"
+            f" '{kinds[0]}' and '{kinds[1]}'.",
+            f"{name}.type",
+            "invalid_value",
+        )
+    if kind == "text":
+        turns.say(role, [_text(name, block)], name)
+    elif kind == "tool_use":
+        turns.use(_use(name, block), name)
+    else:
+        turns.result(_result(name, block), name)
+
+
+def _texts(name: str, content: object) -> list[Json]:
+    if content is None:
+        raise missing(name)
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        raise invalid_type(name, "a string or an array of blocks", content)
+    return [_text(f"{name}[{index}]", block) for index, block in enumerate(content)]
+
+
+def _text(name: str, block: object) -> Json:
+    if not isinstance(block, dict):
+        raise invalid_type(name, "an object", block)
+    one_of("text")(f"{name}.type", block.get("type"))
+    require_known(name, block, "type", "text", "cache_control", "citations")
+    if block.get("citations") is not None:
+        only([])(f"{name}.citations", block["citations"])
+    _cache_hint(name, block)
+    string(f"{name}.text", block.get("text"))
+    return {"type": "text", "text": block["text"]}
+
+
+def _use(name: str, block: Mapping[str, Any]) -> Json:
+    require_known(name, block, "type", "id", "name", "input", "cache_control", "caller")
+    if block.get("caller") is not None:
+        only({"type": "direct"})(f"{name}.caller", block["caller"])
+    _cache_hint(name, block)
+    given = block.get("input")
+    if not isinstance(given, dict):
+        raise (
+            missing(f"{name}.input")
+            if given is None
+            else invalid_type(f"{name}.input", "an object", given)
+        )
+    function = {"name": block.get("name"), "arguments": msgspec.json.encode(given).decode()}
+    return {"id": block.get("id"), "type": "function", "function": function}
+
+
+def _result(name: str, block: Mapping[str, Any]) -> Json:
+    require_known(name, block, "type", "tool_use_id", "content", "is_error", "cache_control")
+    _cache_hint(name, block)
+    if block.get("tool_use_id") is None:
+        raise missing(f"{name}.tool_use_id")
+    string(f"{name}.tool_use_id", block["tool_use_id"])
+    content = block.get("content")
+    parts = [] if content is None else _texts(f"{name}.content", content)
+    if block.get("is_error") is not None:
+        boolean(f"{name}.is_error", block["is_error"])
+    if block.get("is_error"):
+        parts.insert(0, {"type": "text", "text": FAILED})
+    return {"role": "tool", "tool_call_id": block["tool_use_id"], "content": parts}
+
+
+def _cache_hint(name: str, block: Mapping[str, Any]) -> None:
+    if block.get("cache_control") is not None:
+        cache_control(f"{name}.cache_control", block["cache_control"])
+
+
+def cache_control(name: str, value: object) -> None:
+    """The check of a hint that nothing depends on: every prefix is looked for in the cache, and
+    kept as long as there is room."""
+    if not isinstance(value, dict):
+        raise invalid_type(name, "an object", value)
+    require_known(name, value, "type", "ttl")
+    one_of("ephemeral")(f"{name}.type", value.get("type"))
+    if value.get("ttl") is not None:
+        one_of("5m", "1h")(f"{name}.ttl", value["ttl"])
