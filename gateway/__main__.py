@@ -10,6 +10,7 @@ import time
 import uvicorn
 
 from gateway.app import create_app
+from gateway.listener import protocol
 from gateway.parts import Outside
 from gateway.settings import SettingsError, load_settings
 
@@ -46,7 +47,10 @@ def main() -> int:
         host=own.host,
         port=own.port,
         loop="uvloop",
-        http="httptools",
+        http=protocol(
+            write_buffer_bytes=own.write_buffer_bytes,
+            unread_timeout_s=own.slow_reader_timeout_s,
+        ),
         ws="none",
         access_log=False,
         server_header=False,

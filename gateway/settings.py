@@ -69,6 +69,7 @@ class GatewaySettings(Section):
     external_first_token_timeout_s: float = Field(30.0, gt=0)
     external_idle_timeout_s: float = Field(60.0, gt=0)
     slow_reader_timeout_s: float = Field(30.0, gt=0)
+    write_buffer_bytes: int = Field(65536, gt=0)
     catalog_poll_s: float = Field(1.0, gt=0)
     fleet_poll_s: float = Field(0.15, gt=0)
     spool_segment_bytes: int = Field(16 << 20, gt=0)

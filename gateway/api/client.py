@@ -3,10 +3,11 @@ noticed. How much is buffered for a reader that is slow is the server's bound: `
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
+from gateway.listener import HANG_UP
 from routing.types import Clock
 
 Message = dict[str, Any]
@@ -22,12 +23,20 @@ class Departure(StrEnum):
 
 
 class Client:
-    """`slow_timeout_s` is how long one message may wait until the client has read enough."""
+    """`slow_timeout_s` is how long one message may wait until the client has read enough; who
+    has not is hung up on."""
 
     def __init__(
-        self, receive: Receive, send: Send, *, slow_timeout_s: float, clock: Clock
+        self,
+        scope: Mapping[str, Any],
+        receive: Receive,
+        send: Send,
+        *,
+        slow_timeout_s: float,
+        clock: Clock,
     ) -> None:
         self.receive = receive
+        self._scope = scope
         self._send = send
         self._slow_timeout_s = slow_timeout_s
         self._clock = clock
@@ -51,10 +60,17 @@ class Client:
                 if gone in done:
                     return Departure.CLOSED
                 if self._is_stuck:
+                    self._hang_up()
                     return Departure.SLOW
         finally:
             gone.cancel()
         return None
+
+    def _hang_up(self) -> None:
+        """Where the server can; what is buffered for the client goes with the connection."""
+        extension = self._scope.get("extensions", {}).get(HANG_UP)
+        if extension is not None:
+            extension["now"]()
 
     @property
     def _is_stuck(self) -> bool:

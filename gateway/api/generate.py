@@ -75,7 +75,7 @@ class Generating:
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         client = Client(
-            receive, send, slow_timeout_s=self._slow_reader_timeout_s, clock=self._clock
+            scope, receive, send, slow_timeout_s=self._slow_reader_timeout_s, clock=self._clock
         )
         exchange = Exchange(self._new_id(), self._clock(), self._clock, client.send, self._dialect)
         found = _headers(scope)

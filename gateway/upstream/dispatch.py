@@ -92,11 +92,14 @@ class Dispatcher:
         for round_number in range(ROUNDS_MAX):
             for candidate in candidates:
                 patient = round_number > 0 or not avoided
-                place = await self._places.find(open_call, candidate, wanted, avoided, patient)
-                if place is None:
+                found = await self._places.find(
+                    open_call, candidate, candidates, wanted, avoided, patient
+                )
+                if found is None:
                     continue
+                chosen, place = found
                 try:
-                    return await self._try(open_call, candidate, place, attempt)
+                    return await self._try(open_call, chosen, place, attempt)
                 except Rejected as rejected:
                     raise _callers_fault(rejected.rejection, wanted) from rejected
                 except UpstreamError as failed:

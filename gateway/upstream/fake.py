@@ -74,6 +74,7 @@ class FakeUpstream:
         self.scripts: deque[Script] = deque()
         self.requests: list[Request] = []
         self.open = 0
+        self.sent_bytes = 0
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -99,6 +100,9 @@ class FakeUpstream:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
+    def _count(self, sent_bytes: int) -> None:
+        self.sent_bytes += sent_bytes
+
     async def all_hung_up(self, *, within_s: float) -> None:
         """Return once no connection is open; raises TimeoutError."""
         async with asyncio.timeout(within_s):
@@ -117,7 +121,7 @@ class FakeUpstream:
             request = await _read_request(reader)
             self.requests.append(request)
             script = self.scripts.popleft() if self.scripts else self.behaviour(request)
-            await _perform(script, reader, writer)
+            await _perform(script, reader, writer, self._count)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the other side hung up first: the fake has nobody left to torment
         finally:
@@ -134,7 +138,10 @@ async def _read_request(reader: asyncio.StreamReader) -> Request:
 
 
 async def _perform(
-    script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    script: Script,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    sent: Callable[[int], None],
 ) -> None:
     if script.status is not None:
         lines = [f"HTTP/1.1 {script.status} Fake", "transfer-encoding: chunked"]
@@ -146,6 +153,7 @@ async def _perform(
             case Send(data=data):
                 writer.write(b"%x\r\n%b\r\n" % (len(data), data) if data else b"")
                 await writer.drain()
+                sent(len(data))
             case Pause(seconds=seconds):
                 await asyncio.sleep(seconds)
             case Reset():

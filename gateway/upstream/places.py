@@ -4,7 +4,7 @@ Owns the waiting room's side of a call and what is sent to a place; tries nothin
 candidate. Every wait is bounded by the call's deadline, and the room is left on every way out.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from random import Random
@@ -60,24 +60,22 @@ class Places:
         self,
         open_call: OpenCall,
         candidate: Candidate,
+        candidates: Sequence[Candidate],
         wanted: Wanted,
         avoided: dict[str, float],
         patient: bool,
-    ) -> Place | None:
-        """Where this candidate can be tried now, waiting for it if `patient`; else None."""
+    ) -> tuple[Candidate, Place] | None:
+        """Where this candidate can be tried now. If it cannot and the call is `patient`: where
+        whichever of the candidates can first be tried. Else None."""
+        place = self._place_now(open_call, candidate, wanted, avoided)
+        if place is not None:
+            return candidate, place
         state = self._fleet.state(candidate.pool)
-        if state is None:
+        if not patient or state is None or state.pool.is_external:
             return None
-        if state.pool.is_external:
-            outside = f"external:{state.pool.name}"
-            blocked = avoided.get(outside, 0.0) > self._clock()
-            return None if blocked else self._outside(outside, state, open_call, wanted)
-        found = self._warm_place(open_call, candidate, wanted, avoided)
-        if found or not patient:
-            return found
-        return await self._wait_for_place(open_call, candidate, wanted, avoided)
+        return await self._wait_for_place(open_call, candidate, candidates, wanted, avoided)
 
-    def _warm_place(
+    def _place_now(
         self,
         open_call: OpenCall,
         candidate: Candidate,
@@ -87,6 +85,20 @@ class Places:
         state = self._fleet.state(candidate.pool)
         if state is None:
             return None
+        if state.pool.is_external:
+            outside = f"external:{state.pool.name}"
+            blocked = avoided.get(outside, 0.0) > self._clock()
+            return None if blocked else self._outside(outside, state, open_call, wanted)
+        return self._warm_place(state, open_call, candidate, wanted, avoided)
+
+    def _warm_place(
+        self,
+        state: PoolState,
+        open_call: OpenCall,
+        candidate: Candidate,
+        wanted: Wanted,
+        avoided: dict[str, float],
+    ) -> Place | None:
         now_s = self._clock()
         excluded = [replica for replica, until_s in avoided.items() if until_s > now_s]
         replica = choose_replica(state, self._rng, excluded)
@@ -108,15 +120,18 @@ class Places:
         self,
         open_call: OpenCall,
         candidate: Candidate,
+        candidates: Sequence[Candidate],
         wanted: Wanted,
         avoided: dict[str, float],
-    ) -> Place | None:
-        """Wait in the room until the pool has a replica; None if the pool cannot get one."""
+    ) -> tuple[Candidate, Place] | None:
+        """Wait in the pool's room until it has a replica, or any other has; None if the pool
+        cannot get one."""
         async with self._in_room(open_call, candidate.pool):
             while (left_s := open_call.call.deadline_s - self._clock()) > 0:
                 await self._fleet.changed(timeout_s=min(left_s, RECHECK_S))
-                if place := self._warm_place(open_call, candidate, wanted, avoided):
-                    return place
+                for other in candidates:
+                    if place := self._place_now(open_call, other, wanted, avoided):
+                        return other, place
                 if _is_blocked(self._fleet.state(candidate.pool)):
                     return None
         raise deadline_passed("The deadline passed while the call waited for a worker.")

@@ -67,6 +67,20 @@ async def test_replica_that_becomes_warm_takes_the_waiting_call(one: Edge) -> No
     assert await outcomes(one) == ["answered"]
 
 
+async def test_call_that_waits_for_a_cold_pool_takes_the_first_place_that_is_free_anywhere(
+    one: Edge,
+) -> None:
+    """Its own pool may be free again long before the one it waits for has started."""
+    one.upstream.scripts.extend([BUSY, BUSY])
+    waiting = asyncio.create_task(one.post(WHOLE))
+    async with asyncio.timeout(5):
+        while not await one.redis.keys("sluice:wait:tale-spot"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    async with asyncio.timeout(5):
+        assert (await waiting).status == 200
+    assert await outcomes(one) == ["saturated", "saturated", "answered"]
+
+
 async def test_deadline_that_passes_in_the_waiting_room_is_a_504(one: Edge) -> None:
     await one.publish_fleet()
     response = await one.post(WHOLE, headers={"x-sluice-deadline-ms": "700"})
