@@ -74,7 +74,6 @@ class ResponseForm:
             },
             "tools": [shown(tool) for tool in said.get("tools") or ()],
             "truncation": "disabled",
-            "usage": None,
         }
 
     def ended(

@@ -23,6 +23,7 @@ from tests.gateway.wire.responses.calls import (
     streamed,
     whole,
 )
+from tests.openai_api.valid import assert_valid
 
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 TOOL = {"type": "function", "name": "tool_0", "parameters": {"type": "object"}}
@@ -77,6 +78,22 @@ def test_items_and_parts_are_opened_told_and_done_in_order(pieces: list[Choice])
     for place, item in enumerate(output):
         said = item["content"][0]["text"] if item["type"] == "message" else item["arguments"]
         assert told.get(place, "") == said
+
+
+def test_every_event_of_an_answer_is_one_that_openais_document_knows() -> None:
+    score = Logprobs(content=[Scored("Hi", -0.5, None, [Likely("Ho", -0.1)])])
+    for pieces in (
+        [says("Hi", logprobs=score), calls(0, "", name="f"), calls(0, "{}", finish="tool_calls")],
+        [says("Hi", "length")],
+        [Choice(delta={"refusal": "No."}, finish_reason="content_filter")],
+    ):
+        found = form(scored=True, tools=[TOOL], metadata={"a": "b"}, user="somebody")
+        assert_valid("Response", whole(found, pieces))
+        for event in streamed(found, pieces):
+            assert_valid("ResponseStreamEvent", event)
+    chunks = form().chunks(HEAD, includes_usage=False)
+    for event in named(chunks.failed(upstream_lost("The worker was lost."))):
+        assert_valid("ResponseStreamEvent", event)
 
 
 def test_answer_repeats_what_was_asked_for() -> None:
