@@ -17,7 +17,10 @@ from billing.limits.holds import Holds
 from billing.limits.types import (
     Admitted,
     Booked,
+    Dimension,
     LimitsUnavailable,
+    NotAsked,
+    RateState,
     Refused,
     ScopeLimits,
 )
@@ -27,12 +30,16 @@ from gateway.auth import Principal
 from gateway.errors import ApiError, overloaded
 from gateway.leases import Leases, Renewal
 from gateway.open_call import OpenCall, Quote
+from gateway.outage import Outage
 from gateway.refusal import refusal
 from routing.types import Call, Clock, Decision
 
 log = logging.getLogger(__name__)
 
 REDIS_RETRY_S = 1.0
+PUT_OFF_MAX = 10_000
+"""Calls that ended while Redis was away, in memory; the spool has them all."""
+SETTLED_AT_ONCE = 64
 DOUBTS_MAX = 2_000
 """Calls remembered because Redis did not say whether it admitted them; the reaper has the rest."""
 
@@ -53,6 +60,7 @@ class Accounts:
         holds: Holds,
         spool: Spool,
         leases: Leases,
+        outage: Outage,
         gateway_id: str,
         calls_max: int,
         clock: Clock,
@@ -61,6 +69,7 @@ class Accounts:
         self._spool = spool
         self._gateway_id = gateway_id
         self._leases = leases
+        self._outage = outage
         self._calls_max = calls_max
         self._clock = clock
         self._unsettled: dict[str, _Owed] = {}
@@ -68,6 +77,8 @@ class Accounts:
         self.open: dict[str, OpenCall] = {}
         self.is_ready = False
         """False until the former life's spool was replayed and Redis has been primed."""
+        self.left_to_spool = 0
+        """Calls that ended while Redis was away and are too many to be kept in memory."""
 
     @property
     def lease_s(self) -> float:
@@ -76,6 +87,10 @@ class Accounts:
     @property
     def unsettled_count(self) -> int:
         return len(self._unsettled)
+
+    def knows(self, rid: str) -> bool:
+        """Whether a call is open, or has ended and Redis has still to be told."""
+        return rid in self.open or rid in self._unsettled
 
     async def spent_and_held(self, organization: str, limits: ScopeLimits) -> tuple[int, int]:
         """Nano-USD spent in the current window of a scope's budget, and held now.
@@ -135,8 +150,10 @@ class Accounts:
             self._spool.closed(settled)
         except SpoolFull as full:
             log.error("the closing line of %s was not spooled: %s", open_call.rid, full)
+        refund = not open_call.was_tried
+        self._outage.closed(settled, refund=refund)
         self._unsettled[open_call.rid] = _Owed(
-            settled, refund=not open_call.was_tried, booked_nanousd=open_call.booked_nanousd
+            settled, refund=refund, booked_nanousd=open_call.booked_nanousd
         )
 
     def _open_call(
@@ -195,24 +212,35 @@ class Accounts:
             raise overloaded("The gateway is still recovering.", REDIS_RETRY_S)
         if len(self.open) >= self._calls_max:
             raise overloaded("The gateway has as many open calls as it may.", REDIS_RETRY_S)
-        try:
-            answer = await self._holds.admit(
-                open_call.opened, open_call.scopes, lease_s=self.lease_s
-            )
-        except LimitsUnavailable as away:
-            self._doubt(open_call)
-            raise overloaded("The limiter is out of reach.", REDIS_RETRY_S) from away
-        match answer:
-            case Refused() as refused:
-                raise refusal(refused, open_call.scopes)
-            case Admitted(rates=rates):
-                open_call.rates = rates
+        open_call.rates = await self._rates(open_call)
         self.open[open_call.rid] = open_call
         try:
             self._spool.opened(open_call.opened)
         except SpoolFull as full:
             await self._abandon(open_call)
             raise overloaded("The usage spool is full.", retry_after_s=10.0) from full
+
+    async def _rates(self, open_call: OpenCall) -> Mapping[Dimension, RateState]:
+        """Ask Redis for the call, or where it is away, the gateway's own limits."""
+        try:
+            answer = await self._holds.admit(
+                open_call.opened, open_call.scopes, lease_s=self.lease_s
+            )
+        except NotAsked:
+            return self._outage.admit(open_call, self.open)
+        except LimitsUnavailable:
+            try:
+                return self._outage.admit(open_call, self.open)
+            except ApiError:
+                self._doubt(open_call)
+                raise
+        match answer:
+            case Admitted(rates=rates):
+                return rates
+            case Refused(dimension=Dimension.UNPRIMED):
+                return self._outage.admit(open_call, self.open)
+            case refused:
+                raise refusal(refused, open_call.scopes)
 
     def _doubt(self, open_call: OpenCall) -> None:
         """Whether anything was taken is not known, so it is given back once Redis answers again:
@@ -225,15 +253,23 @@ class Accounts:
     async def _abandon(self, open_call: OpenCall) -> None:
         open_call.end(CallStatus.REFUSED, self._now_us(), "spool_full")
         del self.open[open_call.rid]
-        self._unsettled[open_call.rid] = _Owed(open_call.settled(), refund=True)
+        settled = open_call.settled()
+        self._outage.closed(settled, refund=True)
+        self._unsettled[open_call.rid] = _Owed(settled, refund=True)
         await self._give_back(open_call)
 
     async def _give_back(self, open_call: OpenCall) -> None:
         try:
             await self._settle(open_call.rid)
-        except LimitsUnavailable as away:
-            log.warning("the settling of %s is put off: %s", open_call.rid, away)
+        except LimitsUnavailable:
             self._put_off.append(open_call.rid)
+            if len(self._put_off) > PUT_OFF_MAX:
+                self._leave_to_spool(self._put_off.popleft())
+
+    def _leave_to_spool(self, rid: str) -> None:
+        """A long outage fills the spool, not the memory."""
+        del self._unsettled[rid]
+        self.left_to_spool += 1
 
     async def _settle(self, rid: str) -> None:
         owed = self._unsettled[rid]
@@ -241,6 +277,7 @@ class Accounts:
             owed.settled, refund=owed.refund, booked_nanousd=owed.booked_nanousd
         )
         self._unsettled.pop(rid, None)
+        self._outage.settled(rid)
 
     # --- beside the calls ------------------------------------------------------------------------
 
@@ -257,13 +294,17 @@ class Accounts:
             await self.settle_put_off()
 
     async def settle_put_off(self) -> None:
-        """Settle what found Redis away; in the order it ended, stopping where Redis is away."""
+        """Settle what found Redis away, many at once; stops where Redis is away."""
         while self._put_off:
-            rid = self._put_off.popleft()
-            try:
-                await self._settle(rid)
-            except LimitsUnavailable:
-                self._put_off.appendleft(rid)
+            count = min(SETTLED_AT_ONCE, len(self._put_off))
+            rids = [self._put_off.popleft() for _ in range(count)]
+            answers = await asyncio.gather(*map(self._settle, rids), return_exceptions=True)
+            failed = {rid: e for rid, e in zip(rids, answers, strict=True) if e is not None}
+            self._put_off.extendleft(reversed(failed))
+            for error in failed.values():
+                if not isinstance(error, LimitsUnavailable):
+                    raise error
+            if failed:
                 return
 
     def remember_booked(self, booked: Mapping[str, Booked]) -> None:

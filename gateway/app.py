@@ -9,8 +9,11 @@ from functools import partial
 
 from fastapi import FastAPI
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from starlette.routing import Route
 
+from billing.limits.breaker import Breaker, BreakerSettings
 from billing.limits.holds import Holds
 from billing.spool import Spool
 from billing.store.engine import Store, open_store
@@ -36,6 +39,7 @@ from gateway.idempotency.replaying import Replaying
 from gateway.idempotency.tapes import Tapes, TapeSettings
 from gateway.identity import id_maker
 from gateway.leases import Leases, LeaseSettings
+from gateway.outage import Outage, OutageSettings
 from gateway.parts import Outside, Parts
 from gateway.pipeline import Pipeline
 from gateway.principals import StoredKeys
@@ -54,6 +58,9 @@ from routing.types import Tier
 from workers.queue import WaitingRoom
 
 log = logging.getLogger(__name__)
+
+REDIS_TIMEOUT_S = 1.0
+"""For what no caller waits for: the fleet, the catalog, heartbeats."""
 
 
 def create_app(settings: Settings, outside: Outside) -> FastAPI:
@@ -97,7 +104,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     tenants = TenantStore(engine)
     await asyncio.to_thread(bootstrap, tenants, settings, round(outside.clock() * 1e6))
     ledger = open_store(settings.sql_url or f"sqlite:///{data / 'sluice.db'}")
-    redis = Redis.from_url(settings.redis_url or f"unix://{data / 'redis.sock'}")
+    redis = _redis(settings)
     stack.push_async_callback(redis.aclose)
     client = Http1Client(
         connect_timeout_s=own.connect_timeout_s, idle_timeout_s=own.idle_timeout_s
@@ -119,8 +126,20 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
             fsync_interval_s=own.spool_fsync_ms / 1000,
         )
     )
-    holds = Holds(redis)
+    limiter = own.limiter
+    breaker = Breaker(BreakerSettings(limiter.failures_max, limiter.open_s), outside.clock)
+    holds = Holds(redis, timeout_s=limiter.timeout_ms / 1000, breaker=breaker)
+    outage = Outage(
+        OutageSettings(
+            share=limiter.local_share,
+            buckets_max=limiter.local_buckets_max,
+            spend_cap_nanousd=limiter.local_spend_cap_nanousd,
+        ),
+        clock=outside.clock,
+        wait_s=lambda: breaker.wait_s,
+    )
     leases = Leases(
+        outage=outage,
         holds=holds,
         spool=spool,
         settings=LeaseSettings(
@@ -132,6 +151,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     )
     accounts = Accounts(
         holds=holds,
+        outage=outage,
         spool=spool,
         leases=leases,
         gateway_id=gateway_id,
@@ -171,6 +191,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         rng=outside.rng,
         clock=outside.clock,
     )
+        outage=outage,
     recovery = Recovery(
         redis=redis,
         holds=holds,
@@ -209,6 +230,17 @@ def _once(settings: Settings, redis: Redis, ledger: Store, holds: Holds) -> Once
     )
     tapes = Tapes(redis, kept)
     fates = Fates(ledger, holds, wait_s=own.settle_wait_s)
+def _redis(settings: Settings) -> Redis:
+    """Bounded in time; only a connection that broke while it was idle is replaced."""
+    data = settings.data.absolute()
+    return Redis.from_url(
+        settings.redis_url or f"unix://{data / 'redis.sock'}",
+        socket_connect_timeout=settings.gateway.limiter.connect_timeout_ms / 1000,
+        socket_timeout=REDIS_TIMEOUT_S,
+        retry=Retry(NoBackoff(), 1),
+    )
+
+
     replaying = Replaying(tapes, fates, poll_s=own.poll_s, followers_max=own.followers_max)
     return Once(tapes, replaying, own.finish_within_s)
 

@@ -15,6 +15,7 @@ from billing.limits.types import Dimension, LimitsUnavailable, Lost, Renewed, Re
 from billing.spool import Spool, SpoolFull
 from billing.types import UsageCheckpoint
 from gateway.open_call import OpenCall
+from gateway.outage import Outage
 from routing.types import Clock
 
 log = logging.getLogger(__name__)
@@ -42,9 +43,16 @@ class Renewal(Enum):
 
 class Leases:
     def __init__(
-        self, *, holds: Holds, spool: Spool, settings: LeaseSettings, clock: Clock
+        self,
+        *,
+        holds: Holds,
+        spool: Spool,
+        outage: Outage,
+        settings: LeaseSettings,
+        clock: Clock,
     ) -> None:
         self.settings = settings
+        self._outage = outage
         self._holds = holds
         self._spool = spool
         self._clock = clock
@@ -52,7 +60,8 @@ class Leases:
     async def covers(self, open_call: OpenCall, output_tokens: int) -> bool:
         """True while the money held covers so much output; tops the hold up when it runs low.
 
-        Refused: what is held may still be used up. Redis away: the same, and then a bounded wait.
+        Refused: what is held may still be used up. Redis away: the same, and then a bounded wait,
+        unless the organization lets this gateway hold more on its own.
         """
         wait_until_s = self._clock() + self.settings.outage_wait_s
         while self._runs_low(open_call, output_tokens):
@@ -79,6 +88,8 @@ class Leases:
         topup = open_call.quote.hold_nanousd(open_call.call, wanted) - before
         open_call.output_tokens_asked_for = wanted
         renewal = await self.renew(open_call, topup)
+        if renewal is Renewal.AWAY and self._outage.top_up(open_call, topup):
+            renewal = Renewal.GRANTED
         if renewal is Renewal.GRANTED:
             open_call.output_tokens_granted = wanted
         return renewal

@@ -23,6 +23,7 @@ from billing.spool import replay
 from billing.store.engine import Store
 from gateway.accounts import Accounts
 from gateway.catalog import CatalogKeeper
+from gateway.outage import Outage
 from routing.types import Clock
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 GATEWAYS_KEY = "sluice:gateways"
 RECOVERED_KEY = "sluice:recovered"
 LOOK_EVERY_S = 0.2
+SILENT_MS = 5_000
+"""A gateway whose clock and heartbeat are older than this counts as gone."""
 
 
 class Recovery:
@@ -41,6 +44,7 @@ class Recovery:
         redis: Redis,
         holds: Holds,
         accounts: Accounts,
+        outage: Outage,
         catalog: CatalogKeeper,
         ledger: Store,
         spool_root: Path,
@@ -50,6 +54,7 @@ class Recovery:
         self._redis = redis
         self._holds = holds
         self._accounts = accounts
+        self._outage = outage
         self._catalog = catalog
         self._ledger = ledger
         self._spool_root = spool_root
@@ -66,18 +71,28 @@ class Recovery:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def turn(self) -> None:
-        await self._redis.zadd(GATEWAYS_KEY, {self._gateway_id: round(self._clock() * 1000)})
+        await self._announce()
         run_id = await self._holds.run_id()
         recovered = await self._redis.hget(RECOVERED_KEY, self._gateway_id)
-        if self._accounts.is_ready and recovered == run_id.encode():
+        is_done = self._accounts.is_ready and recovered == run_id.encode()
+        if is_done and not self._accounts.left_to_spool:
             return
         if self._catalog.prices.versions:
             await self._recover()
             await self._redis.hset(RECOVERED_KEY, self._gateway_id, run_id)
             self._accounts.is_ready = True
 
+    async def _announce(self) -> None:
+        """Say that we live, and hear how many do: they share the limits if Redis goes away."""
+        now_ms = round(self._clock() * 1000)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.zadd(GATEWAYS_KEY, {self._gateway_id: now_ms})
+            pipe.zcount(GATEWAYS_KEY, now_ms - SILENT_MS, "+inf")
+            _, alive = await pipe.execute()
+        self._outage.gateways = max(1, alive)
+
     async def _recover(self) -> None:
-        before = set(self._accounts.open)
+        before, left = set(self._accounts.open), self._accounts.left_to_spool
         calls = await asyncio.to_thread(replay, self._spool_root, self._gateway_id)
         before_the_wipe = await reannounce(
             self._live_calls(),
@@ -95,6 +110,8 @@ class Recovery:
             live=before | set(self._accounts.open),
         )
         await self._accounts.settle_put_off()
+        self._accounts.left_to_spool -= left
+        self._outage.settled_but(self._accounts.knows)
         if outcomes:
             log.info("replayed the spool: %s", dict(outcomes))
 

@@ -47,6 +47,18 @@ class IdempotencySettings(Section):
     settle_wait_s: float = Field(5.0, gt=0)
 
 
+class LimiterSettings(Section):
+    """[gateway.limiter]: what is asked of Redis, and what happens while it is away."""
+
+    connect_timeout_ms: float = Field(50.0, gt=0)
+    timeout_ms: float = Field(100.0, gt=0)
+    failures_max: int = Field(5, gt=0)
+    open_s: float = Field(2.0, gt=0)
+    local_share: float = Field(0.8, gt=0, le=1)
+    local_buckets_max: int = Field(10_000, gt=0)
+    local_spend_cap_nanousd: int = Field(1_000_000_000, ge=0)
+
+
 class GatewaySettings(Section):
     """[gateway]: the edge."""
 
@@ -76,6 +88,7 @@ class GatewaySettings(Section):
     spool_fsync_ms: float = Field(20.0, gt=0)
     drain_s: float = Field(8.0, ge=0)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    limiter: LimiterSettings = LimiterSettings()
     idempotency: IdempotencySettings = IdempotencySettings()
 
 

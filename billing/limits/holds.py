@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 from redis.asyncio import Redis
 
 from billing.limits import keys
+from billing.limits.breaker import Breaker
 from billing.limits.contract import Contract, Units, contract_of
-from billing.limits.packing import milliseconds, nanousd, pack_names, pack_sums, token_units
+from billing.limits.packing import Arg, milliseconds, nanousd, pack_names, pack_sums, token_units
 from billing.limits.rates import never_fits, refusal, tightest
 from billing.limits.scripts import Scripts
 from billing.limits.state import (
@@ -33,6 +34,7 @@ from billing.limits.types import (
     Dimension,
     Hold,
     HoldState,
+    LimitsUnavailable,
     Lost,
     Money,
     Refused,
@@ -68,9 +70,15 @@ class Holds:
     effect is unknown, and repeating the same call is safe."""
 
     def __init__(
-        self, redis: Redis, *, timeout_s: float = 1.0, clock_lua: str | None = None
+        self,
+        redis: Redis,
+        *,
+        timeout_s: float = 1.0,
+        clock_lua: str | None = None,
+        breaker: Breaker | None = None,
     ) -> None:
         self._redis = redis
+        self._breaker = breaker
         self._scripts = Scripts(redis, timeout_s=timeout_s, clock_lua=clock_lua)
 
     async def admit(
@@ -83,7 +91,7 @@ class Holds:
         if refused:
             return refused
         shard = keys.shard_of(opened.org)
-        reply = await self._scripts.run(
+        reply = await self._run(
             "admit",
             _call_keys(shard, opened.rid, contract.names)
             + [keys.meter_key(shard, name) for name in contract.meter_names],
@@ -117,7 +125,7 @@ class Holds:
     ) -> Renewed | RenewRefused | Lost:
         """Extend the lease, store the checkpoint, and hold `topup_nanousd` more (0: no more)."""
         shard = keys.shard_of(org)
-        reply = await self._scripts.run(
+        reply = await self._run(
             "renew",
             [
                 keys.due_key(shard),
@@ -160,7 +168,7 @@ class Holds:
             raise ValueError("a refunded call cannot cost anything")
         shard = keys.shard_of(call.org)
         names = (f"key:{call.key}", f"project:{call.project}", f"org:{call.org}")
-        reply = await self._scripts.run(
+        reply = await self._run(
             "settle",
             _call_keys(shard, call.rid, names),
             [
@@ -193,7 +201,7 @@ class Holds:
         """Re-create a live hold after Redis was wiped; False if Redis knows the call already."""
         shard = keys.shard_of(opened.org)
         contract = contract_of(tuple(scopes))
-        reply = await self._scripts.run(
+        reply = await self._run(
             "reannounce",
             [
                 keys.due_key(shard),
@@ -213,6 +221,20 @@ class Holds:
             ],
         )
         return bool(reply)
+
+    async def _run(self, name: str, keys: Sequence[str], args: Sequence[Arg]) -> Any:
+        """Ask Redis, unless it has not answered of late (NotAsked)."""
+        breaker = self._breaker
+        if breaker is None:
+            return await self._scripts.run(name, keys, args)
+        breaker.ask()
+        try:
+            reply = await self._scripts.run(name, keys, args)
+        except LimitsUnavailable:
+            breaker.failed()
+            raise
+        breaker.answered()
+        return reply
 
     async def read(self, rid: str, org: str) -> Hold | None:
         holds = await self._read(keys.shard_of(org), [rid])

@@ -17,6 +17,10 @@ class LimitsUnavailable(Exception):
     """Redis did not answer in time or at all; what was asked may or may not have happened."""
 
 
+class NotAsked(LimitsUnavailable):
+    """Redis has not answered others of late, so it was not asked: nothing has happened."""
+
+
 class Dimension(StrEnum):
     """What a refusal is about."""
 

@@ -14,6 +14,7 @@ from billing import tasks
 from billing.limits.types import LimitsUnavailable
 from gateway.upstream import fake
 from tests.gateway.edge import Edge, Response, body, edge, story
+from tests.gateway.outages import declare
 from tests.redis_server import RedisServer
 
 NOWHERE = "http://127.0.0.1:9"
@@ -64,6 +65,7 @@ async def test_call_that_is_cancelled_again_and_again_on_its_way_in_leaves_nothi
 async def test_call_whose_admission_was_never_answered_leaves_nothing(
     one: Edge, monkeypatch: pytest.MonkeyPatch, is_taken: bool
 ) -> None:
+    await declare(one, "deny")
     holds = one.parts.accounts._holds
     quick = holds.admit
 

@@ -15,6 +15,7 @@ from billing.spool import SpoolFull
 from billing.types import CallStatus
 from gateway.upstream import fake
 from tests.gateway.edge import CHAT, COMPLETIONS, OUTPUT_PRICE, Edge, Response, body, edge, story
+from tests.gateway.outages import declare
 from tests.redis_server import RedisServer
 
 PROMPT_TOKENS = 10
@@ -315,6 +316,7 @@ async def test_redis_that_is_gone_is_a_503_and_what_runs_is_finished(
     redis_server: RedisServer, redis: Redis, tmp_path: Path
 ) -> None:
     async with edge(redis_server, redis, tmp_path) as one:
+        await declare(one, "deny")
         one.upstream.scripts.append(story(frames=8, pause_s=0.05))
         running = asyncio.create_task(one.post(body()))
         async with asyncio.timeout(5):

@@ -1,0 +1,61 @@
+"""When to stop asking a Redis that does not answer, and when to try it again.
+
+Pure arithmetic over a clock: after `failures_max` failures in a row nothing is asked for `open_s`;
+then one question at a time is let through until one is answered. So a Redis that hangs costs a few
+callers its time limit, and nobody else anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from billing.limits.types import NotAsked
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerSettings:
+    failures_max: int = 5
+    open_s: float = 2.0
+
+
+class Breaker:
+    """`clock` is in seconds and never goes back by much; only differences count."""
+
+    def __init__(self, settings: BreakerSettings, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._failures = 0
+        self._closed_from_s: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether Redis counts as away."""
+        return self._closed_from_s is not None
+
+    @property
+    def wait_s(self) -> float:
+        """Until somebody may ask again."""
+        if self._closed_from_s is None:
+            return 0.0
+        return max(0.0, self._closed_from_s - self._clock())
+
+    def ask(self) -> None:
+        """Say that a question follows; raises NotAsked where none may."""
+        if self._closed_from_s is None:
+            return
+        if self.wait_s > 0:
+            raise NotAsked("redis did not answer of late")
+        self._close_for_others()
+
+    def answered(self) -> None:
+        self._failures = 0
+        self._closed_from_s = None
+
+    def failed(self) -> None:
+        self._failures += 1
+        if self._failures >= self._settings.failures_max:
+            self._close_for_others()
+
+    def _close_for_others(self) -> None:
+        self._closed_from_s = self._clock() + self._settings.open_s
