@@ -26,7 +26,7 @@ from redis.asyncio import Redis
 
 from billing.limits.keys import shard_of, usage_key
 from billing.pricebook import Component, PriceRate
-from billing.prices import activate_version, create_version
+from billing.prices import put_into_force
 from billing.settings import LedgerSettings
 from billing.store.engine import Store, open_store
 from billing.stream import UsageStreams
@@ -115,8 +115,7 @@ def priced_store(url: str) -> Store:
         PriceRate(model="tale-large", tier="default", component=part, nanousd_per_mtok=PRICE)
         for part in (Component.INPUT, Component.OUTPUT)
     ]
-    create_version(store, rates, created_by="bench", now_us=1, version_id="pv_1")
-    activate_version(store, "pv_1", effective_from_us=1, now_us=1)
+    put_into_force(store, rates, by="bench", now_us=1, version_id="pv_1")
     return store
 
 

@@ -20,12 +20,16 @@ from billing.periods import Period, period, period_at
 from billing.posting import CLOCK_SKEW_MAX_US, transfer, unbilled
 from billing.pricebook import Component, PriceBook, Unpriced
 from billing.prices import book_of
+from billing.rating import units_of
 from billing.store import holds, marks, transfers
 from billing.store import invoices as rows
 from billing.store.engine import Store
+from billing.types import Usage
 
 ROUNDING = "rounding:cents"
 RIDS_MAX = 500
+BY_CALL = (Component.REQUEST, Component.MINIMUM)
+"""Counted as one for every call that pays it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,20 +154,16 @@ def _parts(record: dict[str, Any], book: PriceBook, *, sign: int) -> tuple[Part,
         record["price_version"], record["model"], record["tier"], bool(record["batch"])
     )
     assert not isinstance(prices, Unpriced), f"{record['rid']} was charged without a price"
+    usage = Usage(**{name: record[name] for name in Usage.__struct_fields__})
     return tuple(
         Part(
             component,
-            sign * (record[component] if component != Component.REQUEST else 1),
+            sign * quantity,
             unit_price,
             sign * record[f"{component}_nanousd"],
         )
-        for component, unit_price in (
-            (Component.INPUT, prices.input),
-            (Component.CACHED_INPUT, prices.cached_input),
-            (Component.OUTPUT, prices.output),
-            (Component.REQUEST, prices.request),
-        )
-        if component != Component.REQUEST or unit_price
+        for component, quantity, unit_price in units_of(usage, prices)
+        if component not in BY_CALL or record[f"{component}_nanousd"]
     )
 
 

@@ -103,7 +103,7 @@ def _plan(plan: _Plan, record: Record, prices: PriceBook, now_us: int) -> None:
 def _plan_settled(
     plan: _Plan, record: Record, call: SettledCall, prices: PriceBook, now_us: int
 ) -> None:
-    if call.rid != record.rid or min(call.input, call.cached_input, call.output) < 0:
+    if call.rid != record.rid or min(msgspec.structs.astuple(call.usage)) < 0:
         plan.booked.failures.append(Failure(record, "malformed", "contradicts itself"))
         return
     sha = sha256(record.payload).digest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 
-from billing.rating import divide_half_even
+from billing.rounding import divide_half_even
 
 NANOUSD_PER_USD = 1_000_000_000
 NANOUSD_PER_CENT = 10_000_000

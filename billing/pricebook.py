@@ -1,10 +1,11 @@
-"""The price book: which retail price held at which instant.
+"""The price book: which retail price held at which instant, for everybody and for one organization.
 
 A book is an ordered set of versions, each effective from an instant until the next one
 begins, so that two versions can never overlap. A version is never edited: its id is frozen
 on every call that was admitted under it, and re-rating with that id must always give the
-same amount. What has no price is `Unpriced`, never free. Capacity class is our cost, not
-the tenant's price, and is unknown here.
+same amount. An organization may have an agreement, versioned in the same way: prices of its own
+and discounts on those of everybody; what is frozen then names both. What has no price is
+`Unpriced`, never free. Capacity class is our cost, not the tenant's price, and is unknown here.
 """
 
 from __future__ import annotations
@@ -12,51 +13,54 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import msgspec
 
+from billing.tariff import (
+    Component,
+    Discount,
+    PriceRate,
+    Prices,
+    RateKey,
+    Tariff,
+    agreed,
+    tariff_of,
+)
 
-class Component(StrEnum):
-    """What a unit is counted in: tokens of a class, or whole requests."""
+__all__ = [
+    "Component",
+    "Discount",
+    "PriceBook",
+    "PriceRate",
+    "PriceVersion",
+    "Prices",
+    "RateKey",
+    "Tariff",
+    "Unpriced",
+    "make_book",
+    "publish",
+    "read_published",
+]
 
-    INPUT = "input"
-    CACHED_INPUT = "cached_input"
-    OUTPUT = "output"
-    REQUEST = "request"
-
-
-class PriceRate(msgspec.Struct, frozen=True):
-    """Nano-USD per million units of one component."""
-
-    model: str
-    tier: str
-    component: Component
-    nanousd_per_mtok: int
-    batch: bool = False
+EVERYBODY = ""
+"""The organization of versions that hold for all who have no agreement."""
+JOINT = "+"
+"""Between the two ids that a call under an agreement has frozen."""
 
 
 class PriceVersion(msgspec.Struct, frozen=True):
-    """A complete set of rates, effective over [effective_from_us, effective_to_us)."""
+    """A complete set of rates, effective over [effective_from_us, effective_to_us).
+
+    That of an organization holds its own rates, which replace everybody's of the same (model,
+    tier, batch), and discounts on all others.
+    """
 
     version_id: str
     effective_from_us: int
     effective_to_us: int | None
     rates: tuple[PriceRate, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """The rates of one (model, tier, batch) in one version, nano-USD per million units."""
-
-    version_id: str
-    model: str
-    tier: str
-    batch: bool
-    input: int
-    cached_input: int
-    output: int
-    request: int = 0
+    org: str = EVERYBODY
+    discounts: tuple[Discount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,58 +84,102 @@ class Published(msgspec.Struct, frozen=True):
     v: int = 1
 
 
-RateKey = tuple[str, str, bool]
-
-
 @dataclass(frozen=True)
 class PriceBook:
-    """Every active version, oldest first."""
+    """Every active version, oldest first.
+
+    Which one holds is looked up, and all prices of a version are reckoned once, when the first
+    call asks for them: no call walks the book.
+    """
 
     versions: tuple[PriceVersion, ...]
     revision: int = 0
-    _by_id: dict[str, dict[RateKey, Prices]] = field(init=False, repr=False, compare=False)
+    _by_org: dict[str, list[PriceVersion]] = field(init=False, repr=False, compare=False)
+    _by_id: dict[str, PriceVersion] = field(init=False, repr=False, compare=False)
+    _tariffs: dict[str, Tariff] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_id", {v.version_id: _index(v) for v in self.versions})
+        by_org: dict[str, list[PriceVersion]] = {}
+        for version in self.versions:
+            by_org.setdefault(version.org, []).append(version)
+        object.__setattr__(self, "_by_org", by_org)
+        object.__setattr__(self, "_by_id", {v.version_id: v for v in self.versions})
+        object.__setattr__(self, "_tariffs", {})
 
-    def at(self, at_us: int) -> PriceVersion | None:
-        """The version in force at an instant."""
-        place = bisect_right(self.versions, at_us, key=lambda v: v.effective_from_us)
-        return self.versions[place - 1] if place else None
+    def at(self, at_us: int, org: str = EVERYBODY) -> PriceVersion | None:
+        """The version in force at an instant, of everybody or of one organization's agreement."""
+        versions = self._by_org.get(org)
+        if not versions:
+            return None
+        last = versions[-1]
+        if last.effective_from_us <= at_us:  # nearly always: a call is admitted now
+            return last
+        place = bisect_right(versions, at_us, key=lambda v: v.effective_from_us)
+        return versions[place - 1] if place else None
 
-    def lookup(self, model: str, tier: str, batch: bool, at_us: int) -> Prices | Unpriced:
-        """The prices a call admitted at `at_us` is held and charged at."""
+    def tariff(self, at_us: int, org: str = EVERYBODY) -> Tariff | None:
+        """All prices that hold for an organization's calls admitted at `at_us`."""
         version = self.at(at_us)
         if version is None:
+            return None
+        frozen = version.version_id
+        if org and (agreement := self.at(at_us, org)):
+            frozen = f"{frozen}{JOINT}{agreement.version_id}"
+        return self._tariff(frozen)
+
+    def lookup(
+        self, model: str, tier: str, batch: bool, at_us: int, org: str = EVERYBODY
+    ) -> Prices | Unpriced:
+        """The prices a call admitted at `at_us` is held and charged at."""
+        tariff = self.tariff(at_us, org)
+        if tariff is None:
             return Unpriced(model, tier, batch, "no price version is in force")
-        return self.of_version(version.version_id, model, tier, batch)
+        return self.of_version(tariff.version_id, model, tier, batch)
 
     def of_version(self, version_id: str, model: str, tier: str, batch: bool) -> Prices | Unpriced:
-        """The prices a version froze, whenever they are asked for."""
-        rates = self._by_id.get(version_id)
-        if rates is None:
+        """The prices that a frozen id stands for, whenever they are asked for."""
+        tariff = self._tariff(version_id)
+        if tariff is None:
             return Unpriced(model, tier, batch, f"price version {version_id!r} is unknown")
-        prices = rates.get((model, tier, batch))
+        prices = tariff.prices.get((model, tier, batch))
         if prices is None:
             return Unpriced(model, tier, batch, f"not priced in version {version_id!r}")
         return prices
 
+    def _tariff(self, frozen: str) -> Tariff | None:
+        found = self._tariffs.get(frozen)
+        if found is None and (found := self._reckoned(frozen)):
+            self._tariffs[frozen] = found
+        return found
+
+    def _reckoned(self, frozen: str) -> Tariff | None:
+        """There are as many as versions in force beside one another, so all are kept."""
+        general_id, _, agreement_id = frozen.partition(JOINT)
+        general, agreement = self._by_id.get(general_id), self._by_id.get(agreement_id)
+        if general is None or general.org or (agreement_id and not (agreement and agreement.org)):
+            return None
+        if agreement is None:
+            return tariff_of(frozen, general.rates)
+        everybodys = self._tariff(general_id)
+        assert everybodys is not None, "its version is in the book"
+        own = tariff_of(frozen, agreement.rates)
+        return agreed(frozen, everybodys, own, agreement.discounts)
+
 
 def make_book(versions: Iterable[PriceVersion], revision: int = 0) -> PriceBook:
-    """Order versions by their start and end each where the next one begins."""
-    ordered = sorted(versions, key=lambda v: v.effective_from_us)
-    ends = [*(version.effective_from_us for version in ordered[1:]), None]
-    return PriceBook(
-        tuple(
-            msgspec.structs.replace(version, effective_to_us=end)
-            for version, end in zip(ordered, ends, strict=False)
-        ),
-        revision,
-    )
+    """Order versions by their start and end each where the next one of its organization begins."""
+    ordered = sorted(versions, key=lambda v: (v.effective_from_us, v.org))
+    ends: dict[str, int] = {}
+    ended = []
+    for version in reversed(ordered):
+        end_us = ends.get(version.org)
+        ended.append(msgspec.structs.replace(version, effective_to_us=end_us))
+        ends[version.org] = version.effective_from_us
+    return PriceBook(tuple(reversed(ended)), revision)
 
 
 def publish(book: PriceBook, now_us: int) -> bytes:
-    """The JSON that gateways read; the version in force stands at the top."""
+    """The JSON that gateways read; everybody's version in force stands at the top."""
     current = book.at(now_us)
     return msgspec.json.encode(
         Published(
@@ -148,30 +196,3 @@ def read_published(payload: bytes) -> PriceBook:
     """The book behind `publish`; raises msgspec.ValidationError on another shape."""
     published = msgspec.json.decode(payload, type=Published)
     return PriceBook(published.versions, published.revision)
-
-
-def _index(version: PriceVersion) -> dict[RateKey, Prices]:
-    found: dict[RateKey, dict[Component, int]] = {}
-    for rate in version.rates:
-        key = (rate.model, rate.tier, rate.batch)
-        found.setdefault(key, {})[rate.component] = rate.nanousd_per_mtok
-    return {
-        key: _prices(version.version_id, key, parts)
-        for key, parts in found.items()
-        if Component.INPUT in parts and Component.OUTPUT in parts
-    }
-
-
-def _prices(version_id: str, key: RateKey, parts: dict[Component, int]) -> Prices:
-    """Input and output must be priced; cached input costs as input unless it has a price."""
-    model, tier, batch = key
-    return Prices(
-        version_id=version_id,
-        model=model,
-        tier=tier,
-        batch=batch,
-        input=parts[Component.INPUT],
-        cached_input=parts.get(Component.CACHED_INPUT, parts[Component.INPUT]),
-        output=parts[Component.OUTPUT],
-        request=parts.get(Component.REQUEST, 0),
-    )

@@ -1,36 +1,58 @@
-"""Use cases of the price book: draft a version, activate it from an instant, publish the book.
+"""Use cases of the price book: draft a version, change it, approve it, activate it from an instant,
+publish the book.
 
-An active version is frozen: to change a price is to activate another version, from now on or
-later, never in the past.
+What was approved is what takes effect: neither an approved nor an active version changes. To change
+a price is to activate another version, from now on or later, never in the past. A version with an
+organization is an agreement with it alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import msgspec
 from redis.asyncio import Redis
 from sqlalchemy import Connection
 
-from billing.pricebook import Component, PriceBook, PriceRate, PriceVersion, make_book, publish
-from billing.settings import NANOUSD_PER_USD, UNITS_PER_PRICE, PriceSettings
+from billing.price_terms import (
+    Difference,
+    PriceError,
+    check_terms,
+    differences,
+    group_of,
+    key_of,
+    rates_of,
+)
+from billing.pricebook import (
+    EVERYBODY,
+    JOINT,
+    Discount,
+    PriceBook,
+    PriceRate,
+    PriceVersion,
+    make_book,
+    publish,
+)
+from billing.settings import PriceSettings
 from billing.store import prices as rows
 from billing.store.engine import Store
+
+__all__ = ["PRICES_KEY", "PriceError", "rates_of"]
 
 PRICES_KEY = "sluice:prices"
 SEEDED_BY = "settings"
 
 
-class PriceError(Exception):
-    """A version that cannot be made or activated, and why."""
+class UnknownVersion(PriceError):
+    """No version has this id."""
 
 
 @dataclass(frozen=True, slots=True)
 class VersionInfo:
-    """One version of the book, draft or active."""
+    """One version of the book; `org` is "" where it holds for everybody."""
 
     version_id: str
     status: str
@@ -39,6 +61,11 @@ class VersionInfo:
     created_by: str
     note: str
     rates: tuple[PriceRate, ...]
+    org: str = EVERYBODY
+    discounts: tuple[Discount, ...] = ()
+    approved_us: int | None = None
+    approved_by: str | None = None
+    activated_by: str | None = None
 
 
 def create_version(
@@ -49,23 +76,93 @@ def create_version(
     now_us: int,
     note: str = "",
     version_id: str | None = None,
+    org: str = EVERYBODY,
+    discounts: Sequence[Discount] = (),
 ) -> VersionInfo:
     """A draft; raises PriceError if the rates contradict themselves or leave a gap."""
+    terms = _Terms(tuple(rates), tuple(discounts), org)
     with store.write() as conn:
-        return _create(conn, rates, created_by, now_us, note, version_id)
+        return _create(conn, terms, created_by, now_us, note, version_id)
+
+
+def change_version(
+    store: Store,
+    version_id: str,
+    *,
+    rates: Sequence[PriceRate],
+    discounts: Sequence[Discount] = (),
+    note: str | None = None,
+) -> VersionInfo:
+    """Other terms for a draft; raises PriceError for any other version."""
+    with store.write() as conn:
+        version = _in_status(conn, version_id, "draft")
+        check_terms(rates, discounts, of_one_org=bool(version.org))
+        rows.delete_terms(conn, version_id)
+        rows.insert_terms(conn, version_id, rates, discounts)
+        if note is not None:
+            rows.change(conn, version_id, note=note)
+        return version_of(conn, version_id)
+
+
+def drop_version(store: Store, version_id: str) -> None:
+    """A draft that is not wanted; raises PriceError for any other version."""
+    with store.write() as conn:
+        _in_status(conn, version_id, "draft")
+        rows.delete_draft(conn, version_id)
+
+
+def approve_version(store: Store, version_id: str, *, approved_by: str, now_us: int) -> VersionInfo:
+    """From now on the terms of a draft do not change."""
+    with store.write() as conn:
+        return _approve(conn, version_id, approved_by, now_us)
 
 
 def activate_version(
-    store: Store, version_id: str, *, effective_from_us: int | None, now_us: int
+    store: Store,
+    version_id: str,
+    *,
+    effective_from_us: int | None,
+    now_us: int,
+    activated_by: str,
 ) -> VersionInfo:
-    """Put a draft into force at an instant not in the past; None is now."""
+    """Put an approved version into force at an instant not in the past; None is now."""
     with store.write() as conn:
-        return _activate(conn, version_id, effective_from_us, now_us)
+        return _activate(conn, version_id, effective_from_us, now_us, activated_by)
+
+
+def put_into_force(
+    store: Store,
+    rates: Sequence[PriceRate],
+    *,
+    by: str,
+    now_us: int,
+    effective_from_us: int | None = None,
+    note: str = "",
+    version_id: str | None = None,
+    org: str = EVERYBODY,
+    discounts: Sequence[Discount] = (),
+) -> VersionInfo:
+    """Draft, approve and activate in one step, all by the same; raises PriceError."""
+    terms = _Terms(tuple(rates), tuple(discounts), org)
+    with store.write() as conn:
+        return _put_into_force(conn, terms, by, now_us, note, effective_from_us, version_id)
 
 
 def list_versions(store: Store) -> list[VersionInfo]:
     with store.read() as conn:
         return _versions(conn)
+
+
+def find_version(store: Store, version_id: str) -> VersionInfo:
+    """Raises UnknownVersion."""
+    with store.read() as conn:
+        return version_of(conn, version_id)
+
+
+def difference(store: Store, version_id: str, other_id: str) -> list[Difference]:
+    """What becomes of the prices of one version in another; raises UnknownVersion."""
+    one, other = find_version(store, version_id), find_version(store, other_id)
+    return differences((one.rates, one.discounts), (other.rates, other.discounts))
 
 
 def load_book(store: Store) -> PriceBook:
@@ -76,7 +173,7 @@ def load_book(store: Store) -> PriceBook:
 
 def book_of(conn: Connection) -> PriceBook:
     active = [
-        PriceVersion(v.version_id, v.effective_from_us, None, v.rates)
+        PriceVersion(v.version_id, v.effective_from_us, None, v.rates, v.org, v.discounts)
         for v in _versions(conn)
         if v.effective_from_us is not None
     ]
@@ -84,7 +181,7 @@ def book_of(conn: Connection) -> PriceBook:
 
 
 def rates_in_force(store: Store, now_us: int) -> tuple[PriceRate, ...]:
-    """What is charged now; nothing where no version is active yet."""
+    """What everybody is charged now; nothing where no version is active yet."""
     with store.read() as conn:
         return _in_force(_versions(conn), now_us)
 
@@ -96,50 +193,30 @@ def amend(
     else as now; None where that is what is in force. Raises PriceError."""
     with store.write() as conn:
         now = _in_force(_versions(conn), now_us)
-        groups = {_group(rate) for rate in rates}
-        amended = [rate for rate in now if _group(rate) not in groups] + list(rates)
-        if sorted(amended, key=_key) == sorted(now, key=_key):
+        groups = {group_of(rate) for rate in rates}
+        amended = [rate for rate in now if group_of(rate) not in groups] + list(rates)
+        if sorted(amended, key=key_of) == sorted(now, key=key_of):
             return None
-        made = _create(conn, amended, created_by, now_us, note)
-        return _activate(conn, made.version_id, None, now_us)
+        return _put_into_force(conn, _Terms(tuple(amended)), created_by, now_us, note)
 
 
 def seed(store: Store, settings: Sequence[PriceSettings], *, now_us: int) -> VersionInfo | None:
     """Activate the prices of the settings file when they differ from those it gave last; models
     that the file does not price keep the prices they have."""
-    rates = sorted((r for s in settings for r in rates_of(s)), key=_key)
+    rates = sorted((r for s in settings for r in rates_of(s)), key=key_of)
     if not rates:
         return None
     models = {rate.model for rate in rates}
     with store.write() as conn:
         versions = _versions(conn)
         before = [v for v in versions if v.created_by == SEEDED_BY]
-        if before and sorted((r for r in before[-1].rates if r.model in models), key=_key) == rates:
+        if before and sorted((r for r in before[-1].rates if r.model in models), key=key_of) == (
+            rates
+        ):
             return None
         others = [rate for rate in _in_force(versions, now_us) if rate.model not in models]
-        made = _create(conn, rates + others, SEEDED_BY, now_us, "prices of the settings file")
-        return _activate(conn, made.version_id, None, now_us)
-
-
-def rates_of(price: PriceSettings) -> list[PriceRate]:
-    """USD per million as integers; exact, because a price has at most nine decimals."""
-    usd = {
-        Component.INPUT: price.input_usd_per_mtok,
-        Component.CACHED_INPUT: price.cached_input_usd_per_mtok,
-        Component.OUTPUT: price.output_usd_per_mtok,
-        Component.REQUEST: price.request_usd * UNITS_PER_PRICE if price.request_usd else None,
-    }
-    return [
-        PriceRate(
-            model=price.model,
-            tier=price.tier,
-            batch=price.batch,
-            component=component,
-            nanousd_per_mtok=int(amount * NANOUSD_PER_USD),
-        )
-        for component, amount in usd.items()
-        if amount is not None
-    ]
+        terms = _Terms((*rates, *others))
+        return _put_into_force(conn, terms, SEEDED_BY, now_us, "prices of the settings file")
 
 
 async def publish_prices(redis: Redis, store: Store, *, now_us: int) -> bool:
@@ -151,104 +228,122 @@ async def publish_prices(redis: Redis, store: Store, *, now_us: int) -> bool:
     return True
 
 
+def version_of(conn: Connection, version_id: str) -> VersionInfo:
+    """Raises UnknownVersion."""
+    for version in _versions(conn):
+        if version.version_id == version_id:
+            return version
+    raise UnknownVersion(f"there is no price version {version_id!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    rates: tuple[PriceRate, ...]
+    discounts: tuple[Discount, ...] = ()
+    org: str = EVERYBODY
+
+
+def _put_into_force(
+    conn: Connection,
+    terms: _Terms,
+    by: str,
+    now_us: int,
+    note: str,
+    effective_from_us: int | None = None,
+    version_id: str | None = None,
+) -> VersionInfo:
+    made = _create(conn, terms, by, now_us, note, version_id)
+    _approve(conn, made.version_id, by, now_us)
+    return _activate(conn, made.version_id, effective_from_us, now_us, by)
+
+
 def _create(
     conn: Connection,
-    rates: Sequence[PriceRate],
+    terms: _Terms,
     created_by: str,
     now_us: int,
     note: str,
     version_id: str | None = None,
 ) -> VersionInfo:
-    _check(rates)
-    version_id = version_id or _version_id(rates, now_us)
+    check_terms(terms.rates, terms.discounts, of_one_org=bool(terms.org))
+    version_id = version_id or _version_id(terms, now_us)
+    if JOINT in version_id:
+        raise PriceError(f"a version's id has no {JOINT}: it joins two of them")
     if any(v.version_id == version_id for v in _versions(conn)):
         raise PriceError(f"version {version_id} exists already")
     values = {
         "version_id": version_id,
+        "org": terms.org,
         "created_us": now_us,
         "created_by": created_by,
         "note": note,
     }
-    rows.insert_draft(conn, values, list(rates))
-    return VersionInfo(version_id, "draft", None, now_us, created_by, note, tuple(rates))
+    rows.insert_draft(conn, values)
+    rows.insert_terms(conn, version_id, terms.rates, terms.discounts)
+    return version_of(conn, version_id)
+
+
+def _approve(conn: Connection, version_id: str, approved_by: str, now_us: int) -> VersionInfo:
+    version = _in_status(conn, version_id, "draft")
+    done = {"status": "approved", "approved_us": now_us, "approved_by": approved_by}
+    rows.change(conn, version_id, **done)
+    return replace(version, status="approved", approved_us=now_us, approved_by=approved_by)
 
 
 def _activate(
-    conn: Connection, version_id: str, effective_from_us: int | None, now_us: int
+    conn: Connection,
+    version_id: str,
+    effective_from_us: int | None,
+    now_us: int,
+    activated_by: str,
 ) -> VersionInfo:
     start_us = now_us if effective_from_us is None else effective_from_us
-    known = {v.version_id: v for v in _versions(conn)}
-    version = known.get(version_id)
-    if version is None:
-        raise PriceError(f"there is no price version {version_id!r}")
-    if version.status == "active":
-        raise PriceError(f"version {version_id} is active already")
+    version = _in_status(conn, version_id, "approved")
     if start_us < now_us:
         raise PriceError("a version cannot take effect in the past")
-    if any(v.effective_from_us == start_us for v in known.values()):
+    if any((v.org, v.effective_from_us) == (version.org, start_us) for v in _versions(conn)):
         raise PriceError("another version takes effect at that very instant")
-    rows.activate(conn, version_id, start_us)
-    return VersionInfo(
-        version_id,
-        "active",
-        start_us,
-        version.created_us,
-        version.created_by,
-        version.note,
-        version.rates,
-    )
+    done = {"status": "active", "effective_from_us": start_us, "activated_by": activated_by}
+    rows.change(conn, version_id, **done)
+    return replace(version, status="active", effective_from_us=start_us, activated_by=activated_by)
+
+
+def _in_status(conn: Connection, version_id: str, status: str) -> VersionInfo:
+    version = version_of(conn, version_id)
+    if version.status == status:
+        return version
+    if version.status == "active":
+        raise PriceError(f"version {version_id} is active already")
+    raise PriceError(f"version {version_id} is {version.status}, not {status}")
 
 
 def _versions(conn: Connection) -> list[VersionInfo]:
-    rates = rows.rates(conn)
+    rates, discounts = rows.rates(conn), rows.discounts(conn)
     return [
         VersionInfo(
-            version_id=row["version_id"],
-            status=row["status"],
-            effective_from_us=row["effective_from_us"],
-            created_us=row["created_us"],
-            created_by=row["created_by"],
-            note=row["note"],
+            **row,
             rates=tuple(rates.get(row["version_id"], ())),
+            discounts=tuple(discounts.get(row["version_id"], ())),
         )
         for row in rows.versions(conn)
     ]
 
 
 def _in_force(versions: Sequence[VersionInfo], now_us: int) -> tuple[PriceRate, ...]:
+    """Of everybody."""
     begun = {
         v.effective_from_us: v.rates
         for v in versions
-        if v.effective_from_us is not None and v.effective_from_us <= now_us
+        if v.effective_from_us is not None and v.effective_from_us <= now_us and not v.org
     }
     return begun[max(begun)] if begun else ()
 
 
-def _check(rates: Sequence[PriceRate]) -> None:
-    keys = [_key(rate) for rate in rates]
-    if len(keys) != len(set(keys)):
-        raise PriceError("a component is priced twice")
-    if any(rate.nanousd_per_mtok < 0 for rate in rates):
-        raise PriceError("a price is negative")
-    parts: dict[tuple[str, str, bool], set[Component]] = {}
-    for rate in rates:
-        parts.setdefault((rate.model, rate.tier, rate.batch), set()).add(rate.component)
-    for (model, tier, _), components in parts.items():
-        if missing := {Component.INPUT, Component.OUTPUT} - components:
-            raise PriceError(f"{model}/{tier} has no price for {', '.join(sorted(missing))}")
-    if not rates:
-        raise PriceError("a version without rates would leave every model unpriced")
-
-
-def _key(rate: PriceRate) -> tuple[str, str, bool, str]:
-    return *_group(rate), rate.component.value
-
-
-def _group(rate: PriceRate) -> tuple[str, str, bool]:
-    """What is priced as a whole."""
-    return rate.model, rate.tier, rate.batch
-
-
-def _version_id(rates: Sequence[PriceRate], now_us: int) -> str:
-    ordered = msgspec.json.encode([now_us, *sorted(rates, key=_key)])
-    return f"pv_{sha256(ordered).hexdigest()[:20]}"
+def _version_id(terms: _Terms, now_us: int) -> str:
+    ordered = [
+        now_us,
+        terms.org,
+        sorted(terms.rates, key=key_of),
+        sorted(terms.discounts, key=repr),
+    ]
+    return f"pv_{sha256(msgspec.json.encode(ordered)).hexdigest()[:20]}"

@@ -55,6 +55,13 @@ class UsageRecord:
     first_token_us: int | None
     ended_us: int
     ingested_us: int
+    cache_write: int = 0
+    reasoning: int = 0
+    gpu_ms: int = 0
+    cache_write_nanousd: int = 0
+    reasoning_nanousd: int = 0
+    gpu_ms_nanousd: int = 0
+    minimum_nanousd: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +108,7 @@ class GroupBy(StrEnum):
 @dataclass(frozen=True, slots=True)
 class UsageSum:
     """Usage of one group; `group` has the asked dimensions, a day or hour as its first us.
-    `amount_nanousd` is the sum of its four parts."""
+    `amount_nanousd` is the sum of its parts."""
 
     group: dict[str, Any]
     requests: int
@@ -113,6 +120,13 @@ class UsageSum:
     cached_input_nanousd: int = 0
     output_nanousd: int = 0
     request_nanousd: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    gpu_ms: int = 0
+    cache_write_nanousd: int = 0
+    reasoning_nanousd: int = 0
+    gpu_ms_nanousd: int = 0
+    minimum_nanousd: int = 0
 
 
 SUMS = tuple(name for name in UsageSum.__dataclass_fields__ if name != "group")

@@ -7,10 +7,11 @@ Knows no clock, no storage and no currency but nano-USD.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from billing.estimate import Rate
-from billing.pricebook import PriceBook, Prices, Unpriced
+from billing.pricebook import Component, PriceBook, Prices, Unpriced
+from billing.rounding import divide_half_even
 from billing.types import Usage
 
 UNITS_PER_PRICE = 1_000_000
@@ -22,13 +23,18 @@ class Unrateable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """Nano-USD by component, and the version of the book that gave them."""
+    """Nano-USD by component, and the version of the book that gave them. The minimum's part is
+    what the others lack to it."""
 
     version_id: str
     input_nanousd: int = 0
     cached_input_nanousd: int = 0
     output_nanousd: int = 0
     request_nanousd: int = 0
+    cache_write_nanousd: int = 0
+    reasoning_nanousd: int = 0
+    gpu_ms_nanousd: int = 0
+    minimum_nanousd: int = 0
 
     @property
     def amount_nanousd(self) -> int:
@@ -37,18 +43,66 @@ class Charge:
             + self.cached_input_nanousd
             + self.output_nanousd
             + self.request_nanousd
+            + self.cache_write_nanousd
+            + self.reasoning_nanousd
+            + self.gpu_ms_nanousd
+            + self.minimum_nanousd
         )
 
 
 def rate(usage: Usage, prices: Prices) -> Charge:
-    """What the usage costs. Nothing generated and nothing read costs nothing, fee included."""
-    requests = 1 if usage.input or usage.cached_input or usage.output else 0
-    return Charge(
-        version_id=prices.version_id,
-        input_nanousd=amount_of(usage.input, prices.input),
-        cached_input_nanousd=amount_of(usage.cached_input, prices.cached_input),
-        output_nanousd=amount_of(usage.output, prices.output),
-        request_nanousd=amount_of(requests, prices.request),
+    """What the usage costs. Nothing generated and nothing read costs nothing, fees included.
+
+    The length of the whole prompt says which prices hold, for every token of the call.
+    """
+    if not usage.total:
+        return Charge(prices.version_id)
+    at = prices.at_prompt(usage.prompt)
+    read, generated = usage.input, usage.output
+    cache_write = reasoning = gpu_ms = 0
+    if usage.cache_write:
+        if at.cache_write is None:
+            read += usage.cache_write
+        else:
+            cache_write = amount_of(usage.cache_write, at.cache_write)
+    if usage.reasoning:
+        if at.reasoning is None:
+            generated += usage.reasoning
+        else:
+            reasoning = amount_of(usage.reasoning, at.reasoning)
+    if usage.gpu_ms:
+        gpu_ms = amount_of(min(usage.gpu_ms, at.gpu_ms_max), at.gpu_ms)
+    charge = Charge(
+        version_id=at.version_id,
+        input_nanousd=amount_of(read, at.input),
+        cached_input_nanousd=amount_of(usage.cached_input, at.cached_input),
+        output_nanousd=amount_of(generated, at.output),
+        request_nanousd=amount_of(1, at.request),
+        cache_write_nanousd=cache_write,
+        reasoning_nanousd=reasoning,
+        gpu_ms_nanousd=gpu_ms,
+    )
+    if not at.minimum:
+        return charge
+    lacking = amount_of(1, at.minimum) - charge.amount_nanousd
+    return replace(charge, minimum_nanousd=lacking) if lacking > 0 else charge
+
+
+def units_of(usage: Usage, prices: Prices) -> tuple[tuple[Component, int, int], ...]:
+    """(component, units, nano-USD per million) of which `rate` makes its parts, for invoices: all
+    but the minimum, whose part is what the others lack, come to `amount_of` their units."""
+    at = prices.at_prompt(usage.prompt)
+    written = usage.cache_write if at.cache_write is None else 0
+    reasoned = usage.reasoning if at.reasoning is None else 0
+    return (
+        (Component.INPUT, usage.input + written, at.input),
+        (Component.CACHED_INPUT, usage.cached_input, at.cached_input),
+        (Component.CACHE_WRITE, usage.cache_write - written, at.cache_write or 0),
+        (Component.OUTPUT, usage.output + reasoned, at.output),
+        (Component.REASONING, usage.reasoning - reasoned, at.reasoning or 0),
+        (Component.REQUEST, 1, at.request),
+        (Component.MINIMUM, 1, at.minimum),
+        (Component.GPU_MS, min(usage.gpu_ms, at.gpu_ms_max), at.gpu_ms),
     )
 
 
@@ -78,25 +132,27 @@ def amounts_of_book(book: PriceBook) -> Rate:
 def hold_for(prompt_tokens: int, output_slice: int, prices: Prices) -> int:
     """An upper bound, nano-USD, of any charge with this prompt and at most this output.
 
-    The prompt may split between input and cached input, each rounded on its own, so its part
-    is bounded by floor(x) + 1 at the dearer of the two prices.
+    The prompt may be split among the classes that have prices, each rounded on its own, and so
+    may the output: n parts come to x + n/2 at most, x being all of it at the dearest price.
     """
-    dearer = max(prices.input, prices.cached_input)
-    prompt = prompt_tokens * dearer // UNITS_PER_PRICE + 1 if prompt_tokens else 0
-    output = -(-output_slice * prices.output // UNITS_PER_PRICE)
-    return prompt + output + amount_of(1, prices.request)
+    at = prices.at_prompt(prompt_tokens)
+    prompt = output = 0
+    if prompt_tokens:
+        if at.cache_write is None:
+            prompt = prompt_tokens * max(at.input, at.cached_input) // UNITS_PER_PRICE + 1
+        else:
+            dearest = max(at.input, at.cached_input, at.cache_write)
+            prompt = (2 * prompt_tokens * dearest // UNITS_PER_PRICE + 3) // 2
+    if at.reasoning is None:
+        output = -(-output_slice * at.output // UNITS_PER_PRICE)
+    elif output_slice:
+        output = output_slice * max(at.output, at.reasoning) // UNITS_PER_PRICE + 1
+    once = amount_of(1, at.request) + amount_of(at.gpu_ms_max, at.gpu_ms)
+    return max(prompt + output + once, amount_of(1, at.minimum))
 
 
 def amount_of(units: int, nanousd_per_mtok: int) -> int:
     """units x price / 1 000 000, rounded half to even."""
-    if not units:
+    if not units or not nanousd_per_mtok:
         return 0
     return divide_half_even(units * nanousd_per_mtok, UNITS_PER_PRICE)
-
-
-def divide_half_even(dividend: int, divisor: int) -> int:
-    """Integer division rounded to the nearest, a tie to the even neighbour; divisor > 0."""
-    whole, rest = divmod(dividend, divisor)
-    if rest * 2 > divisor or (rest * 2 == divisor and whole % 2):
-        return whole + 1
-    return whole

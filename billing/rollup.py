@@ -26,6 +26,13 @@ COUNTS = (
     "cached_input_nanousd",
     "output_nanousd",
     "request_nanousd",
+    "cache_write",
+    "reasoning",
+    "gpu_ms",
+    "cache_write_nanousd",
+    "reasoning_nanousd",
+    "gpu_ms_nanousd",
+    "minimum_nanousd",
 )
 HOUR_CELL = ("hour_us", *DIMENSIONS)
 DAY_CELL = ("day_us", *DIMENSIONS)

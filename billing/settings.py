@@ -25,17 +25,26 @@ Usd = Annotated[Decimal, Field(ge=0, max_digits=18, decimal_places=9)]
 class PriceSettings(BaseModel):
     """One entry of [[prices]]: what a million tokens of a model cost at a tier, in USD.
 
-    Cached input costs as input unless it has a price. `request_usd` is a fee per answered call.
+    Cached input costs as input unless it has a price; what is written to a cache counts with input,
+    and reasoning with output, unless they have one. `request_usd` is a fee per call that used
+    anything, `minimum_usd` what such a call costs at least. A second entry with
+    `prompt_from_tokens` has the prices of calls whose prompt is that long.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     model: str
     tier: str = "default"
     batch: bool = False
+    prompt_from_tokens: int = Field(0, ge=0)
     input_usd_per_mtok: Usd
     cached_input_usd_per_mtok: Usd | None = None
+    cache_write_usd_per_mtok: Usd | None = None
     output_usd_per_mtok: Usd
+    reasoning_usd_per_mtok: Usd | None = None
     request_usd: Usd = Decimal(0)
+    minimum_usd: Usd = Decimal(0)
+    gpu_usd_per_s: Usd = Decimal(0)
+    gpu_s_max: int = Field(600, ge=1, le=86_400)  # held with a call, and charged at most
 
 
 class LedgerSettings(BaseModel):

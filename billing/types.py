@@ -32,25 +32,38 @@ class UsageSource(StrEnum):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Disjoint token classes: `input` never contains `cached_input`."""
+    """Disjoint token classes: `input` never contains what was read from or written to a cache,
+    `output` never the reasoning. `gpu_ms` is no token: it is counted where it has a price."""
 
     input: int = 0
     cached_input: int = 0
     output: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    gpu_ms: int = 0
 
     @property
     def prompt(self) -> int:
-        return self.input + self.cached_input
+        return self.input + self.cached_input + self.cache_write
+
+    @property
+    def completion(self) -> int:
+        """What was generated, seen or not."""
+        return self.output + self.reasoning
 
     @property
     def total(self) -> int:
-        return self.input + self.cached_input + self.output
+        """Tokens of all classes."""
+        return self.input + self.cached_input + self.output + self.cache_write + self.reasoning
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             input=self.input + other.input,
             cached_input=self.cached_input + other.cached_input,
             output=self.output + other.output,
+            cache_write=self.cache_write + other.cache_write,
+            reasoning=self.reasoning + other.reasoning,
+            gpu_ms=self.gpu_ms + other.gpu_ms,
         )
 
 
@@ -89,10 +102,20 @@ class UsageCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     cached_input: int
     output: int
     at_us: int
+    cache_write: int = 0
+    reasoning: int = 0
+    gpu_ms: int = 0
 
     @property
     def usage(self) -> Usage:
-        return Usage(input=self.input, cached_input=self.cached_input, output=self.output)
+        return Usage(
+            input=self.input,
+            cached_input=self.cached_input,
+            output=self.output,
+            cache_write=self.cache_write,
+            reasoning=self.reasoning,
+            gpu_ms=self.gpu_ms,
+        )
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,10 +161,20 @@ class SettledCall(msgspec.Struct, frozen=True, kw_only=True):
     attempts: list[Attempt] = []
     decision: dict[str, Any] = {}
     error_code: str | None = None
+    cache_write: int = 0
+    reasoning: int = 0
+    gpu_ms: int = 0
 
     @property
     def usage(self) -> Usage:
-        return Usage(input=self.input, cached_input=self.cached_input, output=self.output)
+        return Usage(
+            input=self.input,
+            cached_input=self.cached_input,
+            output=self.output,
+            cache_write=self.cache_write,
+            reasoning=self.reasoning,
+            gpu_ms=self.gpu_ms,
+        )
 
 
 Payload = OpenedCall | UsageCheckpoint | SettledCall

@@ -64,6 +64,7 @@ class OpenCall:
     finish_reason: str | None = None
     error_code: str | None = None
     ended_us: int = 0
+    served_since_us: int = 0
     waits_for: str | None = None
     renewed_s: float = 0.0
     checkpoints: int = 0
@@ -74,10 +75,11 @@ class OpenCall:
     def rid(self) -> str:
         return self.call.request_id
 
-    def serve_from(self, candidate: Candidate, meter: Meter) -> None:
+    def serve_from(self, candidate: Candidate, meter: Meter, since_us: int) -> None:
         """An attempt has delivered: the customer pays for what the last such one delivered."""
         self.served = candidate
         self.meter = meter
+        self.served_since_us = since_us
 
     def forgive(self) -> None:
         """It failed, and nothing of it reached its caller: it is free. What its attempts cost us
@@ -100,7 +102,18 @@ class OpenCall:
 
     @property
     def usage(self) -> Usage:
-        return self.meter.usage if self.meter else Usage()
+        """What the call used; once it has ended, with its GPU-milliseconds."""
+        return self._usage_at(self.ended_us)
+
+    def _usage_at(self, now_us: int) -> Usage:
+        """Where they have a price, the milliseconds since the attempt that serves it began count:
+        so long it has had a place at a worker, whatever else had one."""
+        if self.meter is None:
+            return Usage()
+        used = self.meter.usage
+        if not self.quote.prices[self.model].gpu_ms:
+            return used
+        return replace(used, gpu_ms=max(0, now_us - self.served_since_us) // 1000)
 
     @property
     def model(self) -> str:
@@ -114,7 +127,7 @@ class OpenCall:
     def checkpoint(self, now_us: int) -> UsageCheckpoint:
         """How far the call has come, numbered; all zero before anything was dispatched."""
         self.checkpoints += 1
-        served, usage = self.served, self.usage
+        served, usage = self.served, self._usage_at(now_us)
         return UsageCheckpoint(
             seq=self.checkpoints,
             model=self.model,
@@ -123,6 +136,9 @@ class OpenCall:
             input=usage.input,
             cached_input=usage.cached_input,
             output=usage.output,
+            cache_write=usage.cache_write,
+            reasoning=usage.reasoning,
+            gpu_ms=usage.gpu_ms,
             at_us=now_us,
         )
 
@@ -164,6 +180,9 @@ class OpenCall:
             input=usage.input,
             cached_input=usage.cached_input,
             output=usage.output,
+            cache_write=usage.cache_write,
+            reasoning=usage.reasoning,
+            gpu_ms=usage.gpu_ms,
             amount_nanousd=self.charge.amount_nanousd,
             admitted_us=opened.admitted_us,
             first_token_us=round(first_token_s * 1e6) if first_token_s else None,

@@ -186,14 +186,13 @@ class Pipeline:
 
         `auto` passes over a model without a price as long as another one has.
         """
-        at_us = round(call.arrived_s * 1e6)
-        book = self._catalog.prices
-        version = book.at(at_us)
-        looked_up = {m: book.lookup(m, call.tier, False, at_us) for m in call.models}
-        priced = {m: p for m, p in looked_up.items() if not isinstance(p, Unpriced)}
-        if version is None or not priced:
+        tariff = self._catalog.prices.tariff(round(call.arrived_s * 1e6), call.organization)
+        found = tariff.prices if tariff else {}
+        tier = call.tier.value
+        priced = {m: found[m, tier, False] for m in call.models if (m, tier, False) in found}
+        if tariff is None or not priced:
             raise model_not_priced(call.model_requested, call.tier)
-        return replace(call, models=tuple(priced)), Quote(version.version_id, priced)
+        return replace(call, models=tuple(priced)), Quote(tariff.version_id, priced)
 
     # 4 -----------------------------------------------------------------------------------------
 

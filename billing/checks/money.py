@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 from sqlalchemy import Connection, Row
 
 from billing.checks.report import Check, judged
 from billing.pricebook import PriceBook
-from billing.rating import Unrateable, rate_frozen
+from billing.rating import Charge, Unrateable, rate_frozen
 from billing.store import audit
 from billing.types import Usage
 
-PARTS = ("input_nanousd", "cached_input_nanousd", "output_nanousd", "request_nanousd")
+COUNTS = tuple(Usage.__struct_fields__)
+PARTS = tuple(field.name for field in fields(Charge) if field.name.endswith("_nanousd"))
 
 
 def debits_equal_credits(conn: Connection) -> Check:
@@ -87,7 +89,7 @@ def amounts_rerate(conn: Connection, book: PriceBook) -> Check:
 
 
 def _rerated(row: Row[tuple[object, ...]], book: PriceBook) -> str | None:
-    usage = Usage(input=row.input, cached_input=row.cached_input, output=row.output)
+    usage = Usage(**{name: getattr(row, name) for name in COUNTS})
     try:
         charge = rate_frozen(
             book,

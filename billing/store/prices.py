@@ -1,46 +1,71 @@
-"""Statements on versions of the price book and their rates."""
+"""Statements on versions of the price book: their rates and discounts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
-from billing.pricebook import Component, PriceRate
-from billing.tables import PriceRateRow, PriceVersionRow, table_of
+from billing.pricebook import Component, Discount, PriceRate
+from billing.tables import PriceDiscountRow, PriceRateRow, PriceVersionRow, table_of
 
 VERSION = table_of(PriceVersionRow)
 RATE = table_of(PriceRateRow)
+DISCOUNT = table_of(PriceDiscountRow)
 
 
-def insert_draft(conn: Connection, version: dict[str, Any], rates: list[PriceRate]) -> None:
-    conn.execute(insert(VERSION), [{"status": "draft", "effective_from_us": None, **version}])
-    conn.execute(
-        insert(RATE),
-        [
-            {
-                "version_id": version["version_id"],
-                "model": rate.model,
-                "tier": rate.tier,
-                "batch": rate.batch,
-                "component": rate.component.value,
-                "nanousd_per_mtok": rate.nanousd_per_mtok,
-            }
-            for rate in rates
-        ],
-    )
+def insert_draft(conn: Connection, version: dict[str, Any]) -> None:
+    conn.execute(insert(VERSION), [{"status": "draft", **version}])
 
 
-def activate(conn: Connection, version_id: str, effective_from_us: int) -> None:
-    conn.execute(
-        update(VERSION)
-        .where(VERSION.c.version_id == version_id)
-        .values(status="active", effective_from_us=effective_from_us)
-    )
+def insert_terms(
+    conn: Connection, version_id: str, rates: Sequence[PriceRate], discounts: Sequence[Discount]
+) -> None:
+    """What a draft is to cost."""
+    if rates:
+        conn.execute(
+            insert(RATE),
+            [
+                {
+                    "version_id": version_id,
+                    "model": rate.model,
+                    "tier": rate.tier,
+                    "batch": rate.batch,
+                    "component": rate.component.value,
+                    "prompt_from": rate.prompt_from,
+                    "nanousd_per_mtok": rate.nanousd_per_mtok,
+                    "units_max": rate.units_max,
+                }
+                for rate in rates
+            ],
+        )
+    if discounts:
+        conn.execute(
+            insert(DISCOUNT),
+            [
+                {"version_id": version_id, "model": off.model, "basis_points": off.basis_points}
+                for off in discounts
+            ],
+        )
+
+
+def delete_terms(conn: Connection, version_id: str) -> None:
+    for table in (RATE, DISCOUNT):
+        conn.execute(delete(table).where(table.c.version_id == version_id))
+
+
+def delete_draft(conn: Connection, version_id: str) -> None:
+    delete_terms(conn, version_id)
+    conn.execute(delete(VERSION).where(VERSION.c.version_id == version_id))
+
+
+def change(conn: Connection, version_id: str, **values: Any) -> None:
+    conn.execute(update(VERSION).where(VERSION.c.version_id == version_id).values(**values))
 
 
 def versions(conn: Connection) -> list[dict[str, Any]]:
-    """Drafts and active ones, oldest first, without their rates."""
+    """Drafts, approved and active ones, oldest first, without their terms."""
     ordered = select(VERSION).order_by(VERSION.c.created_us, VERSION.c.version_id)
     return [dict(row) for row in conn.execute(ordered).mappings()]
 
@@ -48,7 +73,7 @@ def versions(conn: Connection) -> list[dict[str, Any]]:
 def rates(conn: Connection) -> dict[str, list[PriceRate]]:
     """Every rate, by version."""
     found: dict[str, list[PriceRate]] = {}
-    order = (RATE.c.model, RATE.c.tier, RATE.c.batch, RATE.c.component)
+    order = (RATE.c.model, RATE.c.tier, RATE.c.batch, RATE.c.prompt_from, RATE.c.component)
     for row in conn.execute(select(RATE).order_by(*order)).mappings():
         found.setdefault(row["version_id"], []).append(
             PriceRate(
@@ -56,7 +81,18 @@ def rates(conn: Connection) -> dict[str, list[PriceRate]]:
                 tier=row["tier"],
                 batch=bool(row["batch"]),
                 component=Component(row["component"]),
+                prompt_from=row["prompt_from"],
                 nanousd_per_mtok=row["nanousd_per_mtok"],
+                units_max=row["units_max"],
             )
         )
+    return found
+
+
+def discounts(conn: Connection) -> dict[str, list[Discount]]:
+    """Every discount, by version."""
+    found: dict[str, list[Discount]] = {}
+    for row in conn.execute(select(DISCOUNT).order_by(DISCOUNT.c.model)).mappings():
+        off = Discount(row["model"], row["basis_points"])
+        found.setdefault(row["version_id"], []).append(off)
     return found

@@ -25,12 +25,13 @@ CORRECTION = table_of(UsageCorrection)
 CALL = table_of(CallRecord)
 ATTEMPT = table_of(Attempt)
 
+TOKENS = ("input", "cached_input", "output", "cache_write", "reasoning")
 USAGE_COLUMNS = ("rid", *UsageColumns.model_fields)
 
 
 def latest(conn: Connection, rids: Sequence[str]) -> dict[str, Known]:
     """What is on record of these request ids; those unknown are absent."""
-    columns = ("rid", "source", "payload_sha", "input", "cached_input", "output")
+    columns = ("rid", "source", "payload_sha", *TOKENS)
     rows = conn.execute(
         select(*(EVENT.c[name] for name in columns), EVENT.c.amount_nanousd).where(
             among(conn, EVENT.c.rid, rids)
@@ -51,11 +52,10 @@ def latest(conn: Connection, rids: Sequence[str]) -> dict[str, Known]:
     return found
 
 
-def _known(n: int, row: Sequence[object]) -> Known:
-    source, sha, tokens_in, cached, out, amount = row
+def _known(n: int, row: Sequence[Any]) -> Known:
+    source, sha, *tokens, amount = row
     assert isinstance(sha, bytes)
-    tokens = [int(str(count)) for count in (tokens_in, cached, out)]
-    return Known(n, UsageSource(str(source)), sha, sum(tokens), int(str(amount)))
+    return Known(n, UsageSource(source), sha, sum(tokens), amount)
 
 
 def insert_events(conn: Connection, rows: Sequence[Row]) -> None:

@@ -133,7 +133,7 @@ class ModelsApply:
         return tuple(
             f"price version {version.version_id}, which waits for its time, has no price for {name}"
             for version in prices.list_versions(self.ledger)
-            if (version.effective_from_us or 0) > now_us
+            if (version.effective_from_us or 0) > now_us and not version.org
             for name in sorted(declared - {rate.model for rate in version.rates})
         )
 

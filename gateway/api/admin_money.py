@@ -54,11 +54,13 @@ async def create_price_version(request: Request, body: PriceVersionBody) -> dict
     from_us = None if body.effective_from_s is None else round(body.effective_from_s * 1e6)
 
     def work() -> prices.VersionInfo:
-        draft = prices.create_version(
-            parts.ledger, rates, created_by="admin", now_us=now_us, note=body.note
-        )
-        return prices.activate_version(
-            parts.ledger, draft.version_id, effective_from_us=from_us, now_us=now_us
+        return prices.put_into_force(
+            parts.ledger,
+            rates,
+            by="admin",
+            now_us=now_us,
+            effective_from_us=from_us,
+            note=body.note,
         )
 
     try:

@@ -6,6 +6,9 @@ from typing import Any
 from billing.money import usd
 from billing.queries import CallRecord, UsageRecord, UsageSum
 
+RARER = ("cache_write", "reasoning", "gpu_ms")
+"""Told only of what used them: most models have none."""
+
 
 def at(epoch_us: int | None) -> str | None:
     """Epoch microseconds as ISO 8601 in UTC."""
@@ -33,9 +36,16 @@ def explained(call: CallRecord) -> dict[str, Any]:
             "cached_input_usd": usd(used.cached_input_nanousd),
             "output_usd": usd(used.output_nanousd),
             "request_usd": usd(used.request_nanousd),
+            **{f"{name}_usd": usd(amount) for name, amount in _rarer_parts(used).items()},
         },
         "transfers": [transfer(t) for t in call.transfers],
     }
+
+
+def _rarer_parts(used: UsageRecord) -> dict[str, int]:
+    """By name the nano-USD of components that few calls pay."""
+    parts = {name: getattr(used, f"{name}_nanousd") for name in (*RARER, "minimum")}
+    return {name: amount for name, amount in parts.items() if amount}
 
 
 def candidate(weighed: dict[str, Any]) -> dict[str, Any]:
@@ -67,6 +77,7 @@ def summary(used: UsageRecord) -> dict[str, Any]:
             "input": used.input,
             "cached_input": used.cached_input,
             "output": used.output,
+            **{name: count for name in RARER if (count := getattr(used, name))},
         },
         "price_version": used.price_version,
         "cost_usd": usd(used.amount_nanousd),
@@ -83,6 +94,11 @@ def usage_sum(row: UsageSum) -> dict[str, Any]:
     return {
         "group": row.group,
         "requests": row.requests,
-        "usage": {"input": row.input, "cached_input": row.cached_input, "output": row.output},
+        "usage": {
+            "input": row.input,
+            "cached_input": row.cached_input,
+            "output": row.output,
+            **{name: count for name in RARER if (count := getattr(row, name))},
+        },
         "cost_usd": usd(row.amount_nanousd),
     }

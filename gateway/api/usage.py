@@ -144,14 +144,14 @@ def _completions_result(row: UsageSum, named: Mapping[str, Any]) -> list[dict[st
     return [
         {
             "object": "organization.usage.completions.result",
-            "input_tokens": row.input + row.cached_input,
+            "input_tokens": row.input + row.cached_input + row.cache_write,
             "input_cached_tokens": row.cached_input,
-            "input_cache_write_tokens": 0,
+            "input_cache_write_tokens": row.cache_write,
             "input_uncached_tokens": row.input,
-            "output_tokens": row.output,
+            "output_tokens": row.output + row.reasoning,
             "input_text_tokens": row.input,
             "input_cached_text_tokens": row.cached_input,
-            "output_text_tokens": row.output,
+            "output_text_tokens": row.output + row.reasoning,
             "input_audio_tokens": 0,
             "input_cached_audio_tokens": 0,
             "output_audio_tokens": 0,
@@ -171,7 +171,7 @@ def _embeddings_result(row: UsageSum, named: Mapping[str, Any]) -> list[dict[str
     return [
         {
             "object": "organization.usage.embeddings.result",
-            "input_tokens": row.input + row.cached_input,
+            "input_tokens": row.input + row.cached_input + row.cache_write,
             "num_model_requests": row.requests,
             "project_id": None,
             "user_id": None,
@@ -192,15 +192,19 @@ def _line_items(row: UsageSum, named: Mapping[str, Any]) -> list[dict[str, Any]]
         ("input_tokens", row.input, row.input_nanousd),
         ("cached_input_tokens", row.cached_input, row.cached_input_nanousd),
         ("output_tokens", row.output, row.output_nanousd),
+        ("cache_write_tokens", row.cache_write, row.cache_write_nanousd),
+        ("reasoning_tokens", row.reasoning, row.reasoning_nanousd),
     )
     found = [
         _item(named, nanousd, line_item=name, quantity=count, quantity_unit="tokens")
         for name, count, nanousd in tokens
         if count
     ]
-    if row.request_nanousd:
-        found.append(_item(named, row.request_nanousd, line_item="requests"))
-    return found
+    if row.gpu_ms_nanousd:
+        gpu = {"line_item": "gpu_milliseconds", "quantity": row.gpu_ms, "quantity_unit": "ms"}
+        found.append(_item(named, row.gpu_ms_nanousd, **gpu))
+    by_call = (("requests", row.request_nanousd), ("minimum", row.minimum_nanousd))
+    return found + [_item(named, nanousd, line_item=name) for name, nanousd in by_call if nanousd]
 
 
 def _item(named: Mapping[str, Any], nanousd: int, **more: Any) -> dict[str, Any]:

@@ -141,7 +141,7 @@ class Dispatcher:
             meter = Meter(prompt_tokens, place.target.choices)
             for frame in opening:
                 meter.observe(frame, self._clock())
-            open_call.serve_from(candidate, meter)
+            open_call.serve_from(candidate, meter, record.started_us)
             record.meter = meter
             await attempt.enter_async_context(stack.pop_all())
         return Opened(candidate, place.id, meter, opening, frames)
@@ -180,7 +180,7 @@ class _Record:
         self._candidate = candidate
         self._replica = replica
         self._clock = clock
-        self._started_us = round(clock() * 1e6)
+        self.started_us = round(clock() * 1e6)
         self.meter: Meter | None = None
 
     def __enter__(self) -> "_Record":
@@ -192,7 +192,7 @@ class _Record:
             Attempt(
                 pool=self._candidate.pool,
                 replica=self._replica,
-                started_us=self._started_us,
+                started_us=self.started_us,
                 ended_us=round(self._clock() * 1e6),
                 outcome=_outcome(kind),
                 input=usage.input,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from billing.pricebook import Component, PriceRate
-from billing.prices import activate_version, create_version
+from billing.prices import put_into_force
 from billing.store.engine import Store, open_store
 from migrations.run import migrate
 from tests.billing.calls import ADMITTED_US
@@ -78,6 +78,8 @@ def either_store(request: pytest.FixtureRequest) -> Store:
 def _prepare(url: str) -> None:
     migrate(url)
     store = open_store(url)
-    create_version(store, RATES, created_by="test", now_us=1, version_id="pv_1")
-    activate_version(store, "pv_1", effective_from_us=ADMITTED_US - 10**12, now_us=1)
+    begins_us = ADMITTED_US - 10**12
+    put_into_force(
+        store, RATES, by="test", now_us=1, effective_from_us=begins_us, version_id="pv_1"
+    )
     store.close()

@@ -18,7 +18,7 @@ from sqlalchemy import event
 from billing import ledger
 from billing.ledger import Record
 from billing.pricebook import Component, PriceRate, Prices, PriceVersion, Unpriced, make_book
-from billing.prices import activate_version, create_version, load_book
+from billing.prices import load_book, put_into_force
 from billing.queries import GroupBy, call_by_rid, spent_by_scopes, summed, usage_summary
 from billing.rating import hold_for, rate, rate_frozen
 from billing.rollup import DAY_US, HOUR_US
@@ -56,8 +56,7 @@ def template() -> Iterator[Path]:
         path = Path(folder) / "empty.db"
         migrate(f"sqlite:///{path}")
         store = open_store(f"sqlite:///{path}")
-        create_version(store, RATES, created_by="test", now_us=1, version_id="pv_1")
-        activate_version(store, "pv_1", effective_from_us=1, now_us=1)
+        put_into_force(store, RATES, by="test", now_us=1, version_id="pv_1")
         store.close()
         yield path
 

@@ -11,7 +11,7 @@ import pytest
 from sqlmodel import SQLModel
 
 from billing.pricebook import Component, PriceRate
-from billing.prices import activate_version, create_version, rates_in_force
+from billing.prices import put_into_force, rates_in_force
 from billing.store.engine import Store, open_store
 from gateway.admin.apply import Application, ModelsApply
 from gateway.admin.bootstrap import bootstrap
@@ -177,10 +177,11 @@ def test_checkpoint_is_not_taken_from_a_model_that_runs_here(desk: Desk) -> None
 def test_price_version_that_waits_and_forgets_the_model_is_noted(desk: Desk) -> None:
     rates = [PriceRate("other", "default", part, 1) for part in (Component.INPUT, Component.OUTPUT)]
     now_us = round(desk.now_s * 1e6)
-    draft = create_version(desk.ledger, rates, created_by="admin", now_us=now_us)
-    activate_version(desk.ledger, draft.version_id, effective_from_us=2 * now_us, now_us=now_us)
+    waiting = put_into_force(
+        desk.ledger, rates, by="admin", now_us=now_us, effective_from_us=2 * now_us
+    )
     [note] = desk.apply(WHOLE).notes
-    assert draft.version_id in note and note.endswith("no price for tale")
+    assert waiting.version_id in note and note.endswith("no price for tale")
 
 
 def test_engine_that_does_something_else_is_refused(desk: Desk) -> None:

@@ -13,7 +13,7 @@ import httpx2 as httpx
 import pytest
 from redis.asyncio import Redis
 
-from billing.prices import activate_version, create_version
+from billing.prices import put_into_force
 from billing.store.engine import open_store
 from gateway.admin.tenants import Tenants
 from gateway.console import doors, session
@@ -201,8 +201,7 @@ def _book_a_hostile_call(running: Edge) -> None:
     project = tenants.create_project(organization.id, HOSTILE)
     key, _ = tenants.create_key(project.id, HOSTILE, None)
     store = open_store(parts.settings.sql)
-    create_version(store, RATES, created_by="test", now_us=1, version_id="pv_1")
-    activate_version(store, "pv_1", effective_from_us=1, now_us=1)
+    put_into_force(store, RATES, by="test", now_us=1, version_id="pv_1")
     now_us = round(time() * 1e6)
     candidate = {
         "pool": HOSTILE, "model": "tale-large", "variant": HOSTILE, "capacity_class": "spot",

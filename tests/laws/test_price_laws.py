@@ -1,0 +1,240 @@
+"""Laws of prices: whatever a version may say, a charge is bounded, reproducible and never falls."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from billing.price_terms import PriceError, check_terms
+from billing.pricebook import (
+    Component,
+    Discount,
+    PriceBook,
+    PriceRate,
+    Prices,
+    PriceVersion,
+    make_book,
+    publish,
+    read_published,
+)
+from billing.rating import UNITS_PER_PRICE, amount_of, hold_for, rate, rate_frozen, units_of
+from billing.tariff import OF_TOKENS
+from billing.types import Usage
+
+M = ("m", "default", False)
+STEPS = (0, 100, 1000)
+GPU_MS_MAX = 5000
+
+tokens = st.integers(0, 3000)
+usages = st.builds(
+    Usage,
+    input=tokens,
+    cached_input=tokens,
+    output=tokens,
+    cache_write=tokens,
+    reasoning=tokens,
+    gpu_ms=st.integers(0, 2 * GPU_MS_MAX),
+)
+prices_ = st.integers(0, 3_000_000) | st.integers(0, 10**13)
+rises = st.lists(prices_, min_size=len(STEPS), max_size=len(STEPS)).map(sorted)
+
+
+@st.composite
+def terms(draw: st.DrawFn, **needed: Any) -> list[PriceRate]:
+    """All that one group may say: some classes, prices that rise with the prompt, fees."""
+    model, tier, batch = M
+    found = []
+    for component in OF_TOKENS:
+        if component in (Component.INPUT, Component.OUTPUT) or draw(st.booleans()):
+            for prompt_from, price in zip(STEPS, draw(rises), strict=True):
+                if not prompt_from or draw(st.booleans()):
+                    found.append(
+                        PriceRate(model, tier, component, price, batch, prompt_from=prompt_from)
+                    )
+    for component in (Component.REQUEST, Component.MINIMUM, Component.GPU_MS):
+        if draw(st.booleans()):
+            most = GPU_MS_MAX if component is Component.GPU_MS else None
+            found.append(PriceRate(model, tier, component, draw(prices_), batch, units_max=most))
+    return found
+
+
+def book_of(rates: list[PriceRate], *more: PriceVersion) -> PriceBook:
+    return make_book([PriceVersion("pv_1", 1, None, tuple(rates)), *more])
+
+
+def prices_of(rates: list[PriceRate], org: str = "", *more: PriceVersion) -> Prices:
+    found = book_of(rates, *more).lookup(*M, at_us=9, org=org)
+    assert isinstance(found, Prices)
+    return found
+
+
+agreements = st.builds(
+    PriceVersion,
+    version_id=st.just("own"),
+    effective_from_us=st.just(2),
+    effective_to_us=st.none(),
+    rates=terms().map(tuple) | st.just(()),
+    org=st.just("org_1"),
+    discounts=st.lists(
+        st.builds(Discount, st.sampled_from(["", "m", "other"]), st.integers(0, 10_000)),
+        max_size=3,
+        unique_by=lambda discount: discount.model,
+    ).map(tuple),
+)
+
+
+@given(rates=terms())
+def test_what_is_drawn_here_is_what_a_version_may_say(rates: list[PriceRate]) -> None:
+    check_terms(rates, (), of_one_org=False)
+
+
+@given(rates=terms(), usage=usages, more=usages)
+def test_rating_is_monotone_in_every_class_of_tokens(
+    rates: list[PriceRate], usage: Usage, more: Usage
+) -> None:
+    at = prices_of(rates)
+    assert rate(usage, at).amount_nanousd <= rate(usage + more, at).amount_nanousd
+
+
+@given(rates=terms(), usage=usages, other=usages)
+def test_rating_is_additive_but_for_one_rounding_a_component_and_what_is_paid_once(
+    rates: list[PriceRate], usage: Usage, other: Usage
+) -> None:
+    at = prices_of(rates)
+    assume(usage.total and other.total)
+    assume(
+        at.at_prompt(usage.prompt)
+        == at.at_prompt(other.prompt)
+        == at.at_prompt((usage + other).prompt)
+    )
+    both, one, two = rate(usage + other, at), rate(usage, at), rate(other, at)
+    for part in ("input", "cached_input", "cache_write", "output", "reasoning"):
+        name = f"{part}_nanousd"
+        assert abs(getattr(both, name) - getattr(one, name) - getattr(two, name)) <= 1
+
+
+@given(
+    rates=terms(),
+    usage=usages,
+    prompt_more=tokens,
+    output_more=tokens,
+    agreement=st.none() | agreements,
+)
+@example(
+    [PriceRate("m", "default", part, 500_000) for part in OF_TOKENS],
+    Usage(input=3, cached_input=3, cache_write=3, output=3, reasoning=3),
+    0,
+    0,
+    None,
+)  # every part rounds up
+def test_a_hold_covers_every_charge_of_no_longer_a_prompt_and_no_more_output(
+    rates: list[PriceRate],
+    usage: Usage,
+    prompt_more: int,
+    output_more: int,
+    agreement: PriceVersion | None,
+) -> None:
+    at = prices_of(rates, "org_1", *([agreement] if agreement else []))
+    held = hold_for(usage.prompt + prompt_more, usage.completion + output_more, at)
+    assert rate(usage, at).amount_nanousd <= held
+
+
+@given(rates=terms(), prompt=tokens, output=tokens, more=tokens)
+def test_a_hold_never_shrinks_as_the_slice_grows(
+    rates: list[PriceRate], prompt: int, output: int, more: int
+) -> None:
+    at = prices_of(rates)
+    assert hold_for(prompt, output, at) <= hold_for(prompt, output + more, at)
+
+
+@given(rates=terms(), usage=usages)
+def test_each_component_is_rounded_once_from_its_exact_amount(
+    rates: list[PriceRate], usage: Usage
+) -> None:
+    at = prices_of(rates)
+    charge = rate(usage, at)
+    if not usage.total:
+        assert charge.amount_nanousd == 0
+        return
+    for component, units, price in units_of(usage, at):
+        booked = getattr(charge, f"{component}_nanousd")
+        if component is not Component.MINIMUM:
+            assert booked == amount_of(units, price)
+            assert abs(Fraction(units * price, UNITS_PER_PRICE) - booked) <= Fraction(1, 2)
+    without = charge.amount_nanousd - charge.minimum_nanousd
+    assert charge.amount_nanousd == max(without, amount_of(1, at.minimum))
+
+
+@given(rates=terms(), usage=usages)
+def test_prices_step_at_the_prompt_they_name_and_are_flat_between(
+    rates: list[PriceRate], usage: Usage
+) -> None:
+    at = prices_of(rates)
+    named = {rate.prompt_from for rate in rates}
+    step = max(prompt_from for prompt_from in named if prompt_from <= usage.prompt)
+    in_force: dict[Component, int] = {}
+    for one in sorted(rates, key=lambda one: one.prompt_from):
+        if one.prompt_from <= step:
+            in_force[one.component] = one.nanousd_per_mtok
+    found = at.at_prompt(usage.prompt)
+    assert found.prompt_from == step
+    assert (found.input, found.output) == (
+        in_force[Component.INPUT],
+        in_force[Component.OUTPUT],
+    )
+    assert found.cached_input == in_force.get(Component.CACHED_INPUT, found.input)
+    assert found.cache_write == in_force.get(Component.CACHE_WRITE)
+    assert found.reasoning == in_force.get(Component.REASONING)
+
+
+@given(rates=terms(), usage=usages, agreement=agreements)
+def test_rating_again_with_what_was_frozen_gives_the_same_charge_whatever_came_later(
+    rates: list[PriceRate], usage: Usage, agreement: PriceVersion
+) -> None:
+    at = prices_of(rates, "org_1", agreement)
+    charged = rate(usage, at)
+    later = [
+        PriceVersion("pv_2", 5, None, tuple(rates[:1])),
+        PriceVersion("own_2", 6, None, (), org="org_1", discounts=(Discount("", 10_000),)),
+    ]
+    book = read_published(publish(book_of(rates, agreement, *later), now_us=9))
+    model, tier, batch = M
+    again = rate_frozen(
+        book, model=model, tier=tier, batch=batch, usage=usage, price_version=at.version_id
+    )
+    assert at.version_id == "pv_1+own"
+    assert (again.amount_nanousd, again) == (charged.amount_nanousd, charged)
+
+
+@given(rates=terms(), usage=usages, points=st.integers(0, 10_000), less=st.integers(0, 10_000))
+def test_a_larger_discount_never_costs_more_and_none_is_everybodys_price(
+    rates: list[PriceRate], usage: Usage, points: int, less: int
+) -> None:
+    def paid(basis_points: int) -> int:
+        off = PriceVersion("own", 2, None, (), org="o", discounts=(Discount("", basis_points),))
+        return rate(usage, prices_of(rates, "o", off)).amount_nanousd
+
+    assert paid(max(points, less)) <= paid(min(points, less))
+    assert paid(0) == rate(usage, prices_of(rates)).amount_nanousd
+    assert paid(10_000) == 0
+
+
+@given(rates=terms(), where=st.integers(1, 10**6))
+def test_a_price_that_falls_with_the_prompt_is_refused(rates: list[PriceRate], where: int) -> None:
+    base = next(one for one in rates if one.component is Component.INPUT and not one.prompt_from)
+    assume(base.nanousd_per_mtok)
+    dearest = max(STEPS) + where
+    falls = PriceRate(
+        base.model,
+        base.tier,
+        base.component,
+        base.nanousd_per_mtok - 1,
+        base.batch,
+        prompt_from=dearest,
+    )
+    with pytest.raises(PriceError, match="costs less for longer prompts"):
+        check_terms([*rates, falls], (), of_one_org=False)
