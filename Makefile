@@ -36,7 +36,7 @@ install-test: $(VENV)/.test
 $(VENV)/.runtime: requirements/runtime.lock requirements/torch-cpu.lock requirements/torch-cuda.lock requirements/install.sh pyproject.toml
 	@$(INSTALL) runtime
 
-$(VENV)/.test: requirements/test.lock $(VENV)/.runtime
+$(VENV)/.test: requirements/test.lock tests/clients/node/package-lock.json $(VENV)/.runtime
 	@$(INSTALL) test
 
 vllm: $(VLLM_VENV)/.runtime

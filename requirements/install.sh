@@ -141,12 +141,27 @@ install_chromium() {
   find_chromium || fail "$wanted"
 }
 
+# The tests run OpenAI's and Anthropic's own clients for Node; package-lock.json pins them by hash.
+install_node_clients() {
+  local folder=tests/clients/node version
+  version=$(node --version 2>/dev/null || true)
+  version=${version#v}
+  version=${version%%.*}
+  if [ "${version:-0}" -lt 20 ] || ! command -v npm >/dev/null; then
+    fail "the tests need Node 20 or later with npm, in the path (node here: $(node --version 2>/dev/null || echo none))"
+  fi
+  if [ "$folder/node_modules/.package-lock.json" -nt "$folder/package-lock.json" ]; then return; fi
+  echo "== installing the clients for Node that the tests run (66 MB)"
+  patiently npm ci --prefix "$folder" || fail "npm could not install $folder/package-lock.json (the whole story: $pip_log)"
+}
+
 vllm_size() { case $TORCH in cuda) echo 'many GB' ;; *) echo '2.4 GB' ;; esac; }
 
 case ${1:-} in
 runtime) install_runtime ;;
 test)
   install_chromium
+  install_node_clients
   install_test test.lock
   ;;
 vllm) install_vllm ;;

@@ -1,5 +1,6 @@
 """What a stranger's machine installs: pinned by hash, from anywhere, without CUDA or a compiler."""
 
+import json
 import os
 import re
 import subprocess
@@ -66,12 +67,15 @@ TOOLS = ("bash", "dirname", "sleep", "grep", "touch", "id", "cut", "tail")
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
-    """A folder of programs for a PATH: what the script itself needs, no browser, no apt-get."""
+    """A folder of programs for a PATH: what the script itself needs, Node, no browser, no
+    apt-get."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for tool in TOOLS:
         (programs / tool).symlink_to(f"/usr/bin/{tool}" if tool != "bash" else "/bin/bash")
     _program(tmp_path / "venv" / "bin" / "python", "exit 0")
+    _program(programs / "node", "echo v20.0.0")
+    _program(programs / "npm", "exit 0")
     return programs
 
 
@@ -107,6 +111,18 @@ def test_browser_that_is_there_or_named_is_taken(bare: Path) -> None:
     assert _install("test", PATH=str(bare), VENV=venv, CHROMIUM="").returncode == 0
 
 
+@pytest.mark.parametrize("node", [None, "echo v18.19.0"])
+def test_machine_without_node_is_told_in_one_line(bare: Path, node: str | None) -> None:
+    (bare / "node").unlink()
+    if node:
+        _program(bare / "node", node)
+    venv = str(bare.parent / "venv")
+    ended = _install("test", PATH=str(bare), VENV=venv, CHROMIUM="/bin/true")
+    assert ended.returncode == 1
+    assert "Node 20 or later" in ended.stderr and len(ended.stderr.splitlines()) == 1
+    assert not (bare.parent / "venv" / ".test").exists()
+
+
 def _program(path: Path, script: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -117,3 +133,15 @@ def _install(what: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(INSTALL), what], env={**os.environ, **env}, capture_output=True, text=True, timeout=60
     )
+
+
+def test_clients_for_node_are_pinned_by_hash_and_by_no_host() -> None:
+    folder = FOLDER.parent / "tests" / "clients" / "node"
+    wanted = json.loads((folder / "package.json").read_text())["dependencies"]
+    assert all(re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", version) for version in wanted.values())
+    locked = json.loads((folder / "package-lock.json").read_text())["packages"]
+    packages = {name: lock for name, lock in locked.items() if name}
+    assert {f"node_modules/{name}" for name in wanted} <= packages.keys()
+    for name, lock in packages.items():
+        assert lock["integrity"].startswith("sha512-"), name
+        assert "resolved" not in lock, name

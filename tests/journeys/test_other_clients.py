@@ -1,0 +1,77 @@
+"""Clients that teams already have, against the real stack: OpenAI's and Anthropic's for Node,
+litellm, and Anthropic's for Python."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import anthropic
+import pytest
+
+from tests.journeys.calls import SMALL, said
+from tests.stack import Stack, Tenant
+from tests.stack_config import ROOT
+from tests.stack_process import environment
+
+NODE = ROOT / "tests" / "clients" / "node"
+CLIENT_S = 200
+
+
+def variables(stack: Stack, tenant: Tenant) -> dict[str, str]:
+    return environment() | {"SLUICE_BASE_URL": stack.base_url, "SLUICE_KEY": tenant.secret}
+
+
+@pytest.mark.timeout(CLIENT_S + 60)
+@pytest.mark.parametrize("script", ["openai.test.mjs", "anthropic.test.mjs"])
+def test_node_client_is_at_home_here(stack: Stack, tenant: Tenant, script: str) -> None:
+    node = shutil.which("node")
+    assert node, "no Node: these tests need Node 20 or later, in the path"
+    assert (NODE / "node_modules").is_dir(), "no client for Node: requirements/install.sh test"
+    limited = stack.tenant(requests_per_minute=60, request_burst=1)
+    broke = stack.tenant(budget_usd="0")
+    keys = {"SLUICE_KEY_LIMITED": limited.secret, "SLUICE_KEY_BROKE": broke.secret}
+    done = subprocess.run(
+        [node, "--test", "--test-reporter=spec", script],
+        cwd=NODE,
+        env=variables(stack, tenant) | keys,
+        capture_output=True,
+        text=True,
+        timeout=CLIENT_S,
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert stack.requests_of(broke) == []
+
+
+@pytest.mark.timeout(CLIENT_S + 60)
+def test_litellm_is_at_home_here(stack: Stack, tenant: Tenant) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.clients.litellm_calls"],
+        cwd=ROOT,
+        env=variables(stack, tenant),
+        capture_output=True,
+        text=True,
+        timeout=CLIENT_S,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = json.loads(done.stdout)
+    for whole in (found["whole"], found["anthropic"]):
+        assert whole["choices"][0]["message"]["content"]
+        assert whole["usage"]["completion_tokens"] <= 8
+    assert found["streamed"] and found["anthropic_streamed"]
+    assert found["embedding"] == [384, 384]
+    assert found["unknown"] == "NotFoundError"
+    assert found["wrong_key"] == "AuthenticationError"
+    assert found["bad"] == "BadRequestError"
+
+
+def test_anthropic_python_client_is_at_home_here(stack: Stack, tenant: Tenant) -> None:
+    with anthropic.Anthropic(api_key=tenant.secret, base_url=stack.base_url) as client:
+        answer = client.messages.create(model=SMALL, max_tokens=8, messages=said())
+        assert answer.content[0].text
+        with client.messages.stream(model=SMALL, max_tokens=8, messages=said()) as stream:
+            assert "".join(stream.text_stream) == stream.get_final_message().content[0].text
+        with pytest.raises(anthropic.NotFoundError):
+            client.messages.create(model="claude-none", max_tokens=8, messages=said())
