@@ -15,12 +15,14 @@ from gateway.errors import bad_request, model_not_found
 from gateway.parts import Parts
 from gateway.pipeline import LARGE_BODY_BYTES
 from gateway.tokens import CheckpointTokens, UnknownTokenId, UnrenderableConversation
+from gateway.wire.checks import unsupported
 from gateway.wire.tokenize import (
     TokenizeRequest,
     parse_detokenize,
     parse_tokenize,
     tokenized,
 )
+from workers.templates import ToolsUnsupported
 
 router = APIRouter(prefix="/v1", tags=["public"], dependencies=[Depends(require_json)])
 
@@ -58,10 +60,14 @@ def _ids(checkpoint: CheckpointTokens, wanted: TokenizeRequest) -> Sequence[int]
         return checkpoint.text_ids(wanted.prompt, add_special_tokens=wanted.add_special_tokens)
     try:
         return checkpoint.conversation_ids(
-            wanted.messages or (), add_generation_prompt=wanted.add_generation_prompt
+            wanted.messages or (),
+            wanted.tools,
+            add_generation_prompt=wanted.add_generation_prompt,
         )
     except UnrenderableConversation as refused:
         raise bad_request(str(refused), "messages") from refused
+    except ToolsUnsupported as untold:
+        raise unsupported(untold.param) from untold
 
 
 def _detokenized(parts: Parts, caller: Principal, body: bytes) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from gateway.errors import bad_request
 from gateway.wire.checks import Check, boolean, checked, string
 from gateway.wire.messages import conversation, plain_message
 from gateway.wire.prompts import token_ids
+from gateway.wire.tools import tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class TokenizeRequest:
     model: str
     prompt: str | None
     messages: tuple[dict[str, Any], ...] | None
+    tools: tuple[dict[str, Any], ...]
     add_generation_prompt: bool
     add_special_tokens: bool
     return_token_strs: bool
@@ -38,15 +40,16 @@ def parse_tokenize(body: bytes) -> TokenizeRequest:
     if (prompt is None) == (messages is None):
         message = "Exactly one of 'prompt' and 'messages' is required."
         raise bad_request(message, "prompt", "missing_required_parameter")
-    of_the_other = "add_special_tokens" if prompt is None else "add_generation_prompt"
-    if fields.get(of_the_other) is not None:
-        given = "messages" if prompt is None else "prompt"
-        message = f"'{of_the_other}' cannot be used with '{given}'."
-        raise bad_request(message, of_the_other, "unsupported_parameter")
+    given, others = ("prompt", OF_MESSAGES) if messages is None else ("messages", OF_A_PROMPT)
+    for of_the_other in others:
+        if fields.get(of_the_other) is not None:
+            message = f"'{of_the_other}' cannot be used with '{given}'."
+            raise bad_request(message, of_the_other, "unsupported_parameter")
     return TokenizeRequest(
         model=fields["model"],
         prompt=prompt,
         messages=tuple(map(plain_message, messages)) if messages is not None else None,
+        tools=tuple(fields.get("tools") or ()),
         add_generation_prompt=fields.get("add_generation_prompt") is not False,
         add_special_tokens=fields.get("add_special_tokens") is not False,
         return_token_strs=bool(fields.get("return_token_strs")),
@@ -70,10 +73,13 @@ def tokenized(
     }
 
 
+OF_A_PROMPT = ("add_special_tokens",)
+OF_MESSAGES = ("add_generation_prompt", "tools")
 TOKENIZE: dict[str, Check] = {
     "model": string,
     "prompt": string,
     "messages": conversation,
+    "tools": tools,
     "add_generation_prompt": boolean,
     "add_special_tokens": boolean,
     "return_token_strs": boolean,

@@ -46,6 +46,22 @@ async def test_conversation_is_answered_in_the_shape_of_vllm(one: Edge) -> None:
     assert found == shape
 
 
+async def test_tools_and_their_calls_are_tokens_too(one: Edge) -> None:
+    tool = {"type": "function", "function": {"name": "weather"}}
+    call = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    told = [
+        *SAID,
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "rain"},
+    ]
+    wanted = {"model": "small", "messages": told, "tools": [tool]}
+    found = (await posted(one, "tokenize", wanted)).json()
+    plain = [SAID[0], told[1] | {"content": ""}, told[2]]
+    assert found["tokens"] == CheckpointTokens(FOLDER).conversation_ids(plain, [tool])
+    wanted = {"model": "small", "prompt": "x", "tools": [tool]}
+    assert (await posted(one, "tokenize", wanted)).json()["error"]["param"] == "tools"
+
+
 async def test_prompt_for_the_answer_is_left_out_on_request(one: Edge) -> None:
     wanted = {"model": "small", "messages": SAID, "add_generation_prompt": False}
     wanted |= {"return_token_strs": True}
