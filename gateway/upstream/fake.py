@@ -25,6 +25,13 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
+class Raw:
+    """Bytes of the connection, outside of HTTP's own rules: heads, chunk sizes and worse."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     seconds: float
 
@@ -44,12 +51,13 @@ class Stall:
     """Say nothing more, until the other side hangs up."""
 
 
-Act = Send | Pause | Reset | Close | Stall
+Act = Send | Raw | Pause | Reset | Close | Stall
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One answer: a status, headers, and what happens after them. No status: not even a line."""
+    """One answer: a status, headers, and what happens after them. No status: not even a line, and
+    no end but the connection's."""
 
     acts: Sequence[Act]
     status: int | None = 200
@@ -154,6 +162,9 @@ async def _perform(
                 writer.write(b"%x\r\n%b\r\n" % (len(data), data) if data else b"")
                 await writer.drain()
                 sent(len(data))
+            case Raw(data=data):
+                writer.write(data)
+                await writer.drain()
             case Pause(seconds=seconds):
                 await asyncio.sleep(seconds)
             case Reset():
@@ -166,8 +177,9 @@ async def _perform(
             case Stall():
                 await reader.read()
                 return
-    writer.write(b"0\r\n\r\n")
-    await writer.drain()
+    if script.status is not None:
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
 
 
 # --- what there is to say -----------------------------------------------------------------------

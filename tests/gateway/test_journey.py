@@ -14,7 +14,19 @@ from redis.asyncio import Redis
 from billing.spool import SpoolFull
 from billing.types import CallStatus
 from gateway.upstream import fake
-from tests.gateway.edge import CHAT, COMPLETIONS, OUTPUT_PRICE, Edge, Response, body, edge, story
+from tests.gateway.edge import (
+    API_KEY,
+    CHAT,
+    COMPLETIONS,
+    OUTPUT_PRICE,
+    SHARD,
+    Edge,
+    Response,
+    body,
+    edge,
+    keys,
+    story,
+)
 from tests.gateway.outages import declare
 from tests.redis_server import RedisServer
 
@@ -191,6 +203,15 @@ def _mood(rng: Random) -> fake.Script:
     )
 
 
+SAID = [{"role": "user", "content": "Tell a story."}]
+ROUTES: dict[str, dict[str, Any]] = {
+    CHAT: body(stream_options=None, max_tokens=600),
+    COMPLETIONS: {"model": "tale", "prompt": "Once", "max_tokens": 8},
+    "/v1/responses": {"model": "tale", "input": "Tell a story.", "max_output_tokens": 64},
+    "/v1/messages": {"model": "tale", "messages": SAID, "max_tokens": 64},
+}
+
+
 async def _storm(one: Edge, calls: int, seed: int, at_once: int = 20) -> None:
     rng = Random(seed)
     one.upstream.behaviour = lambda _: _mood(rng)
@@ -199,17 +220,22 @@ async def _storm(one: Edge, calls: int, seed: int, at_once: int = 20) -> None:
             *(_one_of_a_storm(one, rng) for _ in range(min(at_once, calls - start)))
         )
     await one.settled()
+    for claim in await one.redis.keys(f"{keys.tag(SHARD)}:idem:key:*"):
+        assert await one.redis.hget(claim, "s") != b"running", claim
+    assert one.parts.once.replaying.followers == 0
 
 
 async def _one_of_a_storm(one: Edge, rng: Random) -> None:
     leave = _leaving(rng) if rng.random() < 0.7 else None
-    wanted = body(stream=rng.random() < 0.7, stream_options=None, max_tokens=rng.choice([8, 600]))
-    wanted["n"] = rng.choice([1, 1, 2])
-    path = CHAT
+    path = rng.choice(list(ROUTES))
+    wanted = ROUTES[path] | {"stream": rng.random() < 0.7}
+    if path in (CHAT, COMPLETIONS):
+        wanted["n"] = rng.choice([1, 1, 2])
+    named = {"x-sluice-deadline-ms": "400", "x-api-key": API_KEY}
     if rng.random() < 0.3:
-        path, wanted["prompt"] = COMPLETIONS, wanted.pop("messages")[0]["content"]
-    late = {"x-sluice-deadline-ms": "400"}
-    response = await one.post(wanted, path=path, leave=leave, headers=late)
+        named["idempotency-key"] = f"key {rng.randrange(20)}"
+    response = await one.post(wanted, path=path, leave=leave, headers=named)
+    assert response.status != 500
     if b"[DONE]" in response.body:
         assert response.events[-1] == "[DONE]"
         assert not any("error" in chunk for chunk in response.chunks)

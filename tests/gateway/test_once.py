@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
+from billing.tasks import end
 from billing.types import CallStatus
 from gateway.upstream import fake
 from tests.billing.limits.harness import open_shard
-from tests.gateway.edge import CHAT, COMPLETIONS, SHARD, Edge, Response, body, edge, keys, story
+from tests.gateway.edge import (
+    API_KEY,
+    CHAT,
+    COMPLETIONS,
+    SHARD,
+    Edge,
+    Response,
+    body,
+    edge,
+    keys,
+    story,
+)
 from tests.redis_server import RedisServer
 
 KEY = {"idempotency-key": "order 17"}
@@ -105,6 +117,93 @@ async def test_run_without_its_client_ends_in_time(
         assert again.chunks[-1]["error"]["code"] == "idempotent_run_lost"
         assert "[DONE]" not in again.events
         assert len(await one.settled()) == 1
+
+
+async def test_client_that_leaves_at_any_turn_may_come_back_and_has_paid_once(one: Edge) -> None:
+    """Before its claim, in the midst of it, while it is answered and after."""
+
+    def after(turns: int) -> Callable[[Response], Awaitable[None]]:
+        async def leave(_: Response) -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+
+        return leave
+
+    numbers = range(0, 120, 4)
+    for turns in numbers:
+        own = {"idempotency-key": f"turn {turns}"}
+        await one.post(body(), headers=own, leave=after(turns))
+        again = await one.post(body(), headers=own)
+        assert again.events[-1] == "[DONE]"
+    assert len(await one.settled()) == len(one.upstream.requests) == len(numbers)
+    assert await running_claims(one) == []
+
+
+async def test_server_that_stops_at_any_turn_leaves_no_run_without_an_end(one: Edge) -> None:
+    """As a server does that has waited long enough for its calls: it cancels them."""
+    for turns in range(0, 120, 4):
+        own = {"idempotency-key": f"stop {turns}"}
+        stopped = asyncio.create_task(one.post(body(), headers=own))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await end(stopped)
+        before = len(one.upstream.requests)
+        again = await one.post(body(), headers=own)
+        if again.chunks and "error" in again.chunks[-1]:
+            assert again.chunks[-1]["error"]["code"] == "idempotent_run_lost"
+            assert len(one.upstream.requests) == before, "never run again"
+        elif again.status != 200:
+            assert again.error_code == "idempotent_run_lost"
+        else:
+            assert again.events[-1] == "[DONE]"
+    await one.settled()
+    assert one.parts.once.replaying.followers == 0
+
+
+RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
+NEWER: dict[str, dict[str, Any]] = {
+    RESPONSES: {"model": "tale", "input": "Tell a story.", "max_output_tokens": 64},
+    MESSAGES: {
+        "model": "tale",
+        "messages": [{"role": "user", "content": "Tell a story."}],
+        "max_tokens": 64,
+    },
+}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("path", NEWER)
+async def test_g20_every_dialect_is_told_again_in_its_own_words(
+    one: Edge, path: str, stream: bool
+) -> None:
+    named = KEY | {"x-api-key": API_KEY}
+    wanted = NEWER[path] | {"stream": stream}
+    first = await one.post(wanted, path=path, headers=named)
+    assert first.status == 200
+    told_again(first, await one.post(wanted, path=path, headers=named))
+    other = await one.post(wanted | {"temperature": 0.5}, path=path, headers=named)
+    assert other.status == 422
+    assert (other.json.get("type") == "error") == (path == MESSAGES)
+    assert len(await one.settled()) == 1
+
+
+@pytest.mark.parametrize("path", NEWER)
+async def test_run_that_was_lost_ends_in_the_words_of_its_dialect(one: Edge, path: str) -> None:
+    named = KEY | {"x-api-key": API_KEY}
+    wanted = NEWER[path] | {"stream": True}
+    one.upstream.scripts.append(fake.stream(fake.own_frame("a", 2), then=[fake.Stall()]))
+    stopped = asyncio.create_task(one.post(wanted, path=path, headers=named))
+    async with asyncio.timeout(10):
+        while not one.parts.fleet.in_flight:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+    await end(stopped)
+    again = await one.post(wanted, path=path, headers=named)
+    assert b"event: error\n" in again.body
+    assert b"idempotent_run_lost" in again.body or path == MESSAGES
+    assert b"0.00002 USD" in again.body
+    assert b"message_stop" not in again.body and b"response.completed" not in again.body
+    await one.settled()
 
 
 async def test_keys_of_two_routes_do_not_mix(one: Edge) -> None:
