@@ -31,8 +31,7 @@ from gateway.errors import (
 from gateway.fleet import FleetKeeper
 from gateway.leases import Leases
 from gateway.open_call import OpenCall, Quote
-from gateway.room import room_for
-from gateway.tokens import TokenCounter
+from gateway.room import prompts_by_model, room_for
 from gateway.upstream.answer import Cut
 from gateway.upstream.dispatch import Dispatcher, Opened
 from gateway.wire.reply import Reply
@@ -79,9 +78,9 @@ class Pipeline:
         self,
         *,
         keys: KeyDirectory,
+        end_users: EndUsers,
         catalog: CatalogKeeper,
         fleet: FleetKeeper,
-        end_users: EndUsers,
         accounts: Accounts,
         leases: Leases,
         dispatcher: Dispatcher,
@@ -90,9 +89,9 @@ class Pipeline:
         clock: Clock,
     ) -> None:
         self._keys = keys
+        self._end_users = end_users
         self._catalog = catalog
         self._fleet = fleet
-        self._end_users = end_users
         self._accounts = accounts
         self._leases = leases
         self._dispatcher = dispatcher
@@ -110,7 +109,7 @@ class Pipeline:
         else:
             call = self.shape(received, principal)
         call, quote = self.price(call)
-        decision = self.decide(call, received.request.wanted)
+        decision = await self._decide(call, received.request.wanted)
         scopes = await self._scopes(principal, decision.chosen.model, received.request)
         async with self._accounts.admit(principal, call, quote, decision, scopes) as open_call:
             async with reply.kept_waiting(open_call):
@@ -131,8 +130,8 @@ class Pipeline:
         request, wanted = received.request, received.request.wanted
         tier = _tier(request.service_tier, principal.leave)
         models = self._models_of(request.model, wanted.task, principal.leave)
-        prompts = {m.name: wanted.prompt_tokens(self._tokens(m)) for m in models}
-        room = room_for(request, models, prompts)
+        prompts = prompts_by_model(models, self._catalog.catalog.counters, wanted)
+        room = room_for(request, [m for m in models if m.name in prompts], prompts)
         return Call(
             request_id=received.request_id,
             organization=principal.organization,
@@ -167,9 +166,6 @@ class Pipeline:
             raise model_not_supported(requested, task)
         return found
 
-    def _tokens(self, model: Model) -> TokenCounter:
-        return self._catalog.catalog.counters[model.name]
-
     def _time_given_s(self, headers: Mapping[str, str], tier: Tier) -> float:
         given = headers.get(DEADLINE_HEADER)
         if given is None:
@@ -196,6 +192,14 @@ class Pipeline:
 
     # 4 -----------------------------------------------------------------------------------------
 
+    async def _decide(self, call: Call, wanted: Wanted) -> Decision:
+        """The same; and a pool that would be ready too late is started for who comes back."""
+        decided = decide(call, self._fleet.snapshot(), self._policy, self._rng)
+        if isinstance(decided, Refusal):
+            await self._dispatcher.want(decided)
+            raise _refused(decided, wanted)
+        return decided
+
     def decide(self, call: Call, wanted: Wanted) -> Decision:
         """Raises the ApiError of a Refusal; nothing has been taken yet."""
         decided = decide(call, self._fleet.snapshot(), self._policy, self._rng)
@@ -203,7 +207,6 @@ class Pipeline:
             raise _refused(decided, wanted)
         return decided
 
-    # 6 and 7 (5 and 8 are the way into and out of `Accounts.admit`) -----------------------------
     # 5 -----------------------------------------------------------------------------------------
 
     async def _scopes(
@@ -214,6 +217,7 @@ class Pipeline:
             principal, model, request.end_user, request.end_user_param
         )
 
+    # 6 and 7 (5 and 8 are the way into and out of `Accounts.admit`) -----------------------------
 
     async def _answer(self, open_call: OpenCall, wanted: Wanted, reply: Reply) -> None:
         """Dispatch and relay; a lost worker is tried again only if nothing has left yet."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.errors import ApiError, bad_request, context_length_exceeded
+from gateway.tokens import TokenCounter
 from gateway.wire.request import GeneratingRequest, Wanted
 from routing.types import Model, Task
 
@@ -14,6 +15,23 @@ class Room:
 
     models: tuple[Model, ...]
     output_tokens_each: int
+
+
+def prompts_by_model(
+    models: Sequence[Model], counters: Mapping[str, TokenCounter], wanted: Wanted
+) -> Mapping[str, Sequence[int]]:
+    """Tokens of each prompt, by model; one of several that cannot be asked this (it knows no tools,
+    say) is passed over as long as another can. Raises ApiError 400."""
+    found: dict[str, Sequence[int]] = {}
+    refusals = []
+    for model in models:
+        try:
+            found[model.name] = wanted.prompt_tokens(counters[model.name])
+        except ApiError as refused:
+            refusals.append(refused)
+    if not found:
+        raise refusals[0]
+    return found
 
 
 def room_for(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import ApiError
-from gateway.room import room_for
+from gateway.room import prompts_by_model, room_for
+from gateway.tokens import ByteBound
+from gateway.wire.chat import parse_chat
 from gateway.wire.completions import parse_completion
 from gateway.wire.embeddings import parse_embedding
 from gateway.wire.request import GeneratingRequest
 from routing.types import Model
+from workers.templates import Message, ToolsUnsupported
 
 NARROW = Model("narrow", None, 64, 32, 1, 0.4)
 WIDE = Model("wide", None, 512, 256, 2, 0.8)
@@ -63,3 +67,24 @@ def test_text_to_embed_may_fill_the_whole_context() -> None:
         room_for(EMBEDDING, [NARROW], {"narrow": [1, 65]})
     assert refused.value.param == "input[1]"
     assert "completion" not in refused.value.message
+
+
+class KnowsNoTools(ByteBound):
+    def count(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> int:
+        if tools:
+            raise ToolsUnsupported("no", "tools")
+        return super().count(messages)
+
+
+def test_model_that_knows_no_tools_is_passed_over_as_long_as_another_does() -> None:
+    tool = {"type": "function", "function": {"name": "f"}}
+    said = [{"role": "user", "content": "x"}]
+    body = {"model": "auto", "messages": said, "tools": [tool]}
+    wanted = parse_chat(json.dumps(body).encode()).wanted
+    counters = {"narrow": KnowsNoTools(), "wide": ByteBound()}
+    assert list(prompts_by_model([NARROW, WIDE], counters, wanted)) == ["wide"]
+    with pytest.raises(ApiError) as caught:
+        prompts_by_model([NARROW], counters, wanted)
+    assert (caught.value.param, caught.value.code) == ("tools", "unsupported_parameter")
+    plain = parse_chat(json.dumps(body | {"tools": None}).encode()).wanted
+    assert len(prompts_by_model([NARROW, WIDE], counters, plain)) == 2
