@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from routing.types import Call, Model, PoolState, RefusalKind, ReplicaState
 
+ANSWER_S_MIN = 0.005
+"""Sooner no model begins an answer, on whatever hardware."""
+
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
@@ -56,7 +59,7 @@ def may_run(weighed: Weighed) -> Ruling | None:
 
 def in_time(weighed: Weighed) -> Ruling | None:
     left_s = weighed.call.deadline_s - weighed.now_s
-    if weighed.wait_s < left_s:
+    if weighed.wait_s + ANSWER_S_MIN < left_s:
         return None
     return Ruling(
         RefusalKind.DEADLINE,

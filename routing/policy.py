@@ -106,4 +106,11 @@ def _refusal(
     reason = said[0][0] if said else "no pool serves this model"
     soonest_s = min((wait_s for _, wait_s in said), default=CAPACITY_RETRY_S)
     retry_after_s = None if kind in INCURABLE else max(1.0, soonest_s)
-    return Refusal(kind, f"{call.model_requested}: {reason}", retry_after_s, candidates)
+    late = [(c.wait_s, c.pool) for r, c in against if r.kind is RefusalKind.DEADLINE]
+    return Refusal(
+        kind,
+        f"{call.model_requested}: {reason}",
+        retry_after_s,
+        candidates,
+        soonest_pool=min(late)[1] if late else None,
+    )

@@ -198,9 +198,11 @@ class RefusalKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A decided no. `retry_after_s` is when the best candidate would be able to answer."""
+    """A decided no. `retry_after_s` is when the best candidate would be able to answer, if it is
+    started now: `soonest_pool`, where only time is lacking."""
 
     kind: RefusalKind
     message: str
     retry_after_s: float | None
     candidates: tuple[Candidate, ...]
+    soonest_pool: str | None = None

@@ -30,7 +30,7 @@ return redis.call('ZRANK', KEYS[1], ARGV[1])
 _DEPTH = """
 local t = redis.call('TIME')
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', t[1] * 1000 + math.floor(t[2] / 1000))
-return redis.call('ZCARD', KEYS[1])
+return math.max(redis.call('ZCARD', KEYS[1]), redis.call('EXISTS', KEYS[2]))
 """
 
 
@@ -40,6 +40,11 @@ class WaitingRoomFull(Exception):
 
 def room_key(pool: str) -> str:
     return f"sluice:wait:{pool}"
+
+
+def wanted_key(pool: str) -> str:
+    """There while somebody would have waited who could not; in the slot of the room."""
+    return f"{{{room_key(pool)}}}:wanted"
 
 
 class WaitingRoom:
@@ -61,13 +66,18 @@ class WaitingRoom:
             raise WaitingRoomFull(f"{self._bound} callers already wait for pool {pool}")
         return int(position)
 
+    async def want(self, pool: str, *, for_ms: int) -> None:
+        """Nobody waits, but somebody would have, had there been time: for so long the room of the
+        pool is not empty, so that who is told to come back later does not find it cold again."""
+        await self._redis.set(wanted_key(pool), 1, px=for_ms)
+
     async def leave(self, pool: str, rid: str) -> None:
         """Stop waiting; leaving twice, or after the deadline, is no error."""
         await self._redis.zrem(room_key(pool), rid)
 
     async def depth(self, pool: str) -> int:
-        """How many wait now."""
-        return int(await self._depth(keys=[room_key(pool)]))
+        """How many wait now; one, where nobody does but the pool is wanted."""
+        return int(await self._depth(keys=[room_key(pool), wanted_key(pool)]))
 
     async def depths(self, pools: Sequence[str]) -> dict[str, int]:
         """How many wait now, for many pools in one round trip."""
@@ -75,7 +85,7 @@ class WaitingRoom:
             return {}
         async with self._redis.pipeline(transaction=False) as pipeline:
             for pool in pools:
-                await self._depth(keys=[room_key(pool)], client=pipeline)
+                await self._depth(keys=[room_key(pool), wanted_key(pool)], client=pipeline)
             counts = await pipeline.execute()
         return {pool: int(count) for pool, count in zip(pools, counts, strict=True)}
 

@@ -85,6 +85,11 @@ class Dispatcher:
         async with AsyncExitStack() as attempt:
             yield await self._walk(open_call, wanted, attempt)
 
+    async def want(self, refusal: Refusal) -> None:
+        """Of a call that was refused because its pool would have been ready too late."""
+        if refusal.soonest_pool is not None:
+            await self._places.want(refusal.soonest_pool)
+
     async def _walk(self, open_call: OpenCall, wanted: Wanted, attempt: AsyncExitStack) -> Opened:
         avoided: dict[str, float] = {}
         retry_after_s = NOBODY_RETRY_S
@@ -132,6 +137,8 @@ class Dispatcher:
             stack.enter_context(self._fleet.attempt(place.id))
             record = stack.enter_context(_Record(open_call, candidate, place.id, self._clock))
             left_s = open_call.call.deadline_s - self._clock()
+            if left_s <= 0:
+                raise overloaded("The deadline cannot be met.", retry_after_s=1.0)
             async with _in_time(left_s, place.target.patience.first_token_s):
                 answer = await stack.enter_async_context(await self._upstream.open(place.target))
                 frames = answer.frames()

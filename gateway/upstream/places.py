@@ -24,6 +24,8 @@ from routing.types import Candidate, Clock, PoolState, Task, Tier
 from workers.queue import WaitingRoom, WaitingRoomFull
 
 RECHECK_S = 0.25
+WANTED_S = 4.0
+"""How long a refused call's demand stands: some rounds of the controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class Places:
         self._waiting_room = waiting_room
         self._worker_secret = worker_secret
         self._own_patience = own_patience
+        self._wanted_until_s: dict[str, float] = {}
         self._outside_patience = outside_patience
         self._environment = environment
         self._rng = rng
@@ -135,6 +138,15 @@ class Places:
                 if _is_blocked(self._fleet.state(candidate.pool)):
                     return None
         raise deadline_passed("The deadline passed while the call waited for a worker.")
+
+    async def want(self, pool: str) -> None:
+        """Have a pool started that a call had no time to wait for. A Redis that is away is told
+        nothing: the call is refused all the same."""
+        if self._wanted_until_s.get(pool, 0.0) > self._clock():
+            return
+        self._wanted_until_s[pool] = self._clock() + WANTED_S / 2
+        with suppress(RedisError):
+            await self._waiting_room.want(pool, for_ms=round(WANTED_S * 1000))
 
     @asynccontextmanager
     async def _in_room(self, open_call: OpenCall, pool: str) -> AsyncIterator[None]:

@@ -27,6 +27,18 @@ async def test_nobody_waits_past_the_deadline(redis: Redis) -> None:
     assert await room.position("p", "short") is None
 
 
+async def test_pool_that_is_wanted_counts_as_one_caller_for_a_while(redis: Redis) -> None:
+    room = WaitingRoom(redis)
+    await room.want("p", for_ms=60_000)
+    assert await room.depths(["p", "other"]) == {"p": 1, "other": 0}
+    await room.enter("p", "a", wait_ms=60_000)
+    assert await room.depth("p") == 1
+    await room.leave("p", "a")
+    await room.want("p", for_ms=20)
+    await asyncio.sleep(0.05)
+    assert await room.depth("p") == 0
+
+
 async def test_position_follows_the_deadlines(redis: Redis) -> None:
     room = WaitingRoom(redis)
     assert await room.enter("p", "patient", wait_ms=60_000) == 0

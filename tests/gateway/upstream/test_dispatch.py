@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from gateway.upstream import fake
 from tests.gateway.edge import Edge, Response, body, edge, story
 from tests.redis_server import RedisServer
+from workers.queue import WaitingRoom
 
 WHOLE = body(stream=False, stream_options=None)
 DRAINING = fake.refusal(503, {"message": "on its way down", "code": "worker_draining"})
@@ -86,6 +87,28 @@ async def test_deadline_that_passes_in_the_waiting_room_is_a_504(one: Edge) -> N
     response = await one.post(WHOLE, headers={"x-sluice-deadline-ms": "700"})
     assert (response.status, response.error_code) == (504, "deadline_exceeded")
     assert await outcomes(one) == []
+
+
+async def test_call_refused_for_a_cold_pool_has_it_started_for_when_it_comes_back(
+    one: Edge,
+) -> None:
+    """Else `retry-after` would promise what nobody works on."""
+    await one.publish_fleet()
+    rooms = WaitingRoom(one.redis)
+    assert await rooms.depth("tale-reserved") == 0
+    for _ in range(5):
+        response = await one.post(WHOLE, headers={"x-sluice-deadline-ms": "100"})
+        assert (response.status, response.error_code) == (503, "server_is_overloaded")
+    assert await rooms.depth("tale-reserved") + await rooms.depth("tale-spot") == 1
+    assert not await one.settled()
+
+
+async def test_deadline_that_no_worker_can_meet_is_a_503_however_warm_it_is(one: Edge) -> None:
+    for milliseconds in ("1", "2", "4"):
+        response = await one.post(WHOLE, headers={"x-sluice-deadline-ms": milliseconds})
+        assert (response.status, response.error_code) == (503, "server_is_overloaded")
+        assert int(response.headers["retry-after"]) >= 1
+    assert not one.upstream.requests
 
 
 async def test_deadline_that_passes_in_the_workers_queue_is_a_504(one: Edge) -> None:
