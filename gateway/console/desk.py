@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from billing.queries import DecidedCall, Timing, UsageSum
+from gateway.console.ended import EndedSessions
 from gateway.console.guesses import Guesses
 from gateway.console.names import Names
 from gateway.console.remembered import Remembered
@@ -21,6 +22,7 @@ TIMINGS_AGE_S = 4.0
 class Desk:
     parts: Parts
     guesses: Guesses
+    ended: EndedSessions
     names: Names
     calls: Remembered[Sequence[DecidedCall]]
     today: Remembered[Sequence[UsageSum]]
@@ -36,6 +38,7 @@ def make_desk(parts: Parts) -> Desk:
     return Desk(
         parts=parts,
         guesses=Guesses(),
+        ended=EndedSessions(parts.redis),
         names=Names(parts.tenants),
         calls=Remembered(CALLS_AGE_S),
         today=Remembered(TODAY_AGE_S),

@@ -24,10 +24,11 @@ FORM_FIELDS_MAX = 4
 _OWN_PAGE = re.compile(r"/console(/calls/[A-Za-z0-9_-]{1,80})?", re.ASCII)
 
 
-def is_signed_in(request: Request) -> bool:
+async def is_signed_in(request: Request) -> bool:
     desk = desk_of(request)
     key, now_s = desk.parts.settings.admin_key, desk.parts.outside.clock()
-    return session.is_valid(key, request.cookies.get(session.COOKIE), now_s=now_s)
+    cookie = request.cookies.get(session.COOKIE, "")
+    return session.is_valid(key, cookie, now_s=now_s) and not await desk.ended.has(cookie)
 
 
 def door_of(request: Request) -> Response:
@@ -36,9 +37,15 @@ def door_of(request: Request) -> Response:
     return guarded(RedirectResponse(DOOR + query, status_code=303))
 
 
+@router.get("/")
+async def home() -> Response:
+    """Typed with a slash too many."""
+    return guarded(RedirectResponse(HOME, status_code=308))
+
+
 @router.get("/login")
 async def ask(request: Request, next: str = HOME) -> Response:
-    if is_signed_in(request):
+    if await is_signed_in(request):
         return guarded(RedirectResponse(_own(next), status_code=303))
     return _form(request, next)
 
@@ -73,6 +80,8 @@ async def enter(request: Request) -> Response:
 async def leave(request: Request) -> Response:
     if not came_from_us(request):
         return door_of(request)
+    desk = desk_of(request)
+    await desk.ended.end(request.cookies.get(session.COOKIE, ""), desk.parts.outside.clock())
     response = guarded(RedirectResponse(DOOR, status_code=303))
     response.delete_cookie(session.COOKIE, path=HOME, httponly=True, samesite="strict")
     return response

@@ -17,7 +17,7 @@ router = APIRouter(prefix="/console", include_in_schema=False)
 
 @router.get("/calls/{request_id}")
 async def explain(request: Request, request_id: str) -> Response:
-    if not is_signed_in(request):
+    if not await is_signed_in(request):
         return door_of(request)
     desk = desk_of(request)
     try:

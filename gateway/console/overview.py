@@ -27,6 +27,7 @@ router = APIRouter(prefix="/console", include_in_schema=False)
 
 CALLS_SHOWN = 25
 TIMINGS_MAX = 5000
+WANTED_CHARS_MAX = 200
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(:[0-9]{1,5})?|\[[0-9a-fA-F:]+\](:[0-9]{1,5})?", re.ASCII)
 
 
@@ -52,7 +53,7 @@ class Overview:
 
 @router.get("")
 async def overview(request: Request) -> Response:
-    if not is_signed_in(request):
+    if not await is_signed_in(request):
         return door_of(request)
     return await asyncio.to_thread(page, "overview.html", view=await look(request))
 
@@ -60,7 +61,7 @@ async def overview(request: Request) -> Response:
 @router.get("/live")
 async def live(request: Request) -> Response:
     """The part of the page that changes, for the script that puts it in place."""
-    if not is_signed_in(request):
+    if not await is_signed_in(request):
         return guarded(Response(status_code=401))
     return await asyncio.to_thread(page, "live.html", view=await look(request))
 
@@ -77,13 +78,18 @@ async def look(request: Request) -> Overview:
             age_s=parts.fleet.age_s,
         ),
         open_calls=len(parts.accounts.open),
-        booked=await _booked(desk),
+        booked=await _booked(desk, _wanted(request)),
         base_url=_base_url(request),
         model=min(models, key=lambda model: model.size_rank).name if models else "",
     )
 
 
-async def _booked(desk: Desk) -> Booked | None:
+def _wanted(request: Request) -> str:
+    """What organizations are looked for, by a part of their name or id."""
+    return request.query_params.get("organization", "").strip()[:WANTED_CHARS_MAX]
+
+
+async def _booked(desk: Desk, wanted: str) -> Booked | None:
     now_us, ledger = desk.now_us, desk.parts.ledger
     days, hour_us = days_of(now_us), hour_start_us(now_us)
     try:
@@ -105,13 +111,14 @@ async def _booked(desk: Desk) -> Booked | None:
                 hour_us, lambda: queries.timings(ledger, hour_us, days.end_us, TIMINGS_MAX)
             ),
         )
-        return await asyncio.to_thread(_shown, desk, now_us, calls, today, earlier, timings)
+        return await asyncio.to_thread(_shown, desk, wanted, now_us, calls, today, earlier, timings)
     except SQLAlchemyError:
         return None
 
 
 def _shown(
     desk: Desk,
+    wanted: str,
     now_us: int,
     calls: Sequence[DecidedCall],
     today: Sequence[UsageSum],
@@ -126,7 +133,13 @@ def _shown(
     )
     return Booked(
         calls=call_rows(calls, desk.names.of, now_us=now_us),
-        spend=spend_view(earlier, today, desk.names.of, month_name=days_of(now_us).month_name),
+        spend=spend_view(
+            earlier,
+            today,
+            desk.names.of,
+            month_name=days_of(now_us).month_name,
+            wanted=wanted,
+        ),
         hour=last_hour(timings, now_us=now_us, read_max=TIMINGS_MAX),
     )
 

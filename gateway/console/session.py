@@ -1,7 +1,8 @@
 """Who has shown the admin key: a signed cookie that expires. Pure.
 
 The cookie holds no secret: an instant and some entropy, signed with a key derived from the admin
-key. It cannot be turned back into that key, and a new admin key ends every session.
+key. It cannot be turned back into that key, and a new admin key ends every session. That somebody
+signed out before its time is remembered elsewhere (`ended.py`).
 """
 
 import hashlib
@@ -30,6 +31,12 @@ def is_valid(admin_key: str | None, cookie: str | None, *, now_s: float) -> bool
     expires_s, nonce, signature = match.groups()
     expected = _signature(admin_key, f"{expires_s}.{nonce}")
     return hmac.compare_digest(signature, expected) and now_s < int(expires_s)
+
+
+def named(cookie: str) -> tuple[str, int] | None:
+    """By what a session is known, and when it ends; None for what is no cookie of ours."""
+    match = _SHAPE.fullmatch(cookie)
+    return None if match is None else (match[2], int(match[1]))
 
 
 def is_admin_key(admin_key: str | None, given: str) -> bool:

@@ -32,6 +32,8 @@ class SpendView:
     total: SpendRow
     left_out: int
     """How many organizations are in the total only."""
+    wanted: str = ""
+    """Only organizations with this in their name or id are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,15 @@ class _Sum:
 
 
 def spend_view(
-    earlier: Sequence[UsageSum], today: Sequence[UsageSum], name: Name, *, month_name: str
+    earlier: Sequence[UsageSum],
+    today: Sequence[UsageSum],
+    name: Name,
+    *,
+    month_name: str,
+    wanted: str = "",
 ) -> SpendView:
-    """`earlier` are this month's sums per organization before today, `today` those since."""
+    """`earlier` are this month's sums per organization before today, `today` those since. Of very
+    many the dearest are listed; `wanted` finds the others."""
     todays: dict[str, _Sum] = {}
     months: dict[str, _Sum] = {}
     all_today, all_month = _Sum(), _Sum()
@@ -76,13 +84,19 @@ def spend_view(
         for place in (months.setdefault(row.group["org"], _Sum()), all_month):
             place.add(row)
     dearest = sorted(months, key=lambda org: (-months[org].nanousd, -months[org].calls, org))
-    shown = dearest[:ROWS_MAX]
+    found = [org for org in dearest if _is_wanted(wanted, org, name(org))]
+    shown = found[:ROWS_MAX]
     return SpendView(
         month_name=month_name,
         rows=tuple(_row(name(org), org, todays.get(org, _Sum()), months[org]) for org in shown),
         total=_row("All organizations", "", all_today, all_month),
         left_out=len(dearest) - len(shown),
+        wanted=wanted,
     )
+
+
+def _is_wanted(wanted: str, org: str, name: str) -> bool:
+    return any(wanted.casefold() in said.casefold() for said in (org, name))
 
 
 def _row(organization: str, id: str, today: _Sum, month: _Sum) -> SpendRow:

@@ -17,6 +17,7 @@ from billing.prices import put_into_force
 from billing.store.engine import open_store
 from gateway.admin.tenants import Tenants
 from gateway.console import doors, session
+from gateway.console.ended import ENDED_KEY
 from gateway.console.guesses import TRIES_MAX
 from gateway.console.render import FOLDER, POLICY
 from tests.billing.conftest import RATES
@@ -76,6 +77,24 @@ async def test_admin_key_opens_and_signing_out_closes(running: Edge) -> None:
         assert (await client.get("/console/login")).headers["location"] == "/console"
         assert (await client.post("/console/logout")).headers["location"] == "/console/login"
         assert (await client.get("/console")).status_code == 303
+
+
+async def test_cookie_that_was_kept_opens_nothing_after_signing_out(running: Edge) -> None:
+    async with browser(running) as client, browser(running) as thief, browser(running) as other:
+        await sign_in(client)
+        await sign_in(other)
+        thief.cookies = client.cookies.__class__(client.cookies)
+        assert (await thief.get("/console")).status_code == 200
+        await client.post("/console/logout")
+        assert (await thief.get("/console")).status_code == 303
+        assert (await other.get("/console")).status_code == 200, "sessions end one by one"
+        [key] = await running.redis.keys(f"{ENDED_KEY}*")
+        assert 0 < await running.redis.ttl(key) <= session.LIFETIME_S
+
+
+async def test_console_with_a_slash_too_many_is_the_console(running: Edge) -> None:
+    async with browser(running) as client:
+        assert (await client.get("/console/")).headers["location"] == "/console"
 
 
 async def test_cookie_is_secure_where_the_request_was(running: Edge) -> None:

@@ -49,6 +49,16 @@ def test_dearest_of_the_month_stands_first_and_today_is_part_of_it() -> None:
     assert (first.month.text, second.today.text) == ("0.00000017", "0.00")
 
 
+@given(SUMS, SUMS)
+def test_every_organization_that_called_is_found_by_its_id_and_its_name(
+    earlier: list[UsageSum], today: list[UsageSum]
+) -> None:
+    for org in {row.group["org"] for row in [*earlier, *today]}:
+        for wanted in (org, org.upper(), f"name of {org}"):
+            view = spend_view(earlier, today, "name of {}".format, month_name="", wanted=wanted)
+            assert org in {row.id for row in view.rows} or len(view.rows) == ROWS_MAX
+
+
 @given(st.integers(1_600_000_000_000_000, 4_000_000_000_000_000))
 def test_days_are_half_open_and_of_utc(now_us: int) -> None:
     days = days_of(now_us)
