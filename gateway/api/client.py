@@ -5,7 +5,7 @@ noticed. How much is buffered for a reader that is slow is the server's bound: `
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from gateway.listener import HANG_UP
 from routing.types import Clock
@@ -23,8 +23,10 @@ class Departure(StrEnum):
 
 
 class Client:
-    """`slow_timeout_s` is how long one message may wait until the client has read enough; who
-    has not is hung up on."""
+    """`watch` looks after how long it takes to read; who takes too long is hung up on.
+
+    As a block it cancels the task that runs in it once the client departs.
+    """
 
     def __init__(
         self,
@@ -32,20 +34,53 @@ class Client:
         receive: Receive,
         send: Send,
         *,
-        slow_timeout_s: float,
-        clock: Clock,
+        watch: "Watch",
     ) -> None:
         self.receive = receive
         self._scope = scope
+        self.has_begun = False
+        self.departure: Departure | None = None
         self._send = send
-        self._slow_timeout_s = slow_timeout_s
-        self._clock = clock
+        self._watch = watch
         self._sending_since_s: float | None = None
+        self._has_all = False
+        self._work: asyncio.Task[Any] | None = None
+        self._gone: asyncio.Future[Message] | None = None
 
     async def send(self, message: Message) -> None:
-        self._sending_since_s = self._clock()
+        self.has_begun = True
+        self._has_all = not message.get("more_body", True)
+        self._sending_since_s = self._watch.clock()
         await self._send(message)
         self._sending_since_s = None
+
+    def __enter__(self) -> Self:
+        self._work = asyncio.current_task()
+        self._gone = asyncio.ensure_future(self.receive())
+        self._gone.add_done_callback(self._hung_up)
+        self._watch.add(self)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._work = None
+        if self._gone is not None:
+            self._gone.cancel()
+        self._watch.remove(self)
+
+    def _hung_up(self, gone: asyncio.Future[Message]) -> None:
+        """A server says the same of a client that has its whole answer."""
+        if not gone.cancelled() and not self._has_all:
+            self._depart(Departure.CLOSED)
+
+    def look(self) -> None:
+        if self._is_stuck and self._work is not None:
+            self._hang_up()
+            self._depart(Departure.SLOW)
+
+    def _depart(self, why: Departure) -> None:
+        if self._work is not None and self.departure is None:
+            self.departure = why
+            self._work.cancel(why)
 
     async def left_before(self, work: asyncio.Task[None]) -> Departure | None:
         """Wait for the work; why its client will not have the rest of it, or None if it is done."""
@@ -54,7 +89,7 @@ class Client:
             while not work.done():
                 done, _ = await asyncio.wait(
                     {work, gone},
-                    timeout=self._slow_timeout_s / 4,
+                    timeout=self._watch.every_s,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 if gone in done:
@@ -75,4 +110,34 @@ class Client:
     @property
     def _is_stuck(self) -> bool:
         since_s = self._sending_since_s
-        return since_s is not None and self._clock() - since_s >= self._slow_timeout_s
+        return since_s is not None and self._watch.clock() - since_s >= self._watch.slow_timeout_s
+
+
+class Watch:
+    """Looks now and then at all clients of some routes, instead of by a timer for each.
+    `slow_timeout_s` is how long one message may wait until its client has read enough."""
+
+    def __init__(self, slow_timeout_s: float, clock: Clock) -> None:
+        self.slow_timeout_s = slow_timeout_s
+        self.clock = clock
+        self._clients: set[Client] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def every_s(self) -> float:
+        return self.slow_timeout_s / 4
+
+    def add(self, client: Client) -> None:
+        self._clients.add(client)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self.every_s, self._look)
+
+    def remove(self, client: Client) -> None:
+        self._clients.discard(client)
+
+    def _look(self) -> None:
+        self._timer = None
+        for client in list(self._clients):
+            client.look()
+        if self._clients:
+            self._timer = asyncio.get_running_loop().call_later(self.every_s, self._look)

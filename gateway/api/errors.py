@@ -27,6 +27,7 @@ from routing.types import Clock
 
 log = logging.getLogger(__name__)
 
+AWAY = (DatabaseAway, RedisAway, RedisSlow)
 AWAY_S = 1.0
 METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 MESSAGES = "/v1/messages/"
@@ -50,7 +51,7 @@ def install_error_handlers(app: FastAPI, new_id: Callable[[str], str], clock: Cl
     app.add_exception_handler(ApiError, answering(lambda _, error: error))
     app.add_exception_handler(RequestValidationError, answering(_validation))
     app.add_exception_handler(HTTPException, answering(_http))
-    for away in (DatabaseAway, RedisAway, RedisSlow):
+    for away in AWAY:
         app.add_exception_handler(away, answering(_away))
     app.add_exception_handler(Exception, _crashes(new_id, clock))
 

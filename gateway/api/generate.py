@@ -7,15 +7,16 @@ this file gets exactly one answer, an error object included (law 1).
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from billing.tasks import end
-from gateway.api.client import Client, Receive, Send
+from gateway.api.client import Client, Receive, Send, Watch
+from gateway.api.errors import AWAY, AWAY_S
 from gateway.api.media import refuse_other_media
 from gateway.auth import Principal
-from gateway.errors import ApiError, internal_error
+from gateway.errors import ApiError, body_too_large, internal_error, overloaded
 from gateway.idempotency.key import HEADER, Keyed, keyed
 from gateway.idempotency.once import Once
 from gateway.idempotency.recording import Recording
@@ -55,6 +56,7 @@ class Generating:
         parse: Parse,
         queue_note: QueueNote,
         reply_settings: ReplySettings,
+        body_bytes_max: int,
         body_timeout_s: float,
         slow_reader_timeout_s: float,
         once: Once,
@@ -63,24 +65,24 @@ class Generating:
         dialect: Dialect = OPENAI,
     ) -> None:
         self._pipeline = pipeline
-        self._slow_reader_timeout_s = slow_reader_timeout_s
+        self._watch = Watch(slow_reader_timeout_s, clock)
         self._once = once
         self._parse = parse
         self._queue_note = queue_note
         self._reply_settings = reply_settings
+        self._body_bytes_max = body_bytes_max
         self._body_timeout_s = body_timeout_s
         self._clock = clock
         self._new_id = new_id
         self._dialect = dialect
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        client = Client(
-            scope, receive, send, slow_timeout_s=self._slow_reader_timeout_s, clock=self._clock
-        )
+        client = Client(scope, receive, send, watch=self._watch)
         exchange = Exchange(self._new_id(), self._clock(), self._clock, client.send, self._dialect)
         found = _headers(scope)
         try:
             principal = await self._pipeline.authenticate(self._dialect.authorization(found))
+            self._check_size(found)
             refuse_other_media(found)
             body = await self._read_body(receive)
             request = self._parse(body)
@@ -89,20 +91,26 @@ class Generating:
                 key = keyed(found, principal, scope["method"], scope["path"], body)
                 await self._run_once(key, principal, received, exchange, client)
                 return
-        except ApiError as refused:
-            await exchange.error(refused)
-            return
         except ClientLeft:
             return
-        reply = self._reply(exchange, request)
-        journey = asyncio.create_task(self._pipeline.journey(principal, received, reply))
+        except Exception as error:
+            await _refuse(error, exchange, client)
+            return
+        await self._run(principal, received, self._reply(exchange, request), client)
+
+    async def _run(
+        self, principal: Principal, received: Received, reply: Reply, client: Client
+    ) -> None:
+        """The journey in this very task: a client that departs cancels it."""
         try:
-            departure = await client.left_before(journey)
-            if departure is not None:
-                journey.cancel(departure)
-        finally:
-            await end(journey)
-        await _answer_failure(journey, reply)
+            with client:
+                await self._pipeline.journey(principal, received, reply)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if client.departure is None or task is None or task.uncancel():
+                raise
+        except Exception as error:
+            await reply.fail(_told(error))
 
     async def _run_once(
         self,
@@ -158,22 +166,32 @@ class Generating:
         )
 
     async def _read_body(self, receive: Receive) -> bytes:
-        """The whole body; how large it may be is the middleware's business."""
+        """The whole body, within its bounds. Raises ApiError 408 or 413."""
         try:
             async with asyncio.timeout(self._body_timeout_s):
-                return b"".join([part async for part in _body_parts(receive)])
+                return await self._body(receive)
         except TimeoutError as slow:
             raise ApiError(408, "The body of the request came too slowly.") from slow
 
+    async def _body(self, receive: Receive) -> bytes:
+        parts: list[bytes] = []
+        left, more = self._body_bytes_max, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
+            parts.append(message.get("body", b""))
+            left -= len(parts[-1])
+            if left < 0:
+                raise body_too_large(self._body_bytes_max)
+            more = message.get("more_body", False)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
-async def _body_parts(receive: Receive) -> AsyncIterator[bytes]:
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientLeft
-        yield message.get("body", b"")
-        more = message.get("more_body", False)
+    def _check_size(self, headers: Mapping[str, str]) -> None:
+        """A body that announces too much is refused before any of it is read."""
+        announced = headers.get("content-length", "")
+        if announced.isdigit() and int(announced) > self._body_bytes_max:
+            raise body_too_large(self._body_bytes_max)
 
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
@@ -189,9 +207,25 @@ async def _answer_failure(
     error = journey.exception()
     if error is None:
         return
-    if not isinstance(error, ApiError):
-        log.error("a call failed unexpectedly", exc_info=error)
-        error = internal_error()
-    elif recording is not None and not error.charged_nanousd:
+    told = _told(error)
+    if recording is not None and told is error and not told.charged_nanousd:
         recording.release()
-    await reply.fail(error)
+    await reply.fail(told)
+
+
+async def _refuse(error: Exception, exchange: Exchange, client: Client) -> None:
+    """What failed before there was a reply; nothing can be added to an answer that has begun."""
+    told = _told(error)
+    if not client.has_begun:
+        await exchange.error(told)
+
+
+def _told(error: BaseException) -> ApiError:
+    """What a caller is told of an error, whichever it was."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, AWAY):
+        log.warning("what a call needs is away: %s", type(error).__name__)
+        return overloaded("What answers this is away for now.", AWAY_S)
+    log.error("a call failed unexpectedly", exc_info=error)
+    return internal_error()

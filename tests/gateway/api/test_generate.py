@@ -35,6 +35,7 @@ async def test_body_that_does_not_come_is_not_waited_for() -> None:
         parse=parse_chat,
         queue_note=no_note,
         reply_settings=ReplySettings(),
+        body_bytes_max=1024,
         body_timeout_s=0.05,
         slow_reader_timeout_s=5.0,
         once=cast(Once, None),
