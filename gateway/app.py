@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from starlette.routing import Route
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from billing.limits.breaker import Breaker, BreakerSettings
 from billing.limits.holds import Holds
@@ -22,7 +23,7 @@ from gateway.accounts import Accounts
 from gateway.admin.bootstrap import bootstrap
 from gateway.api import admin, count_tokens, health, key, public, quote, tokens, usage
 from gateway.api.bounds import BodyBoundMiddleware
-from gateway.api.described import DescribedApi
+from gateway.api.edge import AsgiApp, EdgeApi
 from gateway.api.errors import install_error_handlers
 from gateway.api.generate import Generating
 from gateway.api.identity import IdentityMiddleware
@@ -67,20 +68,26 @@ def create_app(settings: Settings, outside: Outside) -> FastAPI:
     """The ASGI application; its lifespan makes the parts, and ends them in reverse."""
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: EdgeApi) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             parts = await make_parts(settings, outside, stack)
             app.state.parts = parts
             app.state.console = make_desk(parts)
-            app.router.routes[:0] = _generating_routes(parts)
+            app.generating = _generating(parts)
+            app.router.routes[:0] = [
+                Route(path, methods=["POST"], endpoint=endpoint)
+                for path, endpoint in app.generating.items()
+            ]
             await _run_in_background(parts, stack)
             yield
 
-    app = DescribedApi(lifespan=lifespan)
+    app = EdgeApi(lifespan=lifespan)
     new_id = id_maker(outside.clock, outside.rng)
     install_error_handlers(app, new_id, outside.clock)
     app.add_middleware(BodyBoundMiddleware, bytes_max=settings.gateway.body_bytes_max)
     app.add_middleware(IdentityMiddleware, new_id=new_id, clock=outside.clock)
+    trusted = outside.environment.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
+    app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=trusted)
     for router in (
         health.router,
         key.router,
@@ -106,9 +113,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     ledger = open_store(settings.sql_url or f"sqlite:///{data / 'sluice.db'}")
     redis = _redis(settings)
     stack.push_async_callback(redis.aclose)
-    client = Http1Client(
-        connect_timeout_s=own.connect_timeout_s, idle_timeout_s=own.idle_timeout_s
-    )
+    client = Http1Client(connect_timeout_s=own.connect_timeout_s, idle_timeout_s=own.idle_timeout_s)
     stack.push_async_callback(client.aclose)
     kept_keys = StoredKeys(tenants)
     keys = KeyDirectory(kept_keys, outside.clock)
@@ -139,9 +144,9 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         wait_s=lambda: breaker.wait_s,
     )
     leases = Leases(
-        outage=outage,
         holds=holds,
         spool=spool,
+        outage=outage,
         settings=LeaseSettings(
             slice_tokens=own.output_slice_tokens,
             lease_s=own.lease_s,
@@ -151,9 +156,9 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     )
     accounts = Accounts(
         holds=holds,
-        outage=outage,
         spool=spool,
         leases=leases,
+        outage=outage,
         gateway_id=gateway_id,
         calls_max=own.calls_max,
         clock=outside.clock,
@@ -164,9 +169,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         waiting_room=WaitingRoom(redis),
         worker_secret=settings.worker_secret or "",
         own_patience=Patience(own.first_token_timeout_s, own.idle_timeout_s),
-        outside_patience=Patience(
-            own.external_first_token_timeout_s, own.external_idle_timeout_s
-        ),
+        outside_patience=Patience(own.external_first_token_timeout_s, own.external_idle_timeout_s),
         environment=outside.environment,
         rng=outside.rng,
         clock=outside.clock,
@@ -191,11 +194,11 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         rng=outside.rng,
         clock=outside.clock,
     )
-        outage=outage,
     recovery = Recovery(
         redis=redis,
         holds=holds,
         accounts=accounts,
+        outage=outage,
         catalog=catalog,
         ledger=ledger,
         spool_root=data / "spool",
@@ -230,6 +233,10 @@ def _once(settings: Settings, redis: Redis, ledger: Store, holds: Holds) -> Once
     )
     tapes = Tapes(redis, kept)
     fates = Fates(ledger, holds, wait_s=own.settle_wait_s)
+    replaying = Replaying(tapes, fates, poll_s=own.poll_s, followers_max=own.followers_max)
+    return Once(tapes, replaying, own.finish_within_s)
+
+
 def _redis(settings: Settings) -> Redis:
     """Bounded in time; only a connection that broke while it was idle is replaced."""
     data = settings.data.absolute()
@@ -239,10 +246,6 @@ def _redis(settings: Settings) -> Redis:
         socket_timeout=REDIS_TIMEOUT_S,
         retry=Retry(NoBackoff(), 1),
     )
-
-
-    replaying = Replaying(tapes, fates, poll_s=own.poll_s, followers_max=own.followers_max)
-    return Once(tapes, replaying, own.finish_within_s)
 
 
 def standard_policy(own: GatewaySettings) -> Policy:
@@ -273,28 +276,25 @@ def standard_policy(own: GatewaySettings) -> Policy:
     )
 
 
-def _generating_routes(parts: Parts) -> list[Route]:
+def _generating(parts: Parts) -> dict[str, AsgiApp]:
     """Raw ASGI, beside FastAPI: every event of every stream passes here."""
     own = parts.settings.gateway
-    return [
-        Route(
-            path,
-            methods=["POST"],
-            endpoint=Generating(
-                parts.pipeline,
-                parse=door.parse,
-                dialect=door.dialect,
-                queue_note=parts.places.queue_note,
-                reply_settings=ReplySettings(own.commit_after_s, own.keepalive_s),
-                body_timeout_s=own.body_timeout_s,
-                slow_reader_timeout_s=own.slow_reader_timeout_s,
-                once=parts.once,
-                clock=parts.outside.clock,
-                new_id=lambda: parts.new_id("req"),
-            ),
+    return {
+        path: Generating(
+            parts.pipeline,
+            parse=door.parse,
+            dialect=door.dialect,
+            queue_note=parts.places.queue_note,
+            reply_settings=ReplySettings(own.commit_after_s, own.keepalive_s),
+            body_bytes_max=own.body_bytes_max,
+            body_timeout_s=own.body_timeout_s,
+            slow_reader_timeout_s=own.slow_reader_timeout_s,
+            once=parts.once,
+            clock=parts.outside.clock,
+            new_id=lambda: parts.new_id("req"),
         )
         for path, door in doors(parts.catalog).items()
-    ]
+    }
 
 
 async def _run_in_background(parts: Parts, stack: AsyncExitStack) -> None:
