@@ -21,6 +21,8 @@ CALL_PRICE_MAX = 10**18
 GPU_MS_MAX = 86_400_000
 PROMPT_MAX = 2**31 - 1
 MS_PER_S = 1000
+DISCOUNT = "discount"
+"""What differs where it is no component."""
 
 
 class PriceError(Exception):
@@ -91,7 +93,7 @@ def differences(
             )
     olds, news = ({off.model: off.basis_points for off in offs} for _, offs in (before, after))
     return found + [
-        Difference(model, "", False, "discount", 0, olds.get(model), news.get(model))
+        Difference(model, "", False, DISCOUNT, 0, olds.get(model), news.get(model))
         for model in sorted(olds.keys() | news.keys())
         if olds.get(model) != news.get(model)
     ]

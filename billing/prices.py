@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from sqlalchemy import Connection
 
 from billing.price_terms import (
+    DISCOUNT,
     Difference,
     PriceError,
     check_terms,
@@ -40,7 +41,7 @@ from billing.settings import PriceSettings
 from billing.store import prices as rows
 from billing.store.engine import Store
 
-__all__ = ["PRICES_KEY", "PriceError", "rates_of"]
+__all__ = ["DISCOUNT", "PRICES_KEY", "PriceError", "rates_of"]
 
 PRICES_KEY = "sluice:prices"
 SEEDED_BY = "settings"
@@ -48,6 +49,10 @@ SEEDED_BY = "settings"
 
 class UnknownVersion(PriceError):
     """No version has this id."""
+
+
+class WrongStatus(PriceError):
+    """What is asked of a version is not to be done with one in its status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,8 +318,8 @@ def _in_status(conn: Connection, version_id: str, status: str) -> VersionInfo:
     if version.status == status:
         return version
     if version.status == "active":
-        raise PriceError(f"version {version_id} is active already")
-    raise PriceError(f"version {version_id} is {version.status}, not {status}")
+        raise WrongStatus(f"version {version_id} is active already")
+    raise WrongStatus(f"version {version_id} is {version.status}, not {status}")
 
 
 def _versions(conn: Connection) -> list[VersionInfo]:

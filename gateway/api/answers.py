@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlmodel import SQLModel
 
-from billing.pricebook import Component
 from gateway.api.json_schema import (
     ANYTHING,
     BOOLEAN,
@@ -26,6 +25,7 @@ from gateway.api.json_schema import (
     objects,
     one_of,
 )
+from gateway.api.price_answers import PRICE_ANSWERS, PRICE_COMPONENTS
 from gateway.api.usage_answers import USAGE_ANSWERS, USAGE_COMPONENTS
 from gateway.tables import Entitlement, Limits, ModelRow, PoolRow
 from routing.types import CapacityClass, Tier
@@ -285,29 +285,8 @@ COMPONENTS: dict[str, Schema] = USAGE_COMPONENTS | {
             ),
         }
     ),
-    "PriceVersion": objects(
-        {
-            "object": const("price_version"),
-            "id": STRING,
-            "status": STRING,
-            "effective_from": maybe(TIME),
-            "created_at": TIME,
-            "created_by": STRING,
-            "note": maybe(STRING),
-            "rates": array(
-                objects(
-                    {
-                        "model": STRING,
-                        "tier": STRING,
-                        "batch": BOOLEAN,
-                        "component": one_of(Component),
-                        "usd_per_mtok": USD,
-                    }
-                )
-            ),
-        }
-    ),
 }
+COMPONENTS |= PRICE_COMPONENTS
 
 ANSWERS: dict[tuple[str, str], Schema] = USAGE_ANSWERS | {
     ("get", "/healthz"): named("Health"),
@@ -346,11 +325,10 @@ ANSWERS: dict[tuple[str, str], Schema] = USAGE_ANSWERS | {
     ("delete", "/admin/v1/pools/{name}"): named("PoolRow"),
     ("get", "/admin/v1/fleet"): named("Fleet"),
     ("post", "/admin/v1/models/apply"): named("ModelsApplication"),
-    ("get", "/admin/v1/prices"): listed("PriceVersion"),
-    ("post", "/admin/v1/prices"): named("PriceVersion"),
     ("get", "/admin/v1/requests"): listed("Generation"),
     ("get", "/admin/v1/requests/{request_id}"): named("Explanation"),
 }
+ANSWERS |= PRICE_ANSWERS
 
 
 def answer(method: str, path: str) -> dict[str, Any] | None:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from gateway.api.admin_money import PriceVersionBody
+from gateway.api.admin_limits import LimitsBody
+from gateway.api.admin_prices import PriceVersionBody
 from gateway.api.admin_serving import ModelBody, PoolBody
-from gateway.api.admin_tenants import LimitsBody, NewKey, NewOrganization
+from gateway.api.admin_tenants import NewKey, NewOrganization
 from gateway.api.fields import COST_NANOUSD_MAX, DAY_S, EXACT_MAX, INTEGER_MAX, LAST_EPOCH_S
 from gateway.api.shapes import at
 from gateway.app import create_app
