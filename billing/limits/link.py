@@ -19,6 +19,9 @@ from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 _NOTHING = object()
+GRACE_S = 0.005
+"""After its time is up a reply is looked for once more: it may lie unread, where it is this process
+that was late."""
 
 
 class Link:
@@ -68,6 +71,7 @@ class _Wire(asyncio.Protocol):
         self._reader: Any = hiredis.Reader(replyError=_error, notEnoughData=_NOTHING)
         self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._watch: asyncio.TimerHandle | None = None
+        self._is_late = False
         connection._writer.transport.set_protocol(self)
 
     def is_up(self, loop: asyncio.AbstractEventLoop) -> bool:
@@ -125,7 +129,11 @@ class _Wire(asyncio.Protocol):
             return
         left_s = self._waiting[0][1] + self._timeout_s - self._loop.time()
         if left_s > 0:
+            self._is_late = False
             self._watch = self._loop.call_later(left_s, self._look)
+        elif not self._is_late:
+            self._is_late = True
+            self._watch = self._loop.call_later(GRACE_S, self._look)
         else:
             self._break(RedisTimeoutError("redis did not answer in time"))
 

@@ -54,7 +54,7 @@ def answered(store: Store) -> SettledCall:
     return settled_call(OPENED, amount)
 
 
-async def test_a_cut_call_is_charged_by_its_last_checkpoint(
+async def test_g22_a_cut_call_is_charged_by_its_last_checkpoint_and_frees_the_rest(
     redis: Redis, store: Store, tmp_path: Path
 ) -> None:
     await admit(redis)

@@ -197,3 +197,19 @@ async def test_outage_mode_is_declared_whole(one: Edge, sent: dict[str, Any], st
     _, listed = await ask(one.app, "GET", "/admin/v1/outages", b"", "admin")
     kept = status == 200 and sent["mode"] is not None
     assert [row["mode"] for row in listed["data"]] == ([sent["mode"]] if kept else [])
+
+
+async def test_g32_budget_that_was_saved_is_the_one_that_is_enforced(one: Edge) -> None:
+    async def put(path: str, sent: dict[str, Any]) -> Any:
+        raw = json.dumps(sent).encode()
+        return await ask(one.app, "PUT", f"/admin/v1/budgets/{path}", raw, "admin")
+
+    for scope in OWNERS:
+        _, told = await put(scope, {"limit_usd": "0.000000001"})
+        assert told["limit_usd"] == "0.000000001"
+        refused = await one.post(body())
+        assert (refused.status, refused.error_code) == (429, "insufficient_quota")
+        assert scope in refused.json["error"]["message"]
+        _, told = await put(scope, {"limit_usd": "1"})
+        assert (told["limit_usd"], told["held_usd"]) == ("1.00", "0.00")
+        assert (await one.post(body())).status == 200, "nothing is refused before its time"

@@ -93,7 +93,7 @@ def test_concurrency_is_a_number_of_calls_at_once(stack: Stack, outside: Outside
         client.chat.completions.create(model=SMALL, messages=said(), max_tokens=1)
 
 
-def test_rate_of_a_refused_call_is_not_used(stack: Stack) -> None:
+def test_g28_rate_of_a_refused_call_is_not_used(stack: Stack) -> None:
     """A call without money takes no request from the rate either: all or nothing."""
     limited = stack.tenant(budget_usd="0", requests_per_minute=1, request_burst=1)
     for _ in range(3):
@@ -121,7 +121,7 @@ def test_call_without_money_is_refused_for_good(stack: Stack, kind: str) -> None
     assert stack.requests_of(poor) == []
 
 
-def test_budget_is_never_overspent_by_many_at_once(stack: Stack) -> None:
+def test_g21_budget_is_never_overspent_by_many_at_once(stack: Stack) -> None:
     """Law 3: spent and held together never pass the budget, whoever asks at the same time."""
     budget_nano = 8 * (20 * PROMPT_NANO + 16 * OUTPUT_NANO)
     limited = stack.tenant(budget_usd=f"0.{budget_nano:09d}")
@@ -178,7 +178,7 @@ def test_answer_ends_where_the_money_does(stack: Stack, stream: bool) -> None:
         assert booked["usage"]["output"] <= 40
 
 
-def test_a_large_max_tokens_needs_no_more_money_than_is_used(stack: Stack) -> None:
+def test_g24_a_large_max_tokens_needs_no_more_money_than_is_used(stack: Stack) -> None:
     """The hold grows with the answer: a ceiling alone costs nothing."""
     budget_nano = 12 * PROMPT_NANO + 200 * OUTPUT_NANO
     limited = stack.tenant(budget_usd=f"0.{budget_nano:09d}")

@@ -333,7 +333,7 @@ async def many_gateways(
         await client.aclose()
 
 
-def test_a_hundred_callers_at_the_last_dollar_hold_no_more_than_a_dollar(
+def test_g21_a_hundred_callers_at_the_last_dollar_hold_no_more_than_a_dollar(
     law_server: RedisServer, runner: asyncio.Runner
 ) -> None:
     runner.run(last_dollar(law_server))

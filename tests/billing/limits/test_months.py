@@ -85,7 +85,7 @@ async def test_an_exact_record_corrects_the_month_the_call_was_admitted_in(redis
 
 
 @pytest.mark.parametrize(("month", "left"), [(0, 4_000), (1, 7_000), (2, 10_000)])
-async def test_a_budget_of_a_month_counts_the_month_of_the_call(
+async def test_g30_a_budget_of_a_month_counts_the_month_of_the_call(
     redis: Redis, month: int, left: int
 ) -> None:
     """Also of a month before the latest, as a gateway with a slow clock asks for."""

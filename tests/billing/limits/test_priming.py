@@ -90,7 +90,7 @@ async def test_another_priming_that_began_meanwhile_wins(redis: Redis) -> None:
     assert not await holds.prime(SHARD, {}, "0-0", f"{run_id}:2")
 
 
-async def test_opening_replaces_stale_sums_and_counts_open_holds(redis: Redis) -> None:
+async def test_g23_opening_replaces_stale_sums_and_counts_open_holds(redis: Redis) -> None:
     holds = Holds(redis)
     await open_shard(holds)
     for number in range(3):
