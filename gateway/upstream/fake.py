@@ -130,7 +130,7 @@ class FakeUpstream:
             self.requests.append(request)
             script = self.scripts.popleft() if self.scripts else self.behaviour(request)
             await _perform(script, reader, writer, self._count)
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (OSError, asyncio.IncompleteReadError):
             pass  # the other side hung up first: the fake has nobody left to torment
         finally:
             self.open -= 1

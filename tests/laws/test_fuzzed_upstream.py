@@ -173,7 +173,7 @@ def scripts(draw: st.DrawFn) -> fake.Script:
 
 async def _ask(one: Edge, path: str, stream: bool, key: str | None) -> Response:
     wanted = BODIES[path] | ({} if path == EMBEDDINGS else {"stream": stream})
-    named = {"x-sluice-deadline-ms": "1500", "x-api-key": API_KEY}
+    named = {"x-sluice-deadline-ms": "700", "x-api-key": API_KEY}
     if key is not None:
         named["idempotency-key"] = key
     return await one.post(wanted, path=path, headers=named)
@@ -203,24 +203,44 @@ def _check(response: Response, stream: bool) -> None:
         assert len(_ends(response)) == 1, response.body[-2000:]
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
-@given(
-    path=st.sampled_from(list(BODIES)),
-    stream=st.booleans(),
-    is_keyed=st.booleans(),
-    sent=st.lists(scripts(), min_size=1, max_size=4),
-)
+CALLS = st.tuples(st.sampled_from(list(BODIES)), st.booleans(), st.booleans())
+SENT = st.lists(scripts(), min_size=1, max_size=4)
+
+
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@given(call=CALLS, sent=SENT)
 def test_no_upstream_crashes_the_relay_or_unbalances_the_ledger(
     bench: Bench,
     caplog: pytest.LogCaptureFixture,
-    path: str,
-    stream: bool,
-    is_keyed: bool,
+    call: tuple[str, bool, bool],
+    sent: list[fake.Script],
+) -> None:
+    _example(bench, caplog, call, sent)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@settings(max_examples=500, suppress_health_check=list(HealthCheck))
+@given(call=CALLS, sent=SENT)
+def test_no_upstream_does_in_the_long_run(
+    bench: Bench,
+    caplog: pytest.LogCaptureFixture,
+    call: tuple[str, bool, bool],
+    sent: list[fake.Script],
+) -> None:
+    _example(bench, caplog, call, sent)
+
+
+def _example(
+    bench: Bench,
+    caplog: pytest.LogCaptureFixture,
+    call: tuple[str, bool, bool],
     sent: list[fake.Script],
 ) -> None:
     caplog.clear()
     caplog.set_level(logging.ERROR)
-    bench.runner.run(_one_example(bench, path, stream, is_keyed, sent))
+    bench.unseen.clear()
+    bench.runner.run(_one_example(bench, *call, sent))
     assert not bench.unseen
     assert "unexpectedly" not in caplog.text
 
