@@ -79,7 +79,10 @@ class Choice(msgspec.Struct, frozen=True):
         """Any output that was generated, in whatever field it came."""
         if self.text is not None:
             return bool(self.text)
-        return any(value and name != "role" for name, value in self.delta.items())
+        delta = self.delta
+        if delta.get("content"):
+            return True
+        return len(delta) > 1 and any(v and name != "role" for name, v in delta.items())
 
     @property
     def tool_calls(self) -> tuple[ToolCallPiece, ...]:

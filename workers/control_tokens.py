@@ -20,6 +20,8 @@ from tokenizers import Tokenizer
 from workers.templates import Message, require_tools_taken, told
 
 ROLE = "role"
+PLAIN = {ROLE, "content"}
+"""What most messages have."""
 MARKS = tuple(map(chr, range(0xFDD0, 0xFDF0)))
 """Unicode's noncharacters: no text has a use for them, and hardly any has one."""
 
@@ -46,6 +48,9 @@ class ChatEncoder:
     ) -> list[int]:
         """The ids of what `render` makes of messages and tools; raises UnmarkableText, and
         ToolsUnsupported for what the template cannot say."""
+        plain = not tools and all(message.keys() == PLAIN for message in messages)
+        if plain and not any(self._spellings.search(m["content"]) for m in messages):
+            return self._ids(render(messages, tools))
         require_tools_taken(self._template, messages, tools)
         conversation = [told(message) for message in messages]
         texts = [text for said in (*conversation, *tools) for text in _texts(said)]

@@ -233,6 +233,7 @@ SAMPLING = (
     "frequency_penalty",
     "logit_bias",
 )
+NEUTRAL_AT_NOTHING = ("presence_penalty", "frequency_penalty", "logit_bias")
 COMMON: dict[str, Check] = {
     "model": string,
     "service_tier": one_of(*SERVICE_TIERS),
@@ -256,8 +257,8 @@ GENERATED: dict[str, Check] = COMMON | {
 
 def sampling(fields: Mapping[str, Any]) -> dict[str, Any]:
     """What goes to the engine as it is; penalties of 0 and no biases are as good as left out."""
-    said = {name: fields[name] for name in SAMPLING if fields.get(name) is not None}
-    for name in ("presence_penalty", "frequency_penalty", "logit_bias"):
-        if name in said and not said[name]:
-            del said[name]
-    return said
+    return {
+        name: value
+        for name, value in fields.items()
+        if name in SAMPLING and value is not None and (value or name not in NEUTRAL_AT_NOTHING)
+    }

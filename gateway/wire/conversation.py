@@ -125,10 +125,10 @@ def check_conversation(fields: Mapping[str, Any]) -> None:
 def conversation_of(fields: Mapping[str, Any]) -> Conversation:
     """Of fields that passed `check_conversation`."""
     form = fields.get("response_format")
-    said = tuple(_said(message) for message in fields["messages"])
-    labels = {name: fields[name] for name in LABELS if fields.get(name) is not None}
+    said = tuple(map(_said, fields["messages"]))
+    labels = {n: v for n, v in fields.items() if n in LABELS and v is not None}
     return Conversation(
-        messages=tuple(plain_message(message) for message in said),
+        messages=tuple(map(plain_message, said)),
         sampling=sampling(fields),
         choices=fields.get("n") or 1,
         logprobs=(fields.get("top_logprobs") or 0) if fields.get("logprobs") else None,

@@ -24,6 +24,7 @@ FIELDS = {
     "tool": EVERY | {"tool_call_id"},
 }
 OTHERS = EVERY | {"name"}
+SPEAKERS = ("user", "assistant", "system")
 
 
 def conversation(name: str, value: object) -> None:
@@ -33,9 +34,24 @@ def conversation(name: str, value: object) -> None:
     if not value:
         raise empty_array(name)
     for index, message in enumerate(value):
-        _message(f"{name}[{index}]", message)
-    if any(message["role"] in FIELDS for message in value):
+        if not _is_plain(message):
+            _message(f"{name}[{index}]", message)
+    if any(map(_is_about_calls, value)):
         _answered_calls(name, value)
+
+
+def _is_plain(message: object) -> bool:
+    """As most are: a role and its text, on the way of every call."""
+    return (
+        isinstance(message, dict)
+        and message.keys() == EVERY
+        and isinstance(message["content"], str)
+        and message["role"] in SPEAKERS
+    )
+
+
+def _is_about_calls(message: Mapping[str, Any]) -> bool:
+    return message["role"] == "tool" or "tool_calls" in message
 
 
 def _message(name: str, message: object) -> None:
@@ -117,9 +133,11 @@ def _stray(
     return bad_request(message, f"{where}.tool_calls", "invalid_value")
 
 
-def plain_message(message: Mapping[str, Any]) -> dict[str, Any]:
+def plain_message(message: dict[str, Any]) -> dict[str, Any]:
     """Text as one string, and what else was said; a developer message is a system message to models
     that know no developer."""
+    if _is_plain(message):
+        return message
     role = "system" if message["role"] == "developer" else message["role"]
     plain = {"role": role, "content": _text(message.get("content"), message.get("refusal"))}
     for field in ("name", "tool_calls", "tool_call_id"):
