@@ -36,6 +36,12 @@ class ReadyFile:
         self._pids = pids
         self._write()
 
+    def offer(self, models: Sequence[str]) -> None:
+        """What there is to call now; nothing is written while nothing has changed."""
+        if self._ready is not None and list(self._ready.models) != list(models):
+            self._ready = replace(self._ready, models=models)
+            self._write()
+
     def withdraw(self) -> None:
         self._ready = None
         self._path.unlink(missing_ok=True)

@@ -11,6 +11,8 @@ import shlex
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 
 from redis.asyncio import Redis
@@ -43,6 +45,7 @@ from gateway.supervisor.redis_server import redis_part
 from gateway.supervisor.supervisor import Bounds, Supervisor
 from workers.ray_session import Session
 
+MODELS_EVERY_S = 2.0
 Prepared = tuple[Sequence[PartSpec], Callable[[], Awaitable[Ready]]]
 Prepare = Callable[[Settings, Path], Prepared]
 
@@ -112,6 +115,7 @@ async def _supervise(
         say(f"console: {ready.console_url}, which asks for the admin_key of ready.json")
         say(f"keys and addresses: {data / 'ready.json'}; Ctrl-C stops everything")
         print(f"\n{curl_line(ready)}\n", flush=True)
+        await _follow_models(ready, settings, ready_file)
 
     supervisor = Supervisor(
         specs,
@@ -125,6 +129,15 @@ async def _supervise(
         await supervisor.run(announce, stop)
     finally:
         ready_file.withdraw()
+
+
+async def _follow_models(ready: Ready, settings: Settings, ready_file: ReadyFile) -> None:
+    """Models come and go while everything runs; a gateway that is away offers what it offered."""
+    while True:
+        await asyncio.sleep(MODELS_EVERY_S)
+        with suppress(CannotStart, HTTPException):
+            served = await served_models(ready.base_url, ready.api_key, attempts=1)
+            ready_file.offer(generating_first(served, settings.models))
 
 
 def _begin_stop(stop: asyncio.Event, ready_file: ReadyFile) -> None:

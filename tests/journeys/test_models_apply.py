@@ -202,6 +202,7 @@ def test_declared_model_serves_with_its_price_and_no_restart(
     row = next(m for m in stack.admin("GET", "/models")["data"] if m["name"] == MODEL)
     assert Path(row["path"]) == stack.data / "weights" / row["checksum"]
     assert row["origin"] == str(desk.weights)
+    stack.wait_until(lambda: MODEL in stack.ready["models"], 10.0, "ready.json to name it")
 
 
 def test_same_declaration_again_changes_nothing(desk: Desk, stack: Stack) -> None:
