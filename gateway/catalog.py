@@ -20,7 +20,7 @@ from billing.pricebook import PriceBook, read_published
 from gateway.errors import bad_request, model_not_found
 from gateway.store import TenantStore
 from gateway.tables import ModelRow, PoolRow
-from gateway.tokens import Checkpoints, CheckpointTokens, TokenCounter
+from gateway.tokens import ByteBound, Checkpoints, CheckpointTokens, TokenCounter
 from routing.types import AUTO_MODEL, CapacityClass, Model, Pool, Task
 
 log = logging.getLogger(__name__)
@@ -110,6 +110,9 @@ class CatalogKeeper:
     def _load(self) -> Catalog:
         revision, models, pools = self._store.catalog()
         counters, unreadable = self._checkpoints.counters({row.name: row.path for row in models})
+        for row in models:
+            if row.path is None:
+                counters[row.name] = ByteBound(row.image_tokens)
         return Catalog(
             revision=revision,
             models={row.name: _model(row) for row in models if row.name in counters},
@@ -170,6 +173,7 @@ def _model(row: ModelRow) -> Model:
         quality=row.quality,
         task=Task(row.task),
         created_s=row.created_us // 1_000_000,
+        image_tokens=row.image_tokens,
     )
 
 

@@ -11,9 +11,9 @@ import tomllib
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from billing.settings import LedgerSettings, PriceSettings
@@ -24,6 +24,7 @@ PREFIX = "SLUICE_"
 FILE_NAME = "sluice.toml"
 HTTP_URL = r"^https?://[^\s/]+\S*$"
 PACKAGE = "package:"
+IMAGE_TOKENS_MAX = 1_000_000
 
 
 class SettingsError(Exception):
@@ -135,6 +136,13 @@ class ModelSettings(Section):
     size_rank: int = Field(ge=0)
     quality: float = Field(ge=0, le=1)
     task: Literal["generate", "embed"] = "generate"
+    image_tokens: int | None = Field(None, ge=1, le=IMAGE_TOKENS_MAX)
+
+    @model_validator(mode="after")
+    def _images_are_seen_outside(self) -> Self:
+        if self.image_tokens is not None and self.path is not None:
+            raise ValueError("image_tokens is for models of external servers alone")
+        return self
 
 
 class PoolSettings(Section):

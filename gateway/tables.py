@@ -152,6 +152,8 @@ class ModelRow(SQLModel, table=True):
     quality: float
     task: str = "generate"
     created_us: int = Field(default=0, sa_type=Big)
+    image_tokens: int | None = None
+    """The most tokens of a prompt that one image may cost; NULL for a model that takes none."""
     origin: str | None = None
     """What was declared, where that is not the folder in `path` itself."""
     checksum: str | None = None

@@ -42,6 +42,11 @@ class UnknownTokenId(ValueError):
 
 class TokenCounter(Protocol):
     @property
+    def image_tokens(self) -> int | None:
+        """The most that an image may cost; None where images are not taken."""
+        ...
+
+    @property
     def vector_size(self) -> int | None:
         """How many dimensions the model has; None where its configuration is not here."""
         ...
@@ -64,6 +69,9 @@ class ByteBound:
     """An upper bound for models whose tokenizer is not here: bytes plus a few per text."""
 
     vector_size = None
+
+    def __init__(self, image_tokens: int | None = None) -> None:
+        self.image_tokens = image_tokens
 
     def count(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> int:
         """Of tools and their calls the bytes of their JSON, however a server writes them."""
@@ -94,6 +102,7 @@ class CheckpointTokens:
         self._encoder = ChatEncoder(self._tokenizer, source)
         self.has_chat_template = bool(source)
         self.takes_tools = takes_tools(source)
+        self.image_tokens = None  # our engines see text alone
         self.vector_size = _hidden_size(folder / MODEL_CONFIG)
 
     def count(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> int:

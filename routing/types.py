@@ -128,6 +128,8 @@ class Model:
     quality: float
     task: Task = Task.GENERATE
     created_s: int = 0
+    image_tokens: int | None = None
+    """The most tokens of a prompt that one image may cost; None where images are not taken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from billing.settings import PriceSettings
-from gateway.settings import PoolSettings, Section
+from gateway.settings import IMAGE_TOKENS_MAX, PoolSettings, Section
 from routing.types import AUTO_MODEL, Task, Tier
 from workers.engines.names import EMBEDDING, ENGINE_NAMES
 
@@ -62,6 +62,13 @@ class ModelDeclaration(Section):
     max_output_tokens: int | None = Field(None, ge=1, le=INTEGER_MAX)
     size_rank: int = Field(1, ge=0, le=INTEGER_MAX)
     quality: float = Field(0.0, ge=0, le=1)
+    image_tokens: int | None = Field(None, ge=1, le=IMAGE_TOKENS_MAX)
+
+    @model_validator(mode="after")
+    def _images_are_seen_outside(self) -> Self:
+        if self.image_tokens is not None and not self.is_external:
+            raise ValueError("image_tokens is for models of external servers alone")
+        return self
 
     @property
     def is_external(self) -> bool:

@@ -186,6 +186,7 @@ def _model_row(model: ServedModel, known: ModelRow | None, now_us: int) -> Model
         size_rank=model.declared.size_rank,
         quality=model.declared.quality,
         task=model.task.value,
+        image_tokens=model.declared.image_tokens,
         created_us=known.created_us if known else now_us,
         origin=model.origin,
         checksum=model.checksum,

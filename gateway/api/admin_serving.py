@@ -1,6 +1,6 @@
 """Models, pools and the live fleet."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from fastapi import APIRouter, Request
 from fastapi.exceptions import RequestValidationError
@@ -21,7 +21,7 @@ from gateway.api.fields import (
 from gateway.api.needs import parts_of
 from gateway.catalog import unreadable_because
 from gateway.errors import bad_request
-from gateway.settings import HTTP_URL
+from gateway.settings import HTTP_URL, IMAGE_TOKENS_MAX
 from gateway.tables import ModelRow, PoolRow
 from routing.types import AUTO_MODEL, Task
 from workers.engines.names import EMBEDDING, ENGINE_NAMES
@@ -37,6 +37,18 @@ class ModelBody(BaseModel):
     size_rank: Count
     quality: float = Field(ge=0, le=1)
     task: Task = Task.GENERATE
+    image_tokens: int | None = Field(
+        None,
+        ge=1,
+        le=IMAGE_TOKENS_MAX,
+        description="the most prompt tokens one image may cost; null: it takes none",
+    )
+
+    @model_validator(mode="after")
+    def _images_are_seen_outside(self) -> Self:
+        if self.image_tokens is not None and self.path is not None:
+            raise ValueError("image_tokens is for models of external servers alone")
+        return self
 
 
 class PoolBody(BaseModel):

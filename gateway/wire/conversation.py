@@ -21,7 +21,7 @@ from gateway.wire.checks import (
     text_up_to,
     unsupported,
 )
-from gateway.wire.messages import conversation, plain_message
+from gateway.wire.messages import conversation, images, images_not_taken, plain_message
 from gateway.wire.request import outside_stream
 from gateway.wire.response_format import response_format
 from gateway.wire.tools import require_offered, tool_choice, tools
@@ -54,6 +54,7 @@ class Conversation:
     response_format: dict[str, Any] | None = None
     said: tuple[dict[str, Any], ...] = ()
     labels: Mapping[str, Any] | None = None
+    images: tuple[str, ...] = ()
 
     @property
     def offered(self) -> tuple[dict[str, Any], ...]:
@@ -64,13 +65,20 @@ class Conversation:
         try:
             if biases := self.sampling.get("logit_bias"):
                 tokens.count_ids([int(token) for token in biases])
-            return (tokens.count(self.messages, self.offered),)
+            return (tokens.count(self.messages, self.offered) + self._seen(tokens),)
         except ToolsUnsupported as untold:
             raise unsupported(untold.param) from untold
         except UnrenderableConversation as refused:
             raise bad_request(str(refused), self.param) from refused
         except UnknownTokenId as unknown:
             raise bad_request(str(unknown), "logit_bias", "invalid_value") from unknown
+
+    def _seen(self, tokens: TokenCounter) -> int:
+        if not self.images:
+            return 0
+        if tokens.image_tokens is None:
+            raise images_not_taken(self.images[0])
+        return len(self.images) * tokens.image_tokens
 
     def own_body(self, output_tokens_max: int) -> dict[str, Any]:
         return {
@@ -138,6 +146,7 @@ def conversation_of(fields: Mapping[str, Any]) -> Conversation:
         response_format=None if form is None or form["type"] == "text" else form,
         said=said,
         labels=labels or None,
+        images=images("messages", said),
     )
 
 

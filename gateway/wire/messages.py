@@ -1,6 +1,6 @@
 """The messages of a conversation: what they may hold, and what becomes of them.
 
-Text and tool calls, until models take more.
+Text, tool calls and, for servers outside that see them, images.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ from gateway.wire.checks import (
     invalid_type,
     missing,
     one_of,
+    require_known,
     string,
     unsupported,
 )
@@ -24,6 +25,8 @@ FIELDS = {
     "tool": EVERY | {"tool_call_id"},
 }
 OTHERS = EVERY | {"name"}
+IMAGE = "image_url"
+KINDS = {"assistant": ("text", "refusal"), "user": ("text", IMAGE)}
 SPEAKERS = ("user", "assistant", "system")
 
 
@@ -96,9 +99,43 @@ def _content(name: str, content: object, role: str) -> None:
         where = f"{name}[{index}]"
         if not isinstance(part, dict):
             raise invalid_type(where, "an object", part)
-        kinds = ("text", "refusal") if role == "assistant" else ("text",)
-        one_of(*kinds)(f"{where}.type", part.get("type"))
-        string(f"{where}.{part['type']}", part.get(part["type"]))
+        one_of(*KINDS.get(role, ("text",)))(f"{where}.type", part.get("type"))
+        if part["type"] == IMAGE:
+            _image(f"{where}.{IMAGE}", part.get(IMAGE))
+        else:
+            string(f"{where}.{part['type']}", part.get(part["type"]))
+
+
+def _image(name: str, value: object) -> None:
+    if value is None:
+        raise missing(name)
+    if not isinstance(value, dict):
+        raise invalid_type(name, "an object", value)
+    require_known(name, value, "url", "detail")
+    if value.get("url") is None:
+        raise missing(f"{name}.url")
+    string(f"{name}.url", value["url"])
+    if not value["url"].startswith(("https://", "http://", "data:image/")):
+        message = f"Invalid '{name}.url'. Expected a web address or a data URL of an image."
+        raise bad_request(message, f"{name}.url", "invalid_image_url")
+    if value.get("detail") is not None:
+        one_of("auto", "low", "high")(f"{name}.detail", value["detail"])
+
+
+def images(name: str, messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Where there are images, in messages that passed their check."""
+    return tuple(
+        f"{name}[{index}].content[{place}]"
+        for index, message in enumerate(messages)
+        if isinstance(message.get("content"), list)
+        for place, part in enumerate(message["content"])
+        if part["type"] == IMAGE
+    )
+
+
+def images_not_taken(where: str) -> ApiError:
+    message = "Invalid content type. image_url is only supported by certain models."
+    return bad_request(message, where, "invalid_value")
 
 
 def _answered_calls(name: str, messages: Sequence[Mapping[str, Any]]) -> None:
@@ -148,5 +185,5 @@ def plain_message(message: dict[str, Any]) -> dict[str, Any]:
 
 def _text(content: object, refusal: str | None) -> str:
     if isinstance(content, list):
-        return "".join(part[part["type"]] for part in content)
+        return "".join(part[part["type"]] for part in content if part["type"] != IMAGE)
     return content if isinstance(content, str) else refusal or ""

@@ -37,7 +37,7 @@ def capabilities(model: Model, tokens: TokenCounter) -> Mapping[str, bool]:
         "streaming": generates,
         "json_schema": generates,
         "tools": generates and takes_tools(tokens),
-        "vision": False,
+        "vision": generates and tokens.image_tokens is not None,
     }
 
 

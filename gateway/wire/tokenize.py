@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.errors import bad_request
 from gateway.wire.checks import Check, boolean, checked, string
-from gateway.wire.messages import conversation, plain_message
+from gateway.wire.messages import conversation, images, images_not_taken, plain_message
 from gateway.wire.prompts import token_ids
 from gateway.wire.tools import tools
 
@@ -45,6 +45,8 @@ def parse_tokenize(body: bytes) -> TokenizeRequest:
         if fields.get(of_the_other) is not None:
             message = f"'{of_the_other}' cannot be used with '{given}'."
             raise bad_request(message, of_the_other, "unsupported_parameter")
+    if seen := images("messages", messages or ()):
+        raise images_not_taken(seen[0])
     return TokenizeRequest(
         model=fields["model"],
         prompt=prompt,

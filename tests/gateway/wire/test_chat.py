@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from billing.types import Usage
+from gateway.errors import ApiError
 from gateway.frame import Choice, Logprobs, Scored
+from gateway.tokens import ByteBound
 from gateway.wire.answer import AnswerHead, usage_shape
 from gateway.wire.chat import CHECKS, ChatForm, Conversation, parse_chat
 from gateway.wire.gathered import Gathered
@@ -30,6 +32,10 @@ def wanted(**changes: Any) -> Conversation:
     found = parse(**changes).wanted
     assert isinstance(found, Conversation)
     return found
+
+
+def image(url: str = "https://example.com/a.png", **more: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url} | more}
 
 
 WRONG: list[tuple[dict[str, Any], str, str | None]] = [
@@ -51,7 +57,27 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"messages": [{"role": "user"}]}, "messages[0].content", "invalid_type"),
     ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content", "invalid_type"),
     (
+        {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]},
+        "messages[0].content[0].type",
+        "invalid_value",
+    ),
+    (
         {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+        "messages[0].content[0].image_url",
+        "missing_required_parameter",
+    ),
+    (
+        {"messages": [{"role": "user", "content": [image("file:///etc/passwd")]}]},
+        "messages[0].content[0].image_url.url",
+        "invalid_image_url",
+    ),
+    (
+        {"messages": [{"role": "user", "content": [image(detail="huge")]}]},
+        "messages[0].content[0].image_url.detail",
+        "invalid_value",
+    ),
+    (
+        {"messages": [{"role": "system", "content": [image()]}]},
         "messages[0].content[0].type",
         "invalid_value",
     ),
@@ -167,6 +193,18 @@ def test_parts_are_joined_and_developer_speaks_as_system() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     request = wanted(messages=[{"role": "developer", "content": parts}])
     assert request.messages == ({"role": "system", "content": "ab"},)
+
+
+def test_images_are_bounded_where_they_are_taken_and_refused_where_not() -> None:
+    parts = [image(), {"type": "text", "text": "What is it?"}, image("data:image/png;base64,AAAA")]
+    asked = wanted(messages=[USER, {"role": "user", "content": parts}])
+    plain = wanted(messages=[USER, {"role": "user", "content": "What is it?"}])
+    [text] = plain.prompt_tokens(ByteBound(700))
+    assert asked.prompt_tokens(ByteBound(700)) == (text + 2 * 700,)
+    with pytest.raises(ApiError, match="image_url is only supported by certain models") as caught:
+        asked.prompt_tokens(ByteBound())
+    assert (caught.value.status, caught.value.param) == (400, "messages[1].content[0]")
+    assert asked.outside_body(5)["messages"][1]["content"] == parts
 
 
 @pytest.mark.parametrize(

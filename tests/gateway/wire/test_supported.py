@@ -39,3 +39,5 @@ def test_every_parameter_that_shapes_an_answer_is_listed_and_no_other() -> None:
 def test_capabilities_follow_the_task_and_the_template(tokens: TokenCounter) -> None:
     assert capabilities(GENERATES, tokens)["tools"]
     assert not capabilities(EMBEDS, tokens)["chat"]
+    assert not capabilities(GENERATES, tokens)["vision"]
+    assert capabilities(GENERATES, ByteBound(85))["vision"]
