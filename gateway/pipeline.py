@@ -53,6 +53,7 @@ DEADLINE_HEADER = "x-sluice-deadline-ms"
 DEADLINE_MS_MAX = 24 * 3600 * 1000
 DEADLINE_DIGITS_MAX = len(str(DEADLINE_MS_MAX))
 WHOLE_ANSWER_TRIES = 3
+WORKER_LOST = "The worker was lost before the answer was complete."
 BUDGET_EXHAUSTED = "budget_exhausted"
 """Stopped by the money, which a finish reason of `length` does not tell from a ceiling."""
 AUTO_TIERS = (Tier.DEFAULT, Tier.FLEX, Tier.PRIORITY)
@@ -220,7 +221,18 @@ class Pipeline:
     # 6 and 7 (5 and 8 are the way into and out of `Accounts.admit`) -----------------------------
 
     async def _answer(self, open_call: OpenCall, wanted: Wanted, reply: Reply) -> None:
-        """Dispatch and relay; a lost worker is tried again only if nothing has left yet."""
+        """Dispatch and relay; what failed before a token of it reached its caller is free."""
+        try:
+            await self._try_until_answered(open_call, wanted, reply)
+        except ApiError:
+            if not (reply.is_committed and open_call.usage.output):
+                open_call.forgive()
+            raise
+
+    async def _try_until_answered(self, open_call: OpenCall, wanted: Wanted, reply: Reply) -> None:
+        """A lost worker is tried again only if nothing has left yet. What then refuses a call that
+        another has begun to answer does not hide how that one failed."""
+        lost: Cut | None = None
         for tries_left in reversed(range(WHOLE_ANSWER_TRIES)):
             try:
                 async with self._dispatcher.dispatch(open_call, wanted) as opened:
@@ -228,11 +240,13 @@ class Pipeline:
                     await self._relay(open_call, opened, reply)
                     return
             except Cut as cut:
+                lost = cut
                 if not tries_left or not reply.start_over():
-                    if not (reply.is_committed and open_call.usage.output):
-                        open_call.forgive()
-                    message = "The worker was lost before the answer was complete."
-                    raise upstream_lost(message) from cut
+                    raise upstream_lost(WORKER_LOST) from cut
+            except ApiError as refused:
+                if lost is None or refused.status >= 500:
+                    raise
+                raise upstream_lost(WORKER_LOST) from lost
 
     async def _relay(self, open_call: OpenCall, opened: Opened, reply: Reply) -> None:
         """Count and forward every frame that the money held covers; the first other one ends it.

@@ -133,12 +133,12 @@ class Dispatcher:
         attempt: AsyncExitStack,
     ) -> Opened:
         """Open the stream and await its first frame; on failure nothing stays open."""
+        left_s = open_call.call.deadline_s - self._clock()
+        if left_s <= 0:
+            raise overloaded("The deadline cannot be met.", retry_after_s=1.0)
         async with AsyncExitStack() as stack:
             stack.enter_context(self._fleet.attempt(place.id))
             record = stack.enter_context(_Record(open_call, candidate, place.id, self._clock))
-            left_s = open_call.call.deadline_s - self._clock()
-            if left_s <= 0:
-                raise overloaded("The deadline cannot be met.", retry_after_s=1.0)
             async with _in_time(left_s, place.target.patience.first_token_s):
                 answer = await stack.enter_async_context(await self._upstream.open(place.target))
                 frames = answer.frames()
