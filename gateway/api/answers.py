@@ -171,6 +171,8 @@ COMPONENTS: dict[str, Schema] = USAGE_COMPONENTS | {
             "task": one_of(("generate", "embed")),
             "context_length": COUNT,
             "max_output_tokens": COUNT,
+            "supported_parameters": array(STRING),
+            "capabilities": {"type": "object", "additionalProperties": BOOLEAN},
             "pricing": {"type": "object", "additionalProperties": PRICES},
         }
     ),
