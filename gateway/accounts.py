@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from billing.limits.holds import Holds
@@ -137,7 +137,11 @@ class Accounts:
             raise
         finally:
             self.close(open_call)
-            await asyncio.shield(self._give_back(open_call))
+            try:
+                await self._give_back(open_call)
+            except asyncio.CancelledError:  # asking twice is safe, and a task costs only here
+                await asyncio.shield(self._give_back(open_call))
+                raise
 
     def close(self, open_call: OpenCall, status: CallStatus = CallStatus.ANSWERED) -> None:
         """End the call and write its `closed` line: before the last frame leaves. Idempotent."""
@@ -192,20 +196,22 @@ class Accounts:
 
     async def _take_or_leave(self, open_call: OpenCall) -> None:
         """A caller who leaves meanwhile, however often: what was taken is given back."""
-        taking = asyncio.create_task(self._take(open_call))
         try:
-            await asyncio.shield(taking)
-        except asyncio.CancelledError:
-            await asyncio.shield(self._take_back(taking, open_call))
+            await self._take(open_call)
+        except asyncio.CancelledError as cancelled:
+            await asyncio.shield(self._take_back(open_call, _why(cancelled)))
             raise
 
-    async def _take_back(self, taking: asyncio.Task[None], open_call: OpenCall) -> None:
-        """Only what is known to be taken can be given back."""
-        await asyncio.wait({taking})
-        if open_call.rid in self.open:
-            open_call.end(CallStatus.CANCELLED, self._now_us(), "client_closed_request")
-            self.close(open_call)
-            await self._give_back(open_call)
+    async def _take_back(self, open_call: OpenCall, why: str) -> None:
+        """Whether it was taken is not known, so it counts as taken: Redis hears of the end after it
+        heard of the beginning, if it did, and settling what was never taken changes nothing."""
+        open_call.end(CallStatus.CANCELLED, self._now_us(), why)
+        if open_call.rid not in self._unsettled and open_call.rid not in self.open:
+            self.open[open_call.rid] = open_call
+            with suppress(SpoolFull):
+                self._spool.opened(open_call.opened)
+        self.close(open_call)
+        await self._give_back(open_call)
 
     async def _take(self, open_call: OpenCall) -> None:
         if not self.is_ready:

@@ -7,9 +7,10 @@ replica equals open attempts), and wakes whoever waits for a replica when the fl
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import msgspec
 from redis.asyncio import Redis
@@ -62,6 +63,7 @@ class FleetKeeper:
         self._published: dict[str, _Pool] = {}
         self._published_at_ms = 0
         self._in_flight: Counter[str] = Counter()
+        self._made: _Known | None = None
         self._next_change: asyncio.Future[None] | None = None
 
     async def run(self) -> None:
@@ -96,14 +98,30 @@ class FleetKeeper:
             self._next_change = asyncio.get_running_loop().create_future()
         await asyncio.wait({self._next_change}, timeout=max(0.0, timeout_s))
 
-    def snapshot(self) -> FleetSnapshot:
-        catalog = self._catalog()
-        states = tuple(self._state(pool) for pool in catalog.pools if pool.model in catalog.models)
-        return FleetSnapshot(at_s=self._clock(), models=catalog.models, pools=states)
+    def snapshot(self, models: Iterable[str] | None = None) -> FleetSnapshot:
+        """The pools of these models, or of all, as they are now."""
+        known = self._known()
+        if models is None:
+            models = known.catalog.models
+        pools = tuple(chain.from_iterable(known.of_model.get(model, ()) for model in models))
+        return FleetSnapshot(at_s=self._clock(), models=known.catalog.models, pools=pools)
 
     def state(self, pool_name: str) -> PoolState | None:
-        pools = self._catalog().pools
-        return next((self._state(pool) for pool in pools if pool.name == pool_name), None)
+        return self._known().by_name.get(pool_name)
+
+    def _known(self) -> "_Known":
+        """Made anew when the catalog or the published fleet is another one, and not for each call
+        over however many pools; what is in flight is counted in place."""
+        catalog = self._catalog()
+        known = self._made
+        if known is None or known.catalog is not catalog or known.published is not self._published:
+            by_name = {pool.name: self._state(pool) for pool in catalog.pools}
+            of_model: dict[str, list[PoolState]] = {model: [] for model in catalog.models}
+            for state in by_name.values():
+                if state.pool.model in of_model:
+                    of_model[state.pool.model].append(state)
+            known = self._made = _Known(catalog, self._published, by_name, of_model)
+        return known
 
     @property
     def age_s(self) -> float:
@@ -140,6 +158,16 @@ class FleetKeeper:
             in_flight=self._in_flight,
             blocked_reason=published.blocked,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The states of all pools, and what they were made of."""
+
+    catalog: Catalog
+    published: Mapping[str, _Pool]
+    by_name: Mapping[str, PoolState]
+    of_model: Mapping[str, Sequence[PoolState]]
 
 
 def _replica(published: _Replica) -> Replica:

@@ -6,8 +6,9 @@ where a name ends in `_us`.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
+import msgspec
 from msgspec.structs import replace
 
 from billing.limits.types import Dimension, RateState, ScopeLimits
@@ -188,6 +189,6 @@ class OpenCall:
             first_token_us=round(first_token_s * 1e6) if first_token_s else None,
             ended_us=self.ended_us,
             attempts=list(self.attempts),
-            decision=asdict(self.decision),
+            decision=msgspec.to_builtins(self.decision),
             error_code=self.error_code,
         )

@@ -153,14 +153,14 @@ class Pipeline:
 
     def _models_of(self, requested: str, task: Task, leave: Leave) -> list[Model]:
         """A model that the key may not use looks like one that is not there."""
-        every = self._catalog.catalog.models
-        models = {name: model for name, model in every.items() if leave.may_use(name)}
+        models = self._catalog.catalog.models
         if requested == AUTO_MODEL and task is Task.EMBED:
             raise auto_cannot_embed()
         if requested == AUTO_MODEL:
-            found = [model for model in models.values() if model.task is task]
+            found = [m for m in models.values() if m.task is task and leave.may_use(m.name)]
         else:
-            found = [models[requested]] if requested in models else []
+            known = models.get(requested)
+            found = [known] if known is not None and leave.may_use(requested) else []
         if not found:
             raise model_not_found(requested)
         if found[0].task is not task:
@@ -195,7 +195,7 @@ class Pipeline:
 
     async def _decide(self, call: Call, wanted: Wanted) -> Decision:
         """The same; and a pool that would be ready too late is started for who comes back."""
-        decided = decide(call, self._fleet.snapshot(), self._policy, self._rng)
+        decided = decide(call, self._fleet.snapshot(call.models), self._policy, self._rng)
         if isinstance(decided, Refusal):
             await self._dispatcher.want(decided)
             raise _refused(decided, wanted)
@@ -203,7 +203,7 @@ class Pipeline:
 
     def decide(self, call: Call, wanted: Wanted) -> Decision:
         """Raises the ApiError of a Refusal; nothing has been taken yet."""
-        decided = decide(call, self._fleet.snapshot(), self._policy, self._rng)
+        decided = decide(call, self._fleet.snapshot(call.models), self._policy, self._rng)
         if isinstance(decided, Refusal):
             raise _refused(decided, wanted)
         return decided

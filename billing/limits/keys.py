@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from zlib import crc32
 
 SHARDS = 64
@@ -10,40 +11,48 @@ LAYOUT = 3
 as none: shards count as unprimed, and holds come back as after a Redis that was wiped."""
 
 
+@lru_cache(10_000)
 def shard_of(org: str) -> int:
     return crc32(org.encode()) % SHARDS
 
 
+@cache
 def tag(shard: int) -> str:
     return f"{{s{shard:02d}}}"
 
 
+@cache
 def key_prefix(shard: int) -> str:
     """Of everything whose layout has a version."""
     return f"{tag(shard)}:{LAYOUT}:"
 
 
+@cache
 def epoch_key(shard: int) -> str:
     """String: `<layout>:open:<epoch>` or `<layout>:priming:<epoch>`; all else is unprimed."""
     return f"{tag(shard)}:epoch"
 
 
+@cache
 def usage_key(shard: int) -> str:
     """Stream of `reserved` and `settled` records: fields k, r (request id), p (payload JSON)."""
     return f"{tag(shard)}:usage"
 
 
+@cache
 def due_key(shard: int) -> str:
     """Sorted set of open holds: request id -> ms (Redis time) until which the lease runs and after
     which the reaper may settle."""
     return f"{key_prefix(shard)}due"
 
 
+@cache
 def lapsed_key(shard: int) -> str:
     """String: which leases are known to have lapsed (see lapsed.lua); may be lost at any time."""
     return f"{key_prefix(shard)}lapsed"
 
 
+@cache
 def scopes_key(shard: int) -> str:
     """Set of the scopes that have a state, so that priming can zero the ones SQL does not name."""
     return f"{key_prefix(shard)}scopes"

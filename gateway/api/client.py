@@ -67,6 +67,12 @@ class Client:
             self._gone.cancel()
         self._watch.remove(self)
 
+    def forgive(self) -> None:
+        """The task that was cancelled for its client's departure has ended its work."""
+        task = asyncio.current_task()
+        if self.departure is not None and task is not None:
+            task.uncancel()
+
     def _hung_up(self, gone: asyncio.Future[Message]) -> None:
         """A server says the same of a client that has its whole answer."""
         if not gone.cancelled() and not self._has_all:

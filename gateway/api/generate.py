@@ -106,11 +106,13 @@ class Generating:
             with client:
                 await self._pipeline.journey(principal, received, reply)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if client.departure is None or task is None or task.uncancel():
+            if client.departure is None:
                 raise
         except Exception as error:
-            await reply.fail(_told(error))
+            if client.departure is None:
+                await reply.fail(_told(error))
+        finally:
+            client.forgive()
 
     async def _run_once(
         self,

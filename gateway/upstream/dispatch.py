@@ -119,7 +119,9 @@ class Dispatcher:
         return self._clock() + pause_s
 
     def _candidates_now(self, open_call: OpenCall) -> tuple[Candidate, ...]:
-        match decide(open_call.call, self._fleet.snapshot(), self._policy, self._rng):
+        match decide(
+            open_call.call, self._fleet.snapshot(open_call.call.models), self._policy, self._rng
+        ):
             case Refusal(message=message, retry_after_s=retry_after_s):
                 raise overloaded(message, retry_after_s or 1.0)
             case decision:
