@@ -133,6 +133,32 @@ def test_a_stream_says_what_the_whole_answer_says(client: openai.OpenAI) -> None
         assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
 
 
+def test_forms_and_tools_are_held_by_vllm(client: openai.OpenAI) -> None:
+    town = {"enum": ["Ulm", "Bonn"]}
+    arguments = {
+        "type": "object",
+        "properties": {"town": town},
+        "required": ["town"],
+        "additionalProperties": False,
+    }
+    function = {"name": "weather", "parameters": arguments, "strict": True}
+    form: Any = {"type": "json_schema", "json_schema": {"name": "a", "schema": arguments}}
+    for name in POOLS:
+        wanted: Any = {"model": name, "messages": said(), "temperature": 1.5, "seed": 5}
+        answer = client.chat.completions.create(**wanted, response_format=form)
+        assert answer.choices[0].finish_reason == "stop"
+        assert json.loads(answer.choices[0].message.content or "")["town"] in town["enum"]
+        tools: Any = {
+            "tools": [{"type": "function", "function": function}],
+            "tool_choice": {"type": "function", "function": {"name": "weather"}},
+        }
+        chunks = list(client.chat.completions.create(**wanted, **tools, stream=True))
+        pieces = [p for c in chunks if c.choices for p in c.choices[0].delta.tool_calls or ()]
+        said_arguments = "".join(p.function.arguments or "" for p in pieces if p.function)
+        assert json.loads(said_arguments)["town"] in town["enum"]
+        assert chunks[-1].choices[0].finish_reason == "tool_calls"
+
+
 def test_completions_come_with_log_probabilities(client: openai.OpenAI) -> None:
     answer = client.completions.create(
         model=SMALL, prompt=["Once", "The river"], n=2, max_tokens=8, temperature=0, logprobs=2

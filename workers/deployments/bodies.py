@@ -127,6 +127,8 @@ def _request(
     body: Sampling, index: int, prompt: TokenIds, sample: int, constraint: Constraint | None
 ) -> GenerationRequest:
     call_id = body.sluice.request_id
+    # Stop strings are for what is said, and calls alone say nothing.
+    stops = None if constraint is not None and constraint.guide.must_call else body.stop
     seed = seed_of(call_id) if body.seed is None else body.seed
     return GenerationRequest(
         request_id=f"{call_id}#{index}" if index else call_id,
@@ -135,7 +137,7 @@ def _request(
         tokens_max=body.tokens_max,
         temperature=1.0 if body.temperature is None else body.temperature,
         top_p=1.0 if body.top_p is None else body.top_p,
-        stop=(body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ()),
+        stop=(stops,) if isinstance(stops, str) else tuple(stops or ()),
         cache_salt=body.sluice.cache_salt,
         immediate=body.sluice.immediate,
         logprobs=body.logprobs,

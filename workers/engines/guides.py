@@ -17,15 +17,15 @@ from workers.engines.grammar import grammar, json_grammar, schemas
 from workers.templates import CALL_CLOSE, CALL_OPEN
 
 GRAMMAR_BYTES_MAX = 512 * 1024
-KEPT_MAX = 64
+KEPT_MAX = 32
 WORD_BITS = 32
 COMPILE_FAILED = "failed to compile JSON schema: "
-# About 20 ms of work to compile, 10 ms for a token, and 40 MB of states for a sequence.
+# About 20 ms of work to compile, 10 ms for a token, and 20 MB of states.
 LIMITS: dict[str, Any] = {
     "initial_lexer_fuel": 1_000_000,
     "step_lexer_fuel": 150_000,
     "step_max_items": 50_000,
-    "max_lexer_states": 20_000,
+    "max_lexer_states": 10_000,
     "max_grammar_size": 500_000,
     "verbose_errors": False,
 }

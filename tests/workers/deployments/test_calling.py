@@ -79,6 +79,13 @@ async def test_no_calls_at_once_and_no_tools_at_all() -> None:
     assert engine.requests[0].prompt_token_ids == (3, 3)
 
 
+async def test_a_stop_string_ends_no_call_that_has_to_be_made() -> None:
+    for choice, stops in (("required", ()), ("auto", ("\n",))):
+        engine = ScriptedEngine(word_frames("x"))
+        await visited(engine, tools=[WEATHER], tool_choice=choice, stop="\n")
+        assert engine.requests[0].stop == stops
+
+
 async def test_a_response_format_is_a_guide() -> None:
     engine = ScriptedEngine(word_frames("x"))
     form = {"name": "a", "schema": {"type": "array"}, "strict": True}
