@@ -4,6 +4,7 @@ Routes that are not chat's turn their bodies into chat fields and pass the same 
 those refuse is told in the words that the caller used.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -11,7 +12,9 @@ from gateway.errors import ApiError
 
 Origins = Mapping[str, str]
 """Paths of chat fields, say `messages[2].tool_calls[0]`, to the caller's. The longest one that
-begins a path counts."""
+begins a path counts; `tools[*]` stands for each of them, on both sides."""
+
+INDEX = re.compile(r"\[\d+\]")
 
 
 @contextmanager
@@ -44,7 +47,12 @@ def _origin(path: str, origins: Origins) -> str:
     """Asks for shorter and shorter beginnings, each cut before a `.` or a `[`."""
     end = len(path)
     while end > 0:
-        if (own := origins.get(path[:end])) is not None:
+        began = path[:end]
+        if (own := origins.get(began)) is not None:
+            return own + path[end:]
+        if (own := origins.get(INDEX.sub("[*]", began))) is not None:
+            for index in INDEX.findall(began):
+                own = own.replace("[*]", index, 1)
             return own + path[end:]
         end = max(path.rfind(".", 0, end), path.rfind("[", 0, end))
     return path

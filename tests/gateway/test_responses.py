@@ -135,6 +135,17 @@ async def test_refusal_is_openais_and_names_the_fields_of_this_route(one: Edge, 
     assert "'max_tokens'" not in error["message"]
 
 
+async def test_what_a_worker_refuses_is_told_in_the_fields_of_this_route(one: Edge) -> None:
+    for param, own in (
+        ("tools[0].function.parameters", "tools[0].parameters"),
+        ("response_format.json_schema.schema", "text.format.schema"),
+    ):
+        one.upstream.scripts.append(fake.refusal(400, {"message": "No.", "param": param}))
+        response = await one.post(body(), path=RESPONSES)
+        assert (response.status, response.json["error"]["param"]) == (400, own)
+    await one.settled()
+
+
 async def test_response_is_quoted_like_chat(one: Edge) -> None:
     sent = json.dumps({"url": RESPONSES, "body": body(max_output_tokens=8)}).encode()
     status, told = await ask(one.app, "POST", "/v1/quote", sent, API_KEY)

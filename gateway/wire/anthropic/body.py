@@ -37,6 +37,8 @@ ORIGINS = {
     "stop": "stop_sequences",
     "response_format.json_schema": "output_config.format",
     "response_format": "output_config.format",
+    "tools[*].function.parameters": "tools[*].input_schema",
+    "tools[*].function": "tools[*]",
     "tool_choice.function": "tool_choice",
     "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
 }
@@ -63,14 +65,13 @@ def _chat_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     if fields.get("messages") is None:
         raise missing("messages")
     turns = translated(fields.get("system"), fields["messages"])
-    tools, tool_origins = chat_tools(fields.get("tools"))
     chat = {name: fields[name] for name in AS_IN_CHAT if fields.get(name) is not None}
-    chat |= {"messages": turns.messages, "tools": tools}
+    chat |= {"messages": turns.messages, "tools": chat_tools(fields.get("tools"))}
     chat |= chat_tool_choice(fields.get("tool_choice")) | chat_format(fields.get("output_config"))
     chat["stop"] = fields.get("stop_sequences") or None
     chat["user"] = (fields.get("metadata") or {}).get("user_id")
     chat["service_tier"] = TIERS[fields.get("service_tier") or "auto"]
-    with told_by_origin(ORIGINS | turns.origins | tool_origins):
+    with told_by_origin(ORIGINS | turns.origins):
         check_conversation(chat)
     return chat
 

@@ -13,16 +13,11 @@ HOW_STREAMED = "eager_input_streaming"
 """Whether the input of a tool is told piece by piece, which it is."""
 
 
-def chat_tools(tools: object) -> tuple[Any, dict[str, str]]:
-    """And where their fields stood. Raises ApiError 400 for tools that Anthropic runs itself."""
+def chat_tools(tools: object) -> Any:
+    """Raises ApiError 400 for tools that Anthropic runs itself."""
     if not isinstance(tools, list):
-        return tools, {}
-    origins: dict[str, str] = {}
-    for index in range(len(tools)):
-        where = f"tools[{index}]"
-        origins[f"{where}.function"] = where
-        origins[f"{where}.function.parameters"] = f"{where}.input_schema"
-    return [_function(f"tools[{index}]", tool) for index, tool in enumerate(tools)], origins
+        return tools
+    return [_function(f"tools[{index}]", tool) for index, tool in enumerate(tools)]
 
 
 def _function(name: str, tool: object) -> Json:

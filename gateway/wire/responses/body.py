@@ -45,12 +45,16 @@ AS_IN_CHAT = (
     "stream",
 )
 ORIGINS = {
+    "messages": "input",
     "max_completion_tokens": "max_output_tokens",
+    "max_tokens": "max_output_tokens",
+    "tools[*].function": "tools[*]",
     "response_format.json_schema": "text.format",
     "response_format": "text.format",
     "verbosity": "text.verbosity",
     "reasoning_effort": "reasoning.effort",
     "tool_choice.function": "tool_choice",
+    "tool_choice.allowed_tools.tools[*].function": "tool_choice.tools[*]",
     "tool_choice.allowed_tools": "tool_choice",
 }
 
@@ -63,14 +67,14 @@ def parse_response(body: bytes) -> GeneratingRequest:
         raise missing("input")
     _check_logprobs(fields)
     said = translated(fields.get("instructions"), fields["input"])
-    tools, tool_origins = chat_tools(fields.get("tools"))
-    choice, choice_origins = chat_tool_choice(fields.get("tool_choice"))
     chat = {name: fields[name] for name in AS_IN_CHAT if fields.get(name) is not None}
-    chat |= {"messages": said.messages, "tools": tools, "tool_choice": choice}
+    chat["messages"] = said.messages
+    chat["tools"] = chat_tools(fields.get("tools"))
+    chat["tool_choice"] = chat_tool_choice(fields.get("tool_choice"))
     chat |= _text(fields.get("text") or {}) | _logprobs(fields)
     chat["reasoning_effort"] = (fields.get("reasoning") or {}).get("effort")
     chat["max_completion_tokens"] = fields.get("max_output_tokens")
-    with told_by_origin(ORIGINS | said.origins | tool_origins | choice_origins):
+    with told_by_origin(ORIGINS | said.origins):
         check_conversation(chat)
     form = ResponseForm(fields, scored=bool(chat.get("logprobs")))
     return generating(chat, conversation_of(chat), form, fields.get("max_output_tokens"))

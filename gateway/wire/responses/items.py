@@ -35,7 +35,7 @@ class Translation:
 
     def __init__(self) -> None:
         self.messages: list[Json] = []
-        self.origins: dict[str, str] = {"messages": "input"}
+        self.origins: dict[str, str] = {}
         self._calls_open = False
 
     def add(self, message: Json, origin: str) -> None:

@@ -10,13 +10,11 @@ Json = dict[str, Any]
 FLAT = ("name", "description", "parameters", "strict")
 
 
-def chat_tools(tools: object) -> tuple[Any, dict[str, str]]:
-    """As chat has them, and where their fields stood. Raises ApiError 400 for tools that OpenAI
-    runs itself."""
+def chat_tools(tools: object) -> Any:
+    """As chat has them. Raises ApiError 400 for tools that OpenAI runs itself."""
     if not isinstance(tools, list):
-        return tools, {}
-    nested = [_nested(f"tools[{index}]", tool) for index, tool in enumerate(tools)]
-    return nested, {f"tools[{index}].function": f"tools[{index}]" for index in range(len(tools))}
+        return tools
+    return [_nested(f"tools[{index}]", tool) for index, tool in enumerate(tools)]
 
 
 def _nested(name: str, tool: object) -> Json:
@@ -31,22 +29,19 @@ def _nested(name: str, tool: object) -> Json:
     return {"type": "function", "function": _without_type(tool)}
 
 
-def chat_tool_choice(choice: object) -> tuple[Any, dict[str, str]]:
-    """As chat has it, and where its fields stood."""
+def chat_tool_choice(choice: object) -> Any:
+    """As chat has it."""
     if not isinstance(choice, dict):
-        return choice, {}
+        return choice
     if choice.get("type") == "function":
-        return {"type": "function", "function": _without_type(choice)}, {}
+        return {"type": "function", "function": _without_type(choice)}
     if choice.get("type") != "allowed_tools":
-        return choice, {}
+        return choice
     listed = choice.get("tools")
     allowed = _without_type(choice)
     if isinstance(listed, list):
         allowed["tools"] = [_named(f"tool_choice.tools[{n}]", t) for n, t in enumerate(listed)]
-    where = "tool_choice.allowed_tools.tools[{0}].function", "tool_choice.tools[{0}]"
-    count = len(listed) if isinstance(listed, list) else 0
-    origins = {where[0].format(n): where[1].format(n) for n in range(count)}
-    return {"type": "allowed_tools", "allowed_tools": allowed}, origins
+    return {"type": "allowed_tools", "allowed_tools": allowed}
 
 
 def _named(name: str, tool: object) -> Json:
