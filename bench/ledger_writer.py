@@ -24,6 +24,7 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
+from billing.garbage import collect_less
 from billing.limits.keys import shard_of, usage_key
 from billing.pricebook import Component, PriceRate
 from billing.prices import put_into_force
@@ -50,6 +51,7 @@ def main() -> None:
     parser.add_argument("--postgres", action="store_true", help="into PostgreSQL, not SQLite")
     parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args()
+    collect_less()  # as the ledger process does
     rounds = [once(arguments) for _ in range(arguments.rounds)]
     figures = {name: statistics.median(figure[name] for figure in rounds) for name in rounds[0]}
     print(json.dumps(figures, indent=2))

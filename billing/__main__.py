@@ -20,6 +20,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
+from billing.garbage import collect_less
 from billing.keeper import SpoolKeeper
 from billing.limits.holds import Holds
 from billing.prices import PriceError, publish_prices, seed
@@ -64,6 +65,7 @@ def main() -> int:
     except (SQLAlchemyError, PriceError) as error:
         print(f"ledger: the database is not ready (sluice migrate?): {error}", file=sys.stderr)
         return 3
+    collect_less()
     asyncio.run(_serve(settings, store))
     store.close()
     return 0

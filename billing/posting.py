@@ -7,7 +7,6 @@ a request id is that of its best record, in whatever order the records arrive. G
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -31,8 +30,7 @@ class Step(StrEnum):
     CONFLICT = "conflict"
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """The latest record of a request id: its number, from 1, and what it said."""
 
     n: int
@@ -42,8 +40,7 @@ class Known:
     amount_nanousd: int
 
 
-@dataclass(frozen=True, slots=True)
-class Posting:
+class Posting(msgspec.Struct, frozen=True):
     """Rows to insert for one record; `n` counts the records of the request id from 1."""
 
     n: int

@@ -7,7 +7,8 @@ Knows no clock, no storage and no currency but nano-USD.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 from billing.estimate import Rate
 from billing.pricebook import Component, PriceBook, Prices, Unpriced
@@ -21,8 +22,7 @@ class Unrateable(Exception):
     """The call names a price that no version of the book has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(msgspec.Struct, frozen=True):
     """Nano-USD by component, and the version of the book that gave them. The minimum's part is
     what the others lack to it."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from redis.exceptions import RedisError
@@ -136,10 +136,8 @@ class Writer:
             if _place(record) not in waiting:
                 done.setdefault(record.shard, []).append(record.entry)
         await self._streams.acknowledge(done)
-        for shard, entries in done.items():
-            self._acknowledged[shard] = max(
-                [self._acknowledged.get(shard, "0-0"), *entries], key=_order
-            )
+        for shard, entry in _newest(done).items():
+            self._acknowledged[shard] = max(self._acknowledged.get(shard, "0-0"), entry, key=_order)
         self._count(booked, len(hopeless))
 
     def _book(self, batch: Sequence[Record]) -> Booked:
@@ -162,12 +160,12 @@ class Writer:
         return booked
 
     def _book_together(self, batch: Sequence[Record]) -> Booked:
-        newest: dict[int, str] = {}
+        entries: dict[int, list[str]] = {}
         for record in batch:
-            newest[record.shard] = max(newest.get(record.shard, "0-0"), record.entry, key=_order)
+            entries.setdefault(record.shard, []).append(record.entry)
         with self._store.write() as conn:
             booked = ledger.book(conn, batch, self._prices, self._now_us())
-            marks.advance(conn, newest)
+            marks.advance(conn, _newest(entries))
         return booked
 
     def _book_apart(self, batch: Sequence[Record]) -> Booked:
@@ -237,6 +235,11 @@ def _sum(a: Booked, b: Booked, failures: list[Failure]) -> Booked:
 
 def _place(record: Record) -> tuple[int, str]:
     return record.shard, record.entry
+
+
+def _newest(entries: Mapping[int, Sequence[str]]) -> dict[int, str]:
+    """Of each shard, which may come in any order."""
+    return {shard: max(found, key=_order) for shard, found in entries.items()}
 
 
 def _order(entry: str) -> tuple[int, int]:

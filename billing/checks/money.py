@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 
 from sqlalchemy import Connection, Row
 
@@ -14,7 +13,7 @@ from billing.store import audit
 from billing.types import Usage
 
 COUNTS = tuple(Usage.__struct_fields__)
-PARTS = tuple(field.name for field in fields(Charge) if field.name.endswith("_nanousd"))
+PARTS = tuple(name for name in Charge.__struct_fields__ if name.endswith("_nanousd"))
 
 
 def debits_equal_credits(conn: Connection) -> Check:
