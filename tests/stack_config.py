@@ -91,6 +91,9 @@ catalog_poll_s = 0.5
 output_slice_tokens = 32
 body_bytes_max = 262144
 
+[gateway.limiter]
+timeout_ms = 1000.0         # this machine runs everything at once
+
 [supervisor]
 memory_min_mb = 500
 restart_backoff_s = 0.2
