@@ -182,12 +182,19 @@ def _pool_mistakes(pools: Mapping[int, PoolSettings]) -> list[Mistake]:
 
 
 def _price_mistakes(prices: Mapping[int, PriceSettings]) -> list[Mistake]:
-    groups = [(f"{p.model} {p.tier}{' batch' * p.batch}", i) for i, p in prices.items()]
+    groups = [
+        (f"{p.model} {p.tier}{' batch' * p.batch}{_from(p.prompt_from_tokens)}", index)
+        for index, p in prices.items()
+    ]
     return _twice("prices", groups) + [
         Mistake(f"prices.{index}.tier", f"no tier is named {price.tier}")
         for index, price in prices.items()
         if price.tier not in [*Tier]
     ]
+
+
+def _from(prompt_tokens: int) -> str:
+    return f" from {prompt_tokens} prompt tokens" if prompt_tokens else ""
 
 
 def _most(key: str) -> int:

@@ -253,7 +253,8 @@ def _by_group(rates: Sequence[PriceRate]) -> dict[Group, dict[str, int]]:
     groups: dict[Group, dict[str, int]] = {}
     for rate in rates:
         parts = groups.setdefault((rate.model, rate.tier, rate.batch), {})
-        parts[rate.component.value] = rate.nanousd_per_mtok
+        longer = f" from {rate.prompt_from} prompt tokens" if rate.prompt_from else ""
+        parts[f"{rate.component.value}{longer}"] = rate.nanousd_per_mtok
     return groups
 
 
