@@ -26,7 +26,14 @@ from gateway.wire.checks import (
 )
 from gateway.wire.gathered import Gathered
 from gateway.wire.legacy_logprobs import LegacyLogprobs
-from gateway.wire.prompts import Prompt, prompt_list, prompt_tokens, prompts
+from gateway.wire.prompts import (
+    Prompt,
+    check_biased,
+    check_biases,
+    prompt_list,
+    prompt_tokens,
+    prompts,
+)
 from gateway.wire.request import GeneratingRequest, generating, outside_stream
 from routing.types import Task
 
@@ -56,6 +63,7 @@ class Prompts:
         return len(self.prompts) * self.n
 
     def prompt_tokens(self, tokens: TokenCounter) -> Sequence[int]:
+        check_biased(self.sampling, tokens)
         return prompt_tokens(self.prompts, tokens, self.param)
 
     def own_body(self, output_tokens_max: int) -> dict[str, Any]:
@@ -78,6 +86,7 @@ def parse_completion(body: bytes, text_of: TextOf) -> GeneratingRequest:
     """Raises ApiError 400 naming the parameter, in OpenAI's words."""
     fields = checked(body, CHECKS, "model", "prompt")
     require_together(fields, "stream_options", "stream")
+    check_biases(fields)
     n = fields.get("n") or 1
     if fields.get("best_of") not in (None, n):
         raise unsupported("best_of")

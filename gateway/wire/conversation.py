@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gateway.errors import bad_request
-from gateway.tokens import TokenCounter, UnknownTokenId, UnrenderableConversation
+from gateway.tokens import TokenCounter, UnrenderableConversation
 from gateway.wire.checks import (
     GENERATED,
     Check,
@@ -22,10 +22,11 @@ from gateway.wire.checks import (
     unsupported,
 )
 from gateway.wire.messages import conversation, images, images_not_taken, plain_message
+from gateway.wire.prompts import check_biased, check_biases
 from gateway.wire.request import outside_stream
 from gateway.wire.response_format import response_format
 from gateway.wire.tools import require_offered, tool_choice, tools
-from routing.types import AUTO_MODEL, Task
+from routing.types import Task
 from workers.templates import ToolsUnsupported
 
 METADATA_MAX = 16
@@ -62,16 +63,13 @@ class Conversation:
         return () if self.tool_choice == "none" else self.tools
 
     def prompt_tokens(self, tokens: TokenCounter) -> Sequence[int]:
+        check_biased(self.sampling, tokens)
         try:
-            if biases := self.sampling.get("logit_bias"):
-                tokens.count_ids([int(token) for token in biases])
             return (tokens.count(self.messages, self.offered) + self._seen(tokens),)
         except ToolsUnsupported as untold:
             raise unsupported(untold.param) from untold
         except UnrenderableConversation as refused:
             raise bad_request(str(refused), self.param) from refused
-        except UnknownTokenId as unknown:
-            raise bad_request(str(unknown), "logit_bias", "invalid_value") from unknown
 
     def _seen(self, tokens: TokenCounter) -> int:
         if not self.images:
@@ -125,9 +123,7 @@ def check_conversation(fields: Mapping[str, Any]) -> None:
     if fields.get("top_logprobs"):
         require_together(fields, "top_logprobs", "logprobs")
     require_offered(fields)
-    if fields.get("logit_bias") and fields["model"] == AUTO_MODEL:
-        message = "Token ids belong to one model: name it, for 'auto' may choose another."
-        raise bad_request(message, "logit_bias", "invalid_value")
+    check_biases(fields)
 
 
 def conversation_of(fields: Mapping[str, Any]) -> Conversation:

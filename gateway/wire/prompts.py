@@ -1,6 +1,6 @@
 """Prompts that are plain: a string, an array of token ids, or several of one kind of these."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.errors import bad_request
@@ -76,6 +76,22 @@ def prompt_list(name: str, value: Any, model: str) -> tuple[Prompt, ...]:
         message = "Token ids belong to one model: name it, for 'auto' may choose another."
         raise bad_request(message, name, "invalid_value")
     return tuple(prompt if isinstance(prompt, str) else tuple(prompt) for prompt in several)
+
+
+def check_biases(fields: Mapping[str, Any]) -> None:
+    """Raises ApiError 400 for biases of tokens where the router is to choose the model."""
+    if fields.get("logit_bias") and fields["model"] == AUTO_MODEL:
+        message = "Token ids belong to one model: name it, for 'auto' may choose another."
+        raise bad_request(message, "logit_bias", "invalid_value")
+
+
+def check_biased(sampling: Mapping[str, Any], tokens: TokenCounter) -> None:
+    """Raises ApiError 400 for a bias of a token that the model does not have."""
+    if biases := sampling.get("logit_bias"):
+        try:
+            tokens.count_ids([int(token) for token in biases])
+        except UnknownTokenId as unknown:
+            raise bad_request(str(unknown), "logit_bias", "invalid_value") from unknown
 
 
 def prompt_tokens(found: Sequence[Prompt], tokens: TokenCounter, param: str) -> list[int]:

@@ -89,6 +89,7 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"suffix": "x"}, "suffix", "unsupported_parameter"),
     ({"logit_bias": {"5": "much"}}, "logit_bias.5", "invalid_type"),
     ({"presence_penalty": 3}, "presence_penalty", "invalid_value"),
+    ({"logit_bias": {"5": 1}, "model": "auto"}, "logit_bias", "invalid_value"),
     ({"stream_options": {"include_usage": True}}, "stream_options", None),
     ({"service_tier": "gold"}, "service_tier", "invalid_value"),
     ({"messages": []}, "messages", None),

@@ -4,6 +4,7 @@ and bad, with the exact refusal."""
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +13,15 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from billing.types import Usage
+from gateway.errors import ApiError
 from gateway.frame import Choice, Frame
+from gateway.tokens import ByteBound, CheckpointTokens
 from gateway.upstream.answer import Cut
 from gateway.upstream.chunks import read_chunk
 from gateway.wire.answer import AnswerHead
 from gateway.wire.chat import ChatForm, Conversation, parse_chat
 from gateway.wire.checks import SCHEMA_BYTES_MAX
+from gateway.wire.completions import parse_completion
 from gateway.wire.gathered import Gathered
 from tests.gateway.wire.bodies import assert_taken_or_refused, refused, values
 
@@ -167,6 +171,18 @@ def test_calls_and_their_results_reach_a_model_plain_and_a_server_as_they_came()
         TOLD,
     )
     assert asked.outside_body(5)["messages"] == (USER, ASKED, told)
+
+
+def test_bias_of_a_token_that_the_model_lacks_is_refused_before_a_worker_is_asked() -> None:
+    small = CheckpointTokens(Path(__file__).parents[3] / "models" / "sluice-small")
+    plain = {"model": "tale", "prompt": "x", "logit_bias": {"2048": 1}}
+    completion = parse_completion(json.dumps(plain).encode(), lambda model, ids: "")
+    for asked in (conversation(logit_bias={"2048": 1}), completion.wanted):
+        with pytest.raises(ApiError) as caught:
+            asked.prompt_tokens(small)
+        assert (caught.value.status, caught.value.param) == (400, "logit_bias")
+        assert asked.prompt_tokens(ByteBound())
+    assert conversation(logit_bias={"2047": 1}).prompt_tokens(small)
 
 
 def test_labels_go_to_servers_outside_and_not_to_models() -> None:
