@@ -20,7 +20,7 @@ from starlette.routing import Match
 
 from gateway.api.not_offered import reason_for
 from gateway.errors import ApiError, bad_request, internal_error, overloaded
-from gateway.wire.anthropic.dialect import ANTHROPIC
+from gateway.wire.anthropic.dialect import ANTHROPIC, VERSION
 from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.headers import identity
 from routing.types import Clock
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 AWAY = (DatabaseAway, RedisAway, RedisSlow)
 AWAY_S = 1.0
 METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
-MESSAGES = "/v1/messages/"
+MESSAGES, MODELS = "/v1/messages/", "/v1/models/"
 
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
@@ -57,7 +57,9 @@ def install_error_handlers(app: FastAPI, new_id: Callable[[str], str], clock: Cl
 
 
 def _dialect(request: Request) -> Dialect:
-    return ANTHROPIC if f"{request.url.path}/".startswith(MESSAGES) else OPENAI
+    path = f"{request.url.path}/"
+    lists_models = path.startswith(MODELS) and VERSION in request.headers
+    return ANTHROPIC if path.startswith(MESSAGES) or lists_models else OPENAI
 
 
 def error_response(

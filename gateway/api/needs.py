@@ -11,6 +11,8 @@ from gateway.api.media import refuse_other_media
 from gateway.auth import Principal, bearer
 from gateway.errors import ApiError, bad_request, invalid_key
 from gateway.parts import Parts
+from gateway.wire.anthropic.dialect import ANTHROPIC, VERSION
+from gateway.wire.dialect import OPENAI, Dialect
 
 
 def parts_of(request: Request) -> Parts:
@@ -19,7 +21,8 @@ def parts_of(request: Request) -> Parts:
 
 
 async def principal_of(request: Request) -> Principal:
-    return await parts_of(request).keys.authenticate(request.headers.get("authorization"))
+    dialect: Dialect = ANTHROPIC if VERSION in request.headers else OPENAI
+    return await parts_of(request).keys.authenticate(dialect.authorization(request.headers))
 
 
 def is_admin(request: Request) -> bool:

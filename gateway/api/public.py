@@ -8,10 +8,13 @@ from fastapi import APIRouter, Request
 from billing.money import usd
 from billing.pricebook import Unpriced
 from billing.queries import call_by_rid
+from gateway.api.fields import Label
 from gateway.api.needs import Caller, parts_of
 from gateway.api.shapes import explained
 from gateway.catalog import CatalogKeeper
 from gateway.errors import ApiError, model_not_found
+from gateway.wire.anthropic.dialect import VERSION
+from gateway.wire.anthropic.models import model_info, model_list
 from gateway.wire.supported import capabilities, supported_parameters
 from routing.types import Model, Tier
 
@@ -23,11 +26,13 @@ LEDGER_LOOK_EVERY_S = 0.1
 
 @router.get("/models")
 async def list_models(request: Request, caller: Caller) -> dict[str, Any]:
-    """The models that the key may use."""
+    """The models that the key may use; in Anthropic's shape for its clients."""
     parts = parts_of(request)
     now_us = round(parts.outside.clock() * 1e6)
     usable = [m for m in parts.catalog.catalog.models.values() if caller.leave.may_use(m.name)]
     models = sorted(usable, key=lambda m: m.size_rank)
+    if VERSION in request.headers:
+        return model_list(models)
     return {"object": "list", "data": [_shape(m, parts.catalog, now_us) for m in models]}
 
 
@@ -37,11 +42,13 @@ async def retrieve_model(request: Request, name: str, caller: Caller) -> dict[st
     model = parts.catalog.catalog.models.get(name)
     if model is None or not caller.leave.may_use(name):
         raise model_not_found(name)
+    if VERSION in request.headers:
+        return model_info(model)
     return _shape(model, parts.catalog, round(parts.outside.clock() * 1e6))
 
 
 @router.get("/generations/{request_id}")
-async def explain(request: Request, request_id: str, caller: Caller) -> dict[str, Any]:
+async def explain(request: Request, request_id: Label, caller: Caller) -> dict[str, Any]:
     """Timeline, candidates with reasons, attempts, usage, price version and transfers.
 
     The ledger is a moment behind; within that moment this waits for it rather than say 404.

@@ -9,13 +9,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 import pytest
+from anthropic.types import ModelInfo
 from redis.asyncio import Redis
 
 from billing.types import CallStatus
 from gateway.upstream import fake
 from tests.gateway.api.asgi import ask
 from tests.gateway.edge import API_KEY, OUTPUT_PRICE, Edge, Response, edge, story
+from tests.gateway.served import served
 from tests.gateway.wire.responses.calls import named
 from tests.redis_server import RedisServer
 
@@ -218,3 +221,17 @@ async def test_message_is_quoted_like_chat(one: Edge) -> None:
     status, told = await ask(one.app, "POST", "/v1/quote", sent, API_KEY)
     assert (status, told["error"], told["output_tokens_max"]) == (200, None, 8)
     assert not one.upstream.requests
+
+
+async def test_models_are_listed_in_the_shape_that_anthropics_clients_read(one: Edge) -> None:
+    spoken = {"x-api-key": API_KEY, "anthropic-version": "2023-06-01"}
+    async with served(one.app) as url, httpx.AsyncClient(base_url=url, headers=spoken) as client:
+        listed = (await client.get("/v1/models")).json()
+        found = (await client.get("/v1/models/tale")).json()
+        missing = await client.get("/v1/models/nope")
+        stranger = await client.get("/v1/models", headers={"x-api-key": "sk-x"})
+    assert [ModelInfo.model_validate(model).id for model in listed["data"]]
+    assert found in listed["data"] and found["max_input_tokens"] == 4096
+    assert (listed["has_more"], listed["last_id"]) == (False, listed["data"][-1]["id"])
+    assert_refused(missing.status_code, missing.json(), 404, "not_found_error")
+    assert_refused(stranger.status_code, stranger.json(), 401, "authentication_error")

@@ -213,6 +213,11 @@ def test_limits_are_told_in_anthropics_headers(stack: Stack) -> None:
     assert int(caught.value.response.headers["retry-after"]) > 0
 
 
+def test_models_are_listed(claude: anthropic.Anthropic) -> None:
+    assert {SMALL, LARGE} <= {model.id for model in claude.models.list()}
+    assert claude.models.retrieve(SMALL).max_tokens == 256
+
+
 def test_stream_that_is_cut_outside_is_the_clients_error(
     stack: Stack, claude: anthropic.Anthropic, outside: Outside
 ) -> None:

@@ -8,6 +8,8 @@ from gateway.errors import ApiError
 from gateway.wire.anthropic.errors import error_body
 from gateway.wire.sse import named_event
 
+VERSION = "anthropic-version"
+"""A header that Anthropic's clients send with every request."""
 RATE = "x-ratelimit-"
 SECONDS_IN = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
