@@ -11,6 +11,7 @@ from billing.periods import BadPeriod
 from billing.render.invoice_json import invoice_json
 from billing.verify import verify_all
 from gateway.api.admin_tenants import attempt
+from gateway.api.fields import Label
 from gateway.api.needs import parts_of
 from gateway.api.shapes import transfer
 from gateway.errors import bad_request
@@ -30,7 +31,7 @@ async def accounts(request: Request) -> dict[str, Any]:
 @router.get("/ledger/transfers")
 async def transfers(
     request: Request,
-    organization: str | None = None,
+    organization: Label | None = None,
     limit: int = Query(50, ge=1, le=LIST_MAX),
 ) -> dict[str, Any]:
     ledger = parts_of(request).ledger
@@ -52,7 +53,7 @@ async def verify(request: Request) -> dict[str, Any]:
 
 
 @router.post("/invoices")
-async def run(request: Request, period: str, organization: str | None = None) -> dict[str, Any]:
+async def run(request: Request, period: Label, organization: Label | None = None) -> dict[str, Any]:
     """Draft or finalise a month, `YYYY-MM`; finalised invoices stay as they are."""
     parts = parts_of(request)
     now_us = round(parts.outside.clock() * 1e6)
@@ -70,7 +71,7 @@ async def run(request: Request, period: str, organization: str | None = None) ->
 
 @router.get("/invoices")
 async def invoices(
-    request: Request, organization: str | None = None, period: str | None = None
+    request: Request, organization: Label | None = None, period: Label | None = None
 ) -> dict[str, Any]:
     """As they were last written, drafts included."""
     parts = parts_of(request)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from billing.money import nanousd, usd
 from gateway.api.admin_tenants import attempt, tenants_of
-from gateway.api.fields import Burst, Limit
+from gateway.api.fields import Burst, Label, Limit
 from gateway.api.needs import parts_of
 from gateway.tables import Limits, NarrowLimits, Outage
 
@@ -86,7 +86,7 @@ async def list_limits(request: Request) -> dict[str, Any]:
 
 
 @router.put("/outages/{organization_id}")
-async def set_outage(request: Request, organization_id: str, body: OutageBody) -> dict[str, Any]:
+async def set_outage(request: Request, organization_id: Label, body: OutageBody) -> dict[str, Any]:
     tenants = tenants_of(request)
     cap = None if body.spend_cap_usd is None else nanousd(body.spend_cap_usd)
     row = await attempt(lambda: tenants.set_outage(organization_id, body.mode, cap))

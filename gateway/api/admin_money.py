@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request
 
 from billing import queries
 from gateway.api.admin_tenants import attempt
+from gateway.api.fields import Label
 from gateway.api.needs import parts_of
 from gateway.api.shapes import explained, summary
 from gateway.errors import ApiError
@@ -18,7 +19,7 @@ LIST_MAX = 1000
 @router.get("/requests")
 async def list_requests(
     request: Request,
-    organization: str | None = None,
+    organization: Label | None = None,
     limit: int = Query(50, ge=1, le=LIST_MAX),
 ) -> dict[str, Any]:
     ledger = parts_of(request).ledger
@@ -27,7 +28,7 @@ async def list_requests(
 
 
 @router.get("/requests/{request_id}")
-async def explain_request(request: Request, request_id: str) -> dict[str, Any]:
+async def explain_request(request: Request, request_id: Label) -> dict[str, Any]:
     ledger = parts_of(request).ledger
     found = await attempt(lambda: queries.call_by_rid(ledger, request_id))
     if found is None:

@@ -19,7 +19,7 @@ from billing.store.engine import Store
 from billing.tariff import BASIS_POINTS
 from gateway.admin.tenants import NotThere
 from gateway.api.admin_tenants import attempt
-from gateway.api.fields import LAST_EPOCH_S, Label
+from gateway.api.fields import LAST_EPOCH_S, Label, Text
 from gateway.api.needs import parts_of
 from gateway.api.shapes import at
 from gateway.errors import ApiError, bad_request
@@ -32,7 +32,7 @@ Found = TypeVar("Found")
 
 ADMIN = "admin"
 RATES_MAX = 10_000
-VersionId = Annotated[str, Path(max_length=200)]
+VersionId = Annotated[Label, Path()]
 From = Annotated[
     float | None,
     Field(ge=0, le=LAST_EPOCH_S, description="epoch seconds; null is now"),
@@ -41,7 +41,7 @@ From = Annotated[
 
 class RateBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    model: str
+    model: Label
     tier: str = Field(pattern="^(priority|default|flex)$")
     batch: bool = False
     component: Component
@@ -66,7 +66,7 @@ class TermsBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
     rates: list[RateBody] = Field([], max_length=RATES_MAX)
     discounts: list[DiscountBody] = Field([], max_length=RATES_MAX)
-    note: str = Field("", max_length=200)
+    note: Text = Field("", max_length=200)
 
 
 class PriceVersionBody(TermsBody):

@@ -14,6 +14,7 @@ from gateway.api.fields import (
     YEAR_S,
     CostNanousd,
     Count,
+    Label,
     ModelName,
     PoolName,
     Several,
@@ -53,12 +54,12 @@ class ModelBody(BaseModel):
 
 class PoolBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    model: str
-    variant: str = "fp16"
+    model: Label
+    variant: Label = "fp16"
     capacity_class: Literal["reserved", "on_demand", "spot", "external"]
     engine: str | None = Field(None, description="null: what the task of the model asks for")
     base_url: str | None = Field(None, pattern=HTTP_URL)
-    api_key_env: str | None = None
+    api_key_env: Label | None = None
     min_replicas: Count = 0
     max_replicas: Count = 1
     initial_replicas: Count = 0
@@ -113,7 +114,7 @@ async def put_model(request: Request, name: ModelName, body: ModelBody) -> dict[
 
 
 @router.delete("/models/{name}")
-async def disable_model(request: Request, name: str) -> dict[str, Any]:
+async def disable_model(request: Request, name: ModelName) -> dict[str, Any]:
     serving = serving_of(request)
     row = await attempt(lambda: serving.disable_model(name))
     await applied(request)
@@ -150,7 +151,7 @@ async def change_pool(request: Request, name: PoolName, changes: dict[str, Any])
 
 
 @router.delete("/pools/{name}")
-async def disable_pool(request: Request, name: str) -> dict[str, Any]:
+async def disable_pool(request: Request, name: PoolName) -> dict[str, Any]:
     serving = serving_of(request)
     row = await attempt(lambda: serving.disable_pool(name))
     await applied(request)

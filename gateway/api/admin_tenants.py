@@ -35,13 +35,13 @@ class OrganizationStatus(BaseModel):
 
 class NewProject(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    organization: str
+    organization: Label
     name: Label
 
 
 class NewKey(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    project: str
+    project: Label
     name: Label
     expires_at: EpochS | None = Field(None, gt=0, description="epoch seconds")
 
@@ -104,7 +104,7 @@ async def list_organizations(request: Request) -> dict[str, Any]:
 
 @router.patch("/organizations/{organization_id}")
 async def set_organization_status(
-    request: Request, organization_id: str, body: OrganizationStatus
+    request: Request, organization_id: Label, body: OrganizationStatus
 ) -> dict[str, Any]:
     tenants = tenants_of(request)
     row = await attempt(lambda: tenants.set_status(organization_id, body.status))
@@ -119,7 +119,7 @@ async def create_project(request: Request, body: NewProject) -> dict[str, Any]:
 
 
 @router.get("/projects")
-async def list_projects(request: Request, organization: str | None = None) -> dict[str, Any]:
+async def list_projects(request: Request, organization: Label | None = None) -> dict[str, Any]:
     equals = {"org_id": organization} if organization else {}
     rows = await attempt(lambda: parts_of(request).tenants.every(Project, equals))
     return {"object": "list", "data": [project(row) for row in rows]}
@@ -139,14 +139,14 @@ async def create_key(request: Request, body: NewKey) -> dict[str, Any]:
 
 
 @router.get("/keys")
-async def list_keys(request: Request, project: str | None = None) -> dict[str, Any]:
+async def list_keys(request: Request, project: Label | None = None) -> dict[str, Any]:
     equals = {"project_id": project} if project else {}
     rows = await attempt(lambda: parts_of(request).tenants.every(ApiKey, equals))
     return {"object": "list", "data": [api_key(row) for row in rows]}
 
 
 @router.delete("/keys/{key_id}")
-async def revoke_key(request: Request, key_id: str) -> dict[str, Any]:
+async def revoke_key(request: Request, key_id: Label) -> dict[str, Any]:
     tenants = tenants_of(request)
     row = await attempt(lambda: tenants.revoke_key(key_id))
     parts_of(request).keys.forget()
@@ -154,7 +154,9 @@ async def revoke_key(request: Request, key_id: str) -> dict[str, Any]:
 
 
 @router.post("/keys/{key_id}/rotate")
-async def rotate_key(request: Request, key_id: str, body: Rotation | None = None) -> dict[str, Any]:
+async def rotate_key(
+    request: Request, key_id: Label, body: Rotation | None = None
+) -> dict[str, Any]:
     """The answer carries the new `secret`, this once; limits and spending stay the key's."""
     overlap_s = body.overlap_s if body else 0.0
     tenants = tenants_of(request)

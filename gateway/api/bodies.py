@@ -148,6 +148,7 @@ TOKENIZE: dict[str, Schema] = {
     "model": STRING,
     "prompt": STRING,
     "messages": array(MESSAGE, minItems=1),
+    "tools": array(TOOL),
     "add_generation_prompt": BOOLEAN,
     "add_special_tokens": BOOLEAN,
     "return_token_strs": BOOLEAN,

@@ -31,6 +31,9 @@ Label = Annotated[
 ]
 """A name for people: on one line, and not blank."""
 
+Text = Annotated[str, StringConstraints(max_length=2000, pattern=r"^[^\x00]*$")]
+"""Whatever a database keeps: PostgreSQL has no NUL."""
+
 ModelName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
 PoolName = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 Scope = Annotated[
