@@ -6,6 +6,8 @@ sees them that is never idle. Microseconds a call: `script` is wall time in the 
 commandstats`, median of batches of 100), so a busy machine shows in it; `server` is CPU of the
 whole process, reading, answering and the append-only file included. `floor_arguments` is that of
 the same commands to a script that does nothing, `floor_records` that of the two XADDs alone.
+`--meters` adds limits of input and output tokens to the key, of requests and tokens to the model,
+and of requests, tokens and calls at once to the end user: seven meters.
 `--beside` measures another checkout (`git archive COMMIT | tar x -C FOLDER`) in turn with this one.
 """
 
@@ -20,6 +22,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -47,26 +50,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--meters", action="store_true")
     parser.add_argument("--beside", type=Path, help="a checkout of another commit")
     options = parser.parse_args()
     if options.rounds == 1:
-        print(json.dumps(one_round(options.calls)))
+        print(json.dumps(one_round(options.calls, options.meters)))
         return
     trees = {"here": Path.cwd()} | ({"beside": options.beside} if options.beside else {})
     rounds: dict[str, list[Figures]] = {tree: [] for tree in trees}
     for _ in range(options.rounds):
         for tree, folder in trees.items():
-            rounds[tree].append(round_of(folder, options.calls))
+            rounds[tree].append(round_of(folder, options.calls, options.meters))
             print(json.dumps({"tree": tree} | rounds[tree][-1]), flush=True)
     for tree, found in rounds.items():
         medians = {name: median(figures[name] for figures in found) for name in found[0]}
         print(json.dumps({"tree": tree, "median_of": options.rounds} | medians))
 
 
-def round_of(folder: Path, calls: int) -> Figures:
+def round_of(folder: Path, calls: int, meters: bool) -> Figures:
     """One round of this file over the code of a folder."""
     done = subprocess.run(
-        [sys.executable, __file__, "--rounds", "1", "--calls", str(calls)],
+        [
+            *(sys.executable, __file__, "--rounds", "1", "--calls", str(calls)),
+            *(["--meters"] if meters else []),
+        ],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(folder.resolve())},
         stdout=subprocess.PIPE,
@@ -76,21 +83,21 @@ def round_of(folder: Path, calls: int) -> Figures:
     return figures
 
 
-def one_round(calls: int) -> Figures:
+def one_round(calls: int, meters: bool) -> Figures:
     with (
         tempfile.TemporaryDirectory(prefix="sluice-") as folder,
         RedisServer(Path(folder)) as server,
     ):
-        figures = asyncio.run(measure(server, calls))
+        figures = asyncio.run(measure(server, calls, limits(meters)))
     return {name: round(value, 1) for name, value in figures.items()}
 
 
-async def measure(server: RedisServer, calls: int) -> Figures:
+async def measure(server: RedisServer, calls: int, scopes: Sequence[ScopeLimits]) -> Figures:
     redis = server.client()
     holds = Holds(redis, timeout_s=5.0)
     await open_shard(holds)
     with recording() as commands:
-        figures = await one_by_one(redis, holds, calls)
+        figures = await one_by_one(redis, holds, calls, scopes)
     await redis.flushall()
     await open_shard(holds)
     nothing = await redis.script_load("return 1")
@@ -107,7 +114,9 @@ async def measure(server: RedisServer, calls: int) -> Figures:
     return figures
 
 
-async def one_by_one(redis: Redis, holds: Holds, calls: int) -> Figures:
+async def one_by_one(
+    redis: Redis, holds: Holds, calls: int, scopes: Sequence[ScopeLimits]
+) -> Figures:
     """On one connection; all calls of a batch are admitted, then all are settled."""
     admits_us, settles_us = [], []
     before_s, before_bytes = await cpu_s(redis), await aof_bytes(redis)
@@ -115,7 +124,7 @@ async def one_by_one(redis: Redis, holds: Holds, calls: int) -> Figures:
         batch = [opened_call(f"req_{first + i:032d}") for i in range(BATCH)]
         await redis.config_resetstat()
         for call in batch:
-            assert isinstance(await holds.admit(call, limits(), lease_s=LEASE_S), Admitted)
+            assert isinstance(await holds.admit(call, scopes, lease_s=LEASE_S), Admitted)
         admits_us.append(await script_us(redis))
         await redis.config_resetstat()
         for call in batch:
@@ -179,7 +188,21 @@ async def pipelined(server: RedisServer, commands: Sequence[bytes]) -> None:
     writer.close()
 
 
-def limits() -> list[ScopeLimits]:
+def limits(meters: bool) -> tuple[ScopeLimits, ...]:
+    """Of key, project and organization; with meters also of directions, model and end user."""
+    if not meters:
+        return tuple(owners())
+    rates: dict[str, Any] = {"requests_per_minute": 6_000_000, "tokens_per_minute": 90_000_000}
+    key, *others = owners()
+    by_direction = replace(
+        key, input_tokens_per_minute=90_000_000, output_tokens_per_minute=90_000_000
+    )
+    model = ScopeLimits(scope=f"{key.scope}/model:m", is_narrow=True, **rates)
+    user = ScopeLimits(scope=f"org:{ORG}/user:u", is_narrow=True, concurrency=10**6, **rates)
+    return by_direction, *others, model, user
+
+
+def owners() -> list[ScopeLimits]:
     return [
         ScopeLimits(
             scope=scope,
