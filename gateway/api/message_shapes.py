@@ -32,10 +32,19 @@ RESULT = objects(
     "content",
     "is_error",
 )
+IMAGE = objects(
+    {
+        "type": const("image"),
+        "source": either(
+            objects({"type": const("base64"), "media_type": STRING, "data": STRING}),
+            objects({"type": const("url"), "url": STRING}),
+        ),
+    }
+)
 TURN = objects(
     {
         "role": one_of(("user", "assistant", "system")),
-        "content": either(STRING, array(either(TEXT, USE, RESULT))),
+        "content": either(STRING, array(either(TEXT, IMAGE, USE, RESULT))),
     }
 )
 TOOL = objects(

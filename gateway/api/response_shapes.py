@@ -59,12 +59,15 @@ CHOICE = either(
     ),
 )
 TEXT_PART = objects({"type": one_of(("input_text", "output_text")), "text": STRING})
+IMAGE_PART = objects(
+    {"type": const("input_image"), "image_url": STRING, "detail": STRING}, "detail"
+)
 ITEM = either(
     objects(
         {
             "type": const("message"),
             "role": one_of(("user", "assistant", "system", "developer")),
-            "content": either(STRING, array(TEXT_PART)),
+            "content": either(STRING, array(either(TEXT_PART, IMAGE_PART))),
         },
         "type",
     ),

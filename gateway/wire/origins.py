@@ -30,7 +30,7 @@ def by_origin(refused: ApiError, origins: Origins) -> ApiError:
     """The same error with its `param` in the caller's words, in its message as well."""
     if refused.param is None:
         return refused
-    own = _origin(refused.param, origins)
+    own = origin(refused.param, origins)
     return ApiError(
         refused.status,
         refused.message.replace(f"'{refused.param}'", f"'{own}'"),
@@ -43,8 +43,9 @@ def by_origin(refused: ApiError, origins: Origins) -> ApiError:
     )
 
 
-def _origin(path: str, origins: Origins) -> str:
-    """Asks for shorter and shorter beginnings, each cut before a `.` or a `[`."""
+def origin(path: str, origins: Origins) -> str:
+    """A path in the caller's words: asks for shorter and shorter beginnings, each cut before a `.`
+    or a `[`."""
     end = len(path)
     while end > 0:
         began = path[:end]

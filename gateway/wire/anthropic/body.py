@@ -26,9 +26,9 @@ from gateway.wire.checks import (
     string,
     text_up_to,
 )
-from gateway.wire.conversation import Conversation, check_conversation, conversation_of
-from gateway.wire.origins import told_by_origin
+from gateway.wire.conversation import Conversation
 from gateway.wire.request import GeneratingRequest, generating
+from gateway.wire.translated import translated_conversation
 
 USER_ID_MAX = 256
 TIERS = {"auto": "auto", "standard_only": "default"}
@@ -48,9 +48,9 @@ def parse_message(body: bytes) -> GeneratingRequest:
     """Raises ApiError 400 naming the field."""
     fields = json_object(body)
     check_fields(fields, CHECKS, "model", "max_tokens")
-    chat = _chat_fields(fields)
+    chat, wanted = _translated(fields)
     form = MessageForm(stops=tuple(fields.get("stop_sequences") or ()))
-    request = generating(chat, conversation_of(chat), form, fields["max_tokens"])
+    request = generating(chat, wanted, form, fields["max_tokens"])
     return replace(request, end_user_param="metadata.user_id")
 
 
@@ -58,10 +58,10 @@ def parse_count(body: bytes) -> tuple[str, Conversation]:
     """The model and the conversation whose tokens are to be counted; raises ApiError 400."""
     fields = json_object(body)
     check_fields(fields, COUNTED, "model")
-    return fields["model"], conversation_of(_chat_fields(fields))
+    return fields["model"], _translated(fields)[1]
 
 
-def _chat_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _translated(fields: Mapping[str, Any]) -> tuple[dict[str, Any], Conversation]:
     if fields.get("messages") is None:
         raise missing("messages")
     turns = translated(fields.get("system"), fields["messages"])
@@ -71,9 +71,7 @@ def _chat_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     chat["stop"] = fields.get("stop_sequences") or None
     chat["user"] = (fields.get("metadata") or {}).get("user_id")
     chat["service_tier"] = TIERS[fields.get("service_tier") or "auto"]
-    with told_by_origin(ORIGINS | turns.origins):
-        check_conversation(chat)
-    return chat
+    return chat, translated_conversation(chat, ORIGINS | turns.origins)
 
 
 def _metadata(name: str, value: object) -> None:

@@ -90,8 +90,8 @@ def usage_shape(usage: Usage, service_tier: str) -> Json:
     """Anthropic's classes are disjoint, as ours are."""
     return {
         "input_tokens": usage.input,
-        "cache_creation_input_tokens": 0,
+        "cache_creation_input_tokens": usage.cache_write,
         "cache_read_input_tokens": usage.cached_input,
-        "output_tokens": usage.output,
+        "output_tokens": usage.completion,
         "service_tier": TIERS.get(service_tier, "standard"),
     }

@@ -65,8 +65,9 @@ class MessageChunks:
         used_tools = bool(self._calls)
         shape = self._form.begun(self._head)["usage"] | {
             "input_tokens": usage.input,
+            "cache_creation_input_tokens": usage.cache_write,
             "cache_read_input_tokens": usage.cached_input,
-            "output_tokens": usage.output,
+            "output_tokens": usage.completion,
             "cost": cost,
         }
         told = {

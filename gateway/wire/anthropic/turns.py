@@ -1,7 +1,7 @@
 """The turns of `/v1/messages` as the messages of a conversation.
 
-Text, uses of tools and their results. A block that only a server with eyes, sources or tools of its
-own could understand is refused, never dropped.
+Text, images, uses of tools and their results. A block that only a server with sources or tools of
+its own could understand is refused, never dropped.
 """
 
 from collections.abc import Mapping
@@ -23,6 +23,8 @@ from gateway.wire.checks import (
 
 Json = dict[str, Any]
 
+KINDS = {"assistant": ("text", "tool_use"), "user": ("text", "image", "tool_result")}
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 FAILED = "Error: "
 """How a result that `is_error` begins: models are told in words."""
 
@@ -40,6 +42,12 @@ class Turns:
             self.messages[-1]["content"] += parts
             return
         self._add({"role": role, "content": parts}, origin)
+
+    def see(self, image: Json, origin: str) -> None:
+        self.say("user", [image], origin)
+        where = f"messages[{len(self.messages) - 1}].content"
+        place = f"{where}[{len(self.messages[-1]['content']) - 1}]"
+        self.origins |= {place: origin, f"{place}.image_url": f"{origin}.source"}
 
     def use(self, call: Json, origin: str) -> None:
         self.say("assistant", [], origin)
@@ -101,17 +109,12 @@ def _add_message(turns: Turns, name: str, message: object) -> None:
 def _add_block(turns: Turns, role: str, name: str, block: object) -> None:
     if not isinstance(block, dict):
         raise invalid_type(name, "an object", block)
-    kinds = ("text", "tool_use") if role == "assistant" else ("text", "tool_result")
     kind = block.get("type")
-    if kind not in kinds:
-        raise bad_request(
-            f"Invalid value for '{name}.type'. Supported values in a turn of the {role} are:"
-            f" '{kinds[0]}' and '{kinds[1]}'.",
-            f"{name}.type",
-            "invalid_value",
-        )
+    one_of(*KINDS[role])(f"{name}.type", kind)
     if kind == "text":
         turns.say(role, [_text(name, block)], name)
+    elif kind == "image":
+        turns.see(_image(name, block), name)
     elif kind == "tool_use":
         turns.use(_use(name, block), name)
     else:
@@ -138,6 +141,24 @@ def _text(name: str, block: object) -> Json:
     _cache_hint(name, block)
     string(f"{name}.text", block.get("text"))
     return {"type": "text", "text": block["text"]}
+
+
+def _image(name: str, block: Mapping[str, Any]) -> Json:
+    """By its address or as it is; what either may be is chat's to say."""
+    require_known(name, block, "type", "source", "cache_control")
+    _cache_hint(name, block)
+    source, where = block.get("source"), f"{name}.source"
+    if not isinstance(source, dict):
+        raise invalid_type(where, "an object", source)
+    one_of("base64", "url")(f"{where}.type", source.get("type"))
+    if source["type"] == "url":
+        require_known(where, source, "type", "url")
+        return {"type": "image_url", "image_url": {"url": source.get("url")}}
+    require_known(where, source, "type", "media_type", "data")
+    one_of(*IMAGES)(f"{where}.media_type", source.get("media_type"))
+    string(f"{where}.data", source.get("data"))
+    url = f"data:{source['media_type']};base64,{source['data']}"
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _use(name: str, block: Mapping[str, Any]) -> Json:

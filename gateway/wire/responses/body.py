@@ -22,12 +22,12 @@ from gateway.wire.checks import (
     unsupported,
 )
 from gateway.wire.conversation import CHECKS as CHAT
-from gateway.wire.conversation import TOP_LOGPROBS_MAX, check_conversation, conversation_of
-from gateway.wire.origins import told_by_origin
+from gateway.wire.conversation import TOP_LOGPROBS_MAX
 from gateway.wire.request import GeneratingRequest, generating
 from gateway.wire.responses.form import ResponseForm
 from gateway.wire.responses.items import translated
 from gateway.wire.responses.tools import chat_tool_choice, chat_tools
+from gateway.wire.translated import translated_conversation
 
 LOGPROBS = "message.output_text.logprobs"
 INCLUDABLE = (LOGPROBS, "reasoning.encrypted_content")
@@ -74,10 +74,9 @@ def parse_response(body: bytes) -> GeneratingRequest:
     chat |= _text(fields.get("text") or {}) | _logprobs(fields)
     chat["reasoning_effort"] = (fields.get("reasoning") or {}).get("effort")
     chat["max_completion_tokens"] = fields.get("max_output_tokens")
-    with told_by_origin(ORIGINS | said.origins):
-        check_conversation(chat)
-    form = ResponseForm(fields, scored=bool(chat.get("logprobs")))
-    return generating(chat, conversation_of(chat), form, fields.get("max_output_tokens"))
+    wanted = translated_conversation(chat, ORIGINS | said.origins)
+    form = ResponseForm(fields, scored=wanted.logprobs is not None)
+    return generating(chat, wanted, form, fields.get("max_output_tokens"))
 
 
 def _check_logprobs(fields: Mapping[str, Any]) -> None:

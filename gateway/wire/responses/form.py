@@ -91,8 +91,11 @@ class ResponseForm:
 def usage_shape(usage: Usage) -> Json:
     return {
         "input_tokens": usage.prompt,
-        "input_tokens_details": {"cached_tokens": usage.cached_input, "cache_write_tokens": 0},
-        "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_input,
+            "cache_write_tokens": usage.cache_write,
+        },
+        "output_tokens": usage.completion,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.total,
     }

@@ -27,6 +27,7 @@ STATELESS = (
 )
 KEPT_ELSEWHERE = ("item_reference", "reasoning", "compaction", "compaction_trigger")
 """Kinds that stand for what another server remembers or has encrypted."""
+PARTS = {"assistant": ("output_text", "refusal"), "user": ("input_text", "input_image")}
 TEXT_PARTS = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
 
 
@@ -54,6 +55,16 @@ class Translation:
         self.origins |= {where: origin, f"{where}.function": origin}
         self.origins[f"{where}.id"] = f"{origin}.call_id"
         calls.append(call)
+
+    def add_message(self, message: Json, origin: str) -> None:
+        where = f"messages[{len(self.messages)}]"
+        self.add(message, origin)
+        parts = message["content"] if isinstance(message["content"], list) else ()
+        for index, part in enumerate(parts):
+            if part["type"] == "image_url":
+                own = f"{origin}.content[{index}]"
+                inner = f"{where}.content[{index}].image_url"
+                self.origins |= {inner: own, f"{inner}.url": f"{own}.image_url"}
 
     def add_output(self, message: Json, origin: str) -> None:
         where = f"messages[{len(self.messages)}]"
@@ -87,7 +98,7 @@ def _add_item(found: Translation, name: str, item: object) -> None:
         raise invalid_type(name, "an object", item)
     kind = item.get("type") or "message"
     if kind == "message":
-        found.add(_message(name, item), name)
+        found.add_message(_message(name, item), name)
     elif kind == "function_call":
         found.add_call(_call(name, item), name)
     elif kind == "function_call_output":
@@ -106,7 +117,7 @@ def _message(name: str, item: Mapping[str, Any]) -> Json:
     if content is None:
         raise missing(f"{name}.content")
     if isinstance(content, list):
-        kinds = ("output_text", "refusal") if item["role"] == "assistant" else ("input_text",)
+        kinds = PARTS.get(item["role"], ("input_text",))
         content = [
             _part(f"{name}.content[{index}]", part, kinds) for index, part in enumerate(content)
         ]
@@ -128,6 +139,8 @@ def _part(name: str, part: object, kinds: Sequence[str]) -> Json:
         raise invalid_type(name, "an object", part)
     one_of(*kinds)(f"{name}.type", part.get("type"))
     kind: str = part["type"]
+    if kind == "input_image":
+        return _image(name, part)
     field = TEXT_PARTS[kind]
     known = ("annotations", "logprobs") if kind == "output_text" else ()
     require_known(name, part, "type", field, *known)
@@ -135,6 +148,16 @@ def _part(name: str, part: object, kinds: Sequence[str]) -> Json:
         only([])(f"{name}.annotations", part["annotations"])
     string(f"{name}.{field}", part.get(field))
     return {"type": "refusal" if kind == "refusal" else "text", field: part[field]}
+
+
+def _image(name: str, part: Mapping[str, Any]) -> Json:
+    """What it may be is chat's to say."""
+    require_known(name, part, "type", "image_url", "detail")
+    if part.get("image_url") is None:
+        raise missing(f"{name}.image_url")
+    seen = {"url": part["image_url"], "detail": part.get("detail")}
+    said = {field: value for field, value in seen.items() if value is not None}
+    return {"type": "image_url", "image_url": said}
 
 
 def _call(name: str, item: Mapping[str, Any]) -> Json:

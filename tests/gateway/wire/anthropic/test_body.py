@@ -113,6 +113,21 @@ def test_choices_have_other_names_in_chat(choice: str, expected: str) -> None:
     assert parsed(tools=[TOOL], tool_choice={"type": choice})[1].tool_choice == expected
 
 
+PICTURE = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+
+
+def image(source: Any) -> list[dict[str, Any]]:
+    """After a turn of the same side, with which it is one."""
+    return [USER, {"role": "user", "content": [{"type": "image", "source": source}]}]
+
+
+def test_image_is_seen_where_chat_has_it() -> None:
+    _, wanted = parsed(system="Look.", messages=image(PICTURE))
+    assert wanted.images == ("messages[1].content[0]",)
+    _, part = wanted.said[1]["content"]
+    assert part["image_url"] == {"url": "data:image/png;base64,aGk="}
+
+
 def text(**rest: Any) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [{"type": "text", "text": "x"} | rest]}]
 
@@ -128,8 +143,21 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown role": (body(messages=[{"role": "tool", "content": "x"}]), "messages[0].role"),
     "a message without content": (body(messages=[{"role": "user"}]), "messages[0].content"),
     "an unknown field of a message": (body(messages=[USER | {"x": 1}]), "messages[0].x"),
-    "an image": (
-        body(messages=[{"role": "user", "content": [{"type": "image", "source": {}}]}]),
+    "a picture of nothing": (body(messages=image(None)), "messages[1].content[0].source"),
+    "a picture that is kept": (
+        body(messages=image({"type": "file", "file_id": "f"})),
+        "messages[1].content[0].source.type",
+    ),
+    "a picture from anywhere": (
+        body(messages=image({"type": "url", "url": "x"})),
+        "messages[1].content[0].source.url",
+    ),
+    "a picture of no kind": (
+        body(messages=image(PICTURE | {"media_type": "image/x"})),
+        "messages[1].content[0].source.media_type",
+    ),
+    "a document": (
+        body(messages=[{"role": "user", "content": [{"type": "document"}]}]),
         "messages[0].content[0].type",
     ),
     "thoughts": (

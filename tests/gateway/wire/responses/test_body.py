@@ -131,6 +131,20 @@ def test_some_of_the_tools_may_be_allowed() -> None:
 
 
 USER = {"role": "user", "content": "?"}
+
+
+def image(**rest: Any) -> list[dict[str, Any]]:
+    part = {"type": "input_image", "image_url": "https://a.example/b.png"} | rest
+    return [{"role": "user", "content": [part]}]
+
+
+def test_image_is_seen_where_chat_has_it() -> None:
+    _, wanted = parsed(instructions="Look.", input=image(detail="low"))
+    assert wanted.images == ("input[0].content[0]",)
+    [part] = wanted.said[1]["content"]
+    assert part["image_url"] == {"url": "https://a.example/b.png", "detail": "low"}
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no input": (body(input=None), "input"),
     "input of another type": (body(input=1), "input"),
@@ -143,8 +157,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         body(input=[{"role": "user", "content": [{"type": "output_text", "text": "x"}]}]),
         "input[0].content[0].type",
     ),
-    "an image": (
-        body(input=[{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]),
+    "a picture of nothing": (body(input=image(image_url=None)), "input[0].content[0].image_url"),
+    "a picture that is kept": (body(input=image(file_id="f")), "input[0].content[0].file_id"),
+    "a picture from anywhere": (
+        body(instructions="Look.", input=image(image_url="x")),
+        "input[0].content[0].image_url",
+    ),
+    "a picture too fine": (body(input=image(detail="best")), "input[0].content[0].detail"),
+    "a picture of the assistant's": (
+        body(input=[image()[0] | {"role": "assistant"}]),
         "input[0].content[0].type",
     ),
     "a text that is none": (
