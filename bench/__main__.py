@@ -5,7 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("redis_calls", "ledger_writer", "usage_queries", "engine", "embedding", "serving")
+BENCHMARKS = (
+    "front",
+    "redis_calls",
+    "ledger_writer",
+    "usage_queries",
+    "engine",
+    "embedding",
+    "serving",
+)
 
 
 def main() -> int:
