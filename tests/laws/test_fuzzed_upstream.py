@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from billing.limits.holds import Holds
 from gateway.upstream import fake
 from tests.gateway.edge import API_KEY, CHAT, COMPLETIONS, EMBEDDINGS, Edge, Response, body, edge
 from tests.redis_server import RedisServer
@@ -51,6 +52,7 @@ class Bench:
 async def _gateway(server: RedisServer, folder: Path) -> AsyncIterator[Edge]:
     async with server.client() as redis, edge(server, redis, folder, gateway=QUICK) as running:
         await running.publish_fleet(*(running.replica(name) for name in ("r1", "r2", "r3")))
+        running.holds = Holds(redis, timeout_s=30.0)  # to look at the money on a busy machine
         yield running
 
 

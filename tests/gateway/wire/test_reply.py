@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +35,7 @@ SERVING = Candidate(
 class Charged:
     """As much of an open call as replies look at."""
 
-    requests = tokens = None
+    rates: ClassVar[dict[object, object]] = {}
     usage = Usage(input=3, output=2)
 
     class charge:
@@ -53,7 +53,7 @@ async def test_cancellation_while_the_keep_alive_is_stopped_is_never_lost() -> N
         await asyncio.sleep(0)
 
     class Waiting:
-        requests = tokens = None
+        rates: ClassVar[dict[object, object]] = {}
 
     async def call() -> None:
         reply = StreamReply(
