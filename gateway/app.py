@@ -132,7 +132,9 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         )
     )
     limiter = own.limiter
-    breaker = Breaker(BreakerSettings(limiter.failures_max, limiter.open_s), outside.clock)
+    breaker = Breaker(
+        BreakerSettings(limiter.failures_max, limiter.open_s), outside.clock, _tell_of_outage
+    )
     holds = Holds(redis, timeout_s=limiter.timeout_ms / 1000, breaker=breaker)
     outage = Outage(
         OutageSettings(
@@ -235,6 +237,13 @@ def _once(settings: Settings, redis: Redis, ledger: Store, holds: Holds) -> Once
     fates = Fates(ledger, holds, wait_s=own.settle_wait_s)
     replaying = Replaying(tapes, fates, poll_s=own.poll_s, followers_max=own.followers_max)
     return Once(tapes, replaying, own.finish_within_s)
+
+
+def _tell_of_outage(is_away: bool) -> None:
+    if is_away:
+        log.warning("redis is away: calls are denied or admitted locally, as declared")
+    else:
+        log.warning("redis is back")
 
 
 def _redis(settings: Settings) -> Redis:

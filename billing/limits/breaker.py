@@ -20,11 +20,18 @@ class BreakerSettings:
 
 
 class Breaker:
-    """`clock` is in seconds and never goes back by much; only differences count."""
+    """`clock` is in seconds and never goes back by much; only differences count. `changed` is told
+    when Redis begins (True) and ceases to count as away."""
 
-    def __init__(self, settings: BreakerSettings, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        settings: BreakerSettings,
+        clock: Callable[[], float],
+        changed: Callable[[bool], None] = lambda _: None,
+    ) -> None:
         self._settings = settings
         self._clock = clock
+        self._changed = changed
         self._failures = 0
         self._closed_from_s: float | None = None
 
@@ -50,12 +57,18 @@ class Breaker:
 
     def answered(self) -> None:
         self._failures = 0
-        self._closed_from_s = None
+        if self._closed_from_s is not None:
+            self._closed_from_s = None
+            self._changed(False)
 
     def failed(self) -> None:
         self._failures += 1
-        if self._failures >= self._settings.failures_max:
-            self._close_for_others()
+        if self._failures < self._settings.failures_max:
+            return
+        is_news = not self.is_open
+        self._close_for_others()
+        if is_news:
+            self._changed(True)
 
     def _close_for_others(self) -> None:
         self._closed_from_s = self._clock() + self._settings.open_s

@@ -14,10 +14,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from billing.limits.gcra import cost_us
-from billing.limits.packing import bucket, pack_names
-from billing.limits.state import encode_limits, encode_meter
+from billing.limits.packing import bucket, pack_names, token_units
+from billing.limits.state import (
+    COST_SIZE,
+    LIMITS_COST_AT,
+    METER_COST_AT,
+    encode_cost,
+    encode_limits,
+    encode_meter,
+)
 from billing.limits.types import Dimension, ScopeLimits
 
+TOKENS = (Dimension.TOKENS, Dimension.INPUT_TOKENS, Dimension.OUTPUT_TOKENS)
 KEPT_MAX = 10_000
 """Contracts remembered: as many as there are cached keys."""
 
@@ -47,10 +55,7 @@ class Rated:
     dimension: Dimension
     per_minute: int
     burst: int
-
-    @property
-    def tolerance_us(self) -> int:
-        return cost_us(self.burst, self.per_minute)
+    tolerance_us: int
 
 
 class Contract:
@@ -65,11 +70,17 @@ class Contract:
         self.packed_names = pack_names(self.names)
         self.packed_meter_names = pack_names(self.meter_names)
         self.rated = tuple(self._rated())
-        self._constant = None if self._has_token_rates else self._pack(Units(0, 0))
+        self._constants, self._costs = self._template()
 
     def pack(self, units: Units) -> bytes:
         """What a call of so many units has to fit in: LIMITS of every owner, every METER."""
-        return self._constant or self._pack(units)
+        if not self._costs:
+            return self._constants[0]
+        token_units(units.of(Dimension.TOKENS))
+        found = [self._constants[0]]
+        for (dimension, per_minute), constant in zip(self._costs, self._constants[1:], strict=True):
+            found += encode_cost(cost_us(units.of(dimension), per_minute)), constant
+        return b"".join(found)
 
     def name(self, number: int) -> str:
         """The scope that a refusal counts, from 1."""
@@ -82,36 +93,37 @@ class Contract:
         owners = len(self.owners)
         return self.meters[number - owners - 1].dimension if number > owners else Dimension(said)
 
-    @property
-    def _has_token_rates(self) -> bool:
-        return bool(self.meters) or any(owner.tokens_per_minute for owner in self.owners)
+    def _template(self) -> tuple[list[bytes], list[tuple[Dimension, int]]]:
+        """What is the same for every call, cut where a cost goes that depends on its tokens."""
+        constants, costs = [b""], []
+        for packed, cost_at, dimension, per_minute in self._packed():
+            if per_minute and dimension in TOKENS:
+                constants[-1] += packed[:cost_at]
+                constants.append(packed[cost_at + COST_SIZE :])
+                costs.append((dimension, per_minute))
+            else:
+                constants[-1] += packed
+        return constants, costs
 
-    def _pack(self, units: Units) -> bytes:
-        tokens = units.of(Dimension.TOKENS)
-        owners = [
-            encode_limits(
+    def _packed(self) -> Iterator[tuple[bytes, int, Dimension, int]]:
+        """LIMITS or METER as of a call without tokens, where the cost in tokens stands, and of
+        which rate it is."""
+        for owner in self.owners:
+            limits = encode_limits(
                 bucket(1, owner.requests_per_minute, owner.request_burst),
-                bucket(tokens, owner.tokens_per_minute, owner.token_burst),
+                bucket(0, owner.tokens_per_minute, owner.token_burst),
                 owner.concurrency,
                 owner.budget_nanousd,
                 owner.tokens_per_minute,
                 is_monthly=owner.budget_window == "month",
             )
-            for owner in self.owners
-        ]
-        meters = [
-            encode_meter(
-                meter.dimension,
-                meter.per_minute,
-                *(
-                    (1, meter.per_minute)
-                    if meter.dimension is Dimension.CONCURRENCY
-                    else bucket(units.of(meter.dimension), meter.per_minute, meter.burst)
-                ),
-            )
-            for meter in self.meters
-        ]
-        return b"".join([*owners, *meters])
+            yield limits, LIMITS_COST_AT, Dimension.TOKENS, owner.tokens_per_minute or 0
+        for meter in self.meters:
+            cost, tolerance = bucket(1, meter.per_minute, meter.burst)
+            if meter.dimension is Dimension.CONCURRENCY:
+                cost, tolerance = 1, meter.burst
+            packed = encode_meter(meter.dimension, meter.per_minute, cost, tolerance)
+            yield packed, METER_COST_AT, meter.dimension, meter.per_minute
 
     def _rated(self) -> Iterator[tuple[int, Rated]]:
         for number, owner in enumerate(self.owners):
@@ -140,7 +152,9 @@ def rates_of(limits: ScopeLimits) -> Iterator[Rated]:
         (Dimension.OUTPUT_TOKENS, limits.output_tokens_per_minute, limits.output_token_burst),
     ):
         if rate is not None:
-            yield Rated(limits.scope, dimension, rate, rate if burst is None else burst)
+            size = rate if burst is None else burst
+            tolerance_us = cost_us(size, rate) if rate else 0
+            yield Rated(limits.scope, dimension, rate, size, tolerance_us)
 
 
 def _meters(scopes: Sequence[ScopeLimits]) -> Iterator[Rated]:
@@ -151,4 +165,4 @@ def _meters(scopes: Sequence[ScopeLimits]) -> Iterator[Rated]:
                 yield rated
         if limits.is_narrow and limits.concurrency is not None:
             slots = limits.concurrency
-            yield Rated(limits.scope, Dimension.CONCURRENCY, slots, slots)
+            yield Rated(limits.scope, Dimension.CONCURRENCY, slots, slots, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from billing.limits.contract import Contract, Rated, Units
-from billing.limits.gcra import cost_us, remaining
+from billing.limits.gcra import MINUTE_US, cost_us
 from billing.limits.types import Dimension, RateState, Refused
 
 CONCURRENCY_RETRY_MS = 1_000
@@ -51,12 +51,13 @@ def tightest(
         if untaken is not None:
             cost = cost_us(untaken.of(rated.dimension), rated.per_minute)
             level_us = max(0, level_us - cost)
-        left = remaining(
-            level_us=level_us, tolerance_us=rated.tolerance_us, per_minute=rated.per_minute
-        )
-        if rated.dimension not in least or left < least[rated.dimension][0]:
+        left = (rated.tolerance_us - level_us) * rated.per_minute
+        found = least.get(rated.dimension)
+        if found is None or left < found[0]:
             least[rated.dimension] = (left, rated, level_us)
     return {
-        dimension: RateState(rated.scope, rated.per_minute, left, -(-level_us // 1000))
+        dimension: RateState(
+            rated.scope, rated.per_minute, max(0, left // MINUTE_US), -(-level_us // 1000)
+        )
         for dimension, (left, rated, level_us) in least.items()
     }

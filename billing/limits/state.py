@@ -225,6 +225,11 @@ def encode_limits(
     )
 
 
+LIMITS_COST_AT, METER_COST_AT, COST_SIZE = 3 * 8, 1 + 8, 8
+"""Where in them stands what a call costs in tokens."""
+
+encode_cost = Struct("<d").pack
+
 METER_KINDS = {
     Dimension.REQUESTS: b"r",
     Dimension.TOKENS: b"t",

@@ -79,6 +79,19 @@ def test_one_who_never_comes_back_with_an_answer_blocks_nobody_for_ever(
         breaker.ask()
 
 
+def test_news_are_told_once(clock: Time) -> None:
+    told: list[bool] = []
+    breaker = Breaker(BreakerSettings(failures_max=2, open_s=2.0), clock, told.append)
+    fail(breaker, 2)
+    breaker.failed()
+    assert told == [True]
+    clock.now_s += 2.0
+    breaker.ask()
+    breaker.answered()
+    breaker.answered()
+    assert told == [True, False]
+
+
 async def test_g34_redis_that_is_gone_is_asked_no_more_until_it_may_be_back(
     redis_server: RedisServer, redis: Redis, breaker: Breaker, clock: Time
 ) -> None:
