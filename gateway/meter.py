@@ -39,10 +39,10 @@ class Meter:
     def output_with(self, frame: Frame) -> int:
         """Output tokens once this frame is counted too; of a complete answer, what it has."""
         if self.is_complete:
-            return self.usage.output
+            return self.usage.completion
         if frame.usage is not None:
-            return frame.usage.output
-        return self.usage.output + frame.texts
+            return frame.usage.completion
+        return self.usage.completion + frame.texts
 
     @property
     def is_complete(self) -> bool:

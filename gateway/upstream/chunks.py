@@ -41,12 +41,18 @@ class _Sluice(msgspec.Struct):
 
 class _PromptDetails(msgspec.Struct):
     cached_tokens: Count | None = 0
+    cache_write_tokens: Count | None = 0
+
+
+class _CompletionDetails(msgspec.Struct):
+    reasoning_tokens: Count | None = 0
 
 
 class _PlainUsage(msgspec.Struct):
     prompt_tokens: Count
     completion_tokens: Count = 0
     prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
 
 
 class _Chunk(msgspec.Struct):
@@ -111,8 +117,9 @@ def read_answer(body: bytes, prompt_tokens: int, output_tokens_max: int) -> Fram
         size = sum(len(str(value)) for choice in choices for value in choice.said.values())
         size += sum(len(choice.text or "") for choice in choices)
         said = Usage(input=prompt_tokens, output=-(-size // TOKEN_BYTES))
-    output = min(said.output, output_tokens_max)
-    return Frame(choices, Usage(said.input, said.cached_input, output))
+    reasoning = min(said.reasoning, output_tokens_max)
+    output = min(said.output, output_tokens_max - reasoning)
+    return Frame(choices, msgspec.structs.replace(said, output=output, reasoning=reasoning))
 
 
 def _answered(answered: _Answered) -> Choice:
@@ -192,13 +199,21 @@ def _own_usage(sluice: _Sluice) -> Usage:
 
 
 def _plain_usage(usage: _PlainUsage | None) -> Usage | None:
-    """OpenAI counts cached tokens inside the prompt; ours are disjoint."""
+    """OpenAI counts what was cached inside the prompt and reasoning inside the completion; ours
+    are disjoint, and no part is believed beyond its whole."""
     if usage is None:
         return None
-    details = usage.prompt_tokens_details
-    cached = min((details.cached_tokens or 0) if details else 0, usage.prompt_tokens)
+    prompt = usage.prompt_tokens_details or _PromptDetails()
+    completion = usage.completion_tokens_details or _CompletionDetails()
+    cached = min(prompt.cached_tokens or 0, usage.prompt_tokens)
+    written = min(prompt.cache_write_tokens or 0, usage.prompt_tokens - cached)
+    reasoning = min(completion.reasoning_tokens or 0, usage.completion_tokens)
     return Usage(
-        input=usage.prompt_tokens - cached, cached_input=cached, output=usage.completion_tokens
+        input=usage.prompt_tokens - cached - written,
+        cached_input=cached,
+        output=usage.completion_tokens - reasoning,
+        cache_write=written,
+        reasoning=reasoning,
     )
 
 

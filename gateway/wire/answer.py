@@ -97,11 +97,11 @@ def usage_shape(usage: Usage) -> dict[str, Any]:
     """Our disjoint classes in OpenAI's nested ones: cached is part of the prompt there."""
     return {
         "prompt_tokens": usage.prompt,
-        "completion_tokens": usage.output,
+        "completion_tokens": usage.completion,
         "total_tokens": usage.total,
         "prompt_tokens_details": {"cached_tokens": usage.cached_input, "audio_tokens": 0},
         "completion_tokens_details": {
-            "reasoning_tokens": 0,
+            "reasoning_tokens": usage.reasoning,
             "audio_tokens": 0,
             "accepted_prediction_tokens": 0,
             "rejected_prediction_tokens": 0,

@@ -93,6 +93,17 @@ def test_g12_cached_tokens_are_not_charged_twice() -> None:
     assert usage.total == 105
     at = Prices("v", "m", "default", False, IN, CACHED, OUT)
     assert rate(usage, at).amount_nanousd == 20 * 1000 + 80 * 100 + 5 * 5000
+    written = {"cached_tokens": 80, "cache_write_tokens": 15}
+    said = {
+        "prompt_tokens": 100,
+        "completion_tokens": 5,
+        "prompt_tokens_details": written,
+        "completion_tokens_details": {"reasoning_tokens": 3},
+    }
+    every = read_chunk(json.dumps({"choices": [], "usage": said}).encode()).usage
+    assert every == Usage(input=5, cached_input=80, output=2, cache_write=15, reasoning=3)
+    assert (every.prompt, every.completion, every.total) == (100, 5, 105)
+    assert rate(every, at).amount_nanousd == 20 * 1000 + 80 * 100 + 5 * 5000
     more_cached_than_prompt = read_chunk(plain(100, 900, 5)).usage
     assert more_cached_than_prompt == Usage(cached_input=100, output=5)
 
