@@ -70,6 +70,23 @@ class ChatEncoder:
         return ids
 
 
+def text_encoder(tokenizer: Tokenizer) -> Callable[[str], list[int]]:
+    """Encodes text in which the spelling of an added token is text like any other."""
+    spellings = _spellings(token.content for token in tokenizer.get_added_tokens_decoder().values())
+
+    def ids(text: str) -> list[int]:
+        found: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        return found
+
+    def encoded(text: str) -> list[int]:
+        if not spellings.search(text):
+            return ids(text)
+        mark = _unused_mark([text])
+        return [i for section in _sections(spellings.sub(mark, text), mark) for i in ids(section)]
+
+    return encoded
+
+
 def control_tokens(tokenizer: Tokenizer, template: str) -> list[str]:
     """Special tokens, and other added tokens that the template writes (white space is text)."""
     return [

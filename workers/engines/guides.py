@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from workers.control_tokens import text_encoder
 from workers.engines.base import Guide, GuideInvalid, Schema, UnsupportedParameter
+from workers.engines.continuous.spelling import token_bytes
 from workers.engines.grammar import grammar, json_grammar, schemas
 from workers.templates import CALL_CLOSE, CALL_OPEN
 
@@ -51,14 +53,13 @@ class Matcher:
         self._state = state
         self.broken = False
 
-    def allowed(self, vocabulary: int) -> Any:
-        """A flag for each token that may come next, end tokens included where the form may end;
-        None, and broken, where there is none."""
-        words = np.zeros(-(-vocabulary // WORD_BITS), np.int32)
+    def allow(self, words: Any) -> None:
+        """Write a bit for each token that may come next into a row of WORD_BITS-bit words, end
+        tokens included where the form may end; every bit, where the matcher is broken."""
         self._state.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
-        flags = np.unpackbits(words.view(np.uint8), bitorder="little")[:vocabulary]
-        self.broken = bool(self._state.is_error()) or not flags.any()
-        return None if self.broken else flags
+        self.broken = bool(self._state.is_error()) or not words.any()
+        if self.broken:
+            words.fill(-1)
 
     def accept(self, token: int) -> None:
         self.broken = self.broken or not self._state.consume_token(token)
@@ -69,18 +70,35 @@ class Matcher:
         return not self.broken and bool(self._state.is_stopped())
 
 
+def forbidden(matchers: Sequence[Matcher], vocabulary: int) -> Any:
+    """A flag for each token that may not come next, a row of them for each matcher."""
+    words = np.zeros((len(matchers), -(-vocabulary // WORD_BITS)), np.int32)
+    for row, matcher in enumerate(matchers):
+        matcher.allow(words[row])
+    bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
+    return bits[:, :vocabulary] == 0
+
+
 class Guides:
     """Compiles one guide at a time, on a thread, and keeps the last ones. `source` is the tokenizer
-    as its library writes it, None for a kind of tokenizer that cannot be followed."""
+    as its library writes it, None for a kind of tokenizer that cannot be followed. `spells` is False
+    where the engine's own masks take control tokens for their spelling: no schema may have one."""
 
     def __init__(
-        self, source: Callable[[], str | None], *, vocabulary: int, eos_token_ids: Collection[int]
+        self,
+        source: Callable[[], str | None],
+        *,
+        vocabulary: int,
+        eos_token_ids: Collection[int],
+        spells: bool = True,
     ) -> None:
         self._source = source
         self._vocabulary = vocabulary
         self._eos_token_ids = sorted(eos_token_ids)
         self._kept: OrderedDict[Guide, Compiled] = OrderedDict()
         self._compiling = asyncio.Lock()
+        self._spells = spells
+        self._added: frozenset[str] = frozenset()
         self._tokens: Any = None
         self._marks: frozenset[str] = frozenset()
 
@@ -98,6 +116,8 @@ class Guides:
     def _compile(self, guide: Guide) -> Compiled:
         if self._tokens is None:
             self._load(guide)
+        if not self._spells:
+            self._refuse_spellings(guide)
         text = grammar(guide, marks=self._marks)
         if len(text) > GRAMMAR_BYTES_MAX:
             message = f"The schemas are larger than {GRAMMAR_BYTES_MAX} bytes together."
@@ -108,22 +128,26 @@ class Guides:
         return Compiled(guide, text, first)
 
     def _load(self, guide: Guide) -> None:
-        from llguidance import LLTokenizer
+        from llguidance import LLTokenizer, TokenizerWrapper
+        from tokenizers import Tokenizer
 
         source = self._source()
         try:
             if source is None:
                 raise ValueError("it is not of the tokenizers library")
-            tokens = LLTokenizer(
-                source, n_vocab=self._vocabulary, eos_token=self._eos_token_ids or None
-            )
+            spelled = _Spelled(Tokenizer.from_str(source), self._vocabulary, self._eos_token_ids)
+            tokens = LLTokenizer(TokenizerWrapper(spelled), eos_token=self._eos_token_ids or None)
         except ValueError as unknown:
             message = f"This model's tokenizer cannot be held to a form: {unknown}"
             raise UnsupportedParameter(message, param=schemas(guide)[0].param) from unknown
         self._tokens = tokens
-        self._marks = frozenset(
-            mark for mark in (CALL_OPEN, CALL_CLOSE) if _is_one_token(tokens, mark)
-        )
+        self._added = frozenset(spelled.added)
+        self._marks = self._added & {CALL_OPEN, CALL_CLOSE}
+
+    def _refuse_spellings(self, guide: Guide) -> None:
+        for schema in schemas(guide):
+            if found := sorted(token for token in self._added if token in schema.text):
+                raise _refused(guide, schema, f"it spells the control token {found[0]}")
 
     def _matcher(self, text: str) -> Any:
         from llguidance import LLMatcher, LLParserLimits
@@ -139,9 +163,25 @@ class Guides:
         return _refused(guide, schemas(guide)[-1], reason)
 
 
-def _is_one_token(tokens: Any, mark: str) -> bool:
-    ids = tokens.tokenize_str(mark, parse_special=True)
-    return len(ids) == 1 and bool(tokens.is_special_token(ids[0]))
+class _Spelled:
+    """A tokenizer as llguidance asks for it. Its own reader of the library's files takes a control
+    token for what a schema spells (`"const": "<|end|>"`), and would have the answer end there."""
+
+    bos_token_id = None
+
+    def __init__(self, tokenizer: Any, vocabulary: int, eos_token_ids: Sequence[int]) -> None:
+        raw = token_bytes(tokenizer)
+        added = tokenizer.get_added_tokens_decoder()
+        self.tokens = [raw(token_id) for token_id in range(vocabulary)]
+        self.special_token_ids = [token_id for token_id in added if token_id < vocabulary]
+        self.eos_token_id = eos_token_ids[0] if eos_token_ids else 0
+        self.added = {token.content for token in added.values()}
+        self._encode = text_encoder(tokenizer)
+
+    def __call__(self, text: str | bytes) -> list[int]:
+        if isinstance(text, bytes):
+            raise TypeError("it encodes text")
+        return self._encode(text)
 
 
 def _refused(guide: Guide, schema: Schema, reason: str) -> GuideInvalid:

@@ -20,7 +20,13 @@ from hypothesis import strategies as st
 
 from tests.workers.engines.conftest import MODEL_PATH, Ask
 from workers.deployments.calls_made import CallReader
-from workers.engines.base import FinishReason, GenerationRequest, Guide, Schema
+from workers.engines.base import (
+    FinishReason,
+    GenerationRequest,
+    Guide,
+    GuideInvalid,
+    Schema,
+)
 from workers.engines.continuous.checkpoint import Checkpoint, tokenizer_source
 from workers.engines.continuous.sampling import next_tokens
 from workers.engines.continuous.sequence import RunningSequence
@@ -126,6 +132,25 @@ def test_a_finished_answer_parses_and_validates(
     text, reason = answered(checkpoint, form, seed, tokens_max)
     if reason is FinishReason.STOP:
         jsonschema.validate(json.loads(text), schema)
+
+
+@pytest.mark.parametrize("spelled", ["<|end|>", "<|user|> and <|end|>", "<|", "a<|pad|>"])
+def test_a_schema_that_spells_a_control_token_gets_its_text(
+    checkpoint: Checkpoint, guides: Guides, spelled: str
+) -> None:
+    schema = {"const": {spelled: [spelled]}}
+    form = compiled(guides, Guide(Schema("s", json.dumps(schema), "here")))
+    text, reason = answered(checkpoint, form, 1, 200)
+    assert (reason, json.loads(text)) == (FinishReason.STOP, schema["const"])
+
+
+def test_an_engine_whose_masks_cannot_spell_control_tokens_refuses_them() -> None:
+    strict = Guides(
+        lambda: tokenizer_source(MODEL_PATH), vocabulary=2048, eos_token_ids=[2], spells=False
+    )
+    compiled(strict, Guide(Schema("s", '{"const": "<|e"}', "here")))
+    with pytest.raises(GuideInvalid, match=r"control token <\|end\|>"):
+        compiled(strict, Guide(Schema("s", '{"const": "a<|end|>"}', "here")))
 
 
 @settings(max_examples=80, deadline=None)

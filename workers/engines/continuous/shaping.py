@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from workers.engines.guides import forbidden
+
 if TYPE_CHECKING:
     from workers.engines.continuous.sequence import RunningSequence
 
@@ -22,11 +24,12 @@ def shaped(logits: Tensor, sequences: Sequence[RunningSequence]) -> Tensor:
         return logits
     found = logits.clone()
     for row in asking:
-        _shape(found[row], sequences[row])
+        _weigh(found[row], sequences[row])
+    _hold_to_forms(found, sequences)
     return found
 
 
-def _shape(row: Tensor, sequence: RunningSequence) -> None:
+def _weigh(row: Tensor, sequence: RunningSequence) -> None:
     request = sequence.request
     if request.logit_bias:
         tokens, biases = zip(*request.logit_bias, strict=True)
@@ -34,10 +37,20 @@ def _shape(row: Tensor, sequence: RunningSequence) -> None:
     if sequence.counts:
         tokens = tuple(sequence.counts)
         _add(row, tokens, [-_penalty(sequence, token) for token in tokens])
-    if sequence.matcher is not None:
-        allowed = sequence.matcher.allowed(row.shape[-1])
-        if allowed is not None:
-            row.masked_fill_(~torch.from_numpy(allowed).bool().to(row.device), -float("inf"))
+
+
+def _hold_to_forms(logits: Tensor, sequences: Sequence[RunningSequence]) -> None:
+    """All rows at once: what is done row by row costs a batch more than the masks themselves."""
+    held = [(row, each.matcher) for row, each in enumerate(sequences) if each.matcher is not None]
+    if not held:
+        return
+    rows = [row for row, _ in held]
+    flags = forbidden([matcher for _, matcher in held], logits.shape[-1])
+    mask = torch.from_numpy(flags).to(logits.device)
+    if len(rows) == len(sequences):
+        logits.masked_fill_(mask, -float("inf"))
+    else:
+        logits[rows] = logits[rows].masked_fill(mask, -float("inf"))
 
 
 def _penalty(sequence: RunningSequence, token: int) -> float:

@@ -62,7 +62,10 @@ def load_vllm(settings: EngineSettings) -> Loaded:
             raw=raw,
         ),
         guides=Guides(
-            partial(tokenizer_source, path), vocabulary=config.vocab_size, eos_token_ids=ends
+            partial(tokenizer_source, path),
+            vocabulary=config.vocab_size,
+            eos_token_ids=ends,
+            spells=False,
         ),
     )
 
