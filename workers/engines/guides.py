@@ -81,8 +81,9 @@ def forbidden(matchers: Sequence[Matcher], vocabulary: int) -> Any:
 
 class Guides:
     """Compiles one guide at a time, on a thread, and keeps the last ones. `source` is the tokenizer
-    as its library writes it, None for a kind of tokenizer that cannot be followed. `spells` is False
-    where the engine's own masks take control tokens for their spelling: no schema may have one."""
+    as its library writes it, None for a kind of tokenizer that cannot be followed. `spells` is
+    False where the engine's own masks take control tokens for their spelling: no schema may have
+    one."""
 
     def __init__(
         self,
