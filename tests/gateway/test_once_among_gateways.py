@@ -35,6 +35,7 @@ CONFIG = """
 port = {port}
 lease_s = 1.0
 renew_s = 0.3
+drain_s = 1.0
 
 [gateway.idempotency]
 lease_s = 1.0
@@ -75,6 +76,12 @@ class Gateways:
     async def kill9(self, number: int) -> None:
         self.running[number].send_signal(signal.SIGKILL)
         await self.running[number].wait()
+
+    async def stop(self, number: int) -> None:
+        """As its supervisor does: it may finish what it has, for as long as it drains."""
+        self.running[number].send_signal(signal.SIGTERM)
+        async with asyncio.timeout(READY_WITHIN_S):
+            await self.running[number].wait()
 
     async def restart(self, number: int) -> None:
         """As its supervisor would: it finds the spool of its former life and settles it."""
@@ -204,3 +211,39 @@ async def test_runner_killed_in_the_middle_is_told_as_lost_with_its_charge_and_n
     money = await Holds(redis).money(ORGANIZATION_ID, f"org:{ORGANIZATION_ID}")
     assert (money.held_nanousd, money.spent.total_nanousd) == (0, 25_000)
     assert "0.000025 USD" in error["message"]
+
+
+async def _left_after(two: Gateways, word: str) -> None:
+    """A client of the first gateway that goes once it has heard so much."""
+    async with httpx.AsyncClient(timeout=30) as client:
+        async for line in two.stream(client, 0):
+            if word in line:
+                return
+
+
+async def test_gateway_that_stops_finishes_what_its_client_has_left(two: Gateways) -> None:
+    await _left_after(two, "word2")
+    await two.stop(0)
+    async with httpx.AsyncClient(timeout=30) as client:
+        told = await two.whole(client, 1)
+    assert told[-1] == "[DONE]"
+    assert any("word8" in event for event in told)
+    assert len(two.upstream.requests) == 1
+
+
+async def test_gateway_that_stops_ends_what_it_cannot_finish_and_charges_it(
+    two: Gateways, redis: Redis
+) -> None:
+    """At once: nobody waits for a lease, since the gateway itself says that it is over."""
+    two.upstream.behaviour = lambda _: fake.stream(
+        *(fake.own_frame(f"word{n} ", n) for n in range(1, 4)), then=[fake.Stall()]
+    )
+    await _left_after(two, "word3")
+    await two.stop(0)
+    async with httpx.AsyncClient(timeout=30) as client:
+        told = await two.whole(client, 1)
+    assert json.loads(told[-1])["error"]["code"] == "idempotent_run_lost"
+    assert any("word3" in event for event in told)
+    money = await Holds(redis).money(ORGANIZATION_ID, f"org:{ORGANIZATION_ID}")
+    assert (money.held_nanousd, money.spent.total_nanousd) == (0, 25_000)
+    assert len(two.upstream.requests) == 1
