@@ -88,6 +88,20 @@ def rate(usage: Usage, prices: Prices) -> Charge:
     return replace(charge, minimum_nanousd=lacking) if lacking > 0 else charge
 
 
+def dearest(prompt_tokens: int, output_tokens: int, prices: Prices) -> Usage:
+    """Of all usage with so many tokens, one that costs most."""
+    at = prices.at_prompt(prompt_tokens)
+    read = {"cache_write": at.cache_write or 0, "cached_input": at.cached_input, "input": at.input}
+    generated = {"reasoning": at.reasoning or 0, "output": at.output}
+    return Usage(
+        **{
+            max(read, key=lambda name: (read[name], name)): prompt_tokens,
+            max(generated, key=lambda name: (generated[name], name == "output")): output_tokens,
+        },
+        gpu_ms=at.gpu_ms_max,
+    )
+
+
 def units_of(usage: Usage, prices: Prices) -> tuple[tuple[Component, int, int], ...]:
     """(component, units, nano-USD per million) of which `rate` makes its parts, for invoices: all
     but the minimum, whose part is what the others lack, come to `amount_of` their units."""

@@ -33,7 +33,10 @@ async def list_models(request: Request, caller: Caller) -> dict[str, Any]:
     models = sorted(usable, key=lambda m: m.size_rank)
     if VERSION in request.headers:
         return model_list(models)
-    return {"object": "list", "data": [_shape(m, parts.catalog, now_us) for m in models]}
+    return {
+        "object": "list",
+        "data": [_shape(m, parts.catalog, now_us, caller.organization) for m in models],
+    }
 
 
 @router.get("/models/{name:path}")
@@ -44,7 +47,8 @@ async def retrieve_model(request: Request, name: str, caller: Caller) -> dict[st
         raise model_not_found(name)
     if VERSION in request.headers:
         return model_info(model)
-    return _shape(model, parts.catalog, round(parts.outside.clock() * 1e6))
+    now_us = round(parts.outside.clock() * 1e6)
+    return _shape(model, parts.catalog, now_us, caller.organization)
 
 
 @router.get("/generations/{request_id}")
@@ -67,7 +71,7 @@ async def explain(request: Request, request_id: Label, caller: Caller) -> dict[s
         waited_s += LEDGER_LOOK_EVERY_S
 
 
-def _shape(model: Model, keeper: CatalogKeeper, now_us: int) -> dict[str, Any]:
+def _shape(model: Model, keeper: CatalogKeeper, now_us: int, org: str) -> dict[str, Any]:
     tokens = keeper.catalog.counters[model.name]
     return {
         "id": model.name,
@@ -82,14 +86,16 @@ def _shape(model: Model, keeper: CatalogKeeper, now_us: int) -> dict[str, Any]:
         "pricing": {
             tier.value: priced
             for tier in Tier
-            if (priced := _pricing(keeper, model.name, tier, now_us))
+            if (priced := _pricing(keeper, model.name, tier, now_us, org))
         },
     }
 
 
-def _pricing(keeper: CatalogKeeper, model: str, tier: Tier, now_us: int) -> dict[str, str] | None:
-    """USD per million tokens, as decimal strings."""
-    prices = keeper.prices.lookup(model, tier, False, now_us)
+def _pricing(
+    keeper: CatalogKeeper, model: str, tier: Tier, now_us: int, org: str
+) -> dict[str, str] | None:
+    """USD per million tokens, as decimal strings: what this organization pays."""
+    prices = keeper.prices.lookup(model, tier, False, now_us, org)
     if isinstance(prices, Unpriced):
         return None
     return {

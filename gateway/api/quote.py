@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Request
 
 from billing.money import usd
 from billing.pricebook import Prices
-from billing.rating import rate
+from billing.rating import dearest, rate
 from billing.types import Usage
 from gateway.api.needs import Caller, parts_of, require_json, whole_body
 from gateway.api.parsers import doors
@@ -76,7 +76,7 @@ def _of_model(call: Call, model: str, prices: Prices) -> dict[str, Any]:
     """What the prompt costs where none of it is cached, and the most that the call may cost."""
     prompt_tokens = call.prompt_tokens[model]
     prompt = rate(Usage(input=prompt_tokens), prices)
-    most = rate(Usage(input=prompt_tokens, output=call.output_tokens_max), prices)
+    most = rate(dearest(prompt_tokens, call.output_tokens_max, prices), prices)
     return {
         "model": model,
         "prompt_tokens": prompt_tokens,

@@ -3,11 +3,31 @@
 from dataclasses import dataclass
 from typing import Any
 
-from billing.pricebook import Prices, Unpriced
+from billing.pricebook import Component, Prices, Unpriced
 from billing.queries import CallRecord, UsageRecord
+from billing.rating import units_of
+from billing.tariff import OF_TOKENS
+from billing.types import Usage
 from gateway.console.calls import NOTHING, DecisionWords, Name, decision_words, ttft
 from gateway.console.timeline import Timeline, timeline
 from gateway.console.words import Instant, Money, count, duration, instant, money
+
+USUAL = (Component.INPUT, Component.CACHED_INPUT, Component.OUTPUT)
+NAMES = {
+    Component.INPUT: "Input",
+    Component.CACHED_INPUT: "Cached input",
+    Component.CACHE_WRITE: "Cache write",
+    Component.OUTPUT: "Output",
+    Component.REASONING: "Reasoning",
+    Component.REQUEST: "Request",
+    Component.MINIMUM: "Up to the minimum",
+    Component.GPU_MS: "GPU milliseconds",
+}
+PER = {
+    Component.REQUEST: "per million requests",
+    Component.MINIMUM: "per million requests",
+    Component.GPU_MS: "per million",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,23 +172,22 @@ def _attempt(row: dict[str, Any], used: UsageRecord) -> AttemptRow:
 
 
 def _usage(used: UsageRecord, prices: Prices | Unpriced) -> tuple[UsageRow, ...]:
-    """Token classes are disjoint, and their amounts add up to what the call cost."""
-    known = prices if isinstance(prices, Prices) else None
-    rates: tuple[int | None, ...] = (None, None, None)
-    if known is not None:
-        rates = (known.input, known.cached_input, known.output)
-    rows = [
-        UsageRow(name, count(units), _price(rate), "per million tokens", money(amount))
-        for name, units, rate, amount in (
-            ("Input", used.input, rates[0], used.input_nanousd),
-            ("Cached input", used.cached_input, rates[1], used.cached_input_nanousd),
-            ("Output", used.output, rates[2], used.output_nanousd),
-        )
-    ]
-    if used.request_nanousd:
-        rate = known.request if known is not None else None
-        amount = money(used.request_nanousd)
-        rows.append(UsageRow("Request", "1", _price(rate), "per million requests", amount))
+    """Token classes are disjoint, and their amounts add up to what the call cost; a class that
+    few models have has a row where something was used or paid."""
+    usage = Usage(**{name: getattr(used, name) for name in Usage.__struct_fields__})
+    if isinstance(prices, Prices):
+        found = units_of(usage, prices)
+        known: dict[Component, tuple[int, int | None]] = {c: (n, price) for c, n, price in found}
+    else:
+        known = {c: (getattr(usage, c, 1), None) for c in Component}
+    rows = []
+    for component, (units, price) in known.items():
+        amount = getattr(used, f"{component}_nanousd")
+        by_tokens = component in OF_TOKENS
+        if component in USUAL or amount or (by_tokens and units):
+            per = "per million tokens" if by_tokens else PER[component]
+            told = UsageRow(NAMES[component], count(units), _price(price), per, money(amount))
+            rows.append(told)
     return tuple(rows)
 
 

@@ -32,7 +32,8 @@ from gateway.upstream.chunks import read_chunk
 from tests.billing.calls import ADMITTED_US
 from tests.billing.conftest import empty_ledger, empty_postgres_ledger, postgres_store, sqlite_store
 from tests.billing.test_invoices import book, call
-from tests.gateway.edge import CHAT, Edge, body, edge
+from tests.gateway.api.asgi import ask
+from tests.gateway.edge import API_KEY, CHAT, Edge, body, edge
 from tests.postgres_fixtures import postgres
 from tests.redis_server import RedisServer
 
@@ -151,6 +152,8 @@ async def test_an_organization_is_held_and_charged_by_its_agreement(
         settled = await charged(one)
         assert settled.price_version == "pv_2+own"
         assert settled.amount_nanousd == (60 * 1000 + 2 * 5000) * 3 // 4
+        _, model = await ask(one.app, "GET", "/v1/models/tale", b"", API_KEY)
+        assert model["pricing"]["default"]["input"] == "0.75"
 
 
 async def test_gpu_milliseconds_are_charged_up_to_the_bound_that_is_held(

@@ -21,7 +21,15 @@ from billing.pricebook import (
     publish,
     read_published,
 )
-from billing.rating import UNITS_PER_PRICE, amount_of, hold_for, rate, rate_frozen, units_of
+from billing.rating import (
+    UNITS_PER_PRICE,
+    amount_of,
+    dearest,
+    hold_for,
+    rate,
+    rate_frozen,
+    units_of,
+)
 from billing.tariff import OF_TOKENS
 from billing.types import Usage
 
@@ -141,6 +149,18 @@ def test_a_hold_covers_every_charge_of_no_longer_a_prompt_and_no_more_output(
     at = prices_of(rates, "org_1", *([agreement] if agreement else []))
     held = hold_for(usage.prompt + prompt_more, usage.completion + output_more, at)
     assert rate(usage, at).amount_nanousd <= held
+
+
+@given(rates=terms(), usage=usages)
+def test_the_dearest_usage_costs_no_less_than_any_but_for_roundings(
+    rates: list[PriceRate], usage: Usage
+) -> None:
+    at = prices_of(rates)
+    most = dearest(usage.prompt, usage.completion, at)
+    assert (most.prompt, most.completion) == (usage.prompt, usage.completion)
+    held = hold_for(usage.prompt, usage.completion, at)
+    dearest_amount = rate(most, at).amount_nanousd
+    assert rate(usage, at).amount_nanousd - 3 <= dearest_amount <= held
 
 
 @given(rates=terms(), prompt=tokens, output=tokens, more=tokens)
