@@ -28,6 +28,20 @@ def test_every_law_has_a_guard_that_exists() -> None:
                 assert re.search(rf"def {name}\(", (ROOT / path).read_text()), name
 
 
+def test_every_pitfall_has_a_row_and_every_test_it_names_is_there() -> None:
+    lines = (ROOT / "docs" / "pitfalls.md").read_text().splitlines()
+    rows = {int(found[1]): line for line in lines if (found := re.match(r"\| G(\d+) \|", line))}
+    assert rows.keys() == set(range(1, 51))
+    for number, row in rows.items():
+        for path, name in GUARD.findall(row):
+            assert re.search(rf"def {name}\(", (ROOT / path).read_text()), name
+            assert f"_g{number}_" in name, row
+    named = {name for _, name in GUARD.findall("\n".join(lines))}
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for name in re.findall(r"def (test_g\d+_\w+)\(", path.read_text()):
+            assert name in named, f"{name} is not in docs/pitfalls.md"
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_file_a_document_links_or_names_exists(document: str) -> None:
     text = (ROOT / document).read_text()

@@ -203,7 +203,7 @@ HOURLY, DAILY = GroupBy.HOUR, GroupBy.DAY
         "around an hour",
     ],
 )
-def test_usage_of_whole_hours_never_looks_into_the_log(
+def test_g46_usage_of_whole_hours_never_looks_into_the_log(
     sqlite_booked: Store,
     org: str | None,
     width: GroupBy,

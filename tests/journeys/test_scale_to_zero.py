@@ -54,7 +54,7 @@ def sightings(stack: Stack) -> Iterator[set[str]]:
 
 
 @pytest.mark.usefixtures("cold")
-def test_call_for_a_cold_pool_is_held_and_answered(stack: Stack, tenant: Tenant) -> None:
+def test_g42_call_for_a_cold_pool_is_held_and_answered(stack: Stack, tenant: Tenant) -> None:
     response = stack.call("POST", CHAT, secret=tenant.secret, json=body(NAP, max_tokens=8))
     assert response.status_code == 200
     assert response.headers["x-sluice-pool"] == POOL
