@@ -33,6 +33,7 @@ WRITING = {
 }
 TENANT = {"403": "The organization is frozen, or the key may not do this"}
 GENERATING = {
+    "410": "The answer under this idempotency key was too large to be kept",
     "422": "The idempotency key was used with another body",
     "429": "A limit is reached, and `retry-after` says when it is not, or the money is gone",
     "502": "The model was lost in the middle of its answer",
@@ -53,6 +54,10 @@ SECURITY: dict[str, Schema] = {
     },
     "admin": {"type": "http", "scheme": "bearer", "description": "The admin key"},
 }
+KEYED = (
+    "With an `Idempotency-Key` (1 to 255 printable ASCII characters) the call runs once, and sent "
+    "again with the same body it is told the same answer, with `idempotent-replayed: true`."
+)
 ANSWER_HEADERS = {
     "x-request-id": {"schema": STRING, "required": True},
     "openai-processing-ms": {"schema": STRING, "required": True},
@@ -102,6 +107,7 @@ def _generating(path: str) -> dict[str, Any]:
             "tags": ["public"],
             "summary": told.summary,
             "operationId": path.removeprefix("/v1/").replace("/", "_"),
+            "description": KEYED,
             "responses": {"200": {"description": "The answer", "content": content}},
         }
     }
