@@ -81,7 +81,7 @@ async def test_failure_while_it_waits_is_an_error_event_too(
     early = {"commit_after_s": 0.05, "keepalive_s": 0.05}
     async with edge(redis_server, redis, tmp_path, gateway=early) as one:
         await one.publish_fleet(others="no capacity")
-        late = {"x-sluice-deadline-ms": "400"}
+        late = {"x-sluice-deadline-ms": "2000"}
         response = await one.post(body(stream=True), path=RESPONSES, headers=late)
         assert response.status == 200
         assert response.body.startswith(b": ")
@@ -163,9 +163,10 @@ async def test_response_is_quoted_like_chat(one: Edge) -> None:
         ("POST", "/v1/conversations"),
     ],
 )
-async def test_what_would_need_memory_is_not_there_and_says_why(
+async def test_g8_what_would_need_memory_is_not_there_and_bills_nothing(
     one: Edge, method: str, path: str
 ) -> None:
     status, told = await ask(one.app, method, path, b"", API_KEY)
     assert (status, told["error"]["code"]) == (404, "not_offered")
     assert "kept" in told["error"]["message"]
+    assert not await one.money_keys()
