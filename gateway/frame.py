@@ -82,7 +82,7 @@ class Choice(msgspec.Struct, frozen=True):
         delta = self.delta
         if delta.get("content"):
             return True
-        return len(delta) > 1 and any(v and name != "role" for name, v in delta.items())
+        return any([value and name != "role" for name, value in delta.items()])
 
     @property
     def tool_calls(self) -> tuple[ToolCallPiece, ...]:
@@ -110,4 +110,4 @@ class Frame:
     @property
     def texts(self) -> int:
         """How many choices this event brings text for."""
-        return sum(choice.has_text for choice in self.choices)
+        return sum([choice.has_text for choice in self.choices])

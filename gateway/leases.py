@@ -74,6 +74,11 @@ class Leases:
                 await asyncio.sleep(self.settings.retry_every_s)
         return output_tokens <= open_call.output_tokens_granted
 
+    def has_plenty(self, open_call: OpenCall, output_tokens: int) -> bool:
+        """It is covered, and there is nothing to be asked for."""
+        granted = open_call.output_tokens_granted
+        return output_tokens <= granted and not self._runs_low(open_call, output_tokens)
+
     def _runs_low(self, open_call: OpenCall, output_tokens: int) -> bool:
         if open_call.output_tokens_granted >= open_call.call.output_tokens_max:
             return False

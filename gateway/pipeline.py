@@ -253,18 +253,20 @@ class Pipeline:
 
         A frame that is not covered is neither charged nor sent: nothing is ever overspent.
         """
+        leases, meter = self._leases, opened.meter
         for frame in opened.opening:
             await reply.forward(frame)
         async for frame in opened.frames:
-            output_tokens = opened.meter.output_with(frame)
-            if not await self._leases.covers(open_call, output_tokens):
+            output_tokens = meter.output_with(frame)
+            is_covered = leases.has_plenty(open_call, output_tokens)
+            if not is_covered and not await leases.covers(open_call, output_tokens):
                 beyond = output_tokens > open_call.call.output_tokens_max
                 open_call.finish_reason = "length"
                 open_call.error_code = None if beyond else BUDGET_EXHAUSTED
                 await reply.stop_early("max_tokens" if beyond else BUDGET_EXHAUSTED)
                 return
-            opened.meter.observe(frame, self._clock())
-            await reply.forward(frame)
+            meter.observe(frame, self._clock())
+            await reply.forward(frame, more=opened.answer.has_more)
 
 
 def _tier(asked: str, leave: Leave) -> Tier:

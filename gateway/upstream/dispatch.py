@@ -24,7 +24,7 @@ from gateway.frame import Frame
 from gateway.meter import Meter
 from gateway.open_call import OpenCall
 from gateway.upstream.answer import Cut, Rejected, Rejection, Saturated, UpstreamError
-from gateway.upstream.openai import OpenAIUpstream
+from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream
 from gateway.upstream.places import Place, Places
 from gateway.wire.request import Wanted
 from routing.policy import Policy, decide
@@ -53,6 +53,7 @@ class Opened:
     meter: Meter
     opening: list[Frame]
     frames: AsyncGenerator[Frame]
+    answer: OpenAIAnswer
 
 
 class Dispatcher:
@@ -153,7 +154,7 @@ class Dispatcher:
             open_call.serve_from(candidate, meter, record.started_us)
             record.meter = meter
             await attempt.enter_async_context(stack.pop_all())
-        return Opened(candidate, place.id, meter, opening, frames)
+        return Opened(candidate, place.id, meter, opening, frames, answer)
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ malformed event, an earlier end or a silence beyond the idle bound is `Cut`.
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -95,6 +95,8 @@ class OpenAIAnswer:
         self._whole = target.whole
         self._choices = target.choices
         self._unfinished = set(range(target.choices))
+        self.has_more = False
+        """Frames behind the one given last are here already: they may be passed on together."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -116,7 +118,7 @@ class OpenAIAnswer:
             if not self._is_stream:
                 yield self._noted(await self._document())
             while received := await self._response.read():
-                for payload in decoder.feed(received):
+                for payload, self.has_more in _looking_ahead(decoder.feed(received)):
                     if payload == DONE:
                         self._end()
                         return
@@ -157,6 +159,22 @@ class OpenAIAnswer:
     def _end(self) -> None:
         if self._unfinished:
             raise Cut(f"the stream ended before {len(self._unfinished)} choices had finished")
+
+
+def _looking_ahead(events: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Each event, and whether another one follows."""
+    held: bytes | None = None
+    try:
+        for event in events:
+            if held is not None:
+                yield held, True
+            held = event
+    except EventTooLarge:
+        if held is not None:
+            yield held, False
+        raise
+    if held is not None:
+        yield held, False
 
 
 async def _refusal(response: Response) -> Unreachable | Saturated | Rejected | Cut:

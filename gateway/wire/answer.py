@@ -71,15 +71,19 @@ class Envelope:
             "service_tier": head.service_tier,
         }
         self._includes_usage = includes_usage
-        self._chunk = self._base | {"choices": []} | ({"usage": None} if includes_usage else {})
+        before = msgspec.json.encode(self._base).removesuffix(b"}")
+        self._before = b"data: " + before + b',"choices":['
+        self._after = b'],"usage":null' if includes_usage else b"]"
 
     def whole(self, choices: Sequence[dict[str, Any]], usage: Usage, cost: str) -> bytes:
         counted = usage_shape(usage) | {"cost": cost}
         return msgspec.json.encode(self._base | {"choices": choices, "usage": counted})
 
     def chunk(self, choice: dict[str, Any], notes: Notes | None = None) -> bytes:
-        fields = self._chunk | {"choices": [choice]}
-        return event(msgspec.json.encode(fields | {"sluice": notes} if notes else fields))
+        """What every chunk says alike was encoded once."""
+        said = msgspec.json.encode(choice)
+        ours = b',"sluice":' + msgspec.json.encode(notes) if notes else b""
+        return b"".join((self._before, said, self._after, ours, b"}\n\n"))
 
     def end(self, usage: Usage, cost: str, notes: Notes) -> bytes:
         """`[DONE]`, and before it the extra chunk with the usage where it was asked for."""

@@ -54,7 +54,9 @@ class Reply(Protocol):
 
     async def begin(self, open_call: OpenCall, candidate: Candidate) -> None: ...
 
-    async def forward(self, frame: Frame) -> None: ...
+    async def forward(self, frame: Frame, more: bool = False) -> None:
+        """`more`: others are right behind it, with which it may leave together."""
+        ...
 
     def start_over(self) -> bool:
         """True if nothing of the answer has left, and what was gathered is forgotten."""
@@ -113,7 +115,7 @@ class WholeReply:
     async def begin(self, open_call: OpenCall, candidate: Candidate) -> None:
         self._candidate = candidate
 
-    async def forward(self, frame: Frame) -> None:
+    async def forward(self, frame: Frame, more: bool = False) -> None:
         for choice in frame.choices:
             self._gathered[choice.index].add(choice)
 
@@ -161,6 +163,7 @@ class StreamReply:
         self._chunks: Chunks | None = None
         self._candidate: Candidate | None = None
         self._unnamed: OpenCall | None = None
+        self._held: list[bytes] = []
         self.is_committed = False
 
     @asynccontextmanager
@@ -202,8 +205,10 @@ class StreamReply:
         await self._commit(headers.limits(open_call) | headers.route(candidate))
         await self._events(b"".join(self._chunks.opening(served)))
 
-    async def forward(self, frame: Frame) -> None:
-        await self._events(b"".join([self._piece(choice) for choice in frame.choices]))
+    async def forward(self, frame: Frame, more: bool = False) -> None:
+        self._held += [self._piece(choice) for choice in frame.choices]
+        if not more:
+            await self._events(self._released())
 
     def _piece(self, choice: Choice, notes: Notes | None = None) -> bytes:
         """Of a choice that goes on; what a server adds after its end says nothing new."""
@@ -227,13 +232,15 @@ class StreamReply:
     async def stop_early(self, reason: str) -> None:
         for index in sorted(self._unfinished):
             cut = Choice(index=index, finish_reason=CUT_SHORT)
-            await self._events(self._piece(cut, {"stop_reason": reason}))
+            self._held.append(self._piece(cut, {"stop_reason": reason}))
+        await self._events(self._released())
 
     async def finish(self, open_call: OpenCall) -> None:
         assert self._chunks and self._candidate, "a stream is finished after it has begun"
         cost = usd(open_call.charge.amount_nanousd)
         served = _served(self._candidate)
-        await self._exchange.body(self._chunks.end(open_call.usage, cost, served))
+        last = self._chunks.end(open_call.usage, cost, served)
+        await self._exchange.body(self._released() + last)
 
     async def fail(self, error: ApiError) -> None:
         """The true status if nothing has left yet, else an error event and no clean end."""
@@ -242,10 +249,15 @@ class StreamReply:
             self.is_committed = True
             await self._exchange.error(error)
         elif self._chunks is not None:
-            await self._exchange.body(self._chunks.failed(error))
+            await self._exchange.body(self._released() + self._chunks.failed(error))
         else:
             early = self._exchange.dialect.failed(error, self._exchange.request_id)
             await self._exchange.body(early)
+
+    def _released(self) -> bytes:
+        held = b"".join(self._held)
+        self._held.clear()
+        return held
 
     async def _events(self, events: bytes) -> None:
         if events:
