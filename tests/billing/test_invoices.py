@@ -9,11 +9,14 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from billing import ledger
+from billing.checks.money import PARTS
 from billing.invoices import InvoiceResult, line_transfers, list_invoices, run_invoices
 from billing.ledger import Record
 from billing.limits.keys import SHARDS
 from billing.periods import BadPeriod, period
-from billing.prices import load_book
+from billing.pricebook import Component, Discount, PriceRate
+from billing.prices import load_book, put_into_force
+from billing.queries import usage_summary
 from billing.rating import rate_frozen
 from billing.render.invoice_json import invoice_json
 from billing.store import marks
@@ -225,3 +228,61 @@ def test_a_month_without_usage_has_no_invoice(store: Store) -> None:
 def test_a_month_is_named_in_full(store: Store, month: str) -> None:
     with pytest.raises(BadPeriod):
         run(store, month)
+
+
+def test_every_component_is_invoiced_summed_and_rated_again(store: Store) -> None:
+    """Under an agreement, with a prompt that is long and a call that owes the minimum."""
+    prices = {
+        Component.INPUT: 1_000_000,
+        Component.CACHED_INPUT: 100_001,
+        Component.CACHE_WRITE: 1_250_001,
+        Component.OUTPUT: 5_000_003,
+        Component.REASONING: 7_000_001,
+        Component.REQUEST: 2_000_000,
+        Component.MINIMUM: 700_000_000,
+        Component.GPU_MS: 500_001,
+    }
+    rates = [
+        PriceRate(
+            "tale-large",
+            "default",
+            component,
+            price,
+            units_max=1000 if component is Component.GPU_MS else None,
+        )
+        for component, price in prices.items()
+    ]
+    longer = PriceRate("tale-large", "default", Component.INPUT, 2_000_000, prompt_from=500)
+    put_into_force(store, [*rates, longer], by="t", now_us=IN_OCTOBER_US - 9, version_id="all")
+    off = [Discount("tale-large", 1250)]
+    put_into_force(
+        store, [], by="t", now_us=IN_OCTOBER_US - 9, version_id="own", org="org_1", discounts=off
+    )
+    used = {"cached_input": 100, "cache_write": 99, "reasoning": 77, "gpu_ms": 1500}
+    frozen = {"price_version": "all+own"}
+    calls = [
+        call(store, "req_1", IN_OCTOBER_US, input=301, **used, **frozen),
+        call(store, "req_2", IN_OCTOBER_US, input=300, **used, **frozen),
+        call(store, "req_3", IN_OCTOBER_US, input=1, output=0, **frozen),
+    ]
+    book(store, *calls)
+    (result,) = run(store, "2026-10")
+    amounts = {
+        (line["component"], line["unit_price_nanousd_per_mtok"]): (
+            line["quantity"],
+            line["amount_nanousd"],
+        )
+        for line in result.lines
+        if line["kind"] == "usage"
+    }
+    assert {component for component, _ in amounts} == {str(component) for component in Component}
+    assert amounts["input", 1_750_000][0] == 301
+    assert amounts["input", 875_000][0] == 301, "the other two, of shorter prompts"
+    assert amounts["gpu_ms", 437_501] == (2000, 876)
+    assert amounts["minimum", 612_500_000][0] == 1
+    assert sum(amount for _, amount in amounts.values()) == sum(c.amount_nanousd for c in calls)
+    (total,) = usage_summary(store, "org_1", 0, IN_NOVEMBER_US)
+    assert (total.cache_write, total.reasoning, total.gpu_ms) == (198, 154, 3000)
+    assert total.amount_nanousd == sum(getattr(total, name) for name in PARTS)
+    report = verify(store, now_us=IN_NOVEMBER_US)
+    assert report.ok, report.as_text()
