@@ -13,6 +13,8 @@ from alembic import command
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import IntegrityError
 
+from billing.pricebook import Discount, Prices
+from billing.prices import list_versions, load_book, put_into_force
 from billing.rollup import HOUR_US
 from billing.store import audit
 from billing.store.engine import open_store
@@ -94,6 +96,54 @@ def test_usage_booked_before_there_were_sums_is_summed(url: str) -> None:
         days = conn.execute(text("SELECT day_us, pool, requests, output FROM usage_day")).all()
         assert sorted(days) == [(0, "p", 2, 6), (0, "q", 1, 7)]
         assert audit.wrong_hours(conn) == audit.wrong_days(conn) == []
+    store.close()
+
+
+def test_prices_of_an_earlier_revision_hold_on_and_cannot_change(url: str) -> None:
+    store = open_store(url)
+    with rebuilding(store) as conn:
+        command.upgrade(alembic_config(conn), "0005")
+        for version, status, from_us in (("pv_a", "active", "7"), ("pv_d", "draft", "NULL")):
+            named = "version_id, status, effective_from_us, created_us, created_by, note"
+            conn.execute(
+                text(
+                    f"INSERT INTO price_version ({named}) "
+                    f"VALUES ('{version}', 'draft', NULL, 5, 'settings', '')"
+                )
+            )
+            for component in ("input", "output"):
+                conn.execute(
+                    text(
+                        "INSERT INTO price_rate VALUES "
+                        f"('{version}', 'm', 'default', FALSE, '{component}', 9)"
+                    )
+                )
+            conn.execute(
+                text(
+                    f"UPDATE price_version SET status = '{status}', effective_from_us = {from_us} "
+                    f"WHERE version_id = '{version}'"
+                )
+            )
+    migrate(url)
+    active, draft = sorted(list_versions(store), key=lambda version: version.version_id)
+    assert (active.status, active.effective_from_us, active.approved_by) == (
+        "active",
+        7,
+        "settings",
+    )
+    assert (draft.status, draft.approved_us, draft.rates[0].prompt_from) == ("draft", None, 0)
+    prices = load_book(store).lookup("m", "default", False, 8)
+    assert isinstance(prices, Prices) and (prices.input, prices.output) == (9, 9)
+    with pytest.raises(IntegrityError, match="may not change"), store.write() as conn:
+        conn.execute(text("UPDATE price_rate SET nanousd_per_mtok = 1 WHERE version_id = 'pv_a'"))
+    put_into_force(store, [], by="a", now_us=9, org="o", discounts=[Discount("", 5)])
+    with rebuilding(store) as conn:
+        command.downgrade(alembic_config(conn), "0005")
+        rows = conn.execute(text("SELECT version_id, status FROM price_version ORDER BY 1")).all()
+        assert rows == [("pv_a", "active"), ("pv_d", "draft")]
+        assert conn.execute(text("SELECT count(*) FROM price_rate")).scalar_one() == 4
+    with pytest.raises(IntegrityError, match="may not change"), store.write() as conn:
+        conn.execute(text("UPDATE price_rate SET nanousd_per_mtok = 1"))
     store.close()
 
 
