@@ -21,7 +21,8 @@ from statistics import median
 from typing import Any
 
 from bench.engine import CALLERS, Prompt, prompts_of
-from workers.engines.base import Engine, EngineSettings, GenerationRequest, Guide, Schema
+from workers.engines.base import Engine, EngineSettings, GenerationRequest
+from workers.engines.forms import Guide, Schema
 from workers.engines.guides import Guides
 from workers.engines.registry import engine_named
 

@@ -10,7 +10,8 @@ import msgspec
 
 from workers.deployments.errors import HttpError
 from workers.deployments.guides import Choice, ResponseFormat, Tool, guide_of
-from workers.engines.base import LOGPROBS_MAX, Constraint, GenerationRequest, Guide
+from workers.engines.base import LOGPROBS_MAX, GenerationRequest
+from workers.engines.forms import Constraint, Guide
 
 INPUTS_MAX = 2048
 

@@ -24,7 +24,6 @@ from workers.deployments.exchange import Doors, Exchange
 from workers.deployments.prompts import inline_or_in_thread, token_ids, written_characters
 from workers.engines.base import (
     Chat,
-    Constraint,
     Engine,
     EngineError,
     FrameStream,
@@ -32,6 +31,7 @@ from workers.engines.base import (
     PromptInvalid,
     Text,
 )
+from workers.engines.forms import Constraint
 
 Event = Callable[[ChoiceFrame], bytes]
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from workers.deployments.errors import HttpError
-from workers.engines.base import Guide, Schema
+from workers.engines.forms import Guide, Schema
 
 Json = dict[str, Any]
 

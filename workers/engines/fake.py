@@ -15,9 +15,9 @@ from workers.engines.base import (
     Frame,
     GenerationAborted,
     GenerationRequest,
-    Guide,
     TokenUsage,
 )
+from workers.engines.forms import Guide
 
 Scripted = Frame | EngineError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from workers.engines.base import Guide, Schema
+from workers.engines.forms import Guide, Schema
 from workers.templates import CALL_CLOSE, CALL_OPEN
 
 NAME_PART, ARGUMENTS_PART, LAST_PART = '{"name": "', '", "arguments": ', "}"

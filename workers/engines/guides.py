@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from workers.control_tokens import text_encoder
-from workers.engines.base import Guide, GuideInvalid, Schema, UnsupportedParameter
+from workers.engines.base import GuideInvalid, UnsupportedParameter
 from workers.engines.continuous.spelling import token_bytes
+from workers.engines.forms import Guide, Schema
 from workers.engines.grammar import grammar, json_grammar, schemas
 from workers.templates import CALL_CLOSE, CALL_OPEN
 

@@ -15,11 +15,10 @@ from workers.engines.base import (
     Engine,
     EngineSettings,
     FinishReason,
-    Guide,
     GuideInvalid,
-    Schema,
     UnsupportedParameter,
 )
+from workers.engines.forms import Guide, Schema
 from workers.engines.registry import engine_named
 
 SETTINGS = EngineSettings(

@@ -20,17 +20,12 @@ from hypothesis import strategies as st
 
 from tests.workers.engines.conftest import MODEL_PATH, Ask
 from workers.deployments.calls_made import CallReader
-from workers.engines.base import (
-    FinishReason,
-    GenerationRequest,
-    Guide,
-    GuideInvalid,
-    Schema,
-)
+from workers.engines.base import FinishReason, GenerationRequest, GuideInvalid
 from workers.engines.continuous.checkpoint import Checkpoint, tokenizer_source
 from workers.engines.continuous.sampling import next_tokens
 from workers.engines.continuous.sequence import RunningSequence
 from workers.engines.continuous.shaping import shaped
+from workers.engines.forms import Guide, Schema
 from workers.engines.guides import Compiled, Guides
 
 CONTEXT = 800

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from workers.engines.base import (
-    Constraint,
     ContextLengthExceeded,
     EngineFailed,
     EngineOverloaded,
@@ -19,13 +18,13 @@ from workers.engines.base import (
     Frame,
     GenerationAborted,
     GenerationRequest,
-    Guide,
     PromptInvalid,
     RequestInFlight,
     UnsupportedParameter,
 )
 from workers.engines.continuous.merging import merge
 from workers.engines.continuous.outbox import Outbox
+from workers.engines.forms import Constraint, Guide
 from workers.engines.guides import Compiled, Guides
 from workers.engines.stream import Stream
 from workers.engines.thread import EngineThread

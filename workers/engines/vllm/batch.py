@@ -10,9 +10,10 @@ from vllm import SamplingParams
 from vllm.inputs import tokens_input
 from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
-from workers.engines.base import Constraint, EngineStats, GenerationRequest
+from workers.engines.base import EngineStats, GenerationRequest
 from workers.engines.continuous.logprobs import Score
 from workers.engines.continuous.sequence import RunningSequence
+from workers.engines.forms import Constraint
 from workers.engines.guides import Compiled
 
 # vLLM takes no top_p of 0, which means the likeliest token alone, and warns of each temperature
