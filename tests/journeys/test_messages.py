@@ -10,7 +10,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.journeys.calls import LARGE, LONG_TEXT, SMALL, nano, said
+from tests.journeys.calls import LARGE, LONG_TEXT, NAP, SMALL, nano, said
 from tests.journeys.outside import Outside, Script
 from tests.stack import Stack, Tenant
 
@@ -211,6 +211,19 @@ def test_limits_are_told_in_anthropics_headers(stack: Stack) -> None:
     assert re.fullmatch(r"[\d-]{10}T[\d:]{8}Z", told["anthropic-ratelimit-tokens-reset"])
     assert caught.value.body["error"]["type"] == "rate_limit_error"
     assert int(caught.value.response.headers["retry-after"]) > 0
+
+
+def test_client_reads_a_stream_that_waited_for_a_cold_pool(
+    stack: Stack, tenant: Tenant, claude: anthropic.Anthropic
+) -> None:
+    """Its headers had left before a worker was there, and pings kept it alive."""
+    stack.wait_until(lambda: not stack.replicas("nap"), 60, "the pool to go to zero")
+    with claude.messages.stream(**PROMPT | {"model": NAP, "max_tokens": 8}) as stream:
+        final = stream.get_final_message()
+        assert "x-sluice-pool" not in stream.response.headers
+    assert final.content[0].text
+    booked = stack.generation(f"req_{final.id.removeprefix('msg_')}")
+    assert (booked["status"], booked["pool"]) == ("answered", "nap")
 
 
 def test_models_are_listed(claude: anthropic.Anthropic) -> None:

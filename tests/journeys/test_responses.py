@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from gateway.tokens import CheckpointTokens
-from tests.journeys.calls import LARGE, SMALL, events, nano, said
+from tests.journeys.calls import LARGE, NAP, SMALL, events, nano, said
 from tests.journeys.outside import Outside, Script
 from tests.openai_api.valid import assert_events
 from tests.stack import Stack, Tenant
@@ -178,6 +178,19 @@ def test_refusals_are_the_clients_errors(
     with pytest.raises(kind) as caught:
         client.responses.create(**{"model": SMALL, "input": QUESTION} | options)
     assert caught.value.body["param"] == param
+
+
+def test_client_reads_a_stream_that_waited_for_a_cold_pool(
+    stack: Stack, client: openai.OpenAI
+) -> None:
+    stack.wait_until(lambda: not stack.replicas("nap"), 60, "the pool to go to zero")
+    with client.responses.create(
+        model=NAP, input=QUESTION, max_output_tokens=8, stream=True
+    ) as stream:
+        assert "x-sluice-pool" not in stream.response.headers
+        seen = list(stream)
+    assert (seen[0].type, seen[-1].type) == ("response.created", "response.incomplete")
+    assert seen[-1].sluice["pool"] == "nap"
 
 
 def test_kept_responses_are_not_found_and_say_why(client: openai.OpenAI) -> None:
