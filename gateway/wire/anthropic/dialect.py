@@ -17,7 +17,7 @@ SECONDS_IN = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 class AnthropicDialect:
     def authorization(self, found: Mapping[str, str]) -> str | None:
         key = found.get("x-api-key")
-        return found.get("authorization") if key is None else f"Bearer {key}"
+        return f"Bearer {key}" if key else found.get("authorization")
 
     def headers(self, named: Mapping[str, str], now_s: float) -> Mapping[str, str]:
         found = {}

@@ -166,7 +166,8 @@ def test_key_stands_in_either_header() -> None:
     assert ANTHROPIC.authorization({"x-api-key": "sk-1", "authorization": "Bearer sk-2"}) == (
         "Bearer sk-1"
     )
-    assert ANTHROPIC.authorization({"authorization": "Bearer sk-2"}) == "Bearer sk-2"
+    for empty in ({}, {"x-api-key": ""}):
+        assert ANTHROPIC.authorization({"authorization": "Bearer sk-2"} | empty) == "Bearer sk-2"
     assert ANTHROPIC.authorization({}) is None
 
 
