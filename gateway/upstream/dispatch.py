@@ -139,13 +139,13 @@ class Dispatcher:
         left_s = open_call.call.deadline_s - self._clock()
         if left_s <= 0:
             raise overloaded("The deadline cannot be met.", retry_after_s=1.0)
-        async with AsyncExitStack() as stack:
-            stack.enter_context(self._fleet.attempt(place.id))
-            record = stack.enter_context(_Record(open_call, candidate, place.id, self._clock))
+        try:
+            attempt.enter_context(self._fleet.attempt(place.id))
+            record = attempt.enter_context(_Record(open_call, candidate, place.id, self._clock))
             async with _in_time(left_s, place.target.patience.first_token_s):
-                answer = await stack.enter_async_context(await self._upstream.open(place.target))
+                answer = await attempt.enter_async_context(await self._upstream.open(place.target))
                 frames = answer.frames()
-                stack.push_async_callback(frames.aclose)
+                attempt.push_async_callback(frames.aclose)
                 opening = await _until_first_token(frames)
             prompt_tokens = open_call.call.prompt_tokens[candidate.model]
             meter = Meter(prompt_tokens, place.target.choices)
@@ -153,7 +153,9 @@ class Dispatcher:
                 meter.observe(frame, self._clock())
             open_call.serve_from(candidate, meter, record.started_us)
             record.meter = meter
-            await attempt.enter_async_context(stack.pop_all())
+        except BaseException as failed:
+            await attempt.__aexit__(type(failed), failed, failed.__traceback__)
+            raise
         return Opened(candidate, place.id, meter, opening, frames, answer)
 
 
