@@ -45,6 +45,7 @@ class Client:
         self._sending_since_s: float | None = None
         self._has_all = False
         self._work: asyncio.Task[Any] | None = None
+        self._asked = 0
         self._gone: asyncio.Future[Message] | None = None
 
     async def send(self, message: Message) -> None:
@@ -70,8 +71,9 @@ class Client:
     def forgive(self) -> None:
         """The task that was cancelled for its client's departure has ended its work."""
         task = asyncio.current_task()
-        if self.departure is not None and task is not None:
-            task.uncancel()
+        if task is not None:
+            for _ in range(self._asked):
+                task.uncancel()
 
     def _hung_up(self, gone: asyncio.Future[Message]) -> None:
         """A server says the same of a client that has its whole answer."""
@@ -79,13 +81,21 @@ class Client:
             self._depart(Departure.CLOSED)
 
     def look(self) -> None:
-        if self._is_stuck and self._work is not None:
+        """Of a client that has departed the end is asked for again: see `billing/tasks.py`."""
+        if self.departure is not None:
+            self._ask(self.departure)
+        elif self._is_stuck and self._work is not None:
             self._hang_up()
             self._depart(Departure.SLOW)
 
     def _depart(self, why: Departure) -> None:
         if self._work is not None and self.departure is None:
             self.departure = why
+            self._ask(why)
+
+    def _ask(self, why: Departure) -> None:
+        if self._work is not None:
+            self._asked += 1
             self._work.cancel(why)
 
     async def left_before(self, work: asyncio.Task[None]) -> Departure | None:
