@@ -37,6 +37,11 @@ class Patience:
     first_token_s: float = 60.0
     idle_s: float = 60.0
 
+    @property
+    def of_a_document(self) -> "Patience":
+        """An answer in one piece is silent until its last token."""
+        return Patience(self.first_token_s + self.idle_s, self.idle_s)
+
 
 @dataclass(frozen=True, slots=True)
 class Whole:

@@ -187,6 +187,8 @@ class Places:
         authorized = {"authorization": f"Bearer {secret}"} if secret else {}
         base_url = (pool.base_url or "").rstrip("/")
         patience = self._outside_patience
+        if whole is not None:
+            patience = patience.of_a_document
         return Place(place_id, _target(base_url, authorized, body, wanted, patience, whole))
 
 

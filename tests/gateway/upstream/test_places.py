@@ -1,0 +1,59 @@
+"""Own workers and servers outside are given times of their own."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gateway.fleet import FleetKeeper
+from gateway.open_call import OpenCall
+from gateway.upstream.openai import Patience
+from gateway.upstream.places import Places
+from gateway.wire.chat import parse_chat
+from routing.types import CapacityClass, PoolState, Replica, ReplicaState
+from tests.routing.fleets import NOW_S, pool
+from workers.queue import WaitingRoom
+
+OWN, OUTSIDE = Patience(first_token_s=1.0, idle_s=2.0), Patience(first_token_s=3.0, idle_s=4.0)
+WARM = Replica("r1", "http://127.0.0.1:9", ReplicaState.WARM, 0, 0, 0)
+BODY = b'{"model": "small", "messages": [{"role": "user", "content": "x"}]}'
+
+
+@pytest.mark.parametrize(
+    ("is_external", "stream", "expected"),
+    [(False, True, OWN), (True, True, OUTSIDE), (True, False, OUTSIDE.of_a_document)],
+    ids=["own", "outside", "outside in one piece"],
+)
+async def test_servers_outside_have_a_patience_of_their_own(
+    is_external: bool, stream: bool, expected: Patience
+) -> None:
+    changes: dict[str, Any] = {}
+    if is_external:
+        changes = {"capacity_class": CapacityClass.EXTERNAL, "base_url": "http://127.0.0.1:9/v1"}
+    state = PoolState(pool=pool(**changes), replicas=() if is_external else (WARM,), waiting=0)
+    places = Places(
+        fleet=cast(FleetKeeper, SimpleNamespace(state=lambda _: state)),
+        waiting_room=cast(WaitingRoom, None),
+        worker_secret="secret",
+        own_patience=OWN,
+        outside_patience=OUTSIDE,
+        environment={},
+        rng=Random(1),
+        clock=lambda: NOW_S,
+    )
+    call = SimpleNamespace(
+        output_tokens_max=8,
+        organization="org",
+        tier="default",
+        stream=stream,
+        prompt_tokens={"small": 1},
+    )
+    open_call = cast(OpenCall, SimpleNamespace(rid="req_1", call=call, output_tokens_granted=8))
+    candidate = cast(Any, SimpleNamespace(pool=state.pool.name, model="small"))
+    wanted = parse_chat(BODY).wanted
+    found = await places.find(open_call, candidate, [candidate], wanted, {}, True)
+    assert found is not None
+    assert found[1].target.patience == expected
