@@ -3,6 +3,8 @@
 A test holds each to its table of checks: they know the same names.
 """
 
+from typing import Any
+
 from gateway.api import message_shapes, response_shapes
 from gateway.api.json_schema import (
     ANYTHING,
@@ -174,3 +176,18 @@ BODIES: dict[str, Schema] = {
     "/v1/tokenize": body(TOKENIZE, "model"),
     "/v1/detokenize": body(DETOKENIZE, "model", "tokens"),
 }
+
+_ASKED = [{"role": "user", "content": "Tell me a story about a fox."}]
+_CHAT = {"model": "sluice-small", "messages": _ASKED, "max_tokens": 16}
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": _CHAT,
+    "/v1/completions": {"model": "sluice-small", "prompt": "The fox", "max_tokens": 16},
+    "/v1/embeddings": {"model": "minilm", "input": ["a fox", "a bear"]},
+    "/v1/responses": {"model": "sluice-small", "input": "Tell me a story about a fox."},
+    "/v1/messages": _CHAT,
+    "/v1/messages/count_tokens": {"model": "sluice-small", "messages": _ASKED},
+    "/v1/quote": {"url": "/v1/chat/completions", "body": _CHAT},
+    "/v1/tokenize": {"model": "sluice-small", "prompt": "The fox"},
+    "/v1/detokenize": {"model": "sluice-small", "tokens": [1, 2, 3]},
+}
+"""One body of each that is answered, for whoever reads the description."""

@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from gateway.api.answers import COMPONENTS, answer
-from gateway.api.bodies import BODIES
+from gateway.api.bodies import BODIES, EXAMPLES
 from gateway.api.generated_answers import GENERATED_ANSWERS, GENERATED_COMPONENTS
 from gateway.api.json_schema import STRING, Schema, named
 
@@ -120,7 +120,7 @@ def _complete(method: str, path: str, operation: dict[str, Any]) -> None:
         if status.startswith("2"):
             _tell_answer(method, path, response)
     if path in BODIES:
-        content = {JSON: {"schema": BODIES[path]}}
+        content = {JSON: {"schema": BODIES[path], "example": EXAMPLES[path]}}
         operation["requestBody"] = {"required": True, "content": content}
     for status, description in _errors(method, path).items():
         responses.setdefault(status, _error(path, description))

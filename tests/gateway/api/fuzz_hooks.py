@@ -21,6 +21,8 @@ PATH = {
     "key_id": "key_none",
 }
 """No call may end the key that the others are made with."""
+EXAMPLES = ("sluice-small", "minilm")
+"""Models of the description's examples, which this gateway has under other names."""
 
 
 @schemathesis.hook
@@ -35,5 +37,5 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
 def _name(given: dict[str, Any], real: dict[str, str]) -> None:
     for field, name in real.items():
         value = given.get(field)
-        if isinstance(value, str) and len(value) % 3:
+        if isinstance(value, str) and (len(value) % 3 or value in EXAMPLES):
             given[field] = name

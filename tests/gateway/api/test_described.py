@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from redis.asyncio import Redis
 
-from gateway.api.bodies import BODIES
+from gateway.api.bodies import BODIES, EXAMPLES
 from gateway.api.described import OPEN
 from gateway.api.generated_answers import GENERATED_ANSWERS
 from gateway.api.parsers import doors
@@ -108,6 +108,11 @@ def resolved(schema: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("path", TABLES)
 def test_bodies_read_by_hand_are_described_as_they_are_checked(path: str) -> None:
     assert BODIES[path]["properties"].keys() == TABLES[path].keys()
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_example_of_a_body_is_one(path: str) -> None:
+    Draft202012Validator(BODIES[path]).validate(EXAMPLES[path])
 
 
 async def test_every_route_that_calls_a_model_has_a_body_and_an_answer(one: Edge) -> None:

@@ -20,6 +20,7 @@ from tests.gateway.served import served
 from tests.redis_server import RedisServer
 from tests.stack_config import ROOT
 
+CONFIG = Path(__file__).parent / "schemathesis.toml"
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -45,7 +46,8 @@ async def fuzzed(
     gateway = {"body_timeout_s": 5.0, "deadline_flex_s": 2.0, "deadline_default_s": 2.0}
     async with edge(server, redis, data, gateway=gateway) as running, served(running.app) as url:
         started = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json"),
+            *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIG)),
+            *("run", f"{url}/openapi.json"),
             *("--url", url, "--include-path-regex", f"^{paths}"),
             *("--header", f"Authorization: Bearer {key}"),
             *("--checks", ",".join(CHECKS), "--phases", phases),
@@ -73,7 +75,9 @@ async def fuzzed(
 async def test_fuzzer_finds_nothing(
     redis_server: RedisServer, redis: Redis, tmp_path: Path, side: str
 ) -> None:
-    await fuzzed(redis_server, redis, tmp_path, side, examples=3, phases="coverage,fuzzing")
+    await fuzzed(
+        redis_server, redis, tmp_path, side, examples=3, phases="examples,coverage,fuzzing"
+    )
 
 
 @pytest.mark.long
@@ -82,5 +86,5 @@ async def test_fuzzer_finds_nothing(
 async def test_fuzzer_finds_nothing_in_a_long_time(
     redis_server: RedisServer, redis: Redis, tmp_path: Path, side: str
 ) -> None:
-    phases = "coverage,fuzzing,stateful"
+    phases = "examples,coverage,fuzzing,stateful"
     await fuzzed(redis_server, redis, tmp_path, side, examples=150, phases=phases)
