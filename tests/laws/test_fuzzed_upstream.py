@@ -22,7 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billing.limits.holds import Holds
+from gateway.settings import PoolSettings, Settings
 from gateway.upstream import fake
+from tests.gateway import edge as edges
 from tests.gateway.edge import API_KEY, CHAT, COMPLETIONS, EMBEDDINGS, Edge, Response, body, edge
 from tests.redis_server import RedisServer
 
@@ -35,7 +37,14 @@ BODIES: dict[str, dict[str, Any]] = {
     MESSAGES: {"model": "tale", "messages": SAID, "max_tokens": 64},
     EMBEDDINGS: {"model": "vectors", "input": "Once"},
 }
-QUICK = {"first_token_timeout_s": 0.25, "idle_timeout_s": 0.25, "connect_timeout_s": 1.0}
+BUSY = fake.refusal(503, {"message": "busy"})
+QUICK = {
+    "first_token_timeout_s": 0.25,
+    "idle_timeout_s": 0.25,
+    "external_first_token_timeout_s": 0.25,
+    "external_idle_timeout_s": 0.25,
+    "connect_timeout_s": 1.0,
+}
 COMPLETE = {"[DONE]", "response.completed", "response.incomplete", "message_stop"}
 
 
@@ -45,28 +54,47 @@ class Bench:
 
     runner: asyncio.Runner
     edge: Edge
+    outside: fake.FakeUpstream
     unseen: list[dict[str, Any]] = field(default_factory=list)
 
 
 @asynccontextmanager
-async def _gateway(server: RedisServer, folder: Path) -> AsyncIterator[Edge]:
-    async with server.client() as redis, edge(server, redis, folder, gateway=QUICK) as running:
+async def _gateway(
+    server: RedisServer, folder: Path, patch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Edge, fake.FakeUpstream]]:
+    """With own workers and, cheaper than those, a server outside."""
+    usual = edges._settings
+
+    def with_an_external_pool(*given: Any) -> Settings:
+        settings = usual(*given)
+        outer = PoolSettings(
+            name="outside", model="tale", capacity_class="external", base_url=outside.address
+        )
+        return settings.model_copy(update={"pools": (*settings.pools, outer)})
+
+    patch.setattr(edges, "_settings", with_an_external_pool)
+    async with (
+        fake.FakeUpstream(lambda _: BUSY) as outside,
+        server.client() as redis,
+        edge(server, redis, folder, gateway=QUICK) as running,
+    ):
         await running.publish_fleet(*(running.replica(name) for name in ("r1", "r2", "r3")))
         running.holds = Holds(redis, timeout_s=30.0)  # to look at the money on a busy machine
-        yield running
+        yield running, outside
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     with (
         tempfile.TemporaryDirectory(prefix="sluice-") as folder,
         RedisServer(Path(folder)) as server,
         asyncio.Runner() as runner,
     ):
-        gateway = _gateway(server, Path(folder))
-        found = Bench(runner, runner.run(gateway.__aenter__()))
+        gateway = _gateway(server, Path(folder), monkeypatch)
+        found = Bench(runner, *runner.run(gateway.__aenter__()))
         runner.get_loop().set_exception_handler(lambda _, seen: found.unseen.append(seen))
         yield found
+        assert found.outside.requests and found.edge.upstream.requests, "both were asked"
         runner.run(gateway.__aexit__(None, None, None))
 
 
@@ -98,6 +126,16 @@ def chunks(draw: st.DrawFn) -> bytes:
     return b"data: " + json.dumps(event).encode() + draw(st.sampled_from([b"\n\n", b"\r\n\r\n"]))
 
 
+@st.composite
+def documents(draw: st.DrawFn) -> bytes:
+    """An answer in one piece, which servers outside are asked for, nearly right."""
+    message = draw(st.sampled_from([{"role": "assistant", "content": "a"}, {}, None, "a"]))
+    choice = {"index": 0, "message": message, "text": draw(WORDS), "finish_reason": draw(REASONS)}
+    used = {"prompt_tokens": draw(NUMBERS), "completion_tokens": draw(NUMBERS)}
+    choices = draw(st.sampled_from([[choice], [choice], [choice, choice], [], None]))
+    return json.dumps({"choices": choices, "usage": draw(st.sampled_from([used, None]))}).encode()
+
+
 GOOD = b"".join(
     [*(fake.own_frame(f"word{n} ", n) for n in range(1, 4)), fake.own_frame("", 4, finish="stop")]
 )
@@ -109,6 +147,7 @@ PIECES = st.one_of(
     st.sampled_from([b": ping\n\n", b"event: x\n\n", b"\n\n", b"data:\n\n", b"data: {\n\n"]),
     st.binary(max_size=40),
     st.just(fake.own_vectors({0: [1.0, 2.0]}, 4)),
+    documents(),
 )
 
 
@@ -167,7 +206,11 @@ def scripts(draw: st.DrawFn) -> fake.Script:
         error = json.dumps({"error": draw(st.sampled_from([None, "no", {"message": 5}]))}).encode()
         return fake.Script([fake.Send(error), *end], draw(STATUSES))
     cuts = draw(st.lists(st.integers(1, max(1, len(data))), max_size=8))
-    return fake.Script([*fake.cut_into(data, cuts), *end])
+    if draw(st.booleans()):
+        return fake.Script([*fake.cut_into(data, cuts), *end])
+    cuts = draw(st.lists(st.integers(1, 200), max_size=3))
+    acts = [*fake.cut_into(draw(documents()), cuts), *end]
+    return fake.Script(acts, headers=(("content-type", "application/json"),))
 
 
 # --- what a caller may see -----------------------------------------------------------------------
@@ -205,7 +248,8 @@ def _check(response: Response, stream: bool) -> None:
         assert len(_ends(response)) == 1, response.body[-2000:]
 
 
-CALLS = st.tuples(st.sampled_from(list(BODIES)), st.booleans(), st.booleans())
+CALLS = st.tuples(st.sampled_from(list(BODIES)), st.booleans(), st.booleans(), st.booleans())
+"""A route; streamed, under a key, and first by the server outside: or not."""
 SENT = st.lists(scripts(), min_size=1, max_size=4)
 
 
@@ -214,7 +258,7 @@ SENT = st.lists(scripts(), min_size=1, max_size=4)
 def test_no_upstream_crashes_the_relay_or_unbalances_the_ledger(
     bench: Bench,
     caplog: pytest.LogCaptureFixture,
-    call: tuple[str, bool, bool],
+    call: tuple[str, bool, bool, bool],
     sent: list[fake.Script],
 ) -> None:
     _example(bench, caplog, call, sent)
@@ -227,7 +271,7 @@ def test_no_upstream_crashes_the_relay_or_unbalances_the_ledger(
 def test_no_upstream_does_in_the_long_run(
     bench: Bench,
     caplog: pytest.LogCaptureFixture,
-    call: tuple[str, bool, bool],
+    call: tuple[str, bool, bool, bool],
     sent: list[fake.Script],
 ) -> None:
     _example(bench, caplog, call, sent)
@@ -236,7 +280,7 @@ def test_no_upstream_does_in_the_long_run(
 def _example(
     bench: Bench,
     caplog: pytest.LogCaptureFixture,
-    call: tuple[str, bool, bool],
+    call: tuple[str, bool, bool, bool],
     sent: list[fake.Script],
 ) -> None:
     caplog.clear()
@@ -248,9 +292,17 @@ def _example(
 
 
 async def _one_example(
-    bench: Bench, path: str, stream: bool, is_keyed: bool, sent: list[fake.Script]
+    bench: Bench,
+    path: str,
+    stream: bool,
+    is_keyed: bool,
+    is_outside: bool,
+    sent: list[fake.Script],
 ) -> None:
     one = bench.edge
+    bench.outside.scripts.clear()
+    bench.outside.scripts.extend(sent if is_outside else [])
+    bench.outside.behaviour = lambda _: BUSY
     one.upstream.scripts.clear()
     one.upstream.scripts.extend(sent)
     one.upstream.behaviour = lambda _: sent[-1]
