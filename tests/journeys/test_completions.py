@@ -201,7 +201,7 @@ def test_server_outside_is_asked_in_its_own_words(
     assert answer.usage.completion_tokens == 8, "what it says itself"
     [sent] = outside.bodies
     assert (sent["prompt"], sent["n"], sent["max_tokens"]) == (PROMPT, 2, 16)
-    assert sent["stream_options"] == {"include_usage": True}
+    assert not sent.get("stream"), "so short an answer is asked for in one piece"
     assert "echo" not in sent and "sluice" not in sent
 
 

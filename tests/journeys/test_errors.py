@@ -74,10 +74,10 @@ WRONG: dict[str, tuple[dict[str, Any], str | None, str | None]] = {
         "messages[0].content",
         "invalid_type",
     ),
-    "an image": (
+    "an image that is nowhere": (
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
-        "messages[0].content[0].type",
-        "invalid_value",
+        "messages[0].content[0].image_url.url",
+        None,
     ),
     "temperature is a string": ({"temperature": "hot"}, "temperature", "invalid_type"),
     "temperature is too high": ({"temperature": 2.1}, "temperature", "invalid_value"),
