@@ -115,7 +115,9 @@ async def test_replica_killed(stack: Stack, witness: Witness) -> None:
     assert all(seen.error is not None for seen in cut)
 
 
-async def test_g17_ledger_killed_in_the_middle_of_batches_loses_nothing(stack: Stack, witness: Witness) -> None:
+async def test_g17_ledger_killed_again_and_again_loses_nothing(
+    stack: Stack, witness: Witness
+) -> None:
     """Short calls arrive all the while; the ledger dies again and again with records in hand."""
 
     def harm() -> None:
