@@ -40,6 +40,7 @@ class Client:
         self._scope = scope
         self.has_begun = False
         self.departure: Departure | None = None
+        self._departed_s = 0.0
         self._send = send
         self._watch = watch
         self._sending_since_s: float | None = None
@@ -81,9 +82,11 @@ class Client:
             self._depart(Departure.CLOSED)
 
     def look(self) -> None:
-        """Of a client that has departed the end is asked for again: see `billing/tasks.py`."""
+        """Of a client that has departed the end is asked for again: see `billing/tasks.py`. Not at
+        once: an answer that is paid for already may be seen through to its price."""
         if self.departure is not None:
-            self._ask(self.departure)
+            if self._watch.clock() - self._departed_s >= self._watch.every_s:
+                self._ask(self.departure)
         elif self._is_stuck and self._work is not None:
             self._hang_up()
             self._depart(Departure.SLOW)
@@ -91,6 +94,7 @@ class Client:
     def _depart(self, why: Departure) -> None:
         if self._work is not None and self.departure is None:
             self.departure = why
+            self._departed_s = self._watch.clock()
             self._ask(why)
 
     def _ask(self, why: Departure) -> None:

@@ -6,11 +6,13 @@ money and shapes no output. Every attempt is recorded, every wait is bounded and
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
+from billing.tasks import end
 from billing.types import Attempt, Usage
 from gateway.errors import (
     ApiError,
@@ -24,7 +26,7 @@ from gateway.frame import Frame
 from gateway.meter import Meter
 from gateway.open_call import OpenCall
 from gateway.upstream.answer import Cut, Rejected, Rejection, Saturated, UpstreamError
-from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream
+from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream, Target
 from gateway.upstream.places import Place, Places
 from gateway.wire.request import Wanted
 from routing.policy import Policy, decide
@@ -142,21 +144,57 @@ class Dispatcher:
         try:
             attempt.enter_context(self._fleet.attempt(place.id))
             record = attempt.enter_context(_Record(open_call, candidate, place.id, self._clock))
-            async with _in_time(left_s, place.target.patience.first_token_s):
-                answer = await attempt.enter_async_context(await self._upstream.open(place.target))
-                frames = answer.frames()
-                attempt.push_async_callback(frames.aclose)
-                opening = await _until_first_token(frames)
-            prompt_tokens = open_call.call.prompt_tokens[candidate.model]
-            meter = Meter(prompt_tokens, place.target.choices)
-            for frame in opening:
+            begins = self._begin(place.target, left_s, attempt)
+            departed = None
+            if place.target.whole is None:
+                begun = await begins
+            else:
+                begun, departed = await _seen_through(begins)
+            meter = Meter(open_call.call.prompt_tokens[candidate.model], place.target.choices)
+            for frame in begun.opening:
                 meter.observe(frame, self._clock())
             open_call.serve_from(candidate, meter, record.started_us)
             record.meter = meter
+            if departed is not None:
+                raise departed
         except BaseException as failed:
             await attempt.__aexit__(type(failed), failed, failed.__traceback__)
             raise
-        return Opened(candidate, place.id, meter, opening, frames, answer)
+        return Opened(candidate, place.id, meter, begun.opening, begun.frames, begun.answer)
+
+    async def _begin(self, target: Target, left_s: float, attempt: AsyncExitStack) -> "_Begun":
+        async with _in_time(left_s, target.patience.first_token_s):
+            answer = await attempt.enter_async_context(await self._upstream.open(target))
+            frames = answer.frames()
+            attempt.push_async_callback(frames.aclose)
+            return _Begun(await _until_first_token(frames), frames, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    opening: list[Frame]
+    frames: AsyncGenerator[Frame]
+    answer: OpenAIAnswer
+
+
+async def _seen_through(
+    begins: Coroutine[Any, Any, _Begun],
+) -> tuple[_Begun, asyncio.CancelledError | None]:
+    """An answer in one piece has a price from its first token on, and says it with its last: one
+    whose caller departs is waited for all the same, until the call's end is asked for again.
+
+    The departure comes back beside it; of an answer that came to nothing it is raised.
+    """
+    task = asyncio.create_task(begins)
+    try:
+        return await asyncio.shield(task), None
+    except asyncio.CancelledError as departed:
+        await asyncio.wait({task})
+        if task.cancelled() or task.exception() is not None:
+            raise
+        return task.result(), departed
+    finally:
+        await end(task)
 
 
 @asynccontextmanager

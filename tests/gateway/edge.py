@@ -40,6 +40,7 @@ API_KEY = "sk-sluice-0123456789abcdef"
 SHARD = keys.shard_of(ORGANIZATION_ID)
 SCOPES = (f"key:{KEY_ID}", f"project:{PROJECT_ID}", f"org:{ORGANIZATION_ID}")
 POOLS = ("tale-reserved", "tale-spot", "vectors")
+OUTSIDE: dict[str, Any] = {"name": "outside", "model": "tale", "capacity_class": "external"}
 CHAT, COMPLETIONS, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 OUTPUT_PRICE = 5_000_000_000
 """Nano-USD per million tokens: 5000 nano-USD a token, so that budgets are easy to reckon."""
@@ -234,7 +235,11 @@ def story(*, frames: int = 4, tokens_a_frame: int = 2, pause_s: float = 0.0) -> 
 
 
 def _settings(
-    server: RedisServer, data: Path, gateway: dict[str, Any], limits: dict[str, Any]
+    server: RedisServer,
+    data: Path,
+    gateway: dict[str, Any],
+    limits: dict[str, Any],
+    outside: str | None,
 ) -> Settings:
     pool = {"max_ongoing": 64, "cost_nanousd_per_s": 1000, "cold_start_s": 0.2}
     size = {"context_tokens": 4096, "max_output_tokens": 2048, "size_rank": 1, "quality": 0.5}
@@ -256,6 +261,7 @@ def _settings(
             PoolSettings(name=POOLS[0], model="tale", capacity_class="reserved", **pool),
             PoolSettings(name=POOLS[1], model="tale", capacity_class="spot", **pool),
             PoolSettings(name=POOLS[2], model="vectors", capacity_class="reserved", **pool),
+            *([PoolSettings(**OUTSIDE, base_url=outside)] if outside else []),
         ),
     )
 
@@ -280,14 +286,16 @@ async def edge(
     gateway: dict[str, Any] | None = None,
     limits: dict[str, Any] | None = None,
     behaviour: fake.Behaviour = lambda _: story(),
+    outer: str | None = None,
 ) -> AsyncIterator[Edge]:
-    """A gateway that is ready, with one warm replica that tells `story`."""
+    """A gateway that is ready, with one warm replica that tells `story`; and, cheaper than that, a
+    server outside at the base URL `outside`."""
     await asyncio.to_thread(migrate, f"sqlite:///{data / 'sluice.db'}")
     await redis.set("sluice:prices", _prices(round(time() * 1e6)))
     holds = Holds(redis)
     await open_shard(holds, shard=SHARD)
     outside = Outside(clock=time, rng=Random(1), entropy=Random(2).randbytes, environment={})
-    settings = _settings(server, data, gateway or {}, limits or {})
+    settings = _settings(server, data, gateway or {}, limits or {}, outer)
     app = create_app(settings, outside)
     async with fake.FakeUpstream(behaviour) as upstream, app.router.lifespan_context(app):
         running = Edge(app, app.state.parts, redis, holds, upstream, data / "spool")

@@ -4,6 +4,7 @@ named scenario as it has to come out here. Others stand beside what they are abo
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,35 @@ async def test_g2_g3_client_that_leaves_pays_for_what_was_produced_and_stops_it(
     call = await only(one)
     assert (call.status, call.error_code) == (CallStatus.CANCELLED, "client_closed_request")
     assert (call.output, call.amount_nanousd) == (3, PROMPT + 3 * TOKEN)
+
+
+@pytest.mark.parametrize("comes_to_an_end", [True, False])
+async def test_g3_answer_bought_in_one_piece_is_paid_by_whoever_left_before_it_came(
+    redis_server: RedisServer, redis: Redis, tmp_path: Path, comes_to_an_end: bool
+) -> None:
+    """It costs us all of it, so leaving just before its end is no way to have it for nothing."""
+    said = {"index": 0, "message": {"content": "Once upon."}, "finish_reason": "stop"}
+    used = {"prompt_tokens": 10, "completion_tokens": 7}
+    data = json.dumps({"choices": [said], "usage": used}).encode()
+    json_type = (("content-type", "application/json"),)
+    slowly = fake.Script([fake.Pause(0.3), fake.Send(data)], headers=json_type)
+    never = fake.Script([fake.Stall()], headers=json_type)
+    quick = {"slow_reader_timeout_s": 4.0, "external_idle_timeout_s": 5.0}
+
+    async def once_asked(_: Response) -> None:
+        while not outside.requests:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+    async with (
+        fake.FakeUpstream(lambda _: slowly if comes_to_an_end else never) as outside,
+        edge(redis_server, redis, tmp_path, gateway=quick, outer=outside.address) as one,
+    ):
+        await one.post(WHOLE, leave=once_asked)
+        call = await only(one)
+        assert not outside.requests[0].body.get("stream")
+    assert (call.status, call.error_code) == (CallStatus.CANCELLED, "client_closed_request")
+    owed = PROMPT + 7 * TOKEN if comes_to_an_end else 0
+    assert (call.output, call.amount_nanousd) == (7 if comes_to_an_end else 0, owed)
 
 
 async def test_g4_usage_of_zero_is_not_usage_that_is_missing(one: Edge) -> None:

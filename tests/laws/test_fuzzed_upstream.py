@@ -22,9 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billing.limits.holds import Holds
-from gateway.settings import PoolSettings, Settings
 from gateway.upstream import fake
-from tests.gateway import edge as edges
 from tests.gateway.edge import API_KEY, CHAT, COMPLETIONS, EMBEDDINGS, Edge, Response, body, edge
 from tests.redis_server import RedisServer
 
@@ -60,23 +58,13 @@ class Bench:
 
 @asynccontextmanager
 async def _gateway(
-    server: RedisServer, folder: Path, patch: pytest.MonkeyPatch
+    server: RedisServer, folder: Path
 ) -> AsyncIterator[tuple[Edge, fake.FakeUpstream]]:
     """With own workers and, cheaper than those, a server outside."""
-    usual = edges._settings
-
-    def with_an_external_pool(*given: Any) -> Settings:
-        settings = usual(*given)
-        outer = PoolSettings(
-            name="outside", model="tale", capacity_class="external", base_url=outside.address
-        )
-        return settings.model_copy(update={"pools": (*settings.pools, outer)})
-
-    patch.setattr(edges, "_settings", with_an_external_pool)
     async with (
         fake.FakeUpstream(lambda _: BUSY) as outside,
         server.client() as redis,
-        edge(server, redis, folder, gateway=QUICK) as running,
+        edge(server, redis, folder, gateway=QUICK, outer=outside.address) as running,
     ):
         await running.publish_fleet(*(running.replica(name) for name in ("r1", "r2", "r3")))
         running.holds = Holds(redis, timeout_s=30.0)  # to look at the money on a busy machine
@@ -84,13 +72,13 @@ async def _gateway(
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def bench() -> Iterator[Bench]:
     with (
         tempfile.TemporaryDirectory(prefix="sluice-") as folder,
         RedisServer(Path(folder)) as server,
         asyncio.Runner() as runner,
     ):
-        gateway = _gateway(server, Path(folder), monkeypatch)
+        gateway = _gateway(server, Path(folder))
         found = Bench(runner, *runner.run(gateway.__aenter__()))
         runner.get_loop().set_exception_handler(lambda _, seen: found.unseen.append(seen))
         yield found
