@@ -75,9 +75,7 @@ class Serving:
         return self.store.change(self._audit("model.disable", name, {}), work)
 
     def _audit(self, action: str, name: str, detail: dict[str, Any]) -> Audit:
-        return Audit(
-            at_us=self._now_us(), actor="admin", action=action, object=name, detail=detail
-        )
+        return Audit(at_us=self._now_us(), actor="admin", action=action, object=name, detail=detail)
 
     def _now_us(self) -> int:
         return round(self.clock() * 1e6)
