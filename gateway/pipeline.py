@@ -131,7 +131,9 @@ class Pipeline:
         request, wanted = received.request, received.request.wanted
         tier = _tier(request.service_tier, principal.leave)
         models = self._models_of(request.model, wanted.task, principal.leave)
-        prompts = prompts_by_model(models, self._catalog.catalog.counters, wanted)
+        prompts = prompts_by_model(
+            models, self._catalog.catalog.counters, wanted, received.body_bytes
+        )
         room = room_for(request, [m for m in models if m.name in prompts], prompts)
         return Call(
             request_id=received.request_id,

@@ -2,11 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from gateway.errors import ApiError, bad_request, context_length_exceeded
 from gateway.tokens import TokenCounter
 from gateway.wire.request import GeneratingRequest, Wanted
 from routing.types import Model, Task
+
+
+class Countable(Protocol):
+    """Text that has not been counted yet; errors name the field `param`."""
+
+    @property
+    def param(self) -> str: ...
+
+    def longest_characters(self) -> int:
+        """Of the longest prompt."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +29,16 @@ class Room:
     output_tokens_each: int
 
 
+CHARACTERS_PER_TOKEN_MAX = 64
+"""No prompt that fits a context has more of them on average; longer ones are not even counted, for
+that takes seconds and hundreds of megabytes where somebody sends megabytes."""
+
+
 def prompts_by_model(
-    models: Sequence[Model], counters: Mapping[str, TokenCounter], wanted: Wanted
+    models: Sequence[Model],
+    counters: Mapping[str, TokenCounter],
+    wanted: Wanted,
+    body_bytes: int,
 ) -> Mapping[str, Sequence[int]]:
     """Tokens of each prompt, by model; one of several that cannot be asked this (it knows no tools,
     say) is passed over as long as another can. Raises ApiError 400."""
@@ -26,12 +46,28 @@ def prompts_by_model(
     refusals = []
     for model in models:
         try:
+            require_countable(model, wanted, body_bytes)
             found[model.name] = wanted.prompt_tokens(counters[model.name])
         except ApiError as refused:
             refusals.append(refused)
     if not found:
         raise refusals[0]
     return found
+
+
+def require_countable(model: Model, wanted: Countable, body_bytes: int) -> None:
+    """Raises ApiError 400 where a prompt of that body is beyond all counting."""
+    most = model.context_tokens * CHARACTERS_PER_TOKEN_MAX
+    if body_bytes <= most:
+        return
+    characters = wanted.longest_characters()
+    if characters > most:
+        raise context_length_exceeded(
+            f"This model's maximum context length is {model.context_tokens} tokens. However, "
+            f"'{wanted.param}' has {characters} characters, more than any such prompt. Please "
+            "reduce the length.",
+            wanted.param,
+        )
 
 
 def room_for(

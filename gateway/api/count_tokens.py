@@ -14,6 +14,7 @@ from gateway.auth import Principal
 from gateway.errors import model_not_found, model_not_supported
 from gateway.parts import Parts
 from gateway.pipeline import LARGE_BODY_BYTES
+from gateway.room import require_countable
 from gateway.wire.anthropic.body import parse_count
 from gateway.wire.anthropic.dialect import ANTHROPIC
 from gateway.wire.headers import identity
@@ -50,4 +51,5 @@ def _input_tokens(parts: Parts, caller: Principal, body: bytes) -> int:
     counter = catalog.checkpoint(name)
     if catalog.models[name].task is not wanted.task:
         raise model_not_supported(name, wanted.task)
+    require_countable(catalog.models[name], wanted, len(body))
     return sum(wanted.prompt_tokens(counter))

@@ -14,6 +14,7 @@ from gateway.auth import Principal
 from gateway.errors import bad_request, model_not_found
 from gateway.parts import Parts
 from gateway.pipeline import LARGE_BODY_BYTES
+from gateway.room import require_countable
 from gateway.tokens import CheckpointTokens, UnknownTokenId, UnrenderableConversation
 from gateway.wire.checks import unsupported
 from gateway.wire.tokenize import (
@@ -50,9 +51,11 @@ async def detokenize(request: Request, caller: Caller) -> dict[str, Any]:
 def _tokenized(parts: Parts, caller: Principal, body: bytes) -> dict[str, Any]:
     wanted = parse_tokenize(body)
     checkpoint = _checkpoint(parts, caller, wanted.model)
+    model = parts.catalog.catalog.models[wanted.model]
+    require_countable(model, wanted, len(body))
     ids = _ids(checkpoint, wanted)
     strings = checkpoint.token_strings(ids) if wanted.return_token_strs else None
-    return tokenized(ids, parts.catalog.catalog.models[wanted.model].context_tokens, strings)
+    return tokenized(ids, model.context_tokens, strings)
 
 
 def _ids(checkpoint: CheckpointTokens, wanted: TokenizeRequest) -> Sequence[int]:

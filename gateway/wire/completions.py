@@ -30,6 +30,7 @@ from gateway.wire.prompts import (
     Prompt,
     check_biased,
     check_biases,
+    longest_characters,
     prompt_list,
     prompt_tokens,
     prompts,
@@ -65,6 +66,9 @@ class Prompts:
     def prompt_tokens(self, tokens: TokenCounter) -> Sequence[int]:
         check_biased(self.sampling, tokens)
         return prompt_tokens(self.prompts, tokens, self.param)
+
+    def longest_characters(self) -> int:
+        return longest_characters(self.prompts)
 
     def own_body(self, output_tokens_max: int) -> dict[str, Any]:
         return {

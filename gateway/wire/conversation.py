@@ -21,7 +21,13 @@ from gateway.wire.checks import (
     text_up_to,
     unsupported,
 )
-from gateway.wire.messages import conversation, images, images_not_taken, plain_message
+from gateway.wire.messages import (
+    characters,
+    conversation,
+    images,
+    images_not_taken,
+    plain_message,
+)
 from gateway.wire.prompts import check_biased, check_biases
 from gateway.wire.request import outside_stream
 from gateway.wire.response_format import response_format
@@ -70,6 +76,9 @@ class Conversation:
             raise unsupported(untold.param) from untold
         except UnrenderableConversation as refused:
             raise bad_request(str(refused), self.param) from refused
+
+    def longest_characters(self) -> int:
+        return characters(self.messages)
 
     def _seen(self, tokens: TokenCounter) -> int:
         if not self.images:

@@ -17,7 +17,13 @@ from gateway.tokens import TokenCounter
 from gateway.wire.answer import AnswerHead
 from gateway.wire.checks import COMMON, Check, checked, integer, one_of
 from gateway.wire.gathered import Gathered
-from gateway.wire.prompts import Prompt, prompt_list, prompt_tokens, prompts
+from gateway.wire.prompts import (
+    Prompt,
+    longest_characters,
+    prompt_list,
+    prompt_tokens,
+    prompts,
+)
 from gateway.wire.request import GeneratingRequest, service_tier
 from routing.types import Task
 
@@ -46,6 +52,9 @@ class Inputs:
             message = f"Invalid 'dimensions': the model's vectors have {size}."
             raise bad_request(message, "dimensions", "unsupported_parameter")
         return prompt_tokens(self.inputs, tokens, self.param)
+
+    def longest_characters(self) -> int:
+        return longest_characters(self.inputs)
 
     def own_body(self, output_tokens_max: int) -> dict[str, Any]:
         return {"input": self.inputs, "dimensions": self.dimensions}

@@ -170,6 +170,13 @@ def _stray(
     return bad_request(message, f"{where}.tool_calls", "invalid_value")
 
 
+def characters(messages: Sequence[Mapping[str, Any]]) -> int:
+    """How much plain messages say, tool calls included."""
+    said = sum(len(message["content"] or "") for message in messages)
+    calls = (call for message in messages for call in message.get("tool_calls") or ())
+    return said + sum(len(str(call["function"]["arguments"])) for call in calls)
+
+
 def plain_message(message: dict[str, Any]) -> dict[str, Any]:
     """Text as one string, and what else was said; a developer message is a system message to models
     that know no developer."""

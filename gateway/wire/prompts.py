@@ -94,6 +94,11 @@ def check_biased(sampling: Mapping[str, Any], tokens: TokenCounter) -> None:
             raise bad_request(str(unknown), "logit_bias", "invalid_value") from unknown
 
 
+def longest_characters(found: Sequence[Prompt]) -> int:
+    """Of the longest text; token ids are counted already."""
+    return max((len(prompt) for prompt in found if isinstance(prompt, str)), default=0)
+
+
 def prompt_tokens(found: Sequence[Prompt], tokens: TokenCounter, param: str) -> list[int]:
     """Of each prompt: a string with the special tokens that the tokenizer puts around it.
 

@@ -35,6 +35,10 @@ class Wanted(Protocol):
         """Of each prompt; raises ApiError 400."""
         ...
 
+    def longest_characters(self) -> int:
+        """Of the longest prompt: what can be told of it before it is counted."""
+        ...
+
     def own_body(self, output_tokens_max: int) -> dict[str, Any]:
         """What an own worker is told; `output_tokens_max` is that of each choice."""
         ...

@@ -9,7 +9,13 @@ from typing import Any
 
 from gateway.errors import bad_request
 from gateway.wire.checks import Check, boolean, checked, string
-from gateway.wire.messages import conversation, images, images_not_taken, plain_message
+from gateway.wire.messages import (
+    characters,
+    conversation,
+    images,
+    images_not_taken,
+    plain_message,
+)
 from gateway.wire.prompts import token_ids
 from gateway.wire.tools import tools
 
@@ -25,6 +31,13 @@ class TokenizeRequest:
     add_generation_prompt: bool
     add_special_tokens: bool
     return_token_strs: bool
+
+    @property
+    def param(self) -> str:
+        return "messages" if self.prompt is None else "prompt"
+
+    def longest_characters(self) -> int:
+        return characters(self.messages or ()) if self.prompt is None else len(self.prompt)
 
 
 @dataclass(frozen=True, slots=True)

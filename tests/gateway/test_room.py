@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import ApiError
-from gateway.room import prompts_by_model, room_for
+from gateway.room import CHARACTERS_PER_TOKEN_MAX, prompts_by_model, room_for
 from gateway.tokens import ByteBound
 from gateway.wire.chat import parse_chat
 from gateway.wire.completions import parse_completion
 from gateway.wire.embeddings import parse_embedding
-from gateway.wire.request import GeneratingRequest
+from gateway.wire.request import GeneratingRequest, Wanted
 from routing.types import Model
 from workers.templates import Message, ToolsUnsupported
 
@@ -82,9 +82,35 @@ def test_model_that_knows_no_tools_is_passed_over_as_long_as_another_does() -> N
     body = {"model": "auto", "messages": said, "tools": [tool]}
     wanted = parse_chat(json.dumps(body).encode()).wanted
     counters = {"narrow": KnowsNoTools(), "wide": ByteBound()}
-    assert list(prompts_by_model([NARROW, WIDE], counters, wanted)) == ["wide"]
+    assert list(prompts_by_model([NARROW, WIDE], counters, wanted, 0)) == ["wide"]
     with pytest.raises(ApiError) as caught:
-        prompts_by_model([NARROW], counters, wanted)
+        prompts_by_model([NARROW], counters, wanted, 0)
     assert (caught.value.param, caught.value.code) == ("tools", "unsupported_parameter")
     plain = parse_chat(json.dumps(body | {"tools": None}).encode()).wanted
-    assert len(prompts_by_model([NARROW, WIDE], counters, plain)) == 2
+    assert len(prompts_by_model([NARROW, WIDE], counters, plain, 0)) == 2
+
+
+class CountsNothing(ByteBound):
+    def count(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> int:
+        raise AssertionError("it takes seconds to count so much")
+
+    def count_text(self, text: str) -> int:
+        raise AssertionError("it takes seconds to count so much")
+
+
+FAR = "x" * (NARROW.context_tokens * CHARACTERS_PER_TOKEN_MAX + 1)
+SAID = [{"role": "user", "content": FAR[:9]}, {"role": "user", "content": FAR[9:]}]
+FAR_BEYOND = [
+    parse_chat(json.dumps({"model": "m", "messages": SAID}).encode()),
+    parse_completion(json.dumps({"model": "m", "prompt": ["x", FAR]}).encode(), lambda *_: ""),
+    parse_embedding(json.dumps({"model": "m", "input": ["x", FAR]}).encode()),
+]
+
+
+@pytest.mark.parametrize("wanted", [each.wanted for each in FAR_BEYOND], ids=lambda w: w.param)
+def test_what_is_far_beyond_the_context_is_not_even_counted(wanted: Wanted) -> None:
+    with pytest.raises(ApiError) as caught:
+        prompts_by_model([NARROW], {"narrow": CountsNothing()}, wanted, len(FAR))
+    assert (caught.value.param, caught.value.code) == (wanted.param, "context_length_exceeded")
+    with pytest.raises(AssertionError):
+        prompts_by_model([WIDE], {"wide": CountsNothing()}, wanted, len(FAR))
