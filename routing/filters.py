@@ -5,6 +5,7 @@ Pure functions over one pool's state, asked in the order of `FILTERS`; the first
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from routing.types import Call, Model, PoolState, RefusalKind, ReplicaState
 
@@ -12,8 +13,7 @@ ANSWER_S_MIN = 0.005
 """Sooner no model begins an answer, on whatever hardware."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(NamedTuple):
     """One pool's state with what the scorers and filters need to know of it."""
 
     state: PoolState
@@ -77,4 +77,7 @@ FILTERS: tuple[Callable[[Weighed], Ruling | None], ...] = (
 
 def ruling(weighed: Weighed) -> Ruling | None:
     """The first reason against this pool, or None."""
-    return next((found for check in FILTERS if (found := check(weighed))), None)
+    for check in FILTERS:
+        if (found := check(weighed)) is not None:
+            return found
+    return None

@@ -49,8 +49,8 @@ def decide(call: Call, snapshot: FleetSnapshot, policy: Policy, rng: Random) -> 
     """
     states = [s for s in snapshot.pools if s.pool.model in call.models]
     verdicts = [_weigh(call, state, snapshot, policy, rng) for state in states]
-    candidates = tuple(c for _, _, c in sorted(verdicts, key=lambda verdict: verdict[0]))
-    if any(c.eligible for c in candidates):
+    candidates = tuple([c for _, _, c in sorted(verdicts, key=lambda verdict: verdict[0])])
+    if candidates and candidates[0].eligible:  # those that were ruled out stand last
         rule = f"{call.tier}/{'auto' if call.model_requested == AUTO_MODEL else 'named'}"
         return Decision(rule=rule, policy_revision=policy.revision, candidates=candidates)
     return _refusal(call, [(r, c) for _, r, c in verdicts if r], candidates)

@@ -5,6 +5,7 @@ replica; so waiting, bursting and buying are compared by adding up, and the sum 
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from routing import cost
 from routing.filters import Weighed
@@ -22,8 +23,12 @@ class TierRule:
     deadline_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+TERMS = ("run", "start", "wait", "quality", "risk")
+
+
+class Score(NamedTuple):
+    """The terms of the sum, named as in `TERMS`."""
+
     run_nanousd: int
     start_nanousd: int
     wait_nanousd: int
@@ -32,13 +37,7 @@ class Score:
 
     @property
     def total_nanousd(self) -> int:
-        return (
-            self.run_nanousd
-            + self.start_nanousd
-            + self.wait_nanousd
-            + self.quality_nanousd
-            + self.risk_nanousd
-        )
+        return sum(self)
 
     @property
     def cost_nanousd(self) -> int:
@@ -46,14 +45,8 @@ class Score:
 
     def words(self) -> str:
         """The sum in words, largest terms as they are: `run 1200 + wait 0 + ...` nano-USD."""
-        parts = {
-            "run": self.run_nanousd,
-            "start": self.start_nanousd,
-            "wait": self.wait_nanousd,
-            "quality": self.quality_nanousd,
-            "risk": self.risk_nanousd,
-        }
-        return " + ".join(f"{name} {value}" for name, value in parts.items() if value) or "free"
+        parts = [f"{name} {value}" for name, value in zip(TERMS, self, strict=True) if value]
+        return " + ".join(parts) or "free"
 
 
 def score(weighed: Weighed, rule: TierRule) -> Score:
