@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import Any, Self
 
-from gateway.listener import HANG_UP
+from gateway.listener import BODY, HANG_UP, LEAVING
 from routing.types import Clock
 
 Message = dict[str, Any]
@@ -58,13 +58,20 @@ class Client:
 
     def __enter__(self) -> Self:
         self._work = asyncio.current_task()
-        self._gone = asyncio.ensure_future(self.receive())
-        self._gone.add_done_callback(self._hung_up)
+        leaving = self._extension(LEAVING)
+        if leaving is not None:
+            leaving["tell"](self._hung_up)
+        else:
+            self._gone = asyncio.ensure_future(self.receive())
+            self._gone.add_done_callback(self._received)
         self._watch.add(self)
         return self
 
     def __exit__(self, *raised: object) -> None:
         self._work = None
+        leaving = self._extension(LEAVING)
+        if leaving is not None:
+            leaving["forget"](self._hung_up)
         if self._gone is not None:
             self._gone.cancel()
         self._watch.remove(self)
@@ -76,9 +83,13 @@ class Client:
             for _ in range(self._asked):
                 task.uncancel()
 
-    def _hung_up(self, gone: asyncio.Future[Message]) -> None:
+    def _received(self, gone: asyncio.Future[Message]) -> None:
+        if not gone.cancelled():
+            self._hung_up()
+
+    def _hung_up(self) -> None:
         """A server says the same of a client that has its whole answer."""
-        if not gone.cancelled() and not self._has_all:
+        if not self._has_all:
             self._depart(Departure.CLOSED)
 
     def look(self) -> None:
@@ -123,9 +134,19 @@ class Client:
 
     def _hang_up(self) -> None:
         """Where the server can; what is buffered for the client goes with the connection."""
-        extension = self._scope.get("extensions", {}).get(HANG_UP)
+        extension = self._extension(HANG_UP)
         if extension is not None:
             extension["now"]()
+
+    def _extension(self, name: str) -> dict[str, Callable[..., Any]] | None:
+        """What the server can do beyond ASGI, if it can."""
+        found: dict[str, Callable[..., Any]] | None = self._scope.get("extensions", {}).get(name)
+        return found
+
+    def body_at_once(self) -> bytes | None:
+        """All of the body, unread before, if it is here and the server can say so."""
+        extension = self._extension(BODY)
+        return None if extension is None else extension["whole"](self._scope)
 
     @property
     def _is_stuck(self) -> bool:

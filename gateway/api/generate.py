@@ -84,7 +84,7 @@ class Generating:
             principal = await self._pipeline.authenticate(self._dialect.authorization(found))
             self._check_size(found)
             refuse_other_media(found)
-            body = await self._read_body(receive)
+            body = await self._read_body(client)
             request = self._parse(body)
             received = Received(exchange.request_id, exchange.arrived_s, found, request, len(body))
             if HEADER in found:
@@ -167,11 +167,16 @@ class Generating:
             queue_note=self._queue_note,
         )
 
-    async def _read_body(self, receive: Receive) -> bytes:
+    async def _read_body(self, client: Client) -> bytes:
         """The whole body, within its bounds. Raises ApiError 408 or 413."""
+        body = client.body_at_once()
+        if body is not None:
+            if len(body) > self._body_bytes_max:
+                raise body_too_large(self._body_bytes_max)
+            return body
         try:
             async with asyncio.timeout(self._body_timeout_s):
-                return await self._body(receive)
+                return await self._body(client.receive)
         except TimeoutError as slow:
             raise ApiError(408, "The body of the request came too slowly.") from slow
 
@@ -187,7 +192,7 @@ class Generating:
             if left < 0:
                 raise body_too_large(self._body_bytes_max)
             more = message.get("more_body", False)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return b"".join(parts)
 
     def _check_size(self, headers: Mapping[str, str]) -> None:
         """A body that announces too much is refused before any of it is read."""

@@ -1,0 +1,150 @@
+"""Whole answers leave in one write, and nothing leaves that uvicorn would not have let go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from uvicorn import Config
+from uvicorn.server import ServerState
+
+from gateway.listener import BODY, LEAVING, protocol
+
+CALL = b"POST /v1 HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}"
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+App = Callable[[dict[str, Any], Any, Send], Awaitable[None]]
+
+
+class Wire(asyncio.Transport):
+    """Keeps what is written, write by write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        self.writes.append(bytes(data))
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+async def answered(app: App, request: bytes = CALL) -> Wire:
+    config = Config(app, access_log=False, log_config=None)
+    config.load()
+    state = ServerState()
+    server = protocol(write_buffer_bytes=1024, unread_timeout_s=1)(config, state, {})
+    wire = Wire()
+    server.connection_made(wire)
+    server.data_received(request)
+    while state.tasks:
+        await asyncio.wait(state.tasks)
+    server._unset_keepalive_if_required()
+    return wire
+
+
+def whole(body: bytes, *headers: tuple[bytes, bytes], more: bool = False) -> App:
+    async def app(scope: dict[str, Any], receive: Any, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": list(headers)})
+        await send({"type": "http.response.body", "body": body, "more_body": more})
+        if more:
+            await send({"type": "http.response.body", "body": b""})
+
+    return app
+
+
+async def test_whole_answer_is_one_write() -> None:
+    wire = await answered(whole(b"hello", (b"content-length", b"5"), (b"x-a", b"b")))
+    assert wire.writes == [b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx-a: b\r\n\r\nhello"]
+
+
+async def test_answer_in_pieces_is_the_same_bytes() -> None:
+    wire = await answered(whole(b"hello", (b"content-length", b"5"), more=True))
+    assert b"".join(wire.writes) == b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
+
+
+async def test_answer_of_unknown_length_is_chunked() -> None:
+    wire = await answered(whole(b"hello"))
+    assert b"".join(wire.writes).endswith(b"chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+
+
+async def test_answer_to_head_has_no_body() -> None:
+    wire = await answered(
+        whole(b"hello", (b"content-length", b"5")), b"HEAD / HTTP/1.1\r\nhost: a\r\n\r\n"
+    )
+    assert b"".join(wire.writes) == b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"
+
+
+async def test_connection_that_is_to_be_closed_is() -> None:
+    request = CALL.replace(b"host: a", b"host: a\r\nconnection: close")
+    wire = await answered(whole(b"hello", (b"content-length", b"5")), request)
+    assert b"connection: close" in wire.writes[0]
+    assert wire.closed
+
+
+@pytest.mark.parametrize("pair", [(b"x-a", b"b\r\nset-cookie: c"), (b"x a", b"b")])
+async def test_header_that_http_cannot_carry_does_not_leave(pair: tuple[bytes, bytes]) -> None:
+    wire = await answered(whole(b"hello", (b"content-length", b"5"), pair))
+    assert b"hello" not in b"".join(wire.writes)
+    assert b"set-cookie" not in b"".join(wire.writes)
+
+
+async def test_answer_of_another_length_than_announced_breaks_its_connection() -> None:
+    wire = await answered(whole(b"hello", (b"content-length", b"4")))
+    assert b"hello" not in b"".join(wire.writes)
+    assert wire.closed
+
+
+async def test_head_whose_body_never_comes_is_an_error() -> None:
+    async def app(scope: dict[str, Any], receive: Any, send: Send) -> None:
+        headers = [(b"content-length", b"5")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        raise ValueError
+
+    wire = await answered(app)
+    assert wire.writes[0].startswith(b"HTTP/1.1 500 ")
+
+
+async def test_body_is_given_once_and_only_whole() -> None:
+    seen: list[bytes | None] = []
+
+    async def app(scope: dict[str, Any], receive: Any, send: Send) -> None:
+        take = scope["extensions"][BODY]["whole"]
+        seen.extend((take(scope), take(dict(scope))))
+        await whole(b"", (b"content-length", b"0"))(scope, receive, send)
+
+    await answered(app)
+    await answered(app, CALL + CALL)
+    assert seen == [b"{}", None, None, None, b"{}", None]
+
+
+async def test_who_is_told_of_a_lost_connection_is_told_late_too() -> None:
+    told: list[str] = []
+    server = protocol(write_buffer_bytes=1024, unread_timeout_s=1)(
+        Config(whole(b""), access_log=False, log_config=None), ServerState(), {}
+    )
+    server.connection_made(Wire())
+    server.parser.feed_data(CALL[:10])
+    leaving = server.scope["extensions"][LEAVING]  # type: ignore[index]
+    leaving["tell"](lambda: told.append("at once"))
+    server.connection_lost(None)
+    leaving["tell"](lambda: told.append("late"))
+    await asyncio.sleep(0)
+    assert told == ["at once", "late"]
