@@ -118,10 +118,12 @@ class OpenAIAnswer:
             self._response.close()
 
     async def frames(self) -> AsyncGenerator[Frame]:
-        decoder = SseDecoder()
         try:
             if not self._is_stream:
                 yield self._noted(await self._document())
+                self._end()
+                return
+            decoder = SseDecoder()
             while received := await self._response.read():
                 for payload, self.has_more in _looking_ahead(decoder.feed(received)):
                     if payload == DONE:

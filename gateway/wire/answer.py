@@ -57,27 +57,34 @@ class StreamableForm(Form, Protocol):
     def chunks(self, head: AnswerHead, includes_usage: bool) -> Chunks: ...
 
 
-class Envelope:
-    """Around the choices of one answer: `name` is its `object`."""
+def whole_answer(
+    fields: dict[str, Any], choices: Sequence[dict[str, Any]], usage: Usage, cost: str
+) -> bytes:
+    """Of `envelope_fields` and the choices in one document."""
+    counted = usage_shape(usage) | {"cost": cost}
+    return msgspec.json.encode(fields | {"choices": choices, "usage": counted})
 
-    def __init__(
-        self, head: AnswerHead, id_prefix: str, name: str, includes_usage: bool = False
-    ) -> None:
-        self._base: dict[str, Any] = {
-            "id": f"{id_prefix}-{head.id}",
-            "object": name,
-            "created": head.created,
-            "model": head.model,
-            "service_tier": head.service_tier,
-        }
+
+def envelope_fields(head: AnswerHead, id_prefix: str, name: str) -> dict[str, Any]:
+    """What stands around the choices of an answer; `name` is its `object`."""
+    return {
+        "id": f"{id_prefix}-{head.id}",
+        "object": name,
+        "created": head.created,
+        "model": head.model,
+        "service_tier": head.service_tier,
+    }
+
+
+class Envelope:
+    """Around the choices of each chunk of one stream: `fields` are all of them alike."""
+
+    def __init__(self, fields: dict[str, Any], includes_usage: bool) -> None:
+        self._base = fields
         self._includes_usage = includes_usage
         before = msgspec.json.encode(self._base).removesuffix(b"}")
         self._before = b"data: " + before + b',"choices":['
         self._after = b'],"usage":null' if includes_usage else b"]"
-
-    def whole(self, choices: Sequence[dict[str, Any]], usage: Usage, cost: str) -> bytes:
-        counted = usage_shape(usage) | {"cost": cost}
-        return msgspec.json.encode(self._base | {"choices": choices, "usage": counted})
 
     def chunk(self, choice: dict[str, Any], notes: Notes | None = None) -> bytes:
         """What every chunk says alike was encoded once."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from billing.types import Usage
 from gateway.frame import Choice, Logprobs
-from gateway.wire.answer import AnswerHead, Envelope, Notes
+from gateway.wire.answer import AnswerHead, Envelope, Notes, envelope_fields, whole_answer
 from gateway.wire.checks import json_object
 from gateway.wire.conversation import (
     CHECKS,
@@ -59,7 +59,8 @@ class ChatForm:
         self, head: AnswerHead, choices: Sequence[Gathered], usage: Usage, cost: str
     ) -> bytes:
         shapes = [self._choice(choice) for choice in choices]
-        return Envelope(head, ID_PREFIX, "chat.completion").whole(shapes, usage, cost)
+        fields = envelope_fields(head, ID_PREFIX, "chat.completion")
+        return whole_answer(fields, shapes, usage, cost)
 
     def _choice(self, choice: Gathered) -> dict[str, Any]:
         message: dict[str, Any] = {
@@ -80,7 +81,8 @@ class ChatForm:
         }
 
     def chunks(self, head: AnswerHead, includes_usage: bool) -> "ChatChunks":
-        return ChatChunks(self, Envelope(head, ID_PREFIX, "chat.completion.chunk", includes_usage))
+        fields = envelope_fields(head, ID_PREFIX, "chat.completion.chunk")
+        return ChatChunks(self, Envelope(fields, includes_usage))
 
 
 class ChatChunks:

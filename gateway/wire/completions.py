@@ -11,7 +11,7 @@ from billing.types import Usage
 from gateway.errors import bad_request
 from gateway.frame import Choice
 from gateway.tokens import TokenCounter
-from gateway.wire.answer import AnswerHead, Envelope, Notes
+from gateway.wire.answer import AnswerHead, Envelope, Notes, envelope_fields, whole_answer
 from gateway.wire.checks import (
     CHOICES_MAX,
     GENERATED,
@@ -132,7 +132,7 @@ class CompletionForm:
         self, head: AnswerHead, choices: Sequence[Gathered], usage: Usage, cost: str
     ) -> bytes:
         shapes = [self._whole_choice(choice) for choice in choices]
-        return Envelope(head, ID_PREFIX, NAME).whole(shapes, usage, cost)
+        return whole_answer(envelope_fields(head, ID_PREFIX, NAME), shapes, usage, cost)
 
     def _whole_choice(self, choice: Gathered) -> dict[str, Any]:
         text = self.echoes[choice.index] + choice.text
@@ -140,7 +140,8 @@ class CompletionForm:
         return _shape(choice.index, text, choice.finish_reason, scores)
 
     def chunks(self, head: AnswerHead, includes_usage: bool) -> "CompletionChunks":
-        return CompletionChunks(self, Envelope(head, ID_PREFIX, NAME, includes_usage))
+        fields = envelope_fields(head, ID_PREFIX, NAME)
+        return CompletionChunks(self, Envelope(fields, includes_usage))
 
 
 class CompletionChunks:

@@ -50,6 +50,8 @@ class Gathered:
     @property
     def tool_calls(self) -> tuple[dict[str, Any], ...]:
         """The calls of tools, whole, in OpenAI's shape."""
+        if not self._calls:
+            return ()
         return tuple(call.shape() for _, call in sorted(self._calls.items()))
 
     @property

@@ -7,7 +7,7 @@ stream that was cut ends with an error event, never with a clean `[DONE]`.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -36,6 +36,10 @@ STREAM_HEADERS = {
 }
 
 
+_IN_SILENCE = nullcontext()
+"""How a caller waits who is told nothing before the whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplySettings:
     commit_after_s: float = 5.0
@@ -48,7 +52,7 @@ class Reply(Protocol):
     is_committed: bool
     """Something of it has left, a status at least."""
 
-    def kept_waiting(self, open_call: OpenCall) -> Any:
+    def kept_waiting(self, open_call: OpenCall) -> AbstractAsyncContextManager[None]:
         """A block in which the caller is told that it waits, until `begin`."""
         ...
 
@@ -81,7 +85,8 @@ class Exchange:
 
     async def start(self, status: int, found: dict[str, str]) -> None:
         now_s = self.clock()
-        named = headers.identity(self.request_id, self.arrived_s, now_s) | found
+        named = headers.identity(self.request_id, self.arrived_s, now_s)
+        named.update(found)
         raw = headers.raw(self.dialect.headers(named, now_s))
         await self.send({"type": "http.response.start", "status": status, "headers": raw})
 
@@ -108,9 +113,8 @@ class WholeReply:
         self._candidate: Candidate | None = None
         self.is_committed = False
 
-    @asynccontextmanager
-    async def kept_waiting(self, open_call: OpenCall) -> AsyncIterator[None]:
-        yield
+    def kept_waiting(self, open_call: OpenCall) -> AbstractAsyncContextManager[None]:
+        return _IN_SILENCE
 
     async def begin(self, open_call: OpenCall, candidate: Candidate) -> None:
         self._candidate = candidate
