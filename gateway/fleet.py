@@ -7,8 +7,7 @@ replica equals open attempts), and wakes whoever waits for a replica when the fl
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -127,16 +126,14 @@ class FleetKeeper:
     def age_s(self) -> float:
         return self._clock() - self._published_at_ms / 1000
 
-    @contextmanager
-    def attempt(self, replica_id: str) -> Iterator[None]:
-        """One open attempt on a replica, counted for as long as the block runs."""
+    def began(self, replica_id: str) -> None:
+        """Count an attempt on a replica, until it `ended`."""
         self._in_flight[replica_id] += 1
-        try:
-            yield
-        finally:
-            self._in_flight[replica_id] -= 1
-            if not self._in_flight[replica_id]:
-                del self._in_flight[replica_id]
+
+    def ended(self, replica_id: str) -> None:
+        self._in_flight[replica_id] -= 1
+        if not self._in_flight[replica_id]:
+            del self._in_flight[replica_id]
 
     @property
     def in_flight(self) -> dict[str, int]:

@@ -6,11 +6,9 @@ money and shapes no output. Every attempt is recorded, every wait is bounded and
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Coroutine
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from billing.tasks import end
 from billing.types import Attempt, Usage
@@ -26,7 +24,7 @@ from gateway.frame import Frame
 from gateway.meter import Meter
 from gateway.open_call import OpenCall
 from gateway.upstream.answer import Cut, Rejected, Rejection, Saturated, UpstreamError
-from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream, Target
+from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream
 from gateway.upstream.places import Place, Places
 from gateway.wire.request import Wanted
 from routing.policy import Policy, decide
@@ -45,13 +43,11 @@ FAILED_PAUSE_S = 0.5
 about the next. Never for ever, or a call would outwait its deadline beside the only replica."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """An answer that has begun: the frame with its first token is here, and what came before; the
     rest follow from `frames`."""
 
     candidate: Candidate
-    replica: str
     meter: Meter
     opening: list[Frame]
     frames: AsyncGenerator[Frame]
@@ -78,22 +74,21 @@ class Dispatcher:
         self._rng = rng
         self._clock = clock
 
-    @asynccontextmanager
-    async def dispatch(self, open_call: OpenCall, wanted: Wanted) -> AsyncIterator[Opened]:
+    def dispatch(self, open_call: OpenCall, wanted: Wanted) -> "_Dispatching":
         """An answer whose first frame has come; the attempt is closed when the block is left.
 
         Raises ApiError: 503 where capacity lacks, 504 where the deadline passed while waiting,
         or the upstream's own 400.
         """
-        async with AsyncExitStack() as attempt:
-            yield await self._walk(open_call, wanted, attempt)
+        return _Dispatching(self, open_call, wanted)
 
     async def want(self, refusal: Refusal) -> None:
         """Of a call that was refused because its pool would have been ready too late."""
         if refusal.soonest_pool is not None:
             await self._places.want(refusal.soonest_pool)
 
-    async def _walk(self, open_call: OpenCall, wanted: Wanted, attempt: AsyncExitStack) -> Opened:
+    async def walk(self, open_call: OpenCall, wanted: Wanted) -> "tuple[_Attempt, Opened]":
+        """Whoever calls it closes the attempt; what failed before has been closed."""
         avoided: dict[str, float] = {}
         retry_after_s = NOBODY_RETRY_S
         candidates = open_call.decision.eligible
@@ -107,7 +102,7 @@ class Dispatcher:
                     continue
                 chosen, place = found
                 try:
-                    return await self._try(open_call, chosen, place, attempt)
+                    return await self._try(open_call, chosen, place)
                 except Rejected as rejected:
                     raise _callers_fault(rejected.rejection, wanted) from rejected
                 except UpstreamError as failed:
@@ -131,55 +126,124 @@ class Dispatcher:
                 return decision.eligible
 
     async def _try(
-        self,
-        open_call: OpenCall,
-        candidate: Candidate,
-        place: Place,
-        attempt: AsyncExitStack,
-    ) -> Opened:
+        self, open_call: OpenCall, candidate: Candidate, place: Place
+    ) -> "tuple[_Attempt, Opened]":
         """Open the stream and await its first frame; on failure nothing stays open."""
         left_s = open_call.call.deadline_s - self._clock()
         if left_s <= 0:
             raise overloaded("The deadline cannot be met.", retry_after_s=1.0)
+        attempt = _Attempt(open_call, candidate, place, self._fleet, self._clock)
         try:
-            attempt.enter_context(self._fleet.attempt(place.id))
-            record = attempt.enter_context(_Record(open_call, candidate, place.id, self._clock))
-            begins = self._begin(place.target, left_s, attempt)
+            begins = attempt.begin(self._upstream, left_s)
             departed = None
             if place.target.whole is None:
-                begun = await begins
+                opened = await begins
             else:
-                begun, departed = await _seen_through(begins)
-            meter = Meter(open_call.call.prompt_tokens[candidate.model], place.target.choices)
-            for frame in begun.opening:
-                meter.observe(frame, self._clock())
-            open_call.serve_from(candidate, meter, record.started_us)
-            record.meter = meter
+                opened, departed = await _seen_through(begins)
+            for frame in opened.opening:
+                opened.meter.observe(frame, self._clock())
+            open_call.serve_from(candidate, opened.meter, attempt.started_us)
+            attempt.meter = opened.meter
             if departed is not None:
                 raise departed
         except BaseException as failed:
-            await attempt.__aexit__(type(failed), failed, failed.__traceback__)
+            await attempt.close(failed)
             raise
-        return Opened(candidate, place.id, meter, begun.opening, begun.frames, begun.answer)
-
-    async def _begin(self, target: Target, left_s: float, attempt: AsyncExitStack) -> "_Begun":
-        async with _in_time(left_s, target.patience.first_token_s):
-            answer = await attempt.enter_async_context(await self._upstream.open(target))
-            frames = answer.frames()
-            attempt.push_async_callback(frames.aclose)
-            return _Begun(await _until_first_token(frames), frames, answer)
+        return attempt, opened
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    opening: list[Frame]
-    frames: AsyncGenerator[Frame]
-    answer: OpenAIAnswer
+class _Dispatching:
+    """The block in which a dispatched call is answered."""
+
+    def __init__(self, dispatcher: Dispatcher, open_call: OpenCall, wanted: Wanted) -> None:
+        self._dispatcher = dispatcher
+        self._open_call = open_call
+        self._wanted = wanted
+
+    async def __aenter__(self) -> Opened:
+        self._attempt, opened = await self._dispatcher.walk(self._open_call, self._wanted)
+        return opened
+
+    async def __aexit__(self, kind: object, failed: BaseException | None, trace: object) -> None:
+        await self._attempt.close(failed)
+
+
+class _Attempt:
+    """One try at one place: in flight from here on, until `close` ends whatever it opened and
+    writes it into the call's record."""
+
+    def __init__(
+        self,
+        open_call: OpenCall,
+        candidate: Candidate,
+        place: Place,
+        fleet: FleetKeeper,
+        clock: Clock,
+    ) -> None:
+        self._open_call = open_call
+        self._candidate = candidate
+        self._place = place
+        self._fleet = fleet
+        self._clock = clock
+        self._answer: OpenAIAnswer | None = None
+        self._frames: AsyncGenerator[Frame] | None = None
+        self.started_us = round(clock() * 1e6)
+        self.meter: Meter | None = None
+        fleet.began(place.id)
+
+    async def begin(self, upstream: OpenAIUpstream, left_s: float) -> Opened:
+        """Whichever ends first: the time of the call (ApiError 504), or that of this server, which
+        another one may make good (Cut)."""
+        target, candidate = self._place.target, self._candidate
+        first_token_s = target.patience.first_token_s
+        try:
+            async with asyncio.timeout(max(0.0, min(left_s, first_token_s))):
+                self._answer = answer = await upstream.open(target)
+                self._frames = frames = answer.frames()
+                opening = await _until_first_token(frames)
+        except TimeoutError as late:
+            if first_token_s < left_s:
+                raise Cut(f"no token came within {first_token_s} s") from late
+            raise deadline_passed("The deadline passed before the answer began.") from late
+        meter = Meter(self._open_call.call.prompt_tokens[candidate.model], target.choices)
+        return Opened(candidate, meter, opening, frames, answer)
+
+    async def close(self, failed: BaseException | None) -> None:
+        self._fleet.ended(self._place.id)
+        self._open_call.attempts.append(self._record(failed))
+        try:
+            if self._frames is not None:
+                await self._frames.aclose()
+        finally:
+            if self._answer is not None:
+                kind, trace = (type(failed), failed.__traceback__) if failed else (None, None)
+                await self._answer.__aexit__(kind, failed, trace)
+
+    def _record(self, failed: BaseException | None) -> Attempt:
+        usage = self.meter.usage if self.meter else Usage()
+        return Attempt(
+            pool=self._candidate.pool,
+            replica=self._place.id,
+            started_us=self.started_us,
+            ended_us=round(self._clock() * 1e6),
+            outcome=_outcome(failed),
+            input=usage.input,
+            cached_input=usage.cached_input,
+            output=usage.output,
+        )
+
+
+def _outcome(failed: BaseException | None) -> str:
+    if failed is None:
+        return "answered"
+    if isinstance(failed, UpstreamError):
+        return failed.outcome
+    return "cancelled" if isinstance(failed, asyncio.CancelledError) else "failed"
 
 
 async def _seen_through(
-    begins: Coroutine[Any, Any, _Begun],
-) -> tuple[_Begun, asyncio.CancelledError | None]:
+    begins: Coroutine[Any, Any, Opened],
+) -> tuple[Opened, asyncio.CancelledError | None]:
     """An answer in one piece has a price from its first token on, and says it with its last: one
     whose caller departs is waited for all the same, until the call's end is asked for again.
 
@@ -197,19 +261,6 @@ async def _seen_through(
         await end(task)
 
 
-@asynccontextmanager
-async def _in_time(left_s: float, first_token_s: float) -> AsyncIterator[None]:
-    """Whichever ends first: the time of the call, or that of this server, which another one may
-    make good."""
-    try:
-        async with asyncio.timeout(max(0.0, min(left_s, first_token_s))):
-            yield
-    except TimeoutError as late:
-        if first_token_s < left_s:
-            raise Cut(f"no token came within {first_token_s} s") from late
-        raise deadline_passed("The deadline passed before the answer began.") from late
-
-
 async def _until_first_token(frames: AsyncGenerator[Frame]) -> list[Frame]:
     """A server that has said its role and no more has not begun: it can still be passed over."""
     found: list[Frame] = []
@@ -218,46 +269,6 @@ async def _until_first_token(frames: AsyncGenerator[Frame]) -> list[Frame]:
         if frame.says_something or len(found) == OPENING_FRAMES_MAX:
             break
     return found
-
-
-class _Record:
-    """Writes one Attempt into the call's record when its block is left, however it is left."""
-
-    def __init__(
-        self, open_call: OpenCall, candidate: Candidate, replica: str, clock: Clock
-    ) -> None:
-        self._open_call = open_call
-        self._candidate = candidate
-        self._replica = replica
-        self._clock = clock
-        self.started_us = round(clock() * 1e6)
-        self.meter: Meter | None = None
-
-    def __enter__(self) -> "_Record":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        usage = self.meter.usage if self.meter else Usage()
-        self._open_call.attempts.append(
-            Attempt(
-                pool=self._candidate.pool,
-                replica=self._replica,
-                started_us=self.started_us,
-                ended_us=round(self._clock() * 1e6),
-                outcome=_outcome(kind),
-                input=usage.input,
-                cached_input=usage.cached_input,
-                output=usage.output,
-            )
-        )
-
-
-def _outcome(kind: type[BaseException] | None) -> str:
-    if kind is None:
-        return "answered"
-    if issubclass(kind, UpstreamError):
-        return kind.outcome
-    return "cancelled" if issubclass(kind, asyncio.CancelledError) else "failed"
 
 
 def _callers_fault(rejection: Rejection, wanted: Wanted) -> ApiError:

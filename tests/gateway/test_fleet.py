@@ -107,14 +107,13 @@ def test_in_flight_is_what_is_open_and_nothing_at_the_end(
 ) -> None:
     """Law 6, in any order of opening and closing."""
     fleet = keeper(Redis())
-    blocks = []
+    still_open: list[str] = []
     for name in names:
-        blocks.append((name, fleet.attempt(name)))
-        blocks[-1][1].__enter__()
+        fleet.began(name)
+        still_open.append(name)
         if data.draw(st.booleans()):
-            blocks.pop(data.draw(st.integers(0, len(blocks) - 1)))[1].__exit__(None, None, None)
-        still_open = [n for n, _ in blocks]
+            fleet.ended(still_open.pop(data.draw(st.integers(0, len(still_open) - 1))))
         assert fleet.in_flight == {n: still_open.count(n) for n in set(still_open)}
-    for _, block in blocks:
-        block.__exit__(None, None, None)
+    for name in still_open:
+        fleet.ended(name)
     assert fleet.in_flight == {}
