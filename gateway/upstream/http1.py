@@ -43,14 +43,9 @@ class ConnectFailed(HttpError):
 class Endpoint:
     """Where a URL leads, and the first lines of every request to it."""
 
-    host: str
-    port: int
-    is_tls: bool
+    origin: tuple[str, int, bool]
+    """The host, the port and whether TLS is spoken: what connections have in common."""
     head: bytes
-
-    @property
-    def origin(self) -> tuple[str, int, bool]:
-        return self.host, self.port, self.is_tls
 
 
 class Http1Client:
@@ -118,19 +113,19 @@ class Http1Client:
 
     async def _connect(self, endpoint: Endpoint) -> "_Connection":
         loop = asyncio.get_running_loop()
+        host, port, is_tls = endpoint.origin
         if self._sweep is None:
             self._schedule_sweep(loop)
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 _, connection = await loop.create_connection(
                     lambda: _Connection(self, endpoint.origin, loop),
-                    endpoint.host,
-                    endpoint.port,
-                    ssl=self._tls_context() if endpoint.is_tls else None,
+                    host,
+                    port,
+                    ssl=self._tls_context() if is_tls else None,
                 )
         except (OSError, TimeoutError, UnicodeError, ValueError) as failed:
-            where = f"{endpoint.host}:{endpoint.port}"
-            raise ConnectFailed(f"{where}: {failed or 'no connection in time'}") from failed
+            raise ConnectFailed(f"{host}:{port}: {failed or 'no connection in time'}") from failed
         self._busy.add(connection)
         return connection
 
@@ -444,7 +439,7 @@ def endpoint_of(url: str) -> Endpoint:
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         head += f"authorization: Basic {b64encode(pair.encode()).decode()}\r\n"
-    return Endpoint(parts.hostname, port, parts.scheme == "https", _line_bytes(head))
+    return Endpoint((parts.hostname, port, parts.scheme == "https"), _line_bytes(head))
 
 
 def _target(parts: SplitResult) -> str:

@@ -55,6 +55,7 @@ class Places:
         self._own_patience = own_patience
         self._wanted_until_s: dict[str, float] = {}
         self._outside_patience = outside_patience
+        self._document_patience = outside_patience.of_a_document
         self._environment = environment
         self._rng = rng
         self._clock = clock
@@ -186,9 +187,7 @@ class Places:
         body["model"] = pool.upstream_model or pool.variant
         authorized = {"authorization": f"Bearer {secret}"} if secret else {}
         base_url = (pool.base_url or "").rstrip("/")
-        patience = self._outside_patience
-        if whole is not None:
-            patience = patience.of_a_document
+        patience = self._outside_patience if whole is None else self._document_patience
         return Place(place_id, _target(base_url, authorized, body, wanted, patience, whole))
 
 

@@ -143,9 +143,9 @@ def test_what_is_no_url_of_a_server_is_never_connected_to(url: str) -> None:
 
 def test_url_says_port_host_and_credentials() -> None:
     found = endpoint_of("https://me:a%20b@models.example/v1")
-    assert (found.host, found.port, found.is_tls) == ("models.example", 443, True)
+    assert found.origin == ("models.example", 443, True)
     assert b"host: models.example\r\nauthorization: Basic bWU6YSBi\r\n" in found.head
-    assert endpoint_of("http://[::1]:80/").host == "::1"
+    assert endpoint_of("http://[::1]:80/").origin[0] == "::1"
 
 
 # --- whole answers, however they come -----------------------------------------------------------
