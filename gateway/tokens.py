@@ -75,10 +75,14 @@ class ByteBound:
 
     def count(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> int:
         """Of tools and their calls the bytes of their JSON, however a server writes them."""
-        texts = sum(self.count_text(message["content"]) for message in messages)
-        said = [message["tool_calls"] for message in messages if message.get("tool_calls")]
-        told = [*tools, *said]
-        return texts + sum(JSON_SPREAD * self.count_text(json.dumps(each)) for each in told)
+        tokens, told = 0, [*tools]
+        for message in messages:
+            tokens += self.count_text(message["content"])
+            if message.get("tool_calls"):
+                told.append(message["tool_calls"])
+        for each in told:
+            tokens += JSON_SPREAD * self.count_text(json.dumps(each))
+        return tokens
 
     def count_text(self, text: str) -> int:
         return len(text.encode()) + OVERHEAD_TOKENS

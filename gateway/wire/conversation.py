@@ -26,6 +26,7 @@ from gateway.wire.messages import (
     conversation,
     images,
     images_not_taken,
+    is_plain,
     plain_message,
 )
 from gateway.wire.prompts import check_biased, check_biases
@@ -138,10 +139,10 @@ def check_conversation(fields: Mapping[str, Any]) -> None:
 def conversation_of(fields: Mapping[str, Any]) -> Conversation:
     """Of fields that passed `check_conversation`."""
     form = fields.get("response_format")
-    said = tuple(map(_said, fields["messages"]))
+    said, plain, seen = _spoken(fields["messages"])
     labels = {n: v for n, v in fields.items() if n in LABELS and v is not None}
     return Conversation(
-        messages=tuple(map(plain_message, said)),
+        messages=plain,
         sampling=sampling(fields),
         choices=fields.get("n") or 1,
         logprobs=(fields.get("top_logprobs") or 0) if fields.get("logprobs") else None,
@@ -151,8 +152,20 @@ def conversation_of(fields: Mapping[str, Any]) -> Conversation:
         response_format=None if form is None or form["type"] == "text" else form,
         said=said,
         labels=labels or None,
-        images=images("messages", said),
+        images=seen,
     )
+
+
+def _spoken(
+    messages: Sequence[dict[str, Any]],
+) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...], tuple[str, ...]]:
+    """Messages as they were said, as models that know only text are told of them, and where their
+    images are. Mostly the first two are the same."""
+    if all(map(is_plain, messages)):
+        said = tuple(messages)
+        return said, said, ()
+    said = tuple(map(_said, messages))
+    return said, tuple(map(plain_message, said)), images("messages", said)
 
 
 def _said(message: dict[str, Any]) -> dict[str, Any]:

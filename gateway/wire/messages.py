@@ -37,13 +37,13 @@ def conversation(name: str, value: object) -> None:
     if not value:
         raise empty_array(name)
     for index, message in enumerate(value):
-        if not _is_plain(message):
+        if not is_plain(message):
             _message(f"{name}[{index}]", message)
     if any(map(_is_about_calls, value)):
         _answered_calls(name, value)
 
 
-def _is_plain(message: object) -> bool:
+def is_plain(message: object) -> bool:
     """As most are: a role and its text, on the way of every call."""
     return (
         isinstance(message, dict)
@@ -180,7 +180,7 @@ def characters(messages: Sequence[Mapping[str, Any]]) -> int:
 def plain_message(message: dict[str, Any]) -> dict[str, Any]:
     """Text as one string, and what else was said; a developer message is a system message to models
     that know no developer."""
-    if _is_plain(message):
+    if is_plain(message):
         return message
     role = "system" if message["role"] == "developer" else message["role"]
     plain = {"role": role, "content": _text(message.get("content"), message.get("refusal"))}

@@ -22,6 +22,7 @@ NAME_MAX = 64
 NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
 Json = dict[str, Any]
+OFFERING = ("tools", "tool_choice", "parallel_tool_calls")
 
 
 def tools(name: str, value: object) -> None:
@@ -105,6 +106,8 @@ def _named(name: str, value: object) -> None:
 
 def require_offered(fields: Mapping[str, Any]) -> None:
     """Raises ApiError 400 where a choice among tools is said and there are none, or not that."""
+    if fields.keys().isdisjoint(OFFERING):
+        return
     offered = {tool["function"]["name"] for tool in fields.get("tools") or ()}
     choice = fields.get("tool_choice")
     if not offered:
