@@ -38,6 +38,7 @@ class Client:
     ) -> None:
         self.receive = receive
         self._scope = scope
+        self._extensions: Mapping[str, Any] = scope.get("extensions") or {}
         self.has_begun = False
         self.departure: Departure | None = None
         self._departed_s = 0.0
@@ -58,7 +59,7 @@ class Client:
 
     def __enter__(self) -> Self:
         self._work = asyncio.current_task()
-        leaving = self._extension(LEAVING)
+        leaving = self._extensions.get(LEAVING)
         if leaving is not None:
             leaving["tell"](self._hung_up)
         else:
@@ -69,7 +70,7 @@ class Client:
 
     def __exit__(self, *raised: object) -> None:
         self._work = None
-        leaving = self._extension(LEAVING)
+        leaving = self._extensions.get(LEAVING)
         if leaving is not None:
             leaving["forget"](self._hung_up)
         if self._gone is not None:
@@ -78,7 +79,7 @@ class Client:
 
     def forgive(self) -> None:
         """The task that was cancelled for its client's departure has ended its work."""
-        task = asyncio.current_task()
+        task = asyncio.current_task() if self._asked else None
         if task is not None:
             for _ in range(self._asked):
                 task.uncancel()
@@ -134,18 +135,13 @@ class Client:
 
     def _hang_up(self) -> None:
         """Where the server can; what is buffered for the client goes with the connection."""
-        extension = self._extension(HANG_UP)
+        extension = self._extensions.get(HANG_UP)
         if extension is not None:
             extension["now"]()
 
-    def _extension(self, name: str) -> dict[str, Callable[..., Any]] | None:
-        """What the server can do beyond ASGI, if it can."""
-        found: dict[str, Callable[..., Any]] | None = self._scope.get("extensions", {}).get(name)
-        return found
-
     def body_at_once(self) -> bytes | None:
         """All of the body, unread before, if it is here and the server can say so."""
-        extension = self._extension(BODY)
+        extension = self._extensions.get(BODY)
         return None if extension is None else extension["whole"](self._scope)
 
     @property

@@ -11,6 +11,8 @@ JSON_TYPES = ("application/json", "")
 def refuse_other_media(headers: Mapping[str, str]) -> None:
     """Raises ApiError 415 unless `content-type` is JSON's, or missing."""
     given = headers.get("content-type", "")
+    if given in JSON_TYPES:
+        return
     media = given.partition(";")[0].strip().lower()
     if media not in JSON_TYPES and not (
         media.startswith("application/") and media.endswith("+json")

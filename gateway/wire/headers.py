@@ -38,18 +38,16 @@ def rates(states: Mapping[Dimension, RateState]) -> dict[str, str]:
     if not states:
         return {}
     found = {}
+    policy, left = [], []
     for dimension, state in states.items():
         name = RATE_NAMES[dimension]
         found[f"x-ratelimit-limit-{name}"] = str(state.limit)
         found[f"x-ratelimit-remaining-{name}"] = str(state.remaining)
         found[f"x-ratelimit-reset-{name}"] = go_duration(state.reset_ms)
-    found["ratelimit-policy"] = ", ".join(
-        f'"{RATE_NAMES[dimension]}";q={state.limit};w=60' for dimension, state in states.items()
-    )
-    found["ratelimit"] = ", ".join(
-        f'"{RATE_NAMES[dimension]}";r={state.remaining};t={-(-state.reset_ms // 1000)}'
-        for dimension, state in states.items()
-    )
+        policy.append(f'"{name}";q={state.limit};w=60')
+        left.append(f'"{name}";r={state.remaining};t={-(-state.reset_ms // 1000)}')
+    found["ratelimit-policy"] = ", ".join(policy)
+    found["ratelimit"] = ", ".join(left)
     return found
 
 
