@@ -89,7 +89,8 @@ def protocol(*, write_buffer_bytes: int, unread_timeout_s: float) -> type[HttpTo
 
 class _AtOnce:
     """An application whose answers leave in one write if they are whole: of such a one the head is
-    held back until its body is there, and checked as one. Uvicorn sends every other answer."""
+    held back until its body is there, and checked as one. The pieces of a stream are written as
+    they are; everything else is sent by uvicorn."""
 
     __slots__ = ("_app", "_cycle", "_head")
 
@@ -102,6 +103,10 @@ class _AtOnce:
         return self._app(scope, receive, self._send)
 
     async def _send(self, message: Message) -> None:
+        if self._is_next_piece(message):
+            body = message["body"]
+            self._cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
+            return
         head, self._head = self._head, None
         if head is None:
             if self._may_be_plain(message):
@@ -112,6 +117,16 @@ class _AtOnce:
         else:
             await self._cycle.send(head)  # type: ignore[arg-type]
         await self._cycle.send(message)  # type: ignore[arg-type]
+
+    def _is_next_piece(self, message: Message) -> bool:
+        """Some of a body of unknown length, to a client that takes it."""
+        cycle = self._cycle
+        return (
+            cycle.chunked_encoding is True
+            and bool(message.get("more_body") and message["body"])
+            and not (cycle.response_complete or cycle.disconnected or cycle.flow.write_paused)
+            and cycle.scope["method"] != "HEAD"
+        )
 
     def _may_be_plain(self, message: Message) -> bool:
         """A head that says how long its body is, on a connection that is kept."""

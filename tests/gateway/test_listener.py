@@ -85,6 +85,18 @@ async def test_answer_of_unknown_length_is_chunked() -> None:
     assert b"".join(wire.writes).endswith(b"chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
 
 
+async def test_pieces_of_a_stream_are_chunks_and_empty_ones_end_nothing() -> None:
+    async def app(scope: dict[str, Any], receive: Any, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for piece in (b"hello", b"", b"x" * 17):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"bye"})
+
+    wire = await answered(app)
+    body = b"".join(wire.writes).partition(b"\r\n\r\n")[2]
+    assert body == b"5\r\nhello\r\n11\r\n" + b"x" * 17 + b"\r\n3\r\nbye\r\n0\r\n\r\n"
+
+
 async def test_answer_to_head_has_no_body() -> None:
     wire = await answered(
         whole(b"hello", (b"content-length", b"5")), b"HEAD / HTTP/1.1\r\nhost: a\r\n\r\n"
