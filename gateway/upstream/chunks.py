@@ -117,9 +117,11 @@ def read_answer(body: bytes, prompt_tokens: int, output_tokens_max: int) -> Fram
         size = sum(len(str(value)) for choice in choices for value in choice.said.values())
         size += sum(len(choice.text or "") for choice in choices)
         said = Usage(input=prompt_tokens, output=-(-size // TOKEN_BYTES))
-    reasoning = min(said.reasoning, output_tokens_max)
-    output = min(said.output, output_tokens_max - reasoning)
-    return Frame(choices, msgspec.structs.replace(said, output=output, reasoning=reasoning))
+    if said.output + said.reasoning > output_tokens_max:
+        reasoning = min(said.reasoning, output_tokens_max)
+        output = output_tokens_max - reasoning
+        said = msgspec.structs.replace(said, output=output, reasoning=reasoning)
+    return Frame(choices, said)
 
 
 def _answered(answered: _Answered) -> Choice:

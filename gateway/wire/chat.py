@@ -63,15 +63,16 @@ class ChatForm:
         return whole_answer(fields, shapes, usage, cost)
 
     def _choice(self, choice: Gathered) -> dict[str, Any]:
+        text, refusal = choice.text, choice.refusal
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": choice.text,
-            "refusal": choice.refusal,
+            "content": text,
+            "refusal": refusal,
             "annotations": [],
         }
         if calls := choice.tool_calls:
             message["tool_calls"] = calls
-        if not choice.text and (calls or choice.refusal):
+        if not text and (calls or refusal):
             message["content"] = None
         return {
             "index": choice.index,

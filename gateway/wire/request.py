@@ -80,13 +80,15 @@ def generating(
     fields: Mapping[str, Any], wanted: Wanted, form: StreamableForm, output_tokens_max: int | None
 ) -> GeneratingRequest:
     """Of a body that passed its checks: an answer in text, streamed on request."""
-    options = fields.get("stream_options") or {}
-    streaming = Streaming(form, includes_usage=bool(options.get("include_usage")))
+    streaming = None
+    if fields.get("stream"):
+        options = fields.get("stream_options") or {}
+        streaming = Streaming(form, includes_usage=bool(options.get("include_usage")))
     return GeneratingRequest(
         model=fields["model"],
         wanted=wanted,
         form=form,
-        streaming=streaming if fields.get("stream") else None,
+        streaming=streaming,
         output_tokens_max=output_tokens_max,
         service_tier=service_tier(fields),
         end_user=fields.get("safety_identifier") or fields.get("user"),
