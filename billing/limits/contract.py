@@ -13,15 +13,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
+
 from billing.limits.gcra import cost_us
 from billing.limits.packing import bucket, pack_names, token_units
 from billing.limits.state import (
-    COST_SIZE,
     LIMITS_COST_AT,
     METER_COST_AT,
-    encode_cost,
     encode_limits,
     encode_meter,
+    put_cost,
 )
 from billing.limits.types import Dimension, ScopeLimits
 
@@ -30,8 +31,7 @@ KEPT_MAX = 10_000
 """Contracts remembered: as many as there are cached keys."""
 
 
-@dataclass(frozen=True, slots=True)
-class Units:
+class Units(msgspec.Struct, frozen=True):
     """What a call takes of each rate."""
 
     input_tokens: int
@@ -70,17 +70,22 @@ class Contract:
         self.packed_names = pack_names(self.names)
         self.packed_meter_names = pack_names(self.meter_names)
         self.rated = tuple(self._rated())
-        self._constants, self._costs = self._template()
+        self._bursts = tuple(self._smallest_bursts().items())
+        self._template, self._costs = self._packed_once()
+
+    def has_room(self, units: Units) -> bool:
+        """Whether a call of so many units fits into every bucket once that is empty."""
+        return all([units.of(dimension) <= burst for dimension, burst in self._bursts])
 
     def pack(self, units: Units) -> bytes:
         """What a call of so many units has to fit in: LIMITS of every owner, every METER."""
         if not self._costs:
-            return self._constants[0]
+            return self._template
         token_units(units.of(Dimension.TOKENS))
-        found = [self._constants[0]]
-        for (dimension, per_minute), constant in zip(self._costs, self._constants[1:], strict=True):
-            found += encode_cost(cost_us(units.of(dimension), per_minute)), constant
-        return b"".join(found)
+        packed = bytearray(self._template)
+        for at, dimension, per_minute in self._costs:
+            put_cost(packed, at, cost_us(units.of(dimension), per_minute))
+        return bytes(packed)
 
     def name(self, number: int) -> str:
         """The scope that a refusal counts, from 1."""
@@ -93,17 +98,22 @@ class Contract:
         owners = len(self.owners)
         return self.meters[number - owners - 1].dimension if number > owners else Dimension(said)
 
-    def _template(self) -> tuple[list[bytes], list[tuple[Dimension, int]]]:
-        """What is the same for every call, cut where a cost goes that depends on its tokens."""
-        constants, costs = [b""], []
+    def _smallest_bursts(self) -> dict[Dimension, int]:
+        """Of each dimension; below any call where a rate admits nothing at all."""
+        found: dict[Dimension, int] = {}
+        for _, rated in self.rated:
+            burst = rated.burst if rated.per_minute and rated.burst else -1
+            found[rated.dimension] = min(found.get(rated.dimension, burst), burst)
+        return found
+
+    def _packed_once(self) -> tuple[bytes, list[tuple[int, Dimension, int]]]:
+        """What is the same for every call, and where each cost goes that depends on its tokens."""
+        template, costs = b"", []
         for packed, cost_at, dimension, per_minute in self._packed():
             if per_minute and dimension in TOKENS:
-                constants[-1] += packed[:cost_at]
-                constants.append(packed[cost_at + COST_SIZE :])
-                costs.append((dimension, per_minute))
-            else:
-                constants[-1] += packed
-        return constants, costs
+                costs.append((len(template) + cost_at, dimension, per_minute))
+            template += packed
+        return template, costs
 
     def _packed(self) -> Iterator[tuple[bytes, int, Dimension, int]]:
         """LIMITS or METER as of a call without tokens, where the cost in tokens stands, and of

@@ -6,7 +6,7 @@ every scope or in none, and whatever is repeated, it is held once and settled on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeVar, cast
 
@@ -97,7 +97,7 @@ class Holds:
             + [keys.meter_key(shard, name) for name in contract.meter_names],
             [
                 opened.rid,
-                _asked(opened, contract, opened.hold_nanousd, lease_s),
+                _asked(opened, contract, units, opened.hold_nanousd, lease_s),
                 contract.packed_names,
                 contract.packed_meter_names,
                 encode(opened),
@@ -212,7 +212,7 @@ class Holds:
             ],
             [
                 opened.rid,
-                _asked(opened, contract, held_nanousd, lease_s),
+                _asked(opened, contract, _units(opened), held_nanousd, lease_s),
                 contract.packed_names,
                 contract.packed_meter_names,
                 encode(opened),
@@ -335,9 +335,10 @@ class Holds:
         return {scope: (decode_scope(data), past) for scope, data, past in pairs}
 
 
-def _asked(opened: OpenedCall, contract: Contract, hold_nanousd: int, lease_s: float) -> bytes:
+def _asked(
+    opened: OpenedCall, contract: Contract, units: Units, hold_nanousd: int, lease_s: float
+) -> bytes:
     """What the scripts are told of a call, with the limits that it has to fit in."""
-    units = _units(opened)
     return encode_asked(
         input_tokens=token_units(units.input_tokens),
         output_tokens=token_units(units.output_tokens),
@@ -354,14 +355,14 @@ def _units(opened: OpenedCall) -> Units:
     return Units(prompt, opened.tokens_estimate - prompt)
 
 
-def _call_keys(shard: int, rid: str, scopes: Iterable[str]) -> list[str]:
+def _call_keys(shard: int, rid: str, scopes: tuple[str, ...]) -> list[str]:
     return [
         keys.due_key(shard),
         keys.usage_key(shard),
         keys.epoch_key(shard),
         keys.lapsed_key(shard),
         keys.call_key(shard, rid),
-        *[keys.scope_key(shard, scope) for scope in scopes],
+        *keys.scope_keys(shard, scopes),
     ]
 
 

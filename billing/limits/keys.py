@@ -68,6 +68,12 @@ def scope_key(shard: int, scope: str) -> str:
     return f"{key_prefix(shard)}scope:{scope}"
 
 
+@lru_cache(10_000)
+def scope_keys(shard: int, scopes: tuple[str, ...]) -> tuple[str, ...]:
+    """Of all scopes of a call; those of one API key are mostly the same."""
+    return tuple(scope_key(shard, scope) for scope in scopes)
+
+
 def meter_key(shard: int, meter: str) -> str:
     """One bucket of a meter (packed), or its leases (sorted set: request id -> ms until which the
     lease runs). Expires when idle."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import lru_cache
 
 from billing.limits.gcra import UNITS_MAX, cost_us
 from billing.limits.state import NAMES_MAX, NO_BUCKET, PART, SCOPES_MAX
@@ -22,7 +23,8 @@ def bucket(units: int, per_minute: int | None, burst: int | None) -> tuple[float
     return cost_us(token_units(units), per_minute), min(tolerance_us, TOLERANCE_MAX_US)
 
 
-def pack_names(scopes: Sequence[str]) -> str:
+@lru_cache(10_000)
+def pack_names(scopes: tuple[str, ...]) -> str:
     """Names of scopes in one argument. Raises ValueError for what the scripts cannot tell apart."""
     for scope in scopes:
         if scope.split() != [scope]:

@@ -15,6 +15,8 @@ BLOCKED_RETRY_MS = 60_000
 
 def never_fits(units: Units, contract: Contract) -> Refused | None:
     """A call no waiting helps: larger than a bucket can ever hold, or a rate of zero."""
+    if contract.has_room(units):
+        return None
     blocked: Refused | None = None
     for _, rated in contract.rated:
         if rated.per_minute == 0 or rated.burst == 0:

@@ -225,10 +225,10 @@ def encode_limits(
     )
 
 
-LIMITS_COST_AT, METER_COST_AT, COST_SIZE = 3 * 8, 1 + 8, 8
+LIMITS_COST_AT, METER_COST_AT = 3 * 8, 1 + 8
 """Where in them stands what a call costs in tokens."""
 
-encode_cost = Struct("<d").pack
+put_cost = Struct("<d").pack_into
 
 METER_KINDS = {
     Dimension.REQUESTS: b"r",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+import msgspec
+
 from billing.types import OpenedCall, UsageCheckpoint, UsageSource
 
 MONEY_MAX_NANOUSD = 2**53
@@ -78,8 +80,7 @@ class ScopeLimits:
         return hash(self.scope)
 
 
-@dataclass(frozen=True, slots=True)
-class RateState:
+class RateState(msgspec.Struct, frozen=True):
     """For the x-ratelimit-* headers: the tightest scope of one dimension."""
 
     scope: str
