@@ -21,7 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
 from routing.types import Clock
-from workers.control_tokens import ChatEncoder
+from workers.control_tokens import ChatEncoder, token_ids
 from workers.templates import Message, ToolsUnsupported, takes_tools
 
 OVERHEAD_TOKENS = 8
@@ -142,8 +142,7 @@ class CheckpointTokens:
     def text_ids(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Plain text, which may spell special tokens; `add_special_tokens` puts the tokenizer's
         own around it."""
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
-        return ids
+        return token_ids(self._tokenizer, text, add_special_tokens=add_special_tokens)
 
     def token_strings(self, ids: Sequence[int]) -> list[str]:
         """Each token as the vocabulary writes it. Raises UnknownTokenId."""

@@ -66,17 +66,21 @@ class ChatEncoder:
         return [i for section in _sections(rendered, mark) for i in self._ids(section)]
 
     def _ids(self, text: str) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
+        return token_ids(self._tokenizer, text, add_special_tokens=False)
+
+
+def token_ids(tokenizer: Tokenizer, text: str, *, add_special_tokens: bool) -> list[int]:
+    """The ids of a text. A batch of one, for `encode` keeps every other thread waiting meanwhile,
+    and takes down where in the text each token lies."""
+    batch = tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+    ids: list[int] = batch[0].ids
+    return ids
 
 
 def text_encoder(tokenizer: Tokenizer) -> Callable[[str], list[int]]:
     """Encodes text in which the spelling of an added token is text like any other."""
     spellings = _spellings(token.content for token in tokenizer.get_added_tokens_decoder().values())
-
-    def ids(text: str) -> list[int]:
-        found: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
-        return found
+    ids = partial(token_ids, tokenizer, add_special_tokens=False)
 
     def encoded(text: str) -> list[int]:
         if not spellings.search(text):

@@ -7,7 +7,8 @@ import os
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from time import time
+from threading import Event, Thread
+from time import sleep, time
 from typing import Any
 
 import pytest
@@ -421,3 +422,20 @@ def test_ids_are_counted_as_they_are_and_unknown_ones_are_told(name: str) -> Non
     assert checkpoint.count_ids(ids * 3) == 3 * len(ids)
     with pytest.raises(UnknownTokenId, match="999999"):
         checkpoint.count_ids([*ids, 999_999])
+
+
+def test_others_go_on_while_much_text_is_counted() -> None:
+    """As the event loop has to, while a large body is counted beside it."""
+    counter = CheckpointTokens(MODELS / "sluice-small", time)
+    done = Event()
+
+    def count() -> None:
+        counter.count_text("many words " * 50_000)
+        done.set()
+
+    turns = 0
+    Thread(target=count).start()
+    while not done.is_set():
+        turns += 1
+        sleep(0.001)
+    assert turns > 20, "the thread that counts held the interpreter"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from workers.control_tokens import token_ids
 from workers.engines.base import CheckpointUnsupported
 
 TOKENIZER = "tokenizer.json"
@@ -22,4 +23,4 @@ class CheckpointText:
         self._tokenizer.no_padding()
 
     def token_ids(self, text: str) -> tuple[int, ...]:
-        return tuple(self._tokenizer.encode(text, add_special_tokens=True).ids)
+        return tuple(token_ids(self._tokenizer, text, add_special_tokens=True))
