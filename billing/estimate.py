@@ -1,8 +1,8 @@
 """What a call that was cut owes: what its last checkpoint saw, and nothing if there is none.
 
 Pure, and the one builder of estimated settlements: the reaper and the replay of a spool agree
-because both come here. Law: the charge of a cut call is no less than its last checkpoint and no
-more than what was generated.
+because both come here. Law: the charge of a cut stream is no less than its last checkpoint and no
+more than what was generated; that of a whole answer is zero.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ class Rate(Protocol):
 def cut_call(
     opened: OpenedCall, checkpoint: UsageCheckpoint | None, *, ended_us: int, rate: Rate
 ) -> SettledCall:
-    """Settle a call whose gateway died. Without a checkpoint nothing was dispatched: no charge."""
-    usage = checkpoint.usage if checkpoint else Usage()
+    """Settle a call whose gateway died. Without a checkpoint nothing was dispatched: no charge. Nor
+    for a whole answer: nothing of it had left, as of one that fails while its gateway lives."""
+    usage = checkpoint.usage if checkpoint and opened.stream else Usage()
     model = checkpoint.model if checkpoint else opened.model
     tier = checkpoint.tier if checkpoint else opened.tier
     amount = 0

@@ -184,6 +184,13 @@ def test_a_cut_call_owes_what_its_last_checkpoint_saw() -> None:
     assert undispatched.ended_us == undispatched.admitted_us
 
 
+def test_a_cut_call_owes_nothing_for_a_whole_answer_of_which_nothing_had_left() -> None:
+    seen = checkpoint(3)
+    call = cut_call(opened_call(stream=False), seen, ended_us=NOW_US, rate=rate)
+    assert (call.usage, call.amount_nanousd) == (Usage(), 0)
+    assert (call.model, call.pool) == (seen.model, seen.pool)
+
+
 def test_of_two_checkpoints_the_one_that_saw_more_counts() -> None:
     assert later(checkpoint(1), checkpoint(2)) == later(checkpoint(2), checkpoint(1))
     assert later(None, checkpoint(1)) == checkpoint(1)
