@@ -9,8 +9,8 @@ on every path.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from billing.limits.holds import Holds
@@ -54,6 +54,8 @@ class _Owed:
 
 
 class Accounts:
+    """Takes for calls and gives back, in pairs: see `admit`."""
+
     def __init__(
         self,
         *,
@@ -107,41 +109,47 @@ class Accounts:
 
     # --- opened and closed in pairs ----------------------------------------------------------
 
-    @asynccontextmanager
-    async def admit(
+    def admit(
         self,
         principal: Principal,
         call: Call,
         quote: Quote,
         decision: Decision,
         scopes: tuple[ScopeLimits, ...],
-    ) -> AsyncIterator[OpenCall]:
+    ) -> "Admission":
         """Take rate, tokens, concurrency and money of every scope, all or nothing.
 
         Raises ApiError 429, 400 or 503. Leaving the block settles, whatever happened in it.
         """
-        open_call = self._open_call(principal, call, quote, decision, scopes)
-        await self._take_or_leave(open_call)
+        return Admission(self, self._open_call(principal, call, quote, decision, scopes))
+
+    async def take(self, open_call: OpenCall) -> None:
+        """A caller who leaves meanwhile, however often: what was taken is given back."""
         try:
-            yield open_call
+            await self._take(open_call)
         except asyncio.CancelledError as cancelled:
-            open_call.end(CallStatus.CANCELLED, self._now_us(), _why(cancelled))
+            await asyncio.shield(self._take_back(open_call, _why(cancelled)))
             raise
-        except ApiError as failed:
-            status = CallStatus.FAILED if open_call.was_dispatched else CallStatus.REFUSED
-            open_call.end(status, self._now_us(), failed.code)
-            failed.charged_nanousd = open_call.charge.amount_nanousd
+
+    async def leave(self, open_call: OpenCall, failed: BaseException | None) -> None:
+        """End the call as its block was left, and settle it."""
+        match failed:
+            case None:
+                pass
+            case asyncio.CancelledError():
+                open_call.end(CallStatus.CANCELLED, self._now_us(), _why(failed))
+            case ApiError():
+                status = CallStatus.FAILED if open_call.was_dispatched else CallStatus.REFUSED
+                open_call.end(status, self._now_us(), failed.code)
+                failed.charged_nanousd = open_call.charge.amount_nanousd
+            case _:
+                open_call.end(CallStatus.FAILED, self._now_us(), "internal_error")
+        self.close(open_call)
+        try:
+            await self._give_back(open_call)
+        except asyncio.CancelledError:  # asking twice is safe, and a task costs only here
+            await asyncio.shield(self._give_back(open_call))
             raise
-        except BaseException:
-            open_call.end(CallStatus.FAILED, self._now_us(), "internal_error")
-            raise
-        finally:
-            self.close(open_call)
-            try:
-                await self._give_back(open_call)
-            except asyncio.CancelledError:  # asking twice is safe, and a task costs only here
-                await asyncio.shield(self._give_back(open_call))
-                raise
 
     def close(self, open_call: OpenCall, status: CallStatus = CallStatus.ANSWERED) -> None:
         """End the call and write its `closed` line: before the last frame leaves. Idempotent."""
@@ -193,14 +201,6 @@ class Accounts:
         return OpenCall(
             *(principal, call, quote, decision, opened, scopes, granted), renewed_s=self._clock()
         )
-
-    async def _take_or_leave(self, open_call: OpenCall) -> None:
-        """A caller who leaves meanwhile, however often: what was taken is given back."""
-        try:
-            await self._take(open_call)
-        except asyncio.CancelledError as cancelled:
-            await asyncio.shield(self._take_back(open_call, _why(cancelled)))
-            raise
 
     async def _take_back(self, open_call: OpenCall, why: str) -> None:
         """Whether it was taken is not known, so it counts as taken: Redis hears of the end after it
@@ -321,6 +321,21 @@ class Accounts:
 
     def _now_us(self) -> int:
         return round(self._clock() * 1e6)
+
+
+class Admission:
+    """The block in which an admitted call runs."""
+
+    def __init__(self, accounts: Accounts, open_call: OpenCall) -> None:
+        self._accounts = accounts
+        self._open_call = open_call
+
+    async def __aenter__(self) -> OpenCall:
+        await self._accounts.take(self._open_call)
+        return self._open_call
+
+    async def __aexit__(self, kind: object, failed: BaseException | None, trace: object) -> None:
+        await self._accounts.leave(self._open_call, failed)
 
 
 def _why(cancelled: asyncio.CancelledError) -> str:
