@@ -191,7 +191,9 @@ class Pipeline:
         priced = {m: found[m, tier, False] for m in call.models if (m, tier, False) in found}
         if tariff is None or not priced:
             raise model_not_priced(call.model_requested, call.tier)
-        return replace(call, models=tuple(priced)), Quote(tariff.version_id, priced)
+        if len(priced) < len(call.models):
+            call = replace(call, models=tuple(priced))
+        return call, Quote(tariff.version_id, priced)
 
     # 4 -----------------------------------------------------------------------------------------
 
