@@ -1,9 +1,9 @@
 """One connection to Redis for the scripts of every call, pipelined.
 
-Whoever asks writes at once and waits for its reply; replies come in the order of the questions, so
-a whole turn of the event loop is one write and one read. The connection is made by the client
-library (addresses, TLS and authentication are its business) and taken over from it. Bounded in
-time: a Redis that leaves the oldest question unanswered for `timeout_s` fails all of them.
+Replies come in the order of the questions, and all that is asked in one turn of the event loop
+leaves together at its end: a whole turn is one write and one read. The connection is made by the
+client library (addresses, TLS and authentication are its business) and taken over from it. Bounded
+in time: a Redis that leaves the oldest question unanswered for `timeout_s` fails all of them.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class _Wire(asyncio.Protocol):
         self._transport: asyncio.Transport | None = connection._writer.transport
         self._former = connection._writer.transport.get_protocol()
         self._reader: Any = hiredis.Reader(replyError=_error, notEnoughData=_NOTHING)
+        self._unsent: list[bytes] = []
         self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._watch: asyncio.TimerHandle | None = None
         self._is_late = False
@@ -85,8 +86,15 @@ class _Wire(asyncio.Protocol):
         self._waiting.append((reply, self._loop.time()))
         if self._watch is None:
             self._watch = self._loop.call_later(self._timeout_s, self._look)
-        self._transport.write(command)
+        if not self._unsent:
+            self._loop.call_soon(self._send)
+        self._unsent.append(command)
         return await reply
+
+    def _send(self) -> None:
+        commands, self._unsent = self._unsent, []
+        if self._transport is not None:
+            self._transport.write(b"".join(commands))
 
     async def give_back(self, pool: Any) -> None:
         """The pool connects it anew when it is next asked for one."""
