@@ -41,13 +41,18 @@ def make_reaper(redis: Redis, store: Store, spool_root: Path) -> Reaper:
     return Reaper(redis, Holds(redis), store, spool_root, SETTINGS, now=time.time)
 
 
-def make_primer(redis: Redis, store: Store, opened: list[str] | None = None) -> Primer:
+def make_primer(
+    redis: Redis,
+    store: Store,
+    opened: list[str] | None = None,
+    settings: LedgerSettings = SETTINGS,
+) -> Primer:
     async def on_open(run_id: str) -> None:
         if opened is not None:
             opened.append(run_id)
 
     return Primer(
-        redis, Holds(redis), store, SETTINGS, now=time.time, tick=time.monotonic, on_open=on_open
+        redis, Holds(redis), store, settings, now=time.time, tick=time.monotonic, on_open=on_open
     )
 
 

@@ -17,6 +17,7 @@ from billing.tasks import end
 from billing.types import encode
 from tests.billing.calls import opened_call, settled_call
 from tests.billing.ledger_parts import (
+    SETTINGS,
     eventually,
     make_primer,
     make_writer,
@@ -27,6 +28,8 @@ from tests.redis_server import RedisServer
 
 AMOUNT = 220 + 1120 + 1
 OPENED = opened_call("req_new")
+PATIENT = SETTINGS.model_copy(update={"recovery_grace_s": 60.0})
+LESS_THAN_THE_GRACE_S = 20.0
 
 
 async def settled_before(redis: Redis, rid: str = "req_old") -> None:
@@ -80,13 +83,11 @@ async def test_a_live_gateway_is_waited_for(redis: Redis, store: Store) -> None:
     run_id = await Holds(redis).run_id()
     await redis.zadd(GATEWAYS_KEY, {"gw-1": time.time() * 1000})
     async with writing(make_writer(redis, store)):
-        priming = asyncio.create_task(make_primer(redis, store).turn())
+        priming = asyncio.create_task(make_primer(redis, store, settings=PATIENT).turn())
         await asyncio.sleep(0.1)
         assert not priming.done()
         await redis.hset(RECOVERED_KEY, "gw-1", run_id)
-        begun = time.monotonic()
-        await asyncio.wait_for(priming, 5)
-    assert time.monotonic() - begun < 0.25
+        await asyncio.wait_for(priming, LESS_THAN_THE_GRACE_S)
 
 
 async def test_a_gateway_that_never_comes_is_not_waited_for_long(
@@ -95,16 +96,15 @@ async def test_a_gateway_that_never_comes_is_not_waited_for_long(
     await redis.zadd(GATEWAYS_KEY, {"gw-1": time.time() * 1000})
     begun = time.monotonic()
     async with writing(make_writer(redis, store)):
-        await asyncio.wait_for(make_primer(redis, store).turn(), 5)
-    assert 0.35 < time.monotonic() - begun < 2
+        await asyncio.wait_for(make_primer(redis, store).turn(), 20)
+    assert time.monotonic() - begun > 0.35
 
 
 async def test_a_silent_gateway_is_not_waited_for(redis: Redis, store: Store) -> None:
     await redis.zadd(GATEWAYS_KEY, {"gw-1": (time.time() - 60) * 1000})
-    begun = time.monotonic()
     async with writing(make_writer(redis, store)):
-        await asyncio.wait_for(make_primer(redis, store).turn(), 5)
-    assert time.monotonic() - begun < 0.35
+        primer = make_primer(redis, store, settings=PATIENT)
+        await asyncio.wait_for(primer.turn(), LESS_THAN_THE_GRACE_S)
 
 
 async def test_a_restarted_and_a_wiped_redis_are_primed_again(
