@@ -9,6 +9,7 @@ the buffer goes with it; a client that has stopped acknowledging altogether is l
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import (
@@ -30,6 +31,7 @@ for a fraction of what a task costs that waits in `receive`."""
 
 Told = Callable[[], None]
 Message = dict[str, Any]
+LENGTH = b"content-length"
 NOT_PLAIN = frozenset((b"connection", b"transfer-encoding"))
 
 
@@ -135,8 +137,7 @@ class _AtOnce:
             return False
         if message["type"] != "http.response.start" or cycle.scope["method"] == "HEAD":
             return False
-        names = {name for name, _ in message["headers"]}
-        return b"content-length" in names and names.isdisjoint(NOT_PLAIN)
+        return _length_at(tuple([name for name, _ in message["headers"]])) is not None
 
     def _has_left(self, head: Message, message: Message) -> bool:
         cycle = self._cycle
@@ -146,8 +147,9 @@ class _AtOnce:
             return False
         if cycle.disconnected or cycle.flow.write_paused or not cycle.keep_alive:
             return False
-        lines = [b"%b: %b\r\n" % pair for pair in pairs]
-        cycle.transport.write(b"".join((STATUS_LINE[head["status"]], *lines, b"\r\n", body)))
+        lines = map(b": ".join, pairs)
+        written = (STATUS_LINE[head["status"]], b"\r\n".join(lines), b"\r\n\r\n", body)
+        cycle.transport.write(b"".join(written))
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
         cycle.message_event.set()
@@ -156,12 +158,21 @@ class _AtOnce:
 
 
 def _is_exact(pairs: list[tuple[bytes, bytes]], size: int) -> bool:
-    """Headers that HTTP can carry, with lower names, and the body's true length among them."""
-    names = b"".join([name for name, _ in pairs])
-    values = b"".join([value for _, value in pairs])
+    """Headers that HTTP can carry and that ask for nothing special, with the body's true length
+    among them."""
+    names, values = zip(*pairs, strict=True)
+    length_at = _length_at(names)
     return (
-        (b"content-length", b"%d" % size) in pairs
-        and names == names.lower()
-        and HEADER_RE.search(names) is None
-        and HEADER_VALUE_RE.search(values) is None
+        length_at is not None
+        and values[length_at] == b"%d" % size
+        and HEADER_VALUE_RE.search(b"".join(values)) is None
     )
+
+
+@lru_cache(maxsize=256)
+def _length_at(names: tuple[bytes, ...]) -> int | None:
+    """Where one length is said among names that are plain; most answers have the same names."""
+    said = b"".join(names)
+    if said != said.lower() or HEADER_RE.search(said) or names.count(LENGTH) != 1:
+        return None
+    return None if NOT_PLAIN.intersection(names) else names.index(LENGTH)
