@@ -9,7 +9,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import msgspec
 from redis.asyncio import Redis
@@ -102,7 +101,7 @@ class FleetKeeper:
         known = self._known()
         if models is None:
             models = known.catalog.models
-        pools = tuple(chain.from_iterable(known.of_model.get(model, ()) for model in models))
+        pools = tuple([state for model in models for state in known.of_model.get(model, ())])
         return FleetSnapshot(at_s=self._clock(), models=known.catalog.models, pools=pools)
 
     def state(self, pool_name: str) -> PoolState | None:

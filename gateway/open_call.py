@@ -159,7 +159,7 @@ class OpenCall:
         Exact, since its gateway saw the end; `estimated` is what others conclude without it.
         """
         assert self.status is not None, "a call is settled after it has ended"
-        usage, opened, served = self.usage, self.opened, self.served
+        usage, model, opened, served = self.usage, self.model, self.opened, self.served
         first_token_s = self.meter.first_token_s if self.meter else None
         return SettledCall(
             rid=opened.rid,
@@ -168,7 +168,7 @@ class OpenCall:
             key=opened.key,
             gateway=opened.gateway,
             model_requested=opened.model_requested,
-            model=self.model,
+            model=model,
             variant=served.variant if served else "",
             pool=served.pool if served else "",
             capacity_class=served.capacity_class if served else "",
@@ -184,7 +184,7 @@ class OpenCall:
             cache_write=usage.cache_write,
             reasoning=usage.reasoning,
             gpu_ms=usage.gpu_ms,
-            amount_nanousd=self.charge.amount_nanousd,
+            amount_nanousd=rate(usage, self.quote.prices[model]).amount_nanousd,
             admitted_us=opened.admitted_us,
             first_token_us=round(first_token_s * 1e6) if first_token_s else None,
             ended_us=self.ended_us,
