@@ -14,7 +14,6 @@ from gateway.auth import Principal
 from gateway.errors import bad_request, model_not_found
 from gateway.parts import Parts
 from gateway.pipeline import LARGE_BODY_BYTES
-from gateway.room import require_countable
 from gateway.tokens import CheckpointTokens, UnknownTokenId, UnrenderableConversation
 from gateway.wire.checks import unsupported
 from gateway.wire.tokenize import (
@@ -24,6 +23,9 @@ from gateway.wire.tokenize import (
     tokenized,
 )
 from workers.templates import ToolsUnsupported
+
+CHARACTERS_MAX = 512 * 1024
+"""More of them take a tokenizer hundreds of megabytes."""
 
 router = APIRouter(prefix="/v1", tags=["public"], dependencies=[Depends(require_json)])
 
@@ -52,10 +54,22 @@ def _tokenized(parts: Parts, caller: Principal, body: bytes) -> dict[str, Any]:
     wanted = parse_tokenize(body)
     checkpoint = _checkpoint(parts, caller, wanted.model)
     model = parts.catalog.catalog.models[wanted.model]
-    require_countable(model, wanted, len(body))
+    _require_bounded(wanted)
     ids = _ids(checkpoint, wanted)
     strings = checkpoint.token_strings(ids) if wanted.return_token_strs else None
     return tokenized(ids, model.context_tokens, strings)
+
+
+def _require_bounded(wanted: TokenizeRequest) -> None:
+    """Text may be longer than any context, as of those who cut it into pieces by tokens."""
+    characters = wanted.longest_characters()
+    if characters > CHARACTERS_MAX:
+        raise bad_request(
+            f"Invalid '{wanted.param}': string too long. Expected at most {CHARACTERS_MAX} "
+            f"characters, but got {characters} instead.",
+            wanted.param,
+            "string_above_max_length",
+        )
 
 
 def _ids(checkpoint: CheckpointTokens, wanted: TokenizeRequest) -> Sequence[int]:

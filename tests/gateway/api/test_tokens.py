@@ -11,6 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from gateway.admin.serving import Serving
+from gateway.api.tokens import CHARACTERS_MAX
 from gateway.pipeline import LARGE_BODY_BYTES
 from gateway.tokens import CheckpointTokens
 from tests.gateway.edge import API_KEY, Edge, edge
@@ -77,6 +78,17 @@ async def test_large_text_comes_back_as_it_was(one: Edge) -> None:
     assert found["count"] == len(found["tokens"]) > LARGE_BODY_BYTES
     wanted = {"model": "small", "tokens": found["tokens"]}
     assert (await posted(one, "detokenize", wanted)).json() == {"prompt": text}
+
+
+async def test_text_beyond_its_bound_is_refused(one: Edge) -> None:
+    for said in (
+        {"prompt": "x" * (CHARACTERS_MAX + 1)},
+        {"messages": [SAID[0] | {"content": "x" * CHARACTERS_MAX}] * 2},
+    ):
+        answer = await posted(one, "tokenize", {"model": "small", **said})
+        error = answer.json()["error"]
+        assert answer.status_code == 400
+        assert (error["param"], error["code"]) == (*said, "string_above_max_length")
 
 
 async def test_nothing_is_taken_and_nothing_metered(one: Edge) -> None:
