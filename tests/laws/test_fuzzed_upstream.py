@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ class Bench:
     edge: Edge
     outside: fake.FakeUpstream
     unseen: list[dict[str, Any]] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=count)
 
 
 @asynccontextmanager
@@ -294,7 +296,7 @@ async def _one_example(
     one.upstream.scripts.clear()
     one.upstream.scripts.extend(sent)
     one.upstream.behaviour = lambda _: sent[-1]
-    key = f"example {len(one.upstream.requests)}" if is_keyed else None
+    key = f"example {next(bench.numbers)}" if is_keyed else None
     first = await _ask(one, path, stream, key)
     _check(first, stream)
     before = await one.settled()
