@@ -245,11 +245,6 @@ def encode_meter(
     return _METER.pack(METER_KINDS[dimension], per_minute, cost_us, tolerance_us)
 
 
-def decode_bucket(data: bytes | None) -> Bucket:
-    """A meter Redis does not know is empty."""
-    return EMPTY if data is None else Bucket(*map(int, _BUCKET.unpack(data)[:2]))
-
-
 def decode_levels(data: bytes) -> list[int]:
     """Two of every scope, one of every meter."""
     return [int(level) for (level,) in _LEVEL.iter_unpack(data)]

@@ -24,8 +24,7 @@ READING = {
     "503": "What answers this is away; `retry-after` says when to come again",
 }
 NAMING = {"404": "It is not there, or not for this key"}
-WRITING = {
-    "404": "It is not there, or not for this key",
+WRITING = NAMING | {
     "408": "The body came too slowly",
     "409": "It contradicts what is there",
     "413": "The body is too large",

@@ -15,7 +15,7 @@ from gateway.errors import bad_request, model_not_found
 from gateway.parts import Parts
 from gateway.pipeline import LARGE_BODY_BYTES
 from gateway.tokens import CheckpointTokens, UnknownTokenId, UnrenderableConversation
-from gateway.wire.checks import unsupported
+from gateway.wire.checks import string_too_long, unsupported
 from gateway.wire.tokenize import (
     TokenizeRequest,
     parse_detokenize,
@@ -64,12 +64,7 @@ def _require_bounded(wanted: TokenizeRequest) -> None:
     """Text may be longer than any context, as of those who cut it into pieces by tokens."""
     characters = wanted.longest_characters()
     if characters > CHARACTERS_MAX:
-        raise bad_request(
-            f"Invalid '{wanted.param}': string too long. Expected at most {CHARACTERS_MAX} "
-            f"characters, but got {characters} instead.",
-            wanted.param,
-            "string_above_max_length",
-        )
+        raise string_too_long(wanted.param, CHARACTERS_MAX, characters)
 
 
 def _ids(checkpoint: CheckpointTokens, wanted: TokenizeRequest) -> Sequence[int]:

@@ -67,10 +67,7 @@ async def warm_pools(
             cold = _tell_warm(fleet, cold, say, now() - started_s)
         if cold and now() - told_s >= PROGRESS_EVERY_S:
             told_s = now()
-            stories = [pool.story for pool in fleet.pools if pool.name in cold] if fleet else []
-            say(
-                f"pools: {', '.join(stories) or 'not published yet'} ... {told_s - started_s:.0f} s"
-            )
+            say(f"pools: {_stories(fleet, cold)} ... {told_s - started_s:.0f} s")
         await asyncio.sleep(LOOK_EVERY_S)
     return cold
 

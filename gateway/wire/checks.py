@@ -125,14 +125,18 @@ def text_up_to(most: int) -> Check:
         if not isinstance(value, str):
             raise invalid_type(name, "a string", value)
         if len(value) > most:
-            raise bad_request(
-                f"Invalid '{name}': string too long. Expected a string with maximum length {most},"
-                f" but got a string with length {len(value)} instead.",
-                name,
-                "string_above_max_length",
-            )
+            raise string_too_long(name, most, len(value))
 
     return check
+
+
+def string_too_long(name: str, most: int, length: int) -> ApiError:
+    return bad_request(
+        f"Invalid '{name}': string too long. Expected a string with maximum length {most},"
+        f" but got a string with length {length} instead.",
+        name,
+        "string_above_max_length",
+    )
 
 
 def boolean(name: str, value: object) -> None:
