@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -17,7 +16,7 @@ from redis.asyncio import Redis
 from billing.types import CallStatus
 from gateway.upstream import fake
 from tests.gateway.api.asgi import ask
-from tests.gateway.edge import API_KEY, OUTPUT_PRICE, Edge, Response, edge, story
+from tests.gateway.edge import API_KEY, OUTPUT_PRICE, Edge, edge, story
 from tests.gateway.served import served
 from tests.gateway.wire.responses.calls import named
 from tests.redis_server import RedisServer
@@ -114,19 +113,6 @@ async def test_failure_while_it_waits_is_an_error_event_after_pings(
         assert blocks[-1].startswith('event: error\ndata: {"type":"error"')
         assert response.headers["x-request-id"] in blocks[-1]
         await one.settled()
-
-
-async def test_client_that_leaves_is_charged_what_came(one: Edge) -> None:
-    one.upstream.scripts.append(story(frames=40, pause_s=0.05))
-
-    async def after_some(response: Response) -> None:
-        while b"content_block_delta" not in response.body:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-    await one.post(body(stream=True), path=MESSAGES, leave=after_some)
-    (call,) = (await one.settled()).values()
-    assert call.status == CallStatus.CANCELLED
-    assert 0 < call.output < 80
 
 
 async def test_money_that_runs_out_ends_the_message_at_its_bound(

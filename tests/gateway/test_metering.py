@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from redis.asyncio import Redis
 from billing.types import CallStatus
 from gateway.api.parsers import doors
 from gateway.upstream import fake
-from tests.gateway.edge import CHAT, COMPLETIONS, EMBEDDINGS, Edge, edge
+from tests.gateway.edge import CHAT, COMPLETIONS, EMBEDDINGS, Edge, Response, edge, story
 from tests.redis_server import RedisServer
 
 SAID = [{"role": "user", "content": "Tell a story."}]
@@ -71,3 +72,25 @@ async def test_cut_stream_never_ends_cleanly_and_is_metered_as_far_as_it_came(
     assert b'"error"' in response.body.rpartition(b"data: ")[2]
     (call,) = (await one.settled()).values()
     assert (call.status, call.output) == (CallStatus.FAILED, 3)
+
+
+PIECE_OF_TEXT = {
+    CHAT: b"word1",
+    COMPLETIONS: b"word1",
+    "/v1/responses": b"output_text.delta",
+    "/v1/messages": b"content_block_delta",
+}
+
+
+@pytest.mark.parametrize("path", STREAMED)
+async def test_client_that_leaves_a_stream_is_charged_what_came(one: Edge, path: str) -> None:
+    one.upstream.scripts.append(story(frames=40, pause_s=0.05))
+
+    async def after_some(response: Response) -> None:
+        while PIECE_OF_TEXT[path] not in response.body:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    await one.post(BODIES[path] | {"stream": True}, path=path, leave=after_some)
+    (call,) = (await one.settled()).values()
+    assert call.status == CallStatus.CANCELLED
+    assert 0 < call.output < 80

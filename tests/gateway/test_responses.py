@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -88,19 +87,6 @@ async def test_failure_while_it_waits_is_an_error_event_too(
         last = response.body.rpartition(b"event: ")[2]
         assert last.startswith(b'error\ndata: {"type":"error","sequence_number":0,')
         await one.settled()
-
-
-async def test_client_that_leaves_is_charged_what_came(one: Edge) -> None:
-    one.upstream.scripts.append(story(frames=40, pause_s=0.05))
-
-    async def after_some(response: Any) -> None:
-        while b"output_text.delta" not in response.body:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-    await one.post(body(stream=True), path=RESPONSES, leave=after_some)
-    (call,) = (await one.settled()).values()
-    assert call.status == CallStatus.CANCELLED
-    assert 0 < call.output < 80
 
 
 async def test_money_that_runs_out_leaves_the_response_incomplete(
