@@ -40,6 +40,7 @@ def _line_json(line: dict[str, Any]) -> dict[str, Any]:
         "batch": bool(line["batch"]),
         "component": line["component"],
         "price_version": line["price_version"],
+        "grant": line["grant_id"],
         "quantity": line["quantity"],
         "unit_price_usd_per_million": usd(line["unit_price_nanousd_per_mtok"]),
         "amount_usd": usd(line["amount_nanousd"]),

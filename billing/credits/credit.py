@@ -1,0 +1,169 @@
+"""Credits: which grant pays for how much of a charge, and what may be spent ever.
+
+Pure. A grant is money that an organization may use up: paid or promotional, for all models or some,
+from an instant and perhaps until another. Those in force when a call was admitted pay for it, in
+one total order, so that a hold made against them is honoured however late the call ends. What no
+grant pays stays owed. Guards law 20: no grant pays more than it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import inf
+from typing import Any, NamedTuple
+
+import msgspec
+
+PRIORITY_MAX = 100
+PRIORITY = 50
+"""Of a grant that says none; lower ones pay first."""
+
+
+class Category(StrEnum):
+    PAID = "paid"
+    PROMOTIONAL = "promotional"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """`models` empty is all of them. It pays for calls admitted from `effective_us` until it
+    expires or is voided."""
+
+    grant_id: str
+    org: str
+    category: Category
+    amount_nanousd: int
+    effective_us: int
+    created_us: int
+    priority: int = PRIORITY
+    expires_us: int | None = None
+    voided_us: int | None = None
+    models: tuple[str, ...] = ()
+
+    @property
+    def ends_us(self) -> int | None:
+        ends = [us for us in (self.expires_us, self.voided_us) if us is not None]
+        return min(ends, default=None)
+
+    @property
+    def is_void(self) -> bool:
+        """It was voided before it would have expired."""
+        return self.voided_us is not None and self.voided_us == self.ends_us
+
+    def pays_for(self, model: str, admitted_us: int) -> bool:
+        ends_us = self.ends_us
+        return (
+            self.effective_us <= admitted_us
+            and (ends_us is None or admitted_us < ends_us)
+            and (not self.models or model in self.models)
+        )
+
+
+class Burn(NamedTuple):
+    """What one grant pays of a charge."""
+
+    grant_id: str
+    amount_nanousd: int
+
+
+class Held(NamedTuple):
+    """A grant and what its account has left."""
+
+    grant: Grant
+    left_nanousd: int
+
+
+class Standing(NamedTuple):
+    """Of an organization: what it ever spent less what it owes (before invoices round to cents),
+    and when its credits last moved."""
+
+    cleared_nanousd: int
+    moved_us: int
+
+
+def account_of(org: str, grant_id: str) -> str:
+    """The account that holds what is left of a grant."""
+    return f"org:{org}:grant:{grant_id}"
+
+
+def grant_of(transfer: Mapping[str, Any]) -> str:
+    """The grant that a transfer moves money from or back to, or ""."""
+    prefix = account_of(transfer["org"], "")
+    for name in ("debit_account", "credit_account"):
+        account: str = transfer[name]
+        if account.startswith(prefix):
+            return account.removeprefix(prefix)
+    return ""
+
+
+def rank(grant: Grant) -> tuple[int, float, bool, int, str]:
+    """The burn order: priority, which expires first, promotional before paid, the older, the id."""
+    return (
+        grant.priority,
+        inf if grant.expires_us is None else grant.expires_us,
+        grant.category is Category.PAID,
+        grant.created_us,
+        grant.grant_id,
+    )
+
+
+def split(
+    amount_nanousd: int,
+    grants: Iterable[Grant],
+    left: Mapping[str, int],
+    *,
+    model: str,
+    admitted_us: int,
+) -> list[Burn]:
+    """What each grant pays of a charge, `left` being what each still has; the rest is owed."""
+    burns = []
+    for grant in sorted(grants, key=rank):
+        paid = min(amount_nanousd, left.get(grant.grant_id, 0))
+        if paid > 0 and grant.pays_for(model, admitted_us):
+            burns.append(Burn(grant.grant_id, paid))
+            amount_nanousd -= paid
+    return burns
+
+
+class LeftOf(msgspec.Struct, frozen=True, array_like=True):
+    """A grant as it bounds what may be spent: from when until when, on what, and what it has."""
+
+    from_us: int
+    ends_us: int | None
+    models: tuple[str, ...]
+    left_nanousd: int
+
+    def is_in_force(self, at_us: int) -> bool:
+        return self.from_us <= at_us and (self.ends_us is None or at_us < self.ends_us)
+
+
+class CreditLine(msgspec.Struct, frozen=True):
+    """Where an organization stands with its credits; of two, that with the later `moved_us` counts.
+
+    `cleared_nanousd` is what it ever spent less what it owes.
+    """
+
+    org: str
+    moved_us: int = 0
+    cleared_nanousd: int = 0
+    grants: Sequence[LeftOf] = ()
+
+    def ceiling(self, models: Iterable[str], at_us: int, credit_limit_nanousd: int) -> int:
+        """What may be spent ever, by calls admitted at an instant that may end on any of `models`.
+
+        What was spent and is not owed, and what grants in force have left, and what may be owed.
+        Usage leaves it where it is: a burn takes from a grant what it adds to what is cleared, and
+        what no grant pays adds to both spent and owed. So a line read earlier is as good as now's,
+        but for grants of single models and such as have ended: for those it is too low.
+        """
+        usable = [grant for grant in self.grants if grant.is_in_force(at_us)]
+        of_all = sum([grant.left_nanousd for grant in usable if not grant.models])
+        of_some = [grant for grant in usable if grant.models]
+        if of_some:
+            of_all += min(
+                sum([grant.left_nanousd for grant in of_some if model in grant.models])
+                for model in models
+            )
+        return self.cleared_nanousd + of_all + credit_limit_nanousd

@@ -1,0 +1,224 @@
+"""Use cases of credits: give a grant, void one, look at them, and book what has ended.
+
+A grant never changes. It begins now or later, never in the past, and a voided one ends a moment
+from now, so that every gateway has heard of it by then: so which grants a call may use is known
+when it is admitted and stays so. What is left of a grant is booked away once no call can use it any
+more. Guards law 20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from billing.credits.burns import moved
+from billing.credits.credit import Category, CreditLine, Grant, Held, account_of
+from billing.limits.keys import SHARDS
+from billing.money import NANOUSD_MAX
+from billing.posting import CLOCK_SKEW_MAX_US, transfer
+from billing.store import credits, marks, transfers
+from billing.store.engine import Store
+
+CASH = "cash"
+PROMOTION = "expense:promotion"
+BREAKAGE = "revenue:breakage"
+VOID_AFTER_US = 5_000_000
+"""Longer than a gateway may take to hear of it."""
+ENDS_AT_ONCE = 500
+
+
+class CreditError(ValueError):
+    """A grant that cannot be given like this."""
+
+
+class UnknownGrant(LookupError):
+    """No grant has this id."""
+
+
+class GrantConflict(Exception):
+    """What is asked of a grant contradicts what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenGrant:
+    """A grant as it stands. `left_nanousd` is what its account has, used up or not."""
+
+    grant: Grant
+    left_nanousd: int
+    created_by: str
+    note: str
+    voided_by: str | None
+
+
+def give(
+    store: Store, grant: Grant, *, created_by: str, now_us: int, note: str = ""
+) -> tuple[GivenGrant, bool]:
+    """Book a grant, and say whether it is new: the same again under its id changes nothing.
+
+    Its instants are compared as far as they are later than its making: who repeats a request for
+    now means the grant that began then. Raises CreditError and GrantConflict.
+    """
+    _check(grant, now_us)
+    try:
+        return _give(store, grant, created_by, now_us, note)
+    except IntegrityError as taken:  # by another organization, at this very moment
+        raise _taken(grant) from taken
+
+
+def _give(
+    store: Store, grant: Grant, created_by: str, now_us: int, note: str
+) -> tuple[GivenGrant, bool]:
+    with store.write() as conn:
+        standing = credits.begun(conn, grant.org)
+        known = credits.find(conn, grant_id=grant.grant_id)
+        if known:
+            return _same(_given(known[0]), grant), False
+        standing = moved(standing, 0, now_us)
+        credits.insert_grant(conn, grant, created_by, note)
+        from_account = CASH if grant.category is Category.PAID else PROMOTION
+        row = transfer(
+            f"grant:{grant.grant_id}",
+            "grant",
+            from_account,
+            account_of(grant.org, grant.grant_id),
+            grant.amount_nanousd,
+            org=grant.org,
+            booked_us=grant.effective_us,
+            created_us=standing.moved_us,
+        )
+        transfers.post(conn, [row])
+        credits.stand(conn, {grant.org: standing})
+        return _given(credits.find(conn, grant_id=grant.grant_id)[0]), True
+
+
+def void(store: Store, grant_id: str, *, voided_by: str, now_us: int) -> GivenGrant:
+    """End a grant a moment from now; again changes nothing. Raises UnknownGrant, GrantConflict."""
+    with store.write() as conn:
+        known = _find(conn, grant_id)
+        standing = credits.locked(conn, [known.grant.org])[known.grant.org]
+        known = _find(conn, grant_id)
+        if known.grant.voided_us is not None:
+            return known
+        voided_us = now_us + VOID_AFTER_US
+        if known.grant.expires_us is not None and known.grant.expires_us <= voided_us:
+            raise GrantConflict(f"the grant {grant_id!r} has ended by itself")
+        credits.insert_void(conn, grant_id, voided_us, voided_by)
+        credits.stand(conn, {known.grant.org: moved(standing, 0, now_us)})
+        return _find(conn, grant_id)
+
+
+def one(store: Store, grant_id: str) -> GivenGrant:
+    """Raises UnknownGrant."""
+    with store.read() as conn:
+        return _find(conn, grant_id)
+
+
+def every(
+    store: Store, org: str | None = None, *, after: str | None = None, limit: int | None = None
+) -> list[GivenGrant]:
+    """The oldest first, from the one that follows `after`. Raises UnknownGrant."""
+    with store.read() as conn:
+        last = _find(conn, after).grant if after is not None else None
+        from_here = (last.created_us, last.grant_id) if last else None
+        return [_given(row) for row in credits.find(conn, org=org, after=from_here, limit=limit)]
+
+
+def line_of(store: Store, org: str) -> CreditLine:
+    """Where one organization stands now."""
+    with store.read() as conn:
+        return credits.lines(conn, orgs=[org]).get(org, CreditLine(org))
+
+
+def book_ends(store: Store, now_us: int) -> int:
+    """Book away what is left of grants that have ended, once the writer is past their end and no
+    call that may use them is open; how many those were."""
+    with store.read() as conn:
+        caught_up_us = min(marks.caught_up_us(conn, SHARDS), now_us)
+        ended = credits.ended(conn, caught_up_us - CLOCK_SKEW_MAX_US, ENDS_AT_ONCE)
+    if not ended:
+        return 0
+    orgs, names = sorted({org for org, _ in ended}), {grant_id for _, grant_id in ended}
+    with store.write() as conn:
+        standings = credits.locked(conn, orgs)
+        rows = []
+        for org, found in sorted(credits.held(conn, orgs).items()):
+            for held in found:
+                if held.grant.grant_id in names:
+                    standings[org] = moved(standings[org], 0, now_us)
+                    rows.append(_end(held, standings[org].moved_us))
+        transfers.post(conn, rows)
+        credits.stand(conn, standings)
+        return len(rows)
+
+
+def _end(held: Held, at_us: int) -> dict[str, Any]:
+    """What was paid and is not used up in time is earned; a voided grant is as if it had not been
+    given. A correction that comes later may leave something again, so an end may be booked twice.
+    """
+    grant = held.grant
+    kind, of_paid = ("void", CASH) if grant.is_void else ("breakage", BREAKAGE)
+    return transfer(
+        f"grant:{grant.grant_id}:{kind}:{at_us}",
+        kind,
+        account_of(grant.org, grant.grant_id),
+        of_paid if grant.category is Category.PAID else PROMOTION,
+        held.left_nanousd,
+        org=grant.org,
+        booked_us=grant.ends_us,
+        created_us=at_us,
+    )
+
+
+def _check(grant: Grant, now_us: int) -> None:
+    if not 0 < grant.amount_nanousd <= NANOUSD_MAX // 2:
+        raise CreditError("a grant has an amount above zero, which the ledger can hold")
+    if grant.effective_us < now_us:
+        raise CreditError("a grant cannot begin in the past")
+    if grant.expires_us is not None and grant.expires_us <= grant.effective_us:
+        raise CreditError("a grant ends after it begins")
+
+
+def _same(known: GivenGrant, asked: Grant) -> GivenGrant:
+    given = known.grant
+    terms: Sequence[tuple[object, object]] = (
+        (given.org, asked.org),
+        (given.category, asked.category),
+        (given.amount_nanousd, asked.amount_nanousd),
+        (given.priority, asked.priority),
+        (given.expires_us, asked.expires_us),
+        (sorted(given.models), sorted(asked.models)),
+        (_later_start(given), _later_start(asked)),
+    )
+    if any(ours != theirs for ours, theirs in terms):
+        raise _taken(asked)
+    return known
+
+
+def _taken(grant: Grant) -> GrantConflict:
+    return GrantConflict(f"there is another grant with the id {grant.grant_id!r}")
+
+
+def _later_start(grant: Grant) -> int | None:
+    """When a grant begins that was not to begin at once."""
+    return grant.effective_us if grant.effective_us > grant.created_us else None
+
+
+def _find(conn: Connection, grant_id: str) -> GivenGrant:
+    found = credits.find(conn, grant_id=grant_id)
+    if not found:
+        raise UnknownGrant(grant_id)
+    return _given(found[0])
+
+
+def _given(row: dict[str, Any]) -> GivenGrant:
+    return GivenGrant(
+        grant=credits.grant_of(row),
+        left_nanousd=row["left_nanousd"],
+        created_by=row["created_by"],
+        note=row["note"],
+        voided_by=row["voided_by"],
+    )

@@ -1,0 +1,94 @@
+"""Publishes where organizations stand with their credits, and reads it: no SQL on a call's path.
+
+The ledger process writes what has moved into a hash in Redis and counts a revision up; a gateway
+that remembers a revision reads only what has changed since. A Redis that lost some of it is told
+everything again. Whatever is read late is good to count by (see CreditLine).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from redis.asyncio import Redis
+
+from billing.credits.credit import CreditLine
+from billing.store import credits
+from billing.store.engine import Store
+
+LINES_KEY = "sluice:{credits}:lines"
+CHANGED_KEY = "sluice:{credits}:changed"
+REVISION_KEY = "sluice:{credits}:revision"
+OVERLAP_US = 10_000_000
+"""A movement may become visible so long after its time; what is read again changes nothing."""
+EVERYTHING_EVERY_US = 60_000_000
+READ_AT_ONCE = 1_000
+
+_PUBLISH = """
+local revision = redis.call('INCR', KEYS[3])
+for i = 1, #ARGV, 2 do
+  redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
+  redis.call('ZADD', KEYS[2], revision, ARGV[i])
+end
+return revision
+"""
+_KEYS = (LINES_KEY, CHANGED_KEY, REVISION_KEY)
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(CreditLine)
+
+
+class CreditPublisher:
+    """The one publisher: what it has told, and when it looked."""
+
+    def __init__(self, redis: Redis, store: Store) -> None:
+        self._redis: Any = redis
+        self._store = store
+        self._told: dict[str, CreditLine] = {}
+        self._revision: int | None = None
+        self._looked_us = 0
+        self._saw_all_us = 0
+
+    async def publish(self, now_us: int) -> int:
+        """Tell what has moved since it last was; how many lines that were."""
+        revision = await self._redis.get(REVISION_KEY)
+        if revision is None or int(revision) != self._revision:
+            self._told, self._saw_all_us = {}, 0
+        since_us = self._looked_us - OVERLAP_US
+        sees_all = now_us - self._saw_all_us >= EVERYTHING_EVERY_US
+        found = await asyncio.to_thread(self._lines, 0 if sees_all else since_us)
+        news = {org: line for org, line in found.items() if self._told.get(org) != line}
+        if news or self._revision is None or revision is None:
+            told = [part for org, line in news.items() for part in (org, _ENCODER.encode(line))]
+            self._revision = int(await self._redis.eval(_PUBLISH, len(_KEYS), *_KEYS, *told))
+            self._told |= news
+        self._looked_us = now_us
+        self._saw_all_us = now_us if sees_all else self._saw_all_us
+        return len(news)
+
+    def _lines(self, moved_since_us: int) -> dict[str, CreditLine]:
+        with self._store.read() as conn:
+            return credits.lines(conn, moved_since_us=moved_since_us)
+
+
+async def read_lines(redis: Redis, known_revision: int) -> tuple[int, list[CreditLine]]:
+    """The revision now, and the lines that have changed since the known one (0: none is known).
+
+    A revision of 0 says that nothing was published yet.
+    """
+    client: Any = redis
+    revision = int(await client.get(REVISION_KEY) or 0)
+    if revision == known_revision:
+        return revision, []
+    if revision < known_revision or not known_revision:  # another Redis than the one before
+        return revision, _decoded((await client.hgetall(LINES_KEY)).values())
+    orgs = await client.zrangebyscore(CHANGED_KEY, f"({known_revision}", "+inf")
+    raw: list[bytes | None] = []
+    for start in range(0, len(orgs), READ_AT_ONCE):
+        raw += await client.hmget(LINES_KEY, orgs[start : start + READ_AT_ONCE])
+    return revision, _decoded(raw)
+
+
+def _decoded(raw: Iterable[bytes | None]) -> list[CreditLine]:
+    return [_DECODER.decode(line) for line in raw if line is not None]

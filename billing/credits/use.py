@@ -1,0 +1,33 @@
+"""Credits in the transaction of the charges they pay for: read, used up and written back.
+
+Organizations without credits cost a batch one look at an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from billing.credits.burns import Purse, burn
+from billing.posting import Posting
+from billing.store import credits
+
+
+def paid_by_credits(
+    conn: Connection, postings: Sequence[Posting], now_us: int
+) -> list[dict[str, Any]]:
+    """Transfers of what grants pay of these charges, after them in the order of the ledger."""
+    standings = credits.locked(conn, sorted({made.usage["org"] for made in postings}))
+    if not standings:
+        return []
+    ours = [made for made in postings if made.usage["org"] in standings]
+    before = credits.burns_of(conn, [made.usage["rid"] for made in ours if made.n > 1])
+    undone = sorted({burned.grant_id for burns in before.values() for burned in burns})
+    held = credits.held(conn, list(standings), also=undone)
+    purses = {org: Purse(org, at, held.get(org, ())) for org, at in standings.items()}
+    rows = burn(ours, purses, before, now_us)
+    moved = {org: purse.standing for org, purse in purses.items()}
+    credits.stand(conn, {org: at for org, at in moved.items() if at != standings[org]})
+    return rows

@@ -1,0 +1,44 @@
+"""What is known of an attempt from its beginning on, and its record at any moment of it.
+
+The prices of the pool are frozen here: what an attempt costs us is what held when it began. A
+replica of ours costs its time, a server outside its tokens; no pool has both.
+"""
+
+from dataclasses import dataclass
+
+from billing.types import Attempt, Usage
+from gateway.meter import Meter
+from routing.types import Pool
+
+RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    pool: Pool
+    replica: str
+    model: str
+    started_us: int
+
+    def record(self, meter: Meter | None, ended_us: int, outcome: str = RUNNING) -> Attempt:
+        """`meter` is None where nothing came."""
+        pool = self.pool
+        usage = meter.usage if meter else Usage()
+        outside = pool.is_external
+        return Attempt(
+            pool=pool.name,
+            replica=self.replica,
+            started_us=self.started_us,
+            ended_us=ended_us,
+            outcome=outcome,
+            input=usage.input,
+            cached_input=usage.cached_input,
+            output=usage.output,
+            cache_write=usage.cache_write,
+            reasoning=usage.reasoning,
+            model=self.model,
+            busy_us=meter.busy_us if meter else 0,
+            nanousd_per_s=0 if outside else pool.cost_nanousd_per_s,
+            input_nanousd_per_mtok=pool.cost_input_nanousd_per_mtok if outside else 0,
+            output_nanousd_per_mtok=pool.cost_output_nanousd_per_mtok if outside else 0,
+        )
