@@ -1,5 +1,5 @@
 -- Checks every scope, then writes all of it; a refusal writes nothing (but see lapsed.lua).
--- KEYS: due, usage, epoch, lapsed, call, then every scope and every meter
+-- KEYS: due, usage, epoch, lapsed, call, then every scope and every meter, purses last
 -- ARGV: rid, ASKED with the LIMITS of every scope and every METER, names of the scopes, of the
 --   meters, opened payload
 -- Returns state (n new, h held, s settled), LEVELS of every scope and the level of every meter, in
@@ -30,8 +30,8 @@ end
 for i = 1, n do
   local held, running, high, low, latest, month_high, month_low, rq, rr, tk, tr =
     struct.unpack(SCOPE, found[3 + i] or NEW)
-  local request_us, _, request_tolerance_us, token_us, token_tolerance_us, slots, budget, monthly =
-    struct.unpack(LIMITS, ARGV[2], ASKED_SIZE + LIMITS_SIZE * (i - 1) + 1)
+  local request_us, _, request_tolerance_us, token_us, token_tolerance_us, slots, budget, monthly,
+    ceiling = struct.unpack(LIMITS, ARGV[2], ASKED_SIZE + LIMITS_SIZE * (i - 1) + 1)
   local request_level, token_level, request_mark, token_mark = -1, -1, 0, 0
   if request_us >= 0 then
     if rq < now then rq = now end
@@ -55,6 +55,7 @@ for i = 1, n do
     end
   end
   local spent = high * PART + low
+  if held + spent + hold > ceiling then refusal = worse(refusal, {i, 'credit', -1}) end
   if monthly == 1 then
     local past_key = string.sub(KEYS[1], 1, -4) .. 'past:' .. name(i)
     spent = spent_in(month, latest, month_high, month_low, past_key)
@@ -67,9 +68,9 @@ for i = 1, n do
     month_low, rq, rr, tk, tr)
 end
 
-local buckets = {}
+local buckets, purses, taken = {}
 for j = 1, m do
-  local kind, _, cost, tolerance =
+  local kind, most, cost, tolerance =
     struct.unpack(METER, ARGV[2], ASKED_SIZE + LIMITS_SIZE * n + METER_SIZE * (j - 1) + 1)
   local level, mark, life = -1, 0, 0
   if kind == 'c' then
@@ -77,6 +78,11 @@ for j = 1, m do
     if running >= tolerance and not state then
       refusal = worse(refusal, {n + j, 'concurrency', 0})
     end
+  elseif kind == 'p' then
+    if not purses then purses, taken = purses_in(found[1], now), {} end
+    local held, spent, parts = purses.open(found[3 + n + j], cost, tolerance)
+    if held + spent + hold > most then refusal = worse(refusal, {n + j, '', -1}) end
+    taken[j] = {held + hold, spent, parts, cost, tolerance}
   else
     local tat, refunded, born = struct.unpack(BUCKET, found[3 + n + j] or EMPTY)
     if born == 0 then born = now end
@@ -107,6 +113,8 @@ for j = 1, m do
   local key = KEYS[5 + n + j]
   if buckets[j] then
     put_bucket(key, now, unpack(buckets[j]))
+  elseif taken and taken[j] then
+    purses.put(key, unpack(taken[j]))
   else
     redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('(%d', math.floor(now / 1000)))
     take_slot(key, ARGV[1], due, lease_ms)

@@ -20,8 +20,8 @@ class BreakerSettings:
 
 
 class Breaker:
-    """`clock` is in seconds and never goes back by much; only differences count. `changed` is told
-    when Redis begins (True) and ceases to count as away."""
+    """`clock` is in seconds; only differences count, and where it goes back a wait begins anew.
+    `changed` is told when Redis begins (True) and ceases to count as away."""
 
     def __init__(
         self,
@@ -45,7 +45,11 @@ class Breaker:
         """Until somebody may ask again."""
         if self._closed_from_s is None:
             return 0.0
-        return max(0.0, self._closed_from_s - self._clock())
+        left_s = self._closed_from_s - self._clock()
+        if left_s > self._settings.open_s:  # the clock was put back
+            self._close_for_others()
+            return self._settings.open_s
+        return max(0.0, left_s)
 
     def ask(self) -> None:
         """Say that a question follows; raises NotAsked where none may."""

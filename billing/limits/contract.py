@@ -4,7 +4,7 @@ A scope that is no narrow one has two buckets, a count of open holds and money i
 Redis keeps for ever. Every other limit (input and output tokens, and all those of narrow scopes) is
 a meter with a state of its own, so that it costs only those calls it is set for: one bucket, or the
 leases of concurrency. A meter knows nothing of money, and expires when idle, so that there may be
-any number of end users.
+any number of end users. A hard budget is a meter of money, a purse, which comes after the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 import msgspec
 
 from billing.limits.gcra import cost_us
-from billing.limits.packing import bucket, pack_names, token_units
+from billing.limits.packing import bucket, pack_names, pack_purse, token_units
 from billing.limits.state import (
     LIMITS_COST_AT,
     METER_COST_AT,
@@ -24,7 +24,7 @@ from billing.limits.state import (
     encode_meter,
     put_cost,
 )
-from billing.limits.types import Dimension, ScopeLimits
+from billing.limits.types import Dimension, Purse, ScopeLimits
 
 TOKENS = (Dimension.TOKENS, Dimension.INPUT_TOKENS, Dimension.OUTPUT_TOKENS)
 KEPT_MAX = 10_000
@@ -62,11 +62,15 @@ class Contract:
     """`rated` are all rates with the place of each in what admit answers: the levels of requests
     and tokens of every owner, then one of every meter."""
 
-    def __init__(self, scopes: Sequence[ScopeLimits]) -> None:
+    def __init__(self, scopes: Sequence[ScopeLimits], purses: Sequence[Purse] = ()) -> None:
         self.owners = tuple(limits for limits in scopes if not limits.is_narrow)
         self.meters = tuple(_meters(scopes))
         self.names = tuple(limits.scope for limits in self.owners)
-        self.meter_names = tuple(f"{meter.scope}#{meter.dimension}" for meter in self.meters)
+        self.purses = tuple(purses)
+        self.meter_names = (
+            *(f"{meter.scope}#{meter.dimension}" for meter in self.meters),
+            *(purse.name for purse in purses),
+        )
         self.packed_names = pack_names(self.names)
         self.packed_meter_names = pack_names(self.meter_names)
         self.rated = tuple(self._rated())
@@ -89,14 +93,18 @@ class Contract:
 
     def name(self, number: int) -> str:
         """The scope that a refusal counts, from 1."""
-        owners = len(self.owners)
-        return (
-            self.names[number - 1] if number <= owners else self.meters[number - owners - 1].scope
-        )
+        beyond = number - len(self.owners) - 1
+        if beyond < 0:
+            return self.names[number - 1]
+        if beyond < len(self.meters):
+            return self.meters[beyond].scope
+        return self.purses[beyond - len(self.meters)].name
 
     def dimension(self, number: int, said: str) -> Dimension:
-        owners = len(self.owners)
-        return self.meters[number - owners - 1].dimension if number > owners else Dimension(said)
+        beyond = number - len(self.owners) - 1
+        if beyond < 0:
+            return Dimension(said)
+        return self.meters[beyond].dimension if beyond < len(self.meters) else Dimension.BUDGET
 
     def _smallest_bursts(self) -> dict[Dimension, int]:
         """Of each dimension; below any call where a rate admits nothing at all."""
@@ -126,6 +134,7 @@ class Contract:
                 owner.budget_nanousd,
                 owner.tokens_per_minute,
                 is_monthly=owner.budget_window == "month",
+                ceiling_nanousd=owner.ceiling_nanousd,
             )
             yield limits, LIMITS_COST_AT, Dimension.TOKENS, owner.tokens_per_minute or 0
         for meter in self.meters:
@@ -134,6 +143,8 @@ class Contract:
                 cost, tolerance = 1, meter.burst
             packed = encode_meter(meter.dimension, meter.per_minute, cost, tolerance)
             yield packed, METER_COST_AT, meter.dimension, meter.per_minute
+        for purse in self.purses:
+            yield pack_purse(purse), 0, Dimension.BUDGET, 0
 
     def _rated(self) -> Iterator[tuple[int, Rated]]:
         for number, owner in enumerate(self.owners):
@@ -148,9 +159,9 @@ class Contract:
 
 
 @lru_cache(KEPT_MAX)
-def contract_of(scopes: tuple[ScopeLimits, ...]) -> Contract:
+def contract_of(scopes: tuple[ScopeLimits, ...], purses: tuple[Purse, ...] = ()) -> Contract:
     """Raises ValueError for names that the scripts cannot tell apart."""
-    return Contract(scopes)
+    return Contract(scopes, purses)
 
 
 def rates_of(limits: ScopeLimits) -> Iterator[Rated]:

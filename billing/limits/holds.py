@@ -16,7 +16,16 @@ from redis.asyncio import Redis
 from billing.limits import keys
 from billing.limits.breaker import Breaker
 from billing.limits.contract import Contract, Units, contract_of
-from billing.limits.packing import Arg, milliseconds, nanousd, pack_names, pack_sums, token_units
+from billing.limits.packing import (
+    Arg,
+    milliseconds,
+    nanousd,
+    pack_names,
+    pack_purse,
+    pack_purses,
+    pack_sums,
+    token_units,
+)
 from billing.limits.rates import never_fits, refusal, tightest
 from billing.limits.scripts import Scripts
 from billing.limits.state import (
@@ -25,6 +34,7 @@ from billing.limits.state import (
     ScopeState,
     decode_call,
     decode_levels,
+    decode_purse,
     decode_scope,
     encode_asked,
     encode_ended,
@@ -37,6 +47,8 @@ from billing.limits.types import (
     LimitsUnavailable,
     Lost,
     Money,
+    Purse,
+    PurseSpent,
     Refused,
     Renewed,
     RenewRefused,
@@ -44,6 +56,7 @@ from billing.limits.types import (
     SettleState,
     ShardEpoch,
     Spent,
+    purse_of,
 )
 from billing.types import (
     OpenedCall,
@@ -82,10 +95,16 @@ class Holds:
         self._scripts = Scripts(redis, timeout_s=timeout_s, clock_lua=clock_lua)
 
     async def admit(
-        self, opened: OpenedCall, scopes: Sequence[ScopeLimits], *, lease_s: float
+        self,
+        opened: OpenedCall,
+        scopes: Sequence[ScopeLimits],
+        *,
+        lease_s: float,
+        purses: Sequence[Purse] = (),
     ) -> Admitted | Refused:
-        """Take request rate, tokens, a concurrency lease and held money of every scope, or none."""
-        contract = contract_of(tuple(scopes))
+        """Take request rate, tokens, a concurrency lease and held money of every scope, or none;
+        money of every purse too. Of one that refuses the name stands as the scope."""
+        contract = contract_of(tuple(scopes), tuple(purses))
         units = _units(opened)
         refused = never_fits(units, contract)
         if refused:
@@ -182,9 +201,11 @@ class Holds:
                     only_if_due=only_if_due,
                     month=utc_month(call.admitted_us),
                     booked_nanousd=nanousd(booked_nanousd),
+                    ended_us=max(call.ended_us, call.admitted_us),
                 ),
                 pack_names(names),
                 encode(call),
+                *_settled_purses(call),
             ],
         )
         return SettleState(reply.decode())
@@ -197,10 +218,11 @@ class Holds:
         held_nanousd: int,
         lease_s: float,
         checkpoint: UsageCheckpoint | None,
+        purses: Sequence[Purse] = (),
     ) -> bool:
         """Re-create a live hold after Redis was wiped; False if Redis knows the call already."""
         shard = keys.shard_of(opened.org)
-        contract = contract_of(tuple(scopes))
+        contract = contract_of(tuple(scopes), tuple(purses))
         reply = await self._run(
             "reannounce",
             [
@@ -263,12 +285,34 @@ class Holds:
         states = await self._states(shard, [scope])
         return Money(states[scope][0].held_nanousd, _spent(*states[scope]))
 
+    async def purses(
+        self, org: str, purses: Sequence[Purse], *, now_us: int
+    ) -> list[tuple[int, int]]:
+        """Nano-USD held and spent of each purse of an organization, as Redis counts it."""
+        return await self.purses_of(keys.shard_of(org), purses, now_us=now_us)
+
+    async def purses_of(
+        self, shard: int, purses: Sequence[Purse], *, now_us: int
+    ) -> list[tuple[int, int]]:
+        """The same of a shard."""
+        asked = [keys.epoch_key(shard), *(keys.meter_key(shard, purse.name) for purse in purses)]
+        async with self._scripts.bounded():
+            epoch, *found = cast(list[bytes | None], await self._redis.mget(asked))
+        life = (epoch or b"").decode().rpartition(":")[2]
+        return [
+            decode_purse(state, life, oldest_us(purse, now_us))
+            for purse, state in zip(purses, found, strict=True)
+        ]
+
     async def spent(self, shard: int) -> dict[str, Spent]:
         """What every scope of a shard has spent, as Redis counts it."""
-        async with self._scripts.bounded():
-            members = cast(set[bytes], await self._redis.smembers(keys.scopes_key(shard)))
-        states = await self._states(shard, [scope.decode() for scope in members])
+        states = await self._states(shard, await self._scopes(shard))
         return {scope: _spent(*state) for scope, state in states.items()}
+
+    async def held(self, shard: int) -> dict[str, int]:
+        """Nano-USD that every scope of a shard holds, as Redis counts it."""
+        states = await self._states(shard, await self._scopes(shard))
+        return {scope: state.held_nanousd for scope, (state, _) in states.items()}
 
     async def begin_priming(self, shard: int, epoch: str) -> None:
         """Stop admission to a shard. `epoch` is `<run id of this Redis>:<anything>`."""
@@ -276,15 +320,21 @@ class Holds:
             await self._redis.set(keys.epoch_key(shard), _epoch_value("priming", epoch))
 
     async def prime(
-        self, shard: int, spent: Mapping[str, Spent], last_stream_id: str, epoch: str
+        self,
+        shard: int,
+        spent: Mapping[str, Spent],
+        last_stream_id: str,
+        epoch: str,
+        purses: Sequence[PurseSpent] = (),
     ) -> bool:
-        """Open a priming shard with what the ledger has charged to each scope.
+        """Open a priming shard with what the ledger has charged to each scope and purse.
 
         False, and nothing written, if the stream has records after `last_stream_id` (which the
-        sums therefore lack) or another priming has begun. Scopes not named have spent nothing;
+        sums therefore lack) or another priming has begun. What is not named has spent nothing;
         `held` is summed from the open holds in the same step.
         """
-        args = [epoch, last_stream_id, keys.key_prefix(shard), *pack_sums(spent)]
+        args: list[Arg] = [epoch, last_stream_id, keys.key_prefix(shard)]
+        args += [*pack_purses(purses), *pack_sums(spent)]
         names = (
             *(keys.epoch_key, keys.usage_key, keys.due_key),
             *(keys.scopes_key, keys.lapsed_key),
@@ -307,6 +357,10 @@ class Holds:
             values = await pipe.execute()
         return {shard: _epoch(value) for shard, value in enumerate(values)}
 
+    async def prepare(self) -> None:
+        """Have all there that the first call needs."""
+        await self._scripts.prepare()
+
     async def run_id(self) -> str:
         """The Redis process that answers now; another one means that shards must be primed."""
         async with self._scripts.bounded():
@@ -321,6 +375,11 @@ class Holds:
                 await self._redis.mget([keys.call_key(shard, rid) for rid in rids]),
             )
         return [_hold(rid, data) for rid, data in zip(rids, found, strict=True)]
+
+    async def _scopes(self, shard: int) -> list[str]:
+        async with self._scripts.bounded():
+            members = cast(set[bytes], await self._redis.smembers(keys.scopes_key(shard)))
+        return [scope.decode() for scope in members]
 
     async def _states(
         self, shard: int, scopes: Sequence[str]
@@ -345,8 +404,24 @@ def _asked(
         hold_nanousd=nanousd(hold_nanousd),
         lease_ms=milliseconds(lease_s),
         month=opened.month,
-        meters=len(contract.meters),
+        meters=len(contract.meter_names),
     ) + contract.pack(units)
+
+
+def _settled_purses(call: SettledCall) -> tuple[bytes, str] | tuple[()]:
+    """For a hold that Redis has lost; what a purse may hold is not asked any more."""
+    hard = [purse_of(share, 0) for share in call.budgets if share.is_hard]
+    if not hard:
+        return ()
+    return b"".join(map(pack_purse, hard)), pack_names(tuple(purse.name for purse in hard))
+
+
+def oldest_us(purse: Purse, now_us: int) -> int:
+    """The first part of a rolling span that counts now."""
+    if not purse.width_us:
+        return 0
+    from_us = now_us - purse.lasts_us
+    return from_us - from_us % purse.width_us
 
 
 def _units(opened: OpenedCall) -> Units:

@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 from zlib import crc32
 
 SHARDS = 64
-LAYOUT = 3
+LAYOUT = 4
 """Version of what scopes, calls and leases look like in Redis. State of another layout is as good
 as none: shards count as unprimed, and holds come back as after a Redis that was wiped."""
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from billing.limits.gcra import UNITS_MAX, cost_us
-from billing.limits.state import NAMES_MAX, NO_BUCKET, PART, SCOPES_MAX
-from billing.limits.types import MONEY_MAX_NANOUSD, Spent
+from billing.limits.state import (
+    NAMES_MAX,
+    NO_BUCKET,
+    PART,
+    SCOPES_MAX,
+    encode_purse,
+    encode_slices,
+)
+from billing.limits.types import MONEY_MAX_NANOUSD, Purse, PurseSpent, Spent
 
 Arg = str | bytes | int
 
@@ -45,6 +52,18 @@ def pack_sums(spent: Mapping[str, Spent]) -> list[Arg]:
             args += [latest, *divmod(sums.months[latest], PART)]
         for month in earlier:
             args += [month, sums.months[month]]
+    return args
+
+
+def pack_purse(purse: Purse) -> bytes:
+    return encode_purse(nanousd(purse.amount_nanousd), purse.width_us, purse.lasts_us)
+
+
+def pack_purses(spent: Sequence[PurseSpent]) -> list[Arg]:
+    """The arguments of prime.lua for every purse, their number first."""
+    args: list[Arg] = [len(spent)]
+    for each in spent:
+        args += [each.purse.name, pack_purse(each.purse), encode_slices(each.parts)]
     return args
 
 

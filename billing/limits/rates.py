@@ -21,14 +21,21 @@ def never_fits(units: Units, contract: Contract) -> Refused | None:
     for _, rated in contract.rated:
         if rated.per_minute == 0 or rated.burst == 0:
             blocked = blocked or Refused(rated.scope, rated.dimension, BLOCKED_RETRY_MS)
-        elif units.of(rated.dimension) > rated.burst:
-            return Refused(rated.scope, Dimension.TOO_LARGE, None, of=rated.dimension)
+        elif (asked := units.of(rated.dimension)) > rated.burst:
+            return Refused(
+                rated.scope,
+                Dimension.TOO_LARGE,
+                None,
+                of=rated.dimension,
+                asked=asked,
+                most=rated.burst,
+            )
     return blocked
 
 
 def refusal(scope: str, dimension: Dimension, wait_us: int) -> Refused:
     match dimension:
-        case Dimension.BUDGET:
+        case Dimension.BUDGET | Dimension.CREDIT:
             return Refused(scope, dimension, None)
         case Dimension.UNPRIMED:
             return Refused(scope, dimension, UNPRIMED_RETRY_MS)

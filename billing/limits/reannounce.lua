@@ -6,7 +6,8 @@
 
 if redis.call('EXISTS', KEYS[5]) == 1 then return 0 end
 local input, output, hold, lease_ms, month, m = struct.unpack(ASKED, ARGV[2])
-local due = math.floor(now_us() / 1000) + lease_ms
+local now = now_us()
+local due = math.floor(now / 1000) + lease_ms
 local n = (#ARGV[2] - ASKED_SIZE - m * METER_SIZE) / LIMITS_SIZE
 local call =
   struct.pack(CALL, 'h', n, m, hold, input, output, month, due, #ARGV[3], #ARGV[4], #ARGV[5])
@@ -23,7 +24,9 @@ for name in string.gmatch(ARGV[4], '%S+') do
   end
   at = at + METER_SIZE
 end
-if is_open(redis.call('GET', KEYS[4])) then
+local epoch = redis.call('GET', KEYS[4])
+if is_open(epoch) then
   hold_in_scopes(ARGV[7], KEYS[3], ARGV[3], hold)
+  if m > 0 then purses_in(epoch, now).hold(ARGV[7], call, hold) end
 end
 return 1

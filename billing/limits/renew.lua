@@ -12,6 +12,7 @@ local _, n, m, held, input, output, month, due, names_size, meters_size, opened_
 
 local names, names_at = names_of(call)
 local topup, refused, dimension, write = tonumber(ARGV[3]), nil, nil, {}
+local now, purses, taken = now_us()
 if topup > 0 and not is_open(found[1]) then
   refused, dimension = '', 'unprimed'
 elseif topup > 0 then
@@ -21,9 +22,12 @@ elseif topup > 0 then
   end
   for i, state in ipairs(redis.call('MGET', unpack(scope_keys))) do
     local s = {struct.unpack(SCOPE, state or NEW)}
-    local _, _, _, _, _, _, budget, monthly =
+    local _, _, _, _, _, _, budget, monthly, ceiling =
       struct.unpack(LIMITS, call, LIMITS_AT + LIMITS_SIZE * (i - 1))
     local spent = s[3] * PART + s[4]
+    if not refused and s[1] + spent + topup > ceiling then
+      refused, dimension = scopes[i], 'credit'
+    end
     if monthly == 1 then
       spent = spent_in(month, s[5], s[6], s[7], ARGV[5] .. 'past:' .. scopes[i])
     end
@@ -35,7 +39,24 @@ elseif topup > 0 then
   end
 end
 
-local now_due = math.floor(now_us() / 1000) + ARGV[2]
+if topup > 0 and m > 0 and not refused then
+  local at, _, meter_names = meters_in(call)
+  for name in string.gmatch(meter_names, '%S+') do
+    local kind, most, width, lasts = struct.unpack(METER, call, at)
+    if kind == 'p' then
+      if not purses then purses, taken = purses_in(found[1], now), {} end
+      local key = ARGV[5] .. 'meter:' .. name
+      local of_purse, spent, parts = purses.open(redis.call('GET', key), width, lasts)
+      if not refused and of_purse + spent + topup > most then
+        refused, dimension = name, 'budget'
+      end
+      taken[#taken + 1] = {key, of_purse + topup, spent, parts, width, lasts}
+    end
+    at = at + METER_SIZE
+  end
+end
+
+local now_due = math.floor(now / 1000) + ARGV[2]
 if not refused then held = held + topup else write = {} end
 write[#write + 1] = KEYS[4]
 local header = struct.pack(CALL, 'h', n, m, held, input, output, month, now_due, names_size,
@@ -44,6 +65,9 @@ write[#write + 1] = header
   .. string.sub(call, LIMITS_AT, names_at + names_size + meters_size + opened_size - 1) .. ARGV[4]
 redis.call('MSET', unpack(write))
 redis.call('ZADD', KEYS[1], now_due, ARGV[1])
+if taken and not refused then
+  for _, purse in ipairs(taken) do purses.put(unpack(purse)) end
+end
 if m > 0 then
   local at, _, meter_names = meters_in(call)
   for name in string.gmatch(meter_names, '%S+') do

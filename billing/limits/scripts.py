@@ -20,17 +20,18 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from billing.limits.keys import LAYOUT
-from billing.limits.link import Link
+from billing.limits.link import Link, NotSent
 from billing.limits.packing import Arg
+from billing.limits.shared import Shared
 from billing.limits.state import CONSTANTS
-from billing.limits.types import LimitsUnavailable
+from billing.limits.types import LimitsUnavailable, NotAsked
 
 PARTS = {
-    "admit": ("common", "meter", "lapsed", "spent"),
-    "renew": ("common", "meter", "lapsed", "spent"),
-    "settle": ("common", "meter", "lapsed"),
-    "reannounce": ("common", "meter", "holding"),
-    "prime": ("common", "holding"),
+    "admit": ("common", "meter", "purse", "lapsed", "spent"),
+    "renew": ("common", "meter", "purse", "lapsed", "spent"),
+    "settle": ("common", "meter", "purse", "lapsed"),
+    "reannounce": ("common", "meter", "purse", "holding"),
+    "prime": ("common", "meter", "purse", "holding"),
 }
 """The scripts, and what stands before each."""
 _LOAD_TRIES = 3
@@ -54,6 +55,7 @@ class Scripts:
             for name, parts in PARTS.items()
         }
         self._shas: Mapping[str, str] = {}
+        self._loaded = Shared(self._load_in_time)
 
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Arg]) -> Any:
         for _ in range(_LOAD_TRIES):
@@ -62,9 +64,9 @@ class Scripts:
                 try:
                     return await self._evaluate(sha, keys, args)
                 except NoScriptError:
-                    pass
-            async with self.bounded():
-                await self.load()
+                    if self._shas.get(name) != sha:
+                        continue  # another has seen to it meanwhile
+            await self._loaded()
         raise LimitsUnavailable("redis keeps forgetting its scripts")
 
     async def _evaluate(self, sha: str, keys: Sequence[str], args: Sequence[Arg]) -> Any:
@@ -74,8 +76,23 @@ class Scripts:
             return await self._link.ask(hiredis.pack_command(command))
         except NoScriptError:
             raise
+        except NotSent as nothing:
+            raise NotAsked(str(nothing)) from nothing
         except (RedisError, OSError) as error:
             raise LimitsUnavailable(str(error) or "redis did not answer in time") from error
+
+    async def prepare(self) -> None:
+        """Connect and load beforehand, so that the first calls, which may be many, need not."""
+        await self._loaded()
+        try:
+            await self._link.ask(hiredis.pack_command(("PING",)))
+        except (RedisError, OSError) as error:
+            raise LimitsUnavailable(str(error) or "redis did not answer in time") from error
+
+    async def _load_in_time(self) -> None:
+        """Once for everybody who finds them gone: a thousand calls may, at once."""
+        async with self.bounded():
+            await self.load()
 
     async def load(self) -> None:
         """Make the process that answers now remember every script, under its own run id.

@@ -1,9 +1,10 @@
 -- Closes a hold once: leases back, held to spent, buckets corrected, record into the stream.
 -- KEYS: due, usage, epoch, lapsed, call, then the scopes the call should have
--- ARGV: rid, ENDED, names of the scopes the call should have, settled payload
+-- ARGV: rid, ENDED, names of the scopes the call should have, settled payload, and where it has
+--   purses the METER of each and their names
 -- Returns settled | already | corrected | lost | live
 
-local amount, input, output, is_exact, is_refund, only_if_due, month, booked =
+local amount, input, output, is_exact, is_refund, only_if_due, month, booked, ended =
   struct.unpack(ENDED, ARGV[2])
 local found = redis.call('MGET', unpack(KEYS, 3))
 local call, open, now = found[3], is_open(found[1]), now_us()
@@ -11,10 +12,12 @@ local was = call and string.sub(call, 1, 1)
 
 if was == 'x' or was == 'e' and is_exact == 0 then return 'already' end
 if not was then -- lost: nothing is known of its limits and marks
-  local n = #KEYS - 5
-  call = struct.pack(CALL, 'e', n, 0, booked, input, output, month, 0, #ARGV[3], 0, 0)
-    .. string.rep(struct.pack(LIMITS, -1, 0, 0, -1, 0, 0, 0, 0), n)
-    .. string.rep(struct.pack(MARKS, 0, 0), n) .. ARGV[3]
+  local n, purses, names = #KEYS - 5, ARGV[5] or '', ARGV[6] or ''
+  local m = #purses / METER_SIZE
+  call = struct.pack(CALL, 'e', n, m, booked, input, output, month, 0, #ARGV[3], #names, 0)
+    .. string.rep(struct.pack(LIMITS, -1, 0, 0, -1, 0, 0, 0, 0, 0), n) .. purses
+    .. string.rep(struct.pack(MARKS, 0, 0), n) .. string.rep(struct.pack(MARK, 0, 0), m)
+    .. ARGV[3] .. names
 end
 local _, n, m, before, counted_input, counted_output, admitted, due, names_size, meters_size =
   struct.unpack(CALL, call)
@@ -122,13 +125,28 @@ end
 if m > 0 then
   local prefix = string.sub(KEYS[1], 1, -4) .. 'meter:'
   local at, meter_marks_at, meter_names = meters_in(call)
-  local meter_keys = {}
+  local meter_keys, purses = {}
   for name in string.gmatch(meter_names, '%S+') do meter_keys[#meter_keys + 1] = prefix .. name end
   local deltas = {t = {tokens, counted}, i = {input, counted_input}, o = {output, counted_output}}
   for j, state in ipairs(redis.call('MGET', unpack(meter_keys))) do
-    local kind, per_minute, cost = struct.unpack(METER, call, at + METER_SIZE * (j - 1))
+    local kind, per_minute, cost, lasts = struct.unpack(METER, call, at + METER_SIZE * (j - 1))
     if kind == 'c' then
       if was == 'h' then redis.call('ZREM', meter_keys[j], ARGV[1]) end
+    elseif kind == 'p' then
+      local mark_at = meter_marks_at + MARK_SIZE * (j - 1)
+      local bucket = struct.unpack(MARK, call, mark_at)
+      if bucket == 0 and cost > 0 then
+        bucket = ended - math.fmod(ended, cost)
+        call = string.sub(call, 1, mark_at - 1) .. struct.pack(MARK, bucket, 0)
+          .. string.sub(call, mark_at + MARK_SIZE)
+      end
+      if open then
+        purses = purses or purses_in(found[1], now)
+        local of_purse, spent, parts = purses.open(state, cost, lasts)
+        if was == 'h' then of_purse = math.max(0, of_purse - held) end
+        if cost > 0 and charge ~= 0 then parts = purses.spend_in(parts, bucket, charge) end
+        purses.put(meter_keys[j], of_purse, spent + charge, parts, cost, lasts)
+      end
     else
       local delta = 0
       if kind ~= 'r' then

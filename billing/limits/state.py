@@ -6,8 +6,9 @@ a low part. The version of all of it stands in the names of the keys (`keys.LAYO
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf
+from math import inf, nextafter
 from struct import Struct
 
 from billing.limits.gcra import Bucket
@@ -31,11 +32,11 @@ the meters, the opened payload; what is left is the checkpoint. An `e` has no pa
 SETTLED = "<cBd"
 """What is left of a call that was settled exactly: x, 0, amount."""
 
-LIMITS = "<dddddddd"
+LIMITS = "<ddddddddd"
 """The limits of a scope a call was admitted under: request cost, tokens per minute (0 is no limit),
 which are what settling asks for, then request tolerance, token cost, token tolerance (microseconds;
 a cost of -1 is no limit), concurrency, budget (infinite is none), whether the budget counts the
-month (1) or all (0)."""
+month (1) or all (0), and what may be spent ever (infinite: whatever it comes to)."""
 
 MARKS = "<dd"
 """A call's place in both buckets (see gcra.py), token bucket first; 0 is forgotten: no refund."""
@@ -46,7 +47,8 @@ LEVELS = "<dd"
 METER = "<cddd"
 """A limit with a state of its own: what it counts (r requests, t tokens, i input tokens, o output
 tokens, c calls at once), units per minute, cost of the call and tolerance in microseconds; of
-calls at once both numbers are how many."""
+calls at once both numbers are how many. A purse (p) has what may be spent, the width of the parts
+of a rolling span (0: it is a period), and the span, or when its period ends (0: never)."""
 
 BUCKET = "<ddd"
 """The state of a meter: when its bucket will be empty, what was ever given back to it, and when the
@@ -54,7 +56,15 @@ state began (it is forgotten once it is empty, and begun anew)."""
 
 MARK = "<dd"
 """A call's place in the bucket of a meter, and which life of that it was: only the same gives
-back."""
+back. Of a purse the part of its span in which a call was settled, as an estimate."""
+
+PURSE = "<ddH"
+"""The state of a purse: nano-USD held and spent, the length of the name of the life of the shard
+in which that was counted, which follows: what another life left behind counts for nothing. Then of
+a rolling span every SLICE that had charges, the oldest first."""
+
+SLICE = "<dd"
+"""A part of a rolling span: when it begins, and what was spent in it."""
 
 LEVEL = "<d"
 """What admit answers of a meter: microseconds in its bucket, -1 of calls at once."""
@@ -63,15 +73,18 @@ ASKED = "<dddddB"
 """What admit is asked for: input and output tokens, hold, lease (ms), month, number of meters. The
 LIMITS of every scope and every METER follow."""
 
-ENDED = "<dddddddd"
+ENDED = "<ddddddddd"
 """What settle is told: amount, input and output tokens, whether that is exact, whether rates come
-back, whether only an overdue hold is meant (1 or 0), and for a lost hold the month and the amount
-booked already."""
+back, whether only an overdue hold is meant (1 or 0), for a lost hold the month and the amount
+booked already, and when the call ended."""
 
 EXACT_REMEMBERED_S = 3600
 """Long enough for repeats that do not ask SQL first; about 100 bytes a call stay in Redis."""
 ESTIMATED_REMEMBERED_S = 8 * 24 * 3600
 """Longer than spool segments are kept, so that a replayed exact record finds what it corrects."""
+
+PURSES_KEPT_MS = 8 * 24 * 3600 * 1000
+"""A purse stays so long after its period: what is settled late finds it."""
 
 SLOTS_KEPT_MS = 600_000
 """The leases of calls at once are forgotten so long after the last of them: longer than leases of
@@ -80,6 +93,7 @@ gateways with other settings run."""
 _SCOPE, _CALL, _SETTLED, _LIMITS = map(Struct, (SCOPE, CALL, SETTLED, LIMITS))
 _MARKS, _LEVELS, _ASKED, _ENDED = map(Struct, (MARKS, LEVELS, ASKED, ENDED))
 _METER, _BUCKET, _MARK, _LEVEL = map(Struct, (METER, BUCKET, MARK, LEVEL))
+_PURSE, _SLICE = map(Struct, (PURSE, SLICE))
 
 CONSTANTS = {
     "PART": str(PART),
@@ -100,6 +114,11 @@ CONSTANTS = {
     "MARK": f"'{MARK}'",
     "MARK_SIZE": str(_MARK.size),
     "LEVEL": f"'{LEVEL}'",
+    "PURSE": f"'{PURSE}'",
+    "PURSE_SIZE": str(_PURSE.size),
+    "PURSES_KEPT_MS": str(PURSES_KEPT_MS),
+    "SLICE": f"'{SLICE}'",
+    "SLICE_SIZE": str(_SLICE.size),
     "SLOTS_KEPT_MS": str(SLOTS_KEPT_MS),
     "ASKED": f"'{ASKED}'",
     "ASKED_SIZE": str(_ASKED.size),
@@ -197,10 +216,11 @@ def encode_ended(
     only_if_due: bool,
     month: str,
     booked_nanousd: int,
+    ended_us: int,
 ) -> bytes:
     return _ENDED.pack(
         *(amount_nanousd, input_tokens, output_tokens),
-        *(is_exact, is_refund, only_if_due, int(month), booked_nanousd),
+        *(is_exact, is_refund, only_if_due, int(month), booked_nanousd, ended_us),
     )
 
 
@@ -212,6 +232,7 @@ def encode_limits(
     tokens_per_minute: int | None,
     *,
     is_monthly: bool,
+    ceiling_nanousd: int | None = None,
 ) -> bytes:
     """The limits of one scope: cost and tolerance of both buckets first; None is no limit."""
     return _LIMITS.pack(
@@ -222,7 +243,14 @@ def encode_limits(
         inf if concurrency is None else concurrency,
         inf if budget_nanousd is None else budget_nanousd,
         is_monthly,
+        inf if ceiling_nanousd is None else _at_most(ceiling_nanousd),
     )
+
+
+def _at_most(amount: int) -> float:
+    """The largest double that is not above it: beyond 2**53 not every amount is one."""
+    near = float(amount)
+    return nextafter(near, -inf) if near > amount else near
 
 
 LIMITS_COST_AT, METER_COST_AT = 3 * 8, 1 + 8
@@ -243,6 +271,28 @@ def encode_meter(
     dimension: Dimension, per_minute: int, cost_us: float, tolerance_us: float
 ) -> bytes:
     return _METER.pack(METER_KINDS[dimension], per_minute, cost_us, tolerance_us)
+
+
+def encode_purse(amount_nanousd: int, width_us: int, lasts_us: int) -> bytes:
+    """A METER that is a purse."""
+    return _METER.pack(b"p", amount_nanousd, width_us, lasts_us)
+
+
+def encode_slices(slices: Iterable[tuple[int, int]]) -> bytes:
+    """The oldest first."""
+    return b"".join(_SLICE.pack(*part) for part in sorted(slices))
+
+
+def decode_purse(data: bytes | None, life: str, oldest_us: int) -> tuple[int, int]:
+    """Nano-USD held and spent, without the parts before `oldest_us`."""
+    if data is None:
+        return 0, 0
+    held, spent, size = _PURSE.unpack_from(data)
+    parts_at = _PURSE.size + size
+    if data[_PURSE.size : parts_at].decode() != life:
+        return 0, 0
+    gone = sum(n for begins, n in _SLICE.iter_unpack(data[parts_at:]) if begins < oldest_us)
+    return int(held), int(spent - gone)
 
 
 def decode_levels(data: bytes) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from billing.types import OpenedCall, UsageCheckpoint, UsageSource
+from billing.types import BudgetShare, OpenedCall, UsageCheckpoint, UsageSource
 
 MONEY_MAX_NANOUSD = 2**53
 """The largest amount of one call that Lua's doubles carry exactly: 9.0 million dollars."""
@@ -32,6 +32,7 @@ class Dimension(StrEnum):
     OUTPUT_TOKENS = "output_tokens"
     CONCURRENCY = "concurrency"
     BUDGET = "budget"
+    CREDIT = "credit"
     TOO_LARGE = "too_large"
     UNPRIMED = "unprimed"
 
@@ -58,8 +59,9 @@ class ScopeLimits:
     `org:<id>`), or one model or one end user of an owner (`org:<id>/model:<name>`,
     `org:<id>/user:<digest>`), which is narrow.
 
-    A burst of None is one minute's worth of its rate. A rate of 0 admits nothing. Of a narrow scope
-    no money is counted, and Redis forgets it once it is idle.
+    A burst of None is one minute's worth of its rate. A rate of 0 admits nothing. `ceiling_nanousd`
+    is the most that may ever be spent, as credits stand when the call is admitted; it may be below
+    zero. Of a narrow scope no money is counted, and Redis forgets it once it is idle.
     """
 
     scope: str
@@ -74,10 +76,43 @@ class ScopeLimits:
     concurrency: int | None = None
     budget_nanousd: int | None = None
     budget_window: Literal["total", "month"] = "total"
+    ceiling_nanousd: int | None = None
     is_narrow: bool = False
 
     def __hash__(self) -> int:
         return hash(self.scope)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purse:
+    """A hard budget in one of its periods: what is held and spent of it stands under its name.
+
+    `width_us` is 0 for a period, which `lasts_us` ends (0: never), else that of the parts of a
+    rolling span of `lasts_us`.
+    """
+
+    name: str
+    amount_nanousd: int
+    width_us: int = 0
+    lasts_us: int = 0
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def purse_name(share: BudgetShare) -> str:
+    """A word. Another period is another purse, so that nothing is ever reset."""
+    when = "rolling" if share.width_us else str(share.start_us // 1_000_000)
+    return f"budget:{share.budget}:{share.subject or '-'}:{when}"
+
+
+def purse_of(share: BudgetShare, amount_nanousd: int) -> Purse:
+    return Purse(
+        name=purse_name(share),
+        amount_nanousd=amount_nanousd,
+        width_us=share.width_us,
+        lasts_us=share.span_us or share.until_us,
+    )
 
 
 class RateState(msgspec.Struct, frozen=True):
@@ -100,13 +135,16 @@ class Admitted:
 @dataclass(frozen=True, slots=True)
 class Refused:
     """Nothing was written. `retry_after_ms` is None where waiting does not help. `rates` are those
-    of the dimensions that did not refuse; `of` says which one a call is too large for."""
+    of the dimensions that did not refuse; `of` says which one a call is too large for, that asks
+    for `asked` where `most` fit at once."""
 
     scope: str
     dimension: Dimension
     retry_after_ms: int | None
     rates: Mapping[Dimension, RateState] = field(default_factory=dict, compare=False)
     of: Dimension | None = field(default=None, compare=False)
+    asked: int = field(default=0, compare=False)
+    most: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +193,14 @@ class Spent:
 class Money:
     held_nanousd: int
     spent: Spent
+
+
+@dataclass(frozen=True, slots=True)
+class PurseSpent:
+    """What the ledger has charged to one purse, by parts of its span; a period is one part."""
+
+    purse: Purse
+    parts: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class ModelsApply:
         """Raises BadDeclaration with everything that is wrong, CacheError, HubError, or what SQL
         raises; the catalog is then as it was. Relative paths need `relative_to`."""
         known = self._known()
-        if mistakes := contradictions(declaration, known):
+        if mistakes := [*declaration.mistakes, *contradictions(declaration, known)]:
             raise BadDeclaration(mistakes)
         with self._weights(declaration, known, relative_to, verify) as weights:
             models = [found.model for found in weights]
@@ -85,7 +85,7 @@ class ModelsApply:
             sources = WeightSources(self.cache, downloads, origins, relative_to, verify, self.tell)
             found: list[ModelWeights] = []
             mistakes: list[Mistake] = []
-            for index, model in enumerate(declaration.models):
+            for index, model in declaration.models.items():
                 try:
                     found.append(sources.read(model, f"models.{index}"))
                 except BadDeclaration as bad:
@@ -129,7 +129,7 @@ class ModelsApply:
 
     def _notes(self, declaration: Declaration) -> tuple[str, ...]:
         """A version of the book replaces all of it, so one that waits may forget a model."""
-        now_us, declared = self._now_us(), {price.model for price in declaration.prices}
+        now_us, declared = self._now_us(), {p.model for p in declaration.prices.values()}
         return tuple(
             f"price version {version.version_id}, which waits for its time, has no price for {name}"
             for version in prices.list_versions(self.ledger)

@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -77,13 +77,24 @@ class ModelDeclaration(Section):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    models: tuple[ModelDeclaration, ...] = ()
-    pools: tuple[PoolSettings, ...] = ()
-    prices: tuple[PriceSettings, ...] = ()
+    """What can be read of a document, each row with its number there, and `mistakes`: all that is
+    wrong with it by itself. Of rows that cannot be read the models they name are `half_read`, by
+    table, so that nobody is told that those are not there; None is a name nobody knows."""
+
+    models: Mapping[int, ModelDeclaration] = field(default_factory=dict)
+    pools: Mapping[int, PoolSettings] = field(default_factory=dict)
+    prices: Mapping[int, PriceSettings] = field(default_factory=dict)
+    mistakes: tuple[Mistake, ...] = ()
+    half_read: Mapping[str, frozenset[str | None]] = field(default_factory=dict)
+
+    def may_name(self, table: str, model: str) -> bool:
+        """Whether a row that cannot be read may be the one of a model."""
+        names = self.half_read.get(table, frozenset())
+        return model in names or None in names
 
 
 def read_file(path: Path) -> Declaration:
-    """A TOML file. Raises BadDeclaration."""
+    """A TOML file. Raises BadDeclaration for what is none."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as unreadable:
@@ -94,7 +105,7 @@ def read_file(path: Path) -> Declaration:
 
 
 def read_document(document: Mapping[str, Any]) -> Declaration:
-    """The document as values. Raises BadDeclaration with everything that is wrong."""
+    """The document as values, with everything that is wrong."""
     mistakes = [Mistake(key, "unknown table") for key in document if key not in TABLES]
     models = _rows(document, "models", ModelDeclaration, mistakes)
     pools = _rows(document, "pools", PoolSettings, mistakes)
@@ -104,9 +115,23 @@ def read_document(document: Mapping[str, Any]) -> Declaration:
     mistakes += _price_mistakes(prices)
     if not mistakes and not document:
         mistakes.append(Mistake("", "there are no [[models]], [[pools]] or [[prices]] in it"))
-    if mistakes:
-        raise BadDeclaration(mistakes)
-    return Declaration(tuple(models.values()), tuple(pools.values()), tuple(prices.values()))
+    half_read = {
+        "models": _names_beyond(document, "models", "name", models),
+        "prices": _names_beyond(document, "prices", "model", prices),
+    }
+    return Declaration(models, pools, prices, tuple(mistakes), half_read)
+
+
+def _names_beyond(
+    document: Mapping[str, Any], table: str, key: str, read: Mapping[int, object]
+) -> frozenset[str | None]:
+    """The models that rows are about which could not be read."""
+    found = document.get(table, [])
+    if not isinstance(found, list):
+        return frozenset({None})
+    rows = [row for index, row in enumerate(found) if index not in read]
+    names = [row.get(key) if isinstance(row, dict) else None for row in rows]
+    return frozenset(name if isinstance(name, str) else None for name in names)
 
 
 def _rows(

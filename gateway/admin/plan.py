@@ -88,16 +88,20 @@ class Plan:
 
 def contradictions(declaration: Declaration, known: Known) -> list[Mistake]:
     """What cannot be, in view of what there is already."""
-    declared = {model.name: model for model in declaration.models}
+    declared = {model.name: model for model in declaration.models.values()}
     mistakes = []
-    for index, pool in enumerate(declaration.pools):
+    for index, pool in declaration.pools.items():
         place = f"pools.{index}.model"
+        if pool.model not in declared and declaration.may_name("models", pool.model):
+            continue
         if pool.model not in declared and pool.model not in known.enabled_models:
             mistakes.append(Mistake(place, f"no model is named {pool.model}"))
         elif pool.base_url is None and _is_external(pool.model, declared, known):
             words = f"{pool.model} has no checkpoint, so only external pools can serve it"
             mistakes.append(Mistake(place, words))
-    for index, price in enumerate(declaration.prices):
+    for index, price in declaration.prices.items():
+        if price.model not in declared and declaration.may_name("models", price.model):
+            continue
         if price.model not in declared and price.model not in known.models:
             words = f"no model is named {price.model}"
             mistakes.append(Mistake(f"prices.{index}.model", words))
@@ -112,7 +116,7 @@ def task_contradictions(
     tasks |= {model.declared.name: model.task.value for model in models}
     return [
         Mistake(f"pools.{index}.engine", f"{pool.engine} does not {tasks[pool.model]}")
-        for index, pool in enumerate(declaration.pools)
+        for index, pool in declaration.pools.items()
         if pool.engine is not None
         and (pool.engine == EMBEDDING) != (tasks[pool.model] == Task.EMBED)
     ]
@@ -125,8 +129,8 @@ def plan(
     model_rows = [
         _model_row(model, known.models.get(model.declared.name), now_us) for model in models
     ]
-    pool_rows = [_pool_row(pool) for pool in declaration.pools]
-    rates = [rate for price in declaration.prices for rate in rates_of(price)]
+    pool_rows = [_pool_row(pool) for pool in declaration.pools.values()]
+    rates = [rate for price in declaration.prices.values() for rate in rates_of(price)]
     changes = [
         *(_row_change("model", row, known.models.get(row.name)) for row in model_rows),
         *(_row_change("pool", row, known.pools.get(row.name)) for row in pool_rows),
@@ -149,7 +153,7 @@ def _is_external(name: str, declared: Mapping[str, ModelDeclaration], known: Kno
 
 def _abandoned(declaration: Declaration, known: Known) -> list[Mistake]:
     """Own pools that are there and would have no checkpoint any more."""
-    declared = {pool.name for pool in declaration.pools}
+    declared = {pool.name for pool in declaration.pools.values()}
     own = {
         row.model: row.name
         for row in known.pools.values()
@@ -157,23 +161,25 @@ def _abandoned(declaration: Declaration, known: Known) -> list[Mistake]:
     }
     return [
         Mistake(f"models.{index}.path", f"the pool {own[model.name]} runs here and needs one")
-        for index, model in enumerate(declaration.models)
+        for index, model in declaration.models.items()
         if model.is_external and model.name in own
     ]
 
 
 def _unpriced(declaration: Declaration, known: Known) -> list[Mistake]:
     """Unpriced is refused, never free: so a model is not put to work without a price."""
-    priced = {price.model for price in declaration.prices} | {rate.model for rate in known.rates}
-    places = {pool.model: f"pools.{i}.model" for i, pool in enumerate(declaration.pools)}
+    declared = declaration.prices.values()
+    priced = {price.model for price in declared} | {rate.model for rate in known.rates}
+    places = {pool.model: f"pools.{index}.model" for index, pool in declaration.pools.items()}
+    there = known.models.keys() | {model.name for model in declaration.models.values()}
     served = {row.model for row in known.pools.values() if row.enabled} | places.keys()
-    for index, model in enumerate(declaration.models):
+    for index, model in declaration.models.items():
         if model.name in served:
             places[model.name] = f"models.{index}"
     return [
         Mistake(place, f"{name} has a pool and no price: add it to [[prices]]")
         for name, place in places.items()
-        if name not in priced
+        if name in there and name not in priced and not declaration.may_name("prices", name)
     ]
 
 

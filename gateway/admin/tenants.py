@@ -49,8 +49,11 @@ class Tenants:
     entropy: Callable[[int], bytes]
     clock: Clock
 
-    def create_organization(self, name: str, slug: str) -> Organization:
-        row = Organization(id=self.new_id("org"), name=name, slug=slug, created_us=self._now_us())
+    def create_organization(self, name: str, slug: str, **terms: Any) -> Organization:
+        """`terms`: how it settles, and what it may owe."""
+        row = Organization(
+            id=self.new_id("org"), name=name, slug=slug, created_us=self._now_us(), **terms
+        )
 
         def work(session: Session) -> Organization:
             if session.exec(select(Organization).where(Organization.slug == slug)).first():
@@ -60,14 +63,16 @@ class Tenants:
 
         return self.store.change(self._audit("organization.create", row.id), work)
 
-    def set_status(self, organization_id: str, status: str) -> Organization:
+    def change_organization(self, organization_id: str, changes: dict[str, Any]) -> Organization:
+        """Its status, how it settles, what it may owe. Raises NotThere."""
+
         def work(session: Session) -> Organization:
             row: Organization = _must_get(session, Organization, organization_id)
-            row.status = status
+            row.sqlmodel_update(changes)
             session.add(row)
             return row
 
-        audit = self._audit("organization.status", organization_id, status=status)
+        audit = self._audit("organization.change", organization_id, **changes)
         return self.store.change(audit, work)
 
     def create_project(self, organization_id: str, name: str) -> Project:
@@ -155,7 +160,7 @@ class Tenants:
         scope. Where none is left, nothing binds them any more. Raises NotThere."""
 
         def work(session: Session) -> NarrowLimits:
-            _must_get_owner(session, owner)
+            must_get_owner(session, owner)
             if kind == "model":
                 _must_get(session, ModelRow, name)
             kept = session.get(NarrowLimits, (owner, kind, name))
@@ -218,7 +223,7 @@ def _updating(
     """Change some fields of the one row that a scope has, or will have."""
 
     def work(session: Session) -> Scoped:
-        _must_get_owner(session, scope)
+        must_get_owner(session, scope)
         row = session.get(kind, scope) or kind(scope=scope)
         row.sqlmodel_update(changes)
         session.add(row)
@@ -227,7 +232,7 @@ def _updating(
     return work
 
 
-def _must_get_owner(session: Session, scope: str) -> None:
+def must_get_owner(session: Session, scope: str) -> None:
     kind, _, object_id = scope.partition(":")
     if kind not in SCOPE_KINDS:
         raise NotThere(scope)

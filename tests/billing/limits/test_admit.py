@@ -77,6 +77,7 @@ async def test_admission_holds_money_takes_leases_and_writes_a_reserved_record(
         ({"concurrency": 1}, Dimension.CONCURRENCY, 1_000),
         ({"budget_nanousd": 1_999}, Dimension.BUDGET, None),
         ({"budget_nanousd": 1_999, "budget_window": "month"}, Dimension.BUDGET, None),
+        ({"ceiling_nanousd": 1_999}, Dimension.CREDIT, None),
         ({"tokens_per_minute": 299}, Dimension.TOO_LARGE, None),
         ({"requests_per_minute": 0}, Dimension.REQUESTS, 60_000),
         ({"tokens_per_minute": 0}, Dimension.TOKENS, 60_000),
@@ -232,3 +233,30 @@ async def test_limits_of_any_size_can_be_set(redis: Redis, burst: int | None) ->
     scopes = limited(requests_per_minute=1, request_burst=burst, tokens_per_minute=10**13)
     assert isinstance(await holds.admit(opened_call(), scopes, lease_s=LEASE_S), Admitted)
     assert await holds.settle(settled_call(opened_call())) is SettleState.SETTLED
+
+
+async def test_a_ceiling_counts_what_was_ever_spent_and_what_is_held(redis: Redis) -> None:
+    holds, _ = await stopped_clock(redis)
+    earlier = Spent(3 * 10**18 + 7, {MONTH: 0})
+    await open_shard(holds, {SCOPES[2]: earlier})
+    ceiling = limited(SCOPES[2], ceiling_nanousd=earlier.total_nanousd + 10**6)
+    dear = opened_call("req_1", hold_nanousd=2 * 10**6)
+    answer = await holds.admit(dear, ceiling, lease_s=LEASE_S)
+    assert answer == Refused(SCOPES[2], Dimension.CREDIT, None)
+    cheap = opened_call("req_2", hold_nanousd=5 * 10**5)
+    assert isinstance(await holds.admit(cheap, ceiling, lease_s=LEASE_S), Admitted)
+    await holds.settle(settled_call(cheap, 4 * 10**5))
+    more = opened_call("req_3", hold_nanousd=7 * 10**5)
+    answer = await holds.admit(more, ceiling, lease_s=LEASE_S)
+    assert answer == Refused(SCOPES[2], Dimension.CREDIT, None)
+
+
+async def test_below_zero_nothing_is_admitted_not_even_what_is_free(redis: Redis) -> None:
+    holds, _ = await stopped_clock(redis)
+    await open_shard(holds)
+    free = opened_call(hold_nanousd=0)
+    answer = await holds.admit(free, limited(ceiling_nanousd=-1), lease_s=LEASE_S)
+    assert answer == Refused(SCOPES[0], Dimension.CREDIT, None)
+    assert isinstance(
+        await holds.admit(free, limited(ceiling_nanousd=0), lease_s=LEASE_S), Admitted
+    )

@@ -52,6 +52,20 @@ def test_too_many_in_a_row_and_nobody_asks_for_a_while(breaker: Breaker, clock: 
         breaker.ask()
 
 
+def test_clock_that_is_put_back_by_hours_keeps_nobody_from_asking_for_longer(
+    breaker: Breaker, clock: Time
+) -> None:
+    fail(breaker, 3)
+    clock.now_s -= 7_200.0
+    with pytest.raises(NotAsked):
+        breaker.ask()
+    assert breaker.wait_s == 2.0
+    clock.now_s += 2.0
+    breaker.ask()
+    breaker.answered()
+    assert not breaker.is_open
+
+
 def test_after_a_while_one_asks_and_the_others_wait_for_its_answer(
     breaker: Breaker, clock: Time
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.limits.holds import Holds
+from billing.limits.scripts import PARTS
 from billing.limits.types import Admitted, LimitsUnavailable, SettleState
 from tests.billing.calls import opened_call, settled_call
 from tests.billing.limits.harness import LEASE_S, open_shard, unlimited
@@ -66,3 +67,34 @@ async def test_a_cancelled_call_does_not_mix_up_the_answers_of_others(
     for number in range(30):
         await holds.settle(settled_call(opened_call(f"req_{number}"), 0))
     assert (await holds.money("org_1", "org:org_1")).held_nanousd == 0
+
+
+async def test_prepared_limits_need_nothing_more_for_the_first_call(redis: Redis) -> None:
+    holds = Holds(redis)
+    await holds.prepare()
+    await open_shard(holds)
+    await redis.config_resetstat()
+    await holds.admit(opened_call(), unlimited(), lease_s=LEASE_S)
+    stats = await redis.info("commandstats")
+    assert "cmdstat_eval" not in stats and stats["cmdstat_evalsha"]["calls"] == 1
+    assert (await redis.info("stats"))["total_connections_received"] == 0
+
+
+async def test_scripts_that_redis_has_forgotten_are_loaded_once_for_everybody(
+    redis: Redis,
+) -> None:
+    """A thousand calls find them gone at once; each loading them made Redis late for all."""
+    holds = Holds(redis, timeout_s=5.0)
+    await open_shard(holds)
+    await redis.script_flush()
+    await redis.config_resetstat()
+    answers = await asyncio.gather(
+        *(
+            holds.admit(opened_call(f"req_{number}"), unlimited(), lease_s=LEASE_S)
+            for number in range(300)
+        )
+    )
+    assert {answer.state for answer in answers if isinstance(answer, Admitted)} == {"new"}
+    assert len(answers) == 300
+    stats = await redis.info("commandstats")
+    assert stats["cmdstat_eval"]["calls"] <= 3 * len(PARTS), "a few loads, whoever asked"

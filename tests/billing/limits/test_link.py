@@ -6,15 +6,21 @@ import asyncio
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 
 import hiredis
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from billing.limits.link import Link
+from billing.limits.link import IN_FLIGHT_MAX, Link, NotSent
 from tests.redis_server import RedisServer
 
 
@@ -127,3 +133,155 @@ async def test_closing_the_client_closes_the_connection(own_server: RedisServer)
         await redis.aclose()
         while str(own) in {client["id"] for client in await watching.client_list()}:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+# --- many at once --------------------------------------------------------------------------------
+
+
+class Peer:
+    """A server that answers `+PONG` to every command, `each_s` after the one before it."""
+
+    def __init__(self, each_s: float = 0.0) -> None:
+        self.each_s = each_s
+        self.heard: list[bytes] = []
+        self.unanswered_most = 0
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        parser, waiting = hiredis.Reader(), 0
+        while data := await reader.read(65536):
+            parser.feed(data)
+            while (command := parser.gets()) is not False:
+                self.heard.append(command[-1])
+                waiting += 1
+                self.unanswered_most = max(self.unanswered_most, waiting)
+            await self.may_answer.wait()
+            for _ in range(waiting):
+                await asyncio.sleep(self.each_s)
+                waiting -= 1
+                writer.write(b"+PONG\r\n")
+        writer.close()
+
+
+@asynccontextmanager
+async def linked(peer: Peer, *, timeout_s: float) -> AsyncIterator[Link]:
+    with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
+        where = f"{folder}/peer.sock"
+        async with await asyncio.start_unix_server(peer.serve, where):
+            options = {"protocol": 2, "driver_info": None}
+            async with Redis.from_url(f"unix://{where}", **options) as redis:
+                yield Link(redis, timeout_s=timeout_s)
+
+
+async def test_time_that_this_process_was_busy_is_not_redis_time() -> None:
+    """A question leaves at the end of its turn: a turn longer than the bound (a thousand calls that
+    arrive at once, say) has not used up any of it."""
+    async with linked(Peer(each_s=0.05), timeout_s=0.5) as link:
+        assert await link.ask(packed("PING")) == b"PONG"
+        asked = asyncio.create_task(link.ask(packed("PING")))
+        await asyncio.sleep(0)
+        time.sleep(0.7)  # noqa: ASYNC251 - the rest of a long turn
+        assert await asked == b"PONG"
+
+
+async def test_connecting_is_not_late_where_this_process_was_busy(redis: Redis) -> None:
+    for turns in range(8):
+        link = Link(redis, timeout_s=0.1)
+        asked = asyncio.create_task(link.ask(packed("PING")))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        time.sleep(0.15)  # noqa: ASYNC251 - somebody else's turn
+        assert await asked == b"PONG", turns
+
+
+async def test_many_at_once_wait_their_turn_and_none_is_late() -> None:
+    """All together take longer than the bound, which is for each."""
+    peer = Peer(each_s=0.001)
+    async with linked(peer, timeout_s=0.6) as link:
+        asked = [link.ask(packed("PING", number)) for number in range(1_000)]
+        assert await asyncio.gather(*asked) == [b"PONG"] * 1_000
+    heard = [int(said) for said in peer.heard if said.isdigit()]
+    assert heard == list(range(1_000)), "once each, and in the order they came"
+
+
+async def test_questions_in_flight_are_bounded() -> None:
+    peer = Peer()
+    async with linked(peer, timeout_s=5) as link:
+        await link.ask(packed("PING"))
+        peer.may_answer.clear()
+        asked = [asyncio.create_task(link.ask(packed("PING"))) for _ in range(3 * IN_FLIGHT_MAX)]
+        await asyncio.sleep(0.05)
+        peer.may_answer.set()
+        assert await asyncio.gather(*asked) == [b"PONG"] * len(asked)
+    assert peer.unanswered_most <= IN_FLIGHT_MAX
+
+
+async def test_who_leaves_before_their_turn_is_never_asked_for() -> None:
+    peer = Peer()
+    async with linked(peer, timeout_s=5) as link:
+        await link.ask(packed("PING"))
+        peer.may_answer.clear()
+        kept = [asyncio.create_task(link.ask(packed("PING"))) for _ in range(IN_FLIGHT_MAX)]
+        left = asyncio.create_task(link.ask(packed("PING", "left")))
+        last = asyncio.create_task(link.ask(packed("PING", "last")))
+        await asyncio.sleep(0.05)
+        left.cancel()
+        await asyncio.sleep(0)
+        peer.may_answer.set()
+        await asyncio.gather(*kept, last)
+    assert peer.heard[-1] == b"last"
+    assert b"left" not in peer.heard
+
+
+async def test_those_behind_a_redis_that_hangs_were_not_asked_and_know_it() -> None:
+    """In bounded time, too: nobody waits for a second bound."""
+    peer = Peer()
+    async with linked(peer, timeout_s=0.3) as link:
+        await link.ask(packed("PING"))
+        peer.may_answer.clear()
+        asked = [asyncio.create_task(link.ask(packed("PING"))) for _ in range(IN_FLIGHT_MAX + 5)]
+        async with asyncio.timeout(5):
+            replies = await asyncio.gather(*asked, return_exceptions=True)
+        peer.may_answer.set()
+    assert all(isinstance(reply, RedisTimeoutError) for reply in replies)
+    assert [isinstance(reply, NotSent) for reply in replies] == [False] * IN_FLIGHT_MAX + [True] * 5
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.lists(st.tuples(st.integers(1, 400), st.booleans()), min_size=1, max_size=6),
+    st.integers(0, 2**31),
+)
+async def test_whoever_asks_and_leaves_each_answer_goes_to_its_question(
+    bursts: list[tuple[int, bool]], seed: int
+) -> None:
+    """Bursts of any size, some of whose callers leave at once: nobody gets another's reply."""
+    chance, number = Random(seed), 0
+    with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
+        async with (
+            await asyncio.start_unix_server(_echo, f"{folder}/e.sock"),
+            Redis.from_url(f"unix://{folder}/e.sock", protocol=2, driver_info=None) as redis,
+        ):
+            link = Link(redis, timeout_s=10)
+            for size, some_leave in bursts:
+                asked = {}
+                for _ in range(size):
+                    number += 1
+                    asked[number] = asyncio.create_task(link.ask(packed("ECHO", number)))
+                await asyncio.sleep(0)
+                if some_leave:
+                    for name in chance.sample(sorted(asked), size // 2):
+                        asked[name].cancel()
+                for name, task in asked.items():
+                    (reply,) = await asyncio.gather(task, return_exceptions=True)
+                    assert reply == str(name).encode() or isinstance(reply, asyncio.CancelledError)
+
+
+async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    parser = hiredis.Reader()
+    while data := await reader.read(65536):
+        parser.feed(data)
+        while (command := parser.gets()) is not False:
+            writer.write(b"+%b\r\n" % command[-1])
+    writer.close()

@@ -71,20 +71,27 @@ async def test_a_top_up_is_held_in_every_scope(redis: Redis) -> None:
     assert (await holds.money(ORG, SCOPES[0])).held_nanousd == 0
 
 
-@pytest.mark.parametrize("window", ["total", "month"])
+@pytest.mark.parametrize(
+    ("limits", "dimension"),
+    [
+        ({"budget_nanousd": 1_499, "budget_window": "total"}, Dimension.BUDGET),
+        ({"budget_nanousd": 1_499, "budget_window": "month"}, Dimension.BUDGET),
+        ({"ceiling_nanousd": 1_499}, Dimension.CREDIT),
+    ],
+)
 @pytest.mark.parametrize("position", [0, 1, 2])
 async def test_a_refused_top_up_still_extends_and_checkpoints(
-    redis: Redis, position: int, window: str
+    redis: Redis, position: int, limits: dict[str, object], dimension: Dimension
 ) -> None:
     holds, clock = await stopped_clock(redis)
     await open_shard(holds)
-    scopes = limited(SCOPES[position], budget_nanousd=1_499, budget_window=window)
+    scopes = limited(SCOPES[position], **limits)
     await holds.admit(opened_call(), scopes, lease_s=LEASE_S)
     await clock.advance(1_000_000)
     answer = await holds.renew(
         "req_1", ORG, lease_s=LEASE_S, topup_nanousd=500, checkpoint=checkpoint(3)
     )
-    assert answer == RenewRefused(SCOPES[position], Dimension.BUDGET, 1_000)
+    assert answer == RenewRefused(SCOPES[position], dimension, 1_000)
     hold = await holds.read("req_1", ORG)
     assert hold and hold.checkpoint == checkpoint(3) and hold.held_nanousd == 1_000
     assert hold.due_ms == clock.now_ms + int(LEASE_S * 1000)

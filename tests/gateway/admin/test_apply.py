@@ -232,3 +232,33 @@ def test_folder_inside_a_package_is_found(desk: Desk) -> None:
     assert row.origin == path
     [mistake] = desk.refused({"models": [{"name": "vec", "path": "package:no_such/model"}]})
     assert "no such package" in mistake
+
+
+def test_mistakes_inside_a_table_hide_none_across_tables(desk: Desk) -> None:
+    """Each with the number of its row in the file, whatever rows before it cannot be read."""
+    document = {
+        "models": [{"name": "a b"}, MODEL],
+        "pools": [
+            {"name": "broken", "model": "tale", "max_replicas": -1},
+            {"name": "lost", "model": "nothing"},
+            POOL,
+        ],
+        "prices": [{"model": "ghost", "input_usd_per_mtok": "1", "output_usd_per_mtok": "2"}],
+    }
+    told = desk.refused(document)
+    assert [mistake.partition(":")[0] for mistake in told] == [
+        "models.0.name",
+        "pools.0.max_replicas",
+        "pools.1.model",
+        "prices.0.model",
+        "models.1",
+    ]
+
+
+@pytest.mark.parametrize("table", ["models", "prices"])
+def test_row_that_cannot_be_read_is_not_said_to_be_missing(desk: Desk, table: str) -> None:
+    broken = {"models": MODEL | {"quality": 7}, "prices": PRICE | {"input_usd_per_mtok": "x"}}
+    told = desk.refused(WHOLE | {table: [broken[table]]})
+    assert len(told) == 1 and told[0].startswith(f"{table}.0."), told
+    told = desk.refused(WHOLE | {table: ["not a table"]})
+    assert len(told) == 1 and told[0].startswith(f"{table}.0"), told

@@ -1,0 +1,34 @@
+"""What many want at the same moment and one does for all: they share its outcome, a failure too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Shared(Generic[T]):
+    """`work` bounds itself in time; it goes on for the others when one of them leaves."""
+
+    def __init__(self, work: Callable[[], Awaitable[T]]) -> None:
+        self._work = work
+        self._running: asyncio.Task[T] | None = None
+
+    async def __call__(self) -> T:
+        """Join what is running, or begin."""
+        running, loop = self._running, asyncio.get_running_loop()
+        if running is None or running.done() or running.get_loop() is not loop:
+            running = self._running = loop.create_task(self._begin())
+            running.add_done_callback(_look_at)
+        return await asyncio.shield(running)
+
+    async def _begin(self) -> T:
+        return await self._work()
+
+
+def _look_at(ended: asyncio.Task[T]) -> None:
+    """A failure that everybody has left is nobody's."""
+    if not ended.cancelled():
+        ended.exception()
