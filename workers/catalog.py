@@ -37,6 +37,7 @@ class Pool(msgspec.Struct, frozen=True):
     engine: str | None = None
     max_ongoing: int = 8
     cold_start_s: float = 10.0
+    cost_nanousd_per_s: int = 0
     enabled: bool = True
 
 

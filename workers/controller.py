@@ -23,6 +23,7 @@ from redis.exceptions import RedisError
 from workers.catalog import Catalog, read_catalog
 from workers.fleet_publisher import FleetPublisher
 from workers.lease import Lease
+from workers.lifetimes import Lives
 from workers.queue import WaitingRoom
 from workers.reconciler import Reconciler
 from workers.settings import SettingsError, WorkersSettings, load_settings
@@ -50,10 +51,12 @@ class Controller:
         self._lease = Lease(redis, holder=controller_id, ttl_s=self._knobs.lease_ttl_s)
         self._rooms = WaitingRoom(redis, bound=self._knobs.waiting_max)
         self._publisher = FleetPublisher(redis, controller_id=controller_id)
+        self._lives = Lives(redis, every_s=self._knobs.life_report_s)
         self._reconciler = Reconciler(
             settings,
             session=session,
             publisher=self._publisher,
+            lives=self._lives,
             may_write=lambda: self._lease.held,
             now_ms=lambda: int(now() * 1000),
         )
@@ -78,6 +81,7 @@ class Controller:
         finally:
             await _end(tasks)
             with suppress(RedisError):
+                await self._lives.leave()
                 await self._lease.release()
 
     async def _rounds(self) -> None:

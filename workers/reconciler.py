@@ -16,6 +16,7 @@ from workers.autoscaling.types import Phase, ScaleDecision
 from workers.catalog import Catalog, Pool
 from workers.fleet_publisher import Fleet, FleetPublisher, PoolEntry, ReplicaEntry
 from workers.intentions import Intentions, PoolApps
+from workers.lifetimes import Lives, prices_of, seen_in
 from workers.ray_api import RayApi, RayRefused, RayUnavailable, ServeDetails
 from workers.ray_file import RayFile, read_ray_file
 from workers.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow
@@ -35,6 +36,7 @@ class Reconciler:
         *,
         session: aiohttp.ClientSession,
         publisher: FleetPublisher,
+        lives: Lives,
         may_write: Callable[[], bool],
         now_ms: Callable[[], int],
     ) -> None:
@@ -42,6 +44,7 @@ class Reconciler:
         self._knobs = settings.controller
         self._session = session
         self._publisher = publisher
+        self._lives = lives
         self._may_write = may_write
         self._now_ms = now_ms
         self._replicas = ReplicaApi(
@@ -60,6 +63,7 @@ class Reconciler:
     def begin(self, last: Fleet | None) -> None:
         """Start leading: forget what was intended, and take over what was measured."""
         self._intentions.begin(last)
+        self._lives.begin()
         self._done = frozenset()
 
     def is_cold(self, pool: str) -> bool:
@@ -87,6 +91,9 @@ class Reconciler:
             self._entry(apps, sightings, decisions[apps.pool.name], waiting) for apps in pools
         ]
         await self._publisher.publish(tuple(entries), at_ms=self._now_ms())
+        if ray is not None:  # else what is known may be long past
+            seen = seen_in(self._details, self._observer.stats_of)
+            await self._lives.note(seen, prices_of(catalog), at_us=self._now_ms() * 1000)
         await self._tell(pools, sightings, decisions)
 
     def _apps(self, pool: Pool, catalog: Catalog) -> PoolApps:

@@ -19,12 +19,15 @@ class ReplicaSlow(Exception):
 
 
 class ReplicaStats(msgspec.Struct, frozen=True):
-    """What a replica says about itself."""
+    """What a replica says about itself: for how long it has been warm, and how much of its time
+    it has computed, too."""
 
     running: int
     queued: int
     draining: bool = False
     last_active_ms_ago: float | None = None
+    busy_us_total: int = 0
+    warm_ms: int | None = None
 
 
 class ReplicaApi:

@@ -34,7 +34,7 @@ def older_apps(pool: Pool, wanted: str, details: ServeDetails) -> tuple[str, ...
     return tuple(
         name
         for name, app in details.applications.items()
-        if name != wanted and app.status != "DELETING" and _pool_of(app) == pool.name
+        if name != wanted and app.status != "DELETING" and pool_of(app) == pool.name
     )
 
 
@@ -137,7 +137,8 @@ def _as_deployed(wanted: App, deployed: AppDetails | None) -> App:
     return deployed.deployed_app_config
 
 
-def _pool_of(app: AppDetails) -> str | None:
+def pool_of(app: AppDetails) -> str | None:
+    """The pool that an application of ours runs."""
     arguments = (app.deployed_app_config or {}).get("args")
     return arguments.get("pool") if isinstance(arguments, dict) else None
 

@@ -80,6 +80,7 @@ class ControllerSettings(BaseModel):
     backoff_s: float = Field(default=5.0, gt=0)
     backoff_max_s: float = Field(default=300.0, gt=0)
     cold_start_weight: float = Field(default=0.3, gt=0, le=1)
+    life_report_s: float = Field(default=60.0, gt=0)  # how often the ledger is told of each life
     waiting_max: int = Field(default=10_000, ge=1)  # callers in one pool's waiting room
     graceful_shutdown_s: float = Field(default=120.0, gt=0)
     health_check_period_s: float = Field(default=2.0, gt=0)

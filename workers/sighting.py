@@ -62,6 +62,11 @@ class Observer:
         await asyncio.gather(*(self._ask(r, details) for r in present))
         return {app: self._sighting(app, details) for app in apps}
 
+    def stats_of(self, replica_id: str) -> ReplicaStats | None:
+        """What a replica last said, while it answers or is merely slow."""
+        known = self._known.get(replica_id)
+        return None if known is None else known.stats
+
     async def _ask(self, replica: ReplicaDetails, details: ServeDetails) -> None:
         known = self._known.get(replica.replica_id)
         if known is None:

@@ -82,6 +82,7 @@ class Tally:
         self._samples = samples
         self._begun: set[int] = set()
         self._output: dict[int, int] = {}
+        self._busy_us: dict[int, int] = {}
         self._input = self._cached_input = self._output_sum = 0
 
     def counted(self, index: int, usage: TokenUsage) -> TokenUsage:
@@ -93,7 +94,9 @@ class Tally:
             self._cached_input += usage.cached_input
         self._output_sum += usage.output - self._output.get(index, 0)
         self._output[index] = usage.output
-        return TokenUsage(self._input, self._cached_input, self._output_sum)
+        self._busy_us[index] = usage.busy_us
+        busy_us = sum(self._busy_us.values())
+        return TokenUsage(self._input, self._cached_input, self._output_sum, busy_us)
 
 
 async def close_all(streams: Sequence[FrameStream]) -> None:

@@ -84,6 +84,7 @@ def _sluice(usage: TokenUsage, token_ids: Sequence[int] = ()) -> Json:
     return {
         "v": FRAME_VERSION,
         "position": usage.output,
+        "busy_us": usage.busy_us,
         "token_ids": token_ids,
         "usage": {
             "input": usage.input,

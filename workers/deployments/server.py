@@ -37,6 +37,8 @@ class WorkerServer:
             raise ValueError("a worker needs a secret")
         self._engine = engine
         self._secret = secret.encode()
+        self._now_s = now_s
+        self._warm_since_s = now_s()
         self._calls = OpenCalls(now_s)
         self._routes: dict[tuple[str, str], Callable[[Exchange], Awaitable[None]]] = {
             **{("POST", path): self._opened(door) for path, door in doors.items()},
@@ -69,6 +71,7 @@ class WorkerServer:
             await self._engine.start()
         except EngineError as error:
             return {"type": "lifespan.startup.failed", "message": str(error)}
+        self._warm_since_s = self._now_s()
         return {"type": "lifespan.startup.complete"}
 
     async def _exchange(self, exchange: Exchange) -> None:
@@ -105,6 +108,8 @@ class WorkerServer:
             "tokens_cached_total": stats.tokens_cached_total,
             "requests_total": stats.requests_total,
             "decode_steps_total": stats.decode_steps_total,
+            "busy_us_total": stats.busy_us_total,
+            "warm_ms": round((self._now_s() - self._warm_since_s) * 1000),
             "last_active_ms_ago": round(self._calls.idle_s * 1000),
             "draining": self._calls.draining,
         }

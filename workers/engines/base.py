@@ -5,7 +5,7 @@ cumulative and that its classes are disjoint."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,11 +22,13 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Disjoint token classes: the prompt has `input + cached_input` tokens."""
+    """Disjoint token classes: the prompt has `input + cached_input` tokens. `busy_us` is the share
+    of the replica's time that computing them took (`sharing.py`); it makes no usage another."""
 
     input: int
     cached_input: int
     output: int
+    busy_us: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,7 @@ class EngineStats:
     tokens_cached_total: int = 0
     tokens_out_total: int = 0
     requests_total: int = 0
+    busy_us_total: int = 0
 
 
 @dataclass(frozen=True)  # without slots, so that the defaults can be read from the class

@@ -20,6 +20,7 @@ from workers.engines.base import (
 from workers.engines.forms import Guide
 
 Scripted = Frame | EngineError
+WORD_US = 70
 
 
 class ScriptedStream:
@@ -107,9 +108,9 @@ class ScriptedEngine:
 
 
 def word_frames(*words: str) -> list[Frame]:
-    """An answer of one token per word that ends with `stop`."""
+    """An answer of one token per word that ends with `stop`; each takes WORD_US of the replica."""
     reasons = [None] * (len(words) - 1) + [FinishReason.STOP]
     return [
-        Frame(word, (number,), TokenUsage(3, 0, number), reason)
+        Frame(word, (number,), TokenUsage(3, 0, number, WORD_US * number), reason)
         for number, (word, reason) in enumerate(zip(words, reasons, strict=True), start=1)
     ]

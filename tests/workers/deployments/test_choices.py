@@ -9,6 +9,9 @@ import pytest
 from workers.deployments.choices import Choices
 from workers.engines.base import EngineFailed, FinishReason, Frame, TokenUsage
 
+BUSY_US = 10
+"""What a token takes of the replica."""
+
 
 class Played:
     """A stream that gives a frame when it is told to."""
@@ -21,7 +24,8 @@ class Played:
 
     def gain(self, text: str, *, last: bool = False) -> None:
         self._output += 1
-        usage = TokenUsage(self._prompt.input, self._prompt.cached_input, self._output)
+        shares = BUSY_US * self._output
+        usage = TokenUsage(self._prompt.input, self._prompt.cached_input, self._output, shares)
         reason = FinishReason.STOP if last else None
         self._frames.put_nowait(Frame(text, (self._output,), usage, reason))
 
@@ -79,6 +83,14 @@ async def test_usage_counts_each_prompt_once_when_it_begins_and_all_output() -> 
         assert await after(first) == TokenUsage(3, 2, 3)
         assert await after(second) == TokenUsage(10, 2, 4)
         assert await after(unheard) == TokenUsage(10, 2, 5)
+
+
+async def test_the_share_of_a_call_is_that_of_all_its_sequences() -> None:
+    streams = [Played(), Played()]
+    async with aclosing(Choices(streams, samples=2)) as choices:
+        for number, stream in enumerate([*streams, streams[0]], start=1):
+            stream.gain("x")
+            assert (await anext(choices)).usage.busy_us == BUSY_US * number
 
 
 async def test_a_prompt_counts_as_the_first_of_its_samples_had_it() -> None:

@@ -40,6 +40,7 @@ async def test_an_answer_is_frames_with_exact_usage_and_a_done() -> None:
             "sluice": {
                 "v": 1,
                 "position": 1,
+                "busy_us": 70,
                 "token_ids": [1],
                 "usage": {"input": 3, "cached_input": 0, "output": 1},
             },
@@ -49,6 +50,7 @@ async def test_an_answer_is_frames_with_exact_usage_and_a_done() -> None:
             "sluice": {
                 "v": 1,
                 "position": 2,
+                "busy_us": 140,
                 "token_ids": [2],
                 "usage": {"input": 3, "cached_input": 0, "output": 2},
             },

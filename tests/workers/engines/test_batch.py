@@ -75,6 +75,24 @@ def test_eight_callers_share_the_steps_of_one(bench: Benches, ask: Ask) -> None:
     assert together.batch.stats().tokens_out_total == 8 * 24
 
 
+def test_the_time_of_a_batch_is_that_of_its_sequences(bench: Benches, ask: Ask) -> None:
+    """Whoever joins, prefills for long, leaves early or is taken away."""
+    running = bench(slots=4, staging_rows=2, prefill_tokens_max=16)
+    sequences = [running.add(ask(text, request_id=text)) for text in PROMPTS]
+    for _ in range(9):
+        running.step()
+    assert all(sequence.busy_us > 0 for sequence in sequences if sequence.computed)
+    running.batch.remove(sequences[1])
+    while not running.batch.idle:
+        running.step()
+    shared_us = sum(sequence.busy_us for sequence in sequences)
+    assert shared_us == running.batch.stats().busy_us_total > 0
+    for sequence in (sequences[0], *sequences[2:]):
+        frames = running.frames[sequence.request.request_id]
+        told = [frame.usage.busy_us for frame in frames]
+        assert told == sorted(told) and told[-1] == sequence.busy_us
+
+
 def test_a_late_joiner_speaks_before_the_earlier_ones_finish(bench: Benches, ask: Ask) -> None:
     running = bench(slots=8)
     for number in range(4):

@@ -75,6 +75,14 @@ async def test_an_answer_is_cut_by_its_length_alone(engine: Engine, ask: Ask) ->
     assert text.startswith('{"')
 
 
+async def test_a_stop_string_ends_an_answer_in_the_midst_of_its_form(
+    engine: Engine, ask: Ask
+) -> None:
+    """It is the caller's own word, and OpenAI's document makes no exception for forms."""
+    text, reason = await said(engine, ask, Guide(schema(TOWN)), stop=("own",))
+    assert (text, reason) == ('{"t', FinishReason.STOP)
+
+
 @pytest.mark.parametrize("parallel", [True, False])
 async def test_a_forced_call_has_the_arguments_it_must(
     engine: Engine, ask: Ask, parallel: bool

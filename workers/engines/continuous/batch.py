@@ -4,7 +4,9 @@ Owns the rows and who sits in them; decoding sequences are rows 0..n-1, staged o
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from workers.engines.base import EngineSettings, EngineStats
@@ -23,10 +25,18 @@ from workers.engines.continuous.scheduler import (
 from workers.engines.continuous.sequence import RunningSequence
 from workers.engines.continuous.shaping import shaped
 from workers.engines.continuous.slots import KvRows
+from workers.engines.sharing import between_us, shares_us
 
 
 class Batch:
-    def __init__(self, checkpoint: Checkpoint, settings: EngineSettings) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        settings: EngineSettings,
+        *,
+        now_s: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._now_s = now_s
         self._limits = Limits(settings.slots, settings.staging_rows, settings.prefill_tokens_max)
         self.context_tokens = min(settings.context_tokens, checkpoint.context_tokens)
         blocks = settings.cache_tokens_max // settings.block_tokens
@@ -64,9 +74,11 @@ class Batch:
 
     def step(self) -> list[RunningSequence]:
         """Everyone who gained a token."""
+        begun_s = self._now_s()
         self._admit()
-        decoding = len(self._decoding)
-        return [*self._prefill(), *self._decode(decoding)]
+        decoding = self._decoding.copy()
+        prefilled, begun_s = self._prefill(begun_s)
+        return [*prefilled, *self._decode(decoding, begun_s)]
 
     def stats(self) -> EngineStats:
         totals = self._totals
@@ -82,6 +94,7 @@ class Batch:
             tokens_cached_total=totals.cached,
             tokens_out_total=totals.out,
             requests_total=totals.requests,
+            busy_us_total=totals.busy_us,
         )
 
     def _admit(self) -> None:
@@ -96,11 +109,12 @@ class Batch:
             self._totals.cached += sequence.cached
             self._staging.append(sequence)
 
-    def _prefill(self) -> list[RunningSequence]:
+    def _prefill(self, begun_s: float) -> tuple[list[RunningSequence], float]:
+        """Who gained a token, and when this pass ended."""
         staged = list(self._staging)
         chunks = prefill_chunks([s.prompt_remaining for s in staged], self._limits)
         if not chunks:
-            return []
+            return [], begun_s
         inputs = [
             RowInput(s.computed, s.tokens[s.computed : s.computed + chunk])
             for s, chunk in zip(staged, chunks, strict=True)
@@ -114,18 +128,31 @@ class Batch:
         for row in reversed(done):  # from the end, so that moving the last row disturbs no other
             self._remember(self._staging_row(row), staged[row])
             self._promote(row)
-        return self._gain([staged[row] for row in done], logits[done]) if done else []
+        gained = self._gain([staged[row] for row in done], logits[done]) if done else []
+        return gained, self._share(begun_s, staged, chunks)
 
-    def _decode(self, count: int) -> list[RunningSequence]:
+    def _decode(self, decoding: list[RunningSequence], begun_s: float) -> list[RunningSequence]:
         """Newcomers promoted in this step already have their token of it."""
-        decoding = self._decoding[:count]
         if not decoding:
             return []
         logits = self.runner.forward(0, [RowInput(s.computed, s.tokens[-1:]) for s in decoding])
         self._totals.decode_steps += 1
         for sequence in decoding:
             sequence.computed += 1
-        return self._gain(decoding, logits)
+        gained = self._gain(decoding, logits)
+        self._share(begun_s, decoding, [1] * len(decoding))
+        return gained
+
+    def _share(
+        self, begun_s: float, sequences: Sequence[RunningSequence], tokens: Sequence[int]
+    ) -> float:
+        """Share the time of a pass among those it computed; when it ended."""
+        ended_s = self._now_s()
+        elapsed_us = between_us(begun_s, ended_s)
+        self._totals.busy_us += elapsed_us
+        for sequence, share_us in zip(sequences, shares_us(elapsed_us, tokens), strict=True):
+            sequence.busy_us += share_us
+        return ended_s
 
     def _gain(self, sequences: list[RunningSequence], logits: Any) -> list[RunningSequence]:
         tokens = next_tokens(shaped(logits, sequences), [sequence.draw() for sequence in sequences])
@@ -171,4 +198,4 @@ class Batch:
 class _Totals:
     def __init__(self) -> None:
         self.requests = self.prefill_steps = self.decode_steps = 0
-        self.prefilled = self.cached = self.out = 0
+        self.prefilled = self.cached = self.out = self.busy_us = 0

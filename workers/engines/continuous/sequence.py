@@ -35,6 +35,7 @@ class RunningSequence:
         self.tokens = list(request.prompt_token_ids)
         self.computed = 0  # tokens whose keys and values are in the row
         self.cached = 0  # of them, how many came from the prefix cache
+        self.busy_us = 0  # its share of the time that was computed
         room = context_tokens - self.prompt_tokens
         self._tokens_max = room if request.tokens_max is None else min(request.tokens_max, room)
         self._eos_token_ids = frozenset() if request.ignore_eos else eos_token_ids
@@ -110,7 +111,8 @@ class RunningSequence:
         """Everything accepted since the last frame."""
         token_ids = self.tokens[self._framed :]
         self._framed = len(self.tokens)
-        usage = TokenUsage(self.prompt_tokens - self.cached, self.cached, self.output_tokens)
+        inputs = self.prompt_tokens - self.cached
+        usage = TokenUsage(inputs, self.cached, self.output_tokens, self.busy_us)
         text, logprobs = self._text_of(token_ids), self._logprobs()
         ids = tuple(token_ids)
         return Frame(text, ids, usage, self.finish_reason, logprobs, self._stop)

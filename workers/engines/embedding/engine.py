@@ -3,10 +3,11 @@ event loop's side of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workers.engines.base import (
     ContextLengthExceeded,
@@ -24,6 +25,7 @@ from workers.engines.base import (
     UnsupportedParameter,
 )
 from workers.engines.embedding.inputs import InputQueue, WaitingInput
+from workers.engines.sharing import between_us, shares_us
 from workers.engines.stream import Stream
 from workers.engines.thread import EngineThread
 
@@ -40,20 +42,30 @@ class RunningCall:
         self.begun = False
         self.tokens_left = sum(map(len, request.inputs))
         self._tokens_done = 0
+        self._busy_us = 0
         self._inputs_left = len(request.inputs)
 
-    def frame(self, embeddings: Sequence[Embedding]) -> EmbeddingFrame:
-        """The next one, of what a batch computed for this call."""
+    def frame(self, embeddings: Sequence[Embedding], busy_us: int) -> EmbeddingFrame:
+        """The next one, of what a batch computed for this call in its share of the time."""
         tokens = sum(len(self.request.inputs[each.index]) for each in embeddings)
         self._tokens_done += tokens
         self.tokens_left -= tokens
         self._inputs_left -= len(embeddings)
-        usage = TokenUsage(self._tokens_done, 0, 0)
+        self._busy_us += busy_us
+        usage = TokenUsage(self._tokens_done, 0, 0, self._busy_us)
         return EmbeddingFrame(tuple(embeddings), usage, last=not self._inputs_left)
 
 
 Batch = Sequence[WaitingInput[RunningCall]]
 Embedded = dict[RunningCall, list[Embedding]]
+
+
+class Computed(NamedTuple):
+    """What a batch made, by call; how many tokens it had, and whose time it took."""
+
+    embedded: Embedded
+    tokens: int
+    busy_us: dict[RunningCall, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +84,11 @@ class Loaded:
 
 
 class EmbeddingEngine:
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(
+        self, settings: EngineSettings, *, now_s: Callable[[], float] = time.perf_counter
+    ) -> None:
         self._settings = settings
+        self._now_s = now_s
         self._thread = EngineThread(
             load=partial(load, settings),
             turn=self._turn,
@@ -82,7 +97,7 @@ class EmbeddingEngine:
         )
         self._open: dict[str, RunningCall] = {}
         self._broken: str | None = "not started"
-        self._requests = self._batches = self._tokens = 0
+        self._requests = self._batches = self._tokens = self._busy_us = 0
 
     @property
     def context_tokens(self) -> int:
@@ -118,6 +133,7 @@ class EmbeddingEngine:
             prefill_steps_total=self._batches,
             tokens_prefilled_total=self._tokens,
             requests_total=self._requests,
+            busy_us_total=self._busy_us,
         )
 
     def health(self) -> str | None:
@@ -166,11 +182,12 @@ class EmbeddingEngine:
         for call in calls:
             call.begun = True
 
-    def _deliver(self, embedded: Embedded, tokens: int) -> None:
+    def _deliver(self, computed: Computed) -> None:
         self._batches += 1
-        self._tokens += tokens
-        for call, embeddings in embedded.items():
-            frame = call.frame(embeddings)
+        self._tokens += computed.tokens
+        self._busy_us += sum(computed.busy_us.values())
+        for call, embeddings in computed.embedded.items():
+            frame = call.frame(embeddings, computed.busy_us[call])
             if self._open.get(call.request.request_id) is not call:
                 continue  # closed meanwhile
             if frame.last:
@@ -189,8 +206,10 @@ class EmbeddingEngine:
         batch = loaded.queue.take()
         if batch:
             self._thread.post(self._begin, {waiting.call for waiting in batch})
-            tokens = sum(waiting.tokens for waiting in batch)
-            self._thread.post(self._deliver, embedded(loaded.encoder, batch), tokens)
+            begun_s = self._now_s()
+            found = embedded(loaded.encoder, batch)
+            elapsed_us = between_us(begun_s, self._now_s())
+            self._thread.post(self._deliver, computed(found, batch, elapsed_us))
 
 
 def embedded(encoder: Encoder, batch: Batch) -> Embedded:
@@ -202,6 +221,15 @@ def embedded(encoder: Encoder, batch: Batch) -> Embedded:
         kept = shortened(vector, waiting.call.request.dimensions)
         found.setdefault(waiting.call, []).append(Embedding(waiting.index, kept))
     return found
+
+
+def computed(found: Embedded, batch: Batch, elapsed_us: int) -> Computed:
+    """Share the time of a batch among its calls by their tokens."""
+    tokens = [waiting.tokens for waiting in batch]
+    busy_us = dict.fromkeys(found, 0)
+    for waiting, share_us in zip(batch, shares_us(elapsed_us, tokens), strict=True):
+        busy_us[waiting.call] += share_us
+    return Computed(found, sum(tokens), busy_us)
 
 
 def merge(frames: Sequence[EmbeddingFrame]) -> EmbeddingFrame:

@@ -4,6 +4,8 @@ and knows none of it."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vllm import SamplingParams
@@ -15,6 +17,7 @@ from workers.engines.continuous.logprobs import Score
 from workers.engines.continuous.sequence import RunningSequence
 from workers.engines.forms import Constraint
 from workers.engines.guides import Compiled
+from workers.engines.sharing import between_us, shares_us
 
 # vLLM takes no top_p of 0, which means the likeliest token alone, and warns of each temperature
 # below this, which it raises.
@@ -23,8 +26,16 @@ TEMPERATURE_MIN = 0.01
 
 
 class VllmBatch:
-    def __init__(self, llm: Any, *, context_tokens: int, eos_token_ids: frozenset[int]) -> None:
+    def __init__(
+        self,
+        llm: Any,
+        *,
+        context_tokens: int,
+        eos_token_ids: frozenset[int],
+        now_s: Callable[[], float] = time.perf_counter,
+    ) -> None:
         """`llm` is an `LLMEngine` whose core runs in this process."""
+        self._now_s = now_s
         self.context_tokens = context_tokens
         self._llm = llm
         self._scheduler = llm.engine_core.engine_core.scheduler
@@ -54,8 +65,10 @@ class VllmBatch:
 
     def step(self) -> list[RunningSequence]:
         """Everyone who gained a token."""
+        begun_s = self._now_s()
         outputs = self._llm.step()
         self._totals.steps += bool(outputs)
+        self._share(begun_s, [output.request_id for output in outputs])
         gained = []
         for output in outputs:
             sequence = self._sequences.get(output.request_id)
@@ -63,6 +76,19 @@ class VllmBatch:
                 self._accept(sequence, output)
                 gained.append(sequence)
         return gained
+
+    def _share(self, begun_s: float, advanced: Sequence[str]) -> None:
+        """vLLM does not say what it computed of whom: a step is shared equally among those it
+        advanced, and one without a token among all that are here."""
+        sharing = [self._sequences[each] for each in advanced if each in self._sequences]
+        sharing = sharing or list(self._sequences.values())
+        if sharing:
+            elapsed_us = between_us(begun_s, self._now_s())
+            self._totals.busy_us += elapsed_us
+            for sequence, share_us in zip(
+                sharing, shares_us(elapsed_us, [1] * len(sharing)), strict=True
+            ):
+                sequence.busy_us += share_us
 
     def stats(self) -> EngineStats:
         totals = self._totals
@@ -78,6 +104,7 @@ class VllmBatch:
             tokens_cached_total=totals.cached,
             tokens_out_total=totals.out,
             requests_total=totals.requests,
+            busy_us_total=totals.busy_us,
         )
 
     def _accept(self, sequence: RunningSequence, output: Any) -> None:
@@ -140,4 +167,4 @@ def _score(token: int, row: Any, top: int | None) -> Score | None:
 
 class _Totals:
     def __init__(self) -> None:
-        self.requests = self.steps = self.prefilled = self.cached = self.out = 0
+        self.requests = self.steps = self.prefilled = self.cached = self.out = self.busy_us = 0

@@ -224,3 +224,11 @@ async def test_a_folder_that_holds_no_model_fails_the_start(tmp_path: Path) -> N
 def test_a_tokenizer_file_that_cuts_and_pads_does_neither_here(text: CheckpointText) -> None:
     assert len(text.token_ids("word " * 300)) == 302
     assert text.token_ids("") == (101, 102)
+
+
+async def test_the_time_of_batches_is_that_of_their_calls(engine: EmbeddingEngine) -> None:
+    asked = [ask(str(n), *LENGTHS) for n in range(3)]
+    answered = await asyncio.gather(*(frames_of(engine, request) for request in asked))
+    told = [[frame.usage.busy_us for frame in frames] for frames in answered]
+    assert all(shares == sorted(shares) for shares in told)
+    assert sum(shares[-1] for shares in told) == engine.stats().busy_us_total > 0

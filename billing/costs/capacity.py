@@ -1,0 +1,175 @@
+"""Our side of the ledger: what capacity costs, whose cost it is, and what nobody used.
+
+Pure. What a pool's capacity costs is owed to whoever provides it, and stands unallocated first, by
+what became of it: starting, idling, or computing (`busy`). What a call cost moves from `busy` to
+the cost of goods, what its other attempts cost to `wasted`. So the cost of goods and what is
+unallocated are the bill at any moment, whatever is missing, late or corrected; what stays in `busy`
+is on no call's record, or not yet. A batch moves each account once, not once a call: the cost of
+each call stands on its usage, and the sums of both agree.
+
+    the bill of lives and tokens  Dr unallocated:pool:P:{..}    Cr payable:pool:P
+    the cost of calls             Dr cogs:pool:P                Cr unallocated:pool:P:busy
+    the cost of other attempts    Dr unallocated:pool:P:wasted  Cr unallocated:pool:P:busy
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from billing.costs.attempts import AttemptCost
+from billing.costs.lifetimes import Bill, Cell
+from billing.posting import Posting, transfer
+from billing.rollup import HOUR_CELL, SUMMED, Added, hour_of
+
+COST, UNALLOCATED = "cost", "unallocated"
+_POOL = HOUR_CELL.index("pool")
+_COST = SUMMED.index("cost_nanousd")
+
+
+class CapacitySums(NamedTuple):
+    """Of some span and pool; money is nano-USD. `busy_nanousd` is all that was computed, of which
+    calls have their cost and wasted attempts theirs."""
+
+    cold_start_nanousd: int = 0
+    busy_nanousd: int = 0
+    idle_nanousd: int = 0
+    wasted_nanousd: int = 0
+    life_us: int = 0
+    cold_start_us: int = 0
+    busy_us: int = 0
+
+    @property
+    def bill_nanousd(self) -> int:
+        return self.cold_start_nanousd + self.busy_nanousd + self.idle_nanousd
+
+
+Moved = Mapping[Cell, CapacitySums]
+"""By cell what is to be added."""
+
+
+class Spent(NamedTuple):
+    """What the attempts of a call cost so far, in its hour."""
+
+    hour_us: int
+    costs: Sequence[AttemptCost]
+
+
+def of_bills(bills: Mapping[Cell, Bill]) -> dict[Cell, CapacitySums]:
+    """What the lives of replicas add."""
+    return {
+        cell: CapacitySums(
+            bill.cold_start_nanousd,
+            bill.busy_nanousd,
+            bill.idle_nanousd,
+            0,
+            bill.life_us,
+            bill.cold_start_us,
+            bill.busy_us,
+        )
+        for cell, bill in bills.items()
+    }
+
+
+def of_attempts(
+    postings: Iterable[Posting], standing: Mapping[str, Spent]
+) -> dict[Cell, CapacitySums]:
+    """What the attempts of a batch of calls add: tokens that were bought are a bill, and whatever
+    served nobody is wasted. `standing` is what corrected calls counted before."""
+    found: dict[Cell, CapacitySums] = {}
+    now = dict(standing)
+    for made in postings:
+        rid = made.usage["rid"]
+        before = now.get(rid)
+        if before is None and not made.costs:
+            continue
+        hour_us = before.hour_us if before else hour_of(made.usage["ended_us"])
+        if before:
+            _count(found, hour_us, before.costs, -1)
+        _count(found, hour_us, made.costs, 1)
+        now[rid] = Spent(hour_us, made.costs)
+    return {cell: sums for cell, sums in found.items() if any(sums)}
+
+
+def allocated(hours: Added) -> dict[str, int]:
+    """By pool what the cost of calls changed by, from what a batch adds to the sums of usage."""
+    found: dict[str, int] = {}
+    for cell, counts in hours.items():
+        if cost := counts[_COST]:
+            found[cell[_POOL]] = found.get(cell[_POOL], 0) + cost
+    return found
+
+
+def transfers(
+    moved: Moved, costs: Mapping[str, int], name: str, now_us: int
+) -> list[dict[str, Any]]:
+    """One for each two accounts between which anything moves; `name` is the batch's alone."""
+    pools: dict[str, CapacitySums] = {}
+    for cell, sums in moved.items():
+        pools[cell.pool] = plus(pools.get(cell.pool, CapacitySums()), sums)
+    return [
+        _transfer(f"{debit}:{name}", kind, debit, credit, amount, now_us)
+        for pool in sorted({*pools, *costs})
+        for kind, debit, credit, amount in _flows(
+            pool, pools.get(pool, CapacitySums()), costs.get(pool, 0)
+        )
+        if amount
+    ]
+
+
+def _flows(pool: str, sums: CapacitySums, cost: int) -> Iterator[tuple[str, str, str, int]]:
+    busy = unallocated(pool, "busy")
+    yield UNALLOCATED, busy, payable(pool), sums.busy_nanousd
+    yield UNALLOCATED, unallocated(pool, "idle"), payable(pool), sums.idle_nanousd
+    yield UNALLOCATED, unallocated(pool, "cold_start"), payable(pool), sums.cold_start_nanousd
+    yield UNALLOCATED, unallocated(pool, "wasted"), busy, sums.wasted_nanousd
+    yield COST, cogs(pool), busy, cost
+
+
+def _transfer(
+    transfer_id: str, kind: str, debit: str, credit: str, amount_nanousd: int, now_us: int
+) -> dict[str, Any]:
+    """What is to be taken back flows the other way."""
+    if amount_nanousd < 0:
+        debit, credit = credit, debit
+    return transfer(
+        transfer_id,
+        kind,
+        debit,
+        credit,
+        abs(amount_nanousd),
+        org="",
+        booked_us=now_us,
+        created_us=now_us,
+    )
+
+
+def cogs(pool: str) -> str:
+    """The account of what calls on a pool cost."""
+    return f"cogs:pool:{pool}"
+
+
+def unallocated(pool: str, part: str) -> str:
+    """The account of what nobody used of a pool, by what became of it."""
+    return f"unallocated:pool:{pool}:{part}"
+
+
+def payable(pool: str) -> str:
+    """The account of what a pool's capacity costs."""
+    return f"payable:pool:{pool}"
+
+
+def plus(one: CapacitySums, other: CapacitySums) -> CapacitySums:
+    return CapacitySums(*(a + b for a, b in zip(one, other, strict=True)))
+
+
+def _count(
+    found: dict[Cell, CapacitySums], hour_us: int, costs: Iterable[AttemptCost], sign: int
+) -> None:
+    for cost in costs:
+        wasted = 0 if cost.served else cost.nanousd
+        if not (wasted or cost.bought_nanousd):
+            continue
+        cell = Cell(hour_us, cost.pool, cost.model)
+        sums = CapacitySums(busy_nanousd=sign * cost.bought_nanousd, wasted_nanousd=sign * wasted)
+        found[cell] = plus(found.get(cell, CapacitySums()), sums)

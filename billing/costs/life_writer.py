@@ -1,0 +1,121 @@
+"""From the stream of replicas' lives into SQL: one transaction a batch, then out of the stream.
+
+A controller reports all of a life each time, and a report is kept once, so reading one twice adds
+nothing, and a report that was lost is made good by the next. A writer killed between any two steps
+repeats the batch. What cannot be read is set aside as a dead letter, never dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from billing.costs import capacity
+from billing.costs.lifetimes import Bill, Cell, LifeReport, added, decode_report
+from billing.store import costs, marks, transfers
+from billing.store.engine import Store
+
+log = logging.getLogger("sluice.ledger.lives")
+
+LIVES_KEY = "sluice:lives"
+READ_MAX = 500
+NO_SHARD = -1
+MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LifeEntry:
+    """One stream entry as it was read."""
+
+    entry: str
+    payload: bytes
+
+
+@dataclass(slots=True)
+class _Plan:
+    reports: dict[str, list[LifeReport]] = field(default_factory=dict)
+    letters: list[dict[str, Any]] = field(default_factory=list)
+
+
+def book_lives(conn: Connection, entries: Sequence[LifeEntry], now_us: int) -> int:
+    """Book a batch inside the caller's transaction; how many of its reports were new."""
+    plan = _Plan()
+    for entry in entries:
+        try:
+            report = decode_report(entry.payload)
+        except msgspec.MsgspecError as error:
+            plan.letters.append(_letter(entry, str(error), now_us))
+        else:
+            plan.reports.setdefault(report.replica, []).append(report)
+    new: list[LifeReport] = []
+    bills: dict[Cell, Bill] = {}
+    for replica, reports in sorted(plan.reports.items()):
+        from_us = min(report.until_us for report in reports)
+        fresh, changed = added(costs.reports_around(conn, replica, from_us), reports)
+        new += fresh
+        for cell, bill in changed.items():
+            bills[cell] = bill if cell not in bills else bills[cell].plus(bill)
+    costs.insert_reports(conn, new)
+    moved = capacity.of_bills(bills)
+    costs.add(conn, moved)
+    if new:
+        name = f"life:{new[0].replica}:{new[0].until_us}"
+        transfers.post(conn, capacity.transfers(moved, {}, name, now_us))
+    marks.insert_letters(conn, plan.letters)
+    return len(new)
+
+
+class LifeWriter:
+    """Reads the one stream of all lives. `now` is epoch seconds."""
+
+    def __init__(
+        self, redis: Redis, store: Store, *, interval_s: float, now: Callable[[], float]
+    ) -> None:
+        self._redis: Any = redis
+        self._store = store
+        self._interval_s = interval_s
+        self._now = now
+
+    async def run(self) -> None:
+        """Until cancelled; an outage of Redis or SQL is waited out."""
+        while True:
+            try:
+                while await self.turn() == READ_MAX:
+                    pass
+            except (RedisError, OSError, SQLAlchemyError) as error:
+                log.warning("lives of replicas wait: %s", error)
+            await asyncio.sleep(self._interval_s)
+
+    async def turn(self) -> int:
+        """Book what is in the stream, `READ_MAX` at most, and take it out; how many that were."""
+        found = await self._redis.xrange(LIVES_KEY, count=READ_MAX)
+        if found:
+            entries = [LifeEntry(entry.decode(), fields.get(b"p", b"")) for entry, fields in found]
+            await asyncio.to_thread(self._book, entries)
+            await self._redis.xdel(LIVES_KEY, *(entry for entry, _ in found))
+        return len(found)
+
+    def _book(self, entries: Sequence[LifeEntry]) -> None:
+        with self._store.write() as conn:
+            book_lives(conn, entries, int(self._now() * MICROSECONDS))
+
+
+def _letter(entry: LifeEntry, detail: str, now_us: int) -> dict[str, Any]:
+    return {
+        "shard": NO_SHARD,
+        "entry": entry.entry,
+        "rid": "",
+        "reason": "malformed_life",
+        "detail": detail[:2000],
+        "payload": entry.payload,
+        "created_us": now_us,
+    }

@@ -1,0 +1,165 @@
+"""`/admin/v1/margins` and what a call cost us: for whoever runs this, and for no tenant."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import msgspec
+import pytest
+from redis.asyncio import Redis
+
+from billing import ledger
+from billing.costs.life_writer import LifeEntry, book_lives
+from billing.costs.lifetimes import LifeReport
+from billing.ledger import Record
+from billing.types import Attempt, encode
+from tests.gateway.api.test_usage import API_KEY, BOOK, HOUR_S, MIDNIGHT_S, call
+from tests.gateway.edge import Edge, edge
+from tests.redis_server import RedisServer
+
+S = 1_000_000
+SPAN = f"start_time={MIDNIGHT_S}&end_time={MIDNIGHT_S + 2 * HOUR_S}"
+
+
+def attempt(pool: str, busy_s: int, outcome: str = "answered") -> Attempt:
+    return Attempt(
+        pool=pool,
+        replica=f"{pool}-1",
+        started_us=(MIDNIGHT_S - 1) * S,
+        ended_us=MIDNIGHT_S * S,
+        outcome=outcome,
+        input=3,
+        output=5,
+        model="tale",
+        busy_us=busy_s * S,
+        nanousd_per_s=1_000_000,
+    )
+
+
+CALLS = [
+    call("r1", MIDNIGHT_S, pool="a", attempts=[attempt("b", 1, "cut"), attempt("a", 2)]),
+    call("r2", MIDNIGHT_S + 60, pool="b", attempts=[attempt("b", 3)], org="org_other"),
+]
+LIVES = [
+    LifeReport(
+        replica=f"{pool}-1",
+        pool=pool,
+        model="tale",
+        nanousd_per_s=1_000_000,
+        started_us=(MIDNIGHT_S - 100) * S,
+        ready_us=(MIDNIGHT_S - 90) * S,
+        until_us=(MIDNIGHT_S + 100) * S,
+        busy_us=5 * S,
+        ended=True,
+    )
+    for pool in ("a", "b")
+]
+
+
+@pytest.fixture
+async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[Edge]:
+    async with edge(redis_server, redis, tmp_path) as running:
+        records = [Record(0, f"{n}-0", "settled", c.rid, encode(c)) for n, c in enumerate(CALLS)]
+        lives = [LifeEntry(f"{n}-0", msgspec.json.encode(life)) for n, life in enumerate(LIVES)]
+        with running.parts.ledger.write() as conn:
+            ledger.book(conn, records, BOOK, 2 * MIDNIGHT_S * S)
+            book_lives(conn, lives, 2 * MIDNIGHT_S * S)
+        yield running
+
+
+async def asked(one: Edge, target: str, key: str = "admin") -> httpx.Response:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=one.app), base_url="http://gateway"
+    ) as http:
+        return await http.get(target, headers={"authorization": f"Bearer {key}"})
+
+
+async def margins(one: Edge, more: str = "") -> Any:
+    answer = await asked(one, f"/admin/v1/margins?{SPAN}{more}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_cost_of_goods_and_what_nobody_used_are_the_bill_of_the_fleet(one: Edge) -> None:
+    fleet = (await margins(one))["fleet"]
+    assert fleet["bill_usd"] == "0.40"  # two replicas of 200 s
+    assert (fleet["cogs_usd"], fleet["wasted_usd"]) == ("0.005", "0.001")
+    assert (fleet["cold_start_usd"], fleet["idle_usd"]) == ("0.02", "0.37")
+    assert Decimal(fleet["cogs_usd"]) + Decimal(fleet["unallocated_usd"]) == Decimal("0.4")
+    parts = ("idle_usd", "cold_start_usd", "wasted_usd", "unrecorded_usd")
+    assert sum(Decimal(fleet[name]) for name in parts) == Decimal(fleet["unallocated_usd"])
+
+
+@pytest.mark.parametrize(
+    ("group_by", "groups", "costs"),
+    [
+        ("pool", [{"pool": "a"}, {"pool": "b"}], ["0.002", "0.003"]),
+        ("model", [{"model": "tale"}], ["0.005"]),
+    ],
+)
+async def test_pools_and_models_have_their_bill(
+    one: Edge, group_by: str, groups: list[dict[str, str]], costs: list[str]
+) -> None:
+    rows = (await margins(one, f"&group_by={group_by}"))["data"]
+    assert [row["group"] for row in rows] == groups
+    assert [row["cogs_usd"] for row in rows] == costs
+    assert sum(Decimal(row["bill_usd"]) for row in rows) == Decimal("0.4")
+
+
+async def test_an_organization_has_no_part_in_what_nobody_used(one: Edge) -> None:
+    answer = await margins(one, "&group_by=organization&group_by=day")
+    assert {row["group"]["organization"] for row in answer["data"]} >= {"org_other"}
+    assert all("bill_usd" not in row for row in answer["data"])
+    assert sum(Decimal(row["cogs_usd"]) for row in answer["data"]) == Decimal("0.005")
+    assert answer["fleet"]["bill_usd"] == "0.40"
+
+
+async def test_requests_are_told_one_by_one_and_in_pages(one: Edge) -> None:
+    first = await margins(one, "&group_by=request&limit=1")
+    assert first["has_more"] and first["next_page"] == 1
+    second = await margins(one, "&group_by=request&limit=1&page=1")
+    assert not second["has_more"] and second["next_page"] is None
+    (row,) = second["data"]
+    assert row["group"]["request"] == "r1" and row["cogs_usd"] == "0.002"
+    assert Decimal(row["revenue_usd"]) - Decimal("0.002") == Decimal(row["margin_usd"])
+
+
+async def test_margins_come_as_csv(one: Edge) -> None:
+    answer = await asked(one, f"/admin/v1/margins?{SPAN}&group_by=pool&format=csv&limit=1")
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert answer.headers["x-sluice-next-page"] == "1"
+    (row,) = csv.DictReader(io.StringIO(answer.text))
+    assert (row["pool"], row["cogs_usd"], row["bill_usd"]) == ("a", "0.002", "0.20")
+    answer = await asked(one, f"/admin/v1/margins?{SPAN}&group_by=organization&format=csv")
+    assert "bill_usd" not in answer.text.splitlines()[0]
+
+
+@pytest.mark.parametrize("wrong", ["group_by=day&group_by=day", "group_by=request&group_by=day"])
+async def test_groups_that_make_no_sense_are_refused(one: Edge, wrong: str) -> None:
+    answer = await asked(one, f"/admin/v1/margins?{SPAN}&{wrong}")
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == "group_by"
+
+
+async def test_a_span_that_ends_before_it_begins_is_refused(one: Edge) -> None:
+    answer = await asked(one, "/admin/v1/margins?start_time=9&end_time=8")
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == "end_time"
+
+
+async def test_a_call_is_explained_with_its_cost_to_us_but_not_to_its_tenant(one: Edge) -> None:
+    told = (await asked(one, "/admin/v1/requests/r1")).json()
+    assert (told["cogs"]["cogs_usd"], told["cogs"]["wasted_usd"]) == ("0.002", "0.001")
+    assert [(a["pool"], a["cogs_usd"], a["served"]) for a in told["attempts"]] == [
+        ("b", "0.001", False),
+        ("a", "0.002", True),
+    ]
+    tenant = await asked(one, "/v1/generations/r1", API_KEY)
+    assert tenant.status_code == 200
+    assert [a["pool"] for a in tenant.json()["attempts"]] == ["b", "a"]
+    assert "cogs" not in tenant.text and "nanousd" not in str(tenant.json()["attempts"])
+    assert "busy_us" not in tenant.text
