@@ -8,6 +8,7 @@ from alembic import context
 from sqlalchemy import Connection
 from sqlmodel import SQLModel
 
+import billing.budgets.rows
 import billing.tables  # noqa: F401
 import gateway.tables  # noqa: F401
 from billing.store.engine import open_store

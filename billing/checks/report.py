@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+Progress = Callable[[str, int, int], None]
+"""What is being looked at, how much of it is done, and of how much (0: nobody knows)."""
 
 
 class Outcome(StrEnum):
@@ -64,6 +67,10 @@ def judged(name: str, law: str, breaks: Iterable[str], checked: int) -> Check:
     first = next(iter(breaks), None)
     outcome = Outcome.HOLDS if first is None else Outcome.BROKEN
     return Check(name, law, outcome, checked, first or "")
+
+
+def silent(_what: str, _done: int, _of: int) -> None:
+    """Progress that nobody wants to see."""
 
 
 def _text(check: Check) -> str:

@@ -1,77 +1,165 @@
-"""Whether Redis counts what SQL has charged, scope by scope."""
+"""Whether Redis counts what SQL has charged, and holds what its open calls hold, in every scope.
+
+Calls go on meanwhile. What is spent is read from Redis before and after SQL, which has booked by
+then what was settled by the first look, and so must lie between. What is held is compared in
+shards where nothing moved between two looks: calls that were opened or ended are in their streams,
+and what an open one holds only grows.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from redis.asyncio import Redis
 
 from billing.checks.report import Check, Outcome, judged
 from billing.limits.holds import Holds
-from billing.limits.keys import SHARDS
 from billing.limits.types import Spent
 from billing.primer import open_in
 from billing.spending import ScopeSums, spent_by_shard
+from billing.store import marks
 from billing.store.engine import Store
 
-NAME = "I11 spent_in_redis"
-LAW = "what Redis counts as spent is what SQL has charged"
-ATTEMPTS = 10
-PAUSE_S = 0.2
+SPENT = ("I11 spent_in_redis", "what Redis counts as spent is what SQL has charged")
+HELD = ("I11 held_in_redis", "what Redis counts as held is what its open calls hold")
+UNPRIMED = "no shard is primed: the ledger process is not running"
+BEHIND = "the writer is behind: what Redis settled is not booked yet"
+BEHIND_MAX_S = 10.0
+POLL_S = 0.05
+PAUSES_S = (0.0, 0.2, 0.4, 0.8)
+"""Before each try: a correction lowers what was spent, here first and there later."""
+HOLDS_MAX = 10_000
+EVER_MS = 1 << 52
 
 
-def not_checked(reason: str) -> Check:
-    return Check(NAME, LAW, Outcome.NOT_CHECKED, 0, reason)
+def not_checked(reason: str) -> list[Check]:
+    return [Check(name, law, Outcome.NOT_CHECKED, 0, reason) for name, law in (SPENT, HELD)]
 
 
-async def spent_matches(redis: Redis, store: Store) -> Check:
-    """Compare a few times: a record on its way from Redis to SQL is no break."""
+async def redis_matches(redis: Redis, store: Store) -> list[Check]:
+    """Both laws, over the shards that are open."""
     holds = Holds(redis)
+    if not await open_shards(holds):
+        return not_checked(UNPRIMED)
+    return [await _spent_matches(holds, store), await _held_matches(holds)]
+
+
+async def _spent_matches(holds: Holds, store: Store) -> Check:
     breaks: list[str] = []
     counted = 0
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            await asyncio.sleep(PAUSE_S)
-        primed = await _open_shards(holds)
-        if not primed:
-            return not_checked("no shard is primed: the ledger process is not running")
-        in_redis = await _spent_in_redis(holds)
+    for pause_s in PAUSES_S:
+        await asyncio.sleep(pause_s)
+        primed = await open_shards(holds)
+        before = await _spent_in_redis(holds, primed)
+        ends = {shard: await holds.last_stream_id(shard) for shard in primed}
+        if not await booked_up_to(store, ends):
+            return Check(*SPENT, Outcome.NOT_CHECKED, 0, BEHIND)
         in_sql = await asyncio.to_thread(spent_by_shard, store)
+        after = await _spent_in_redis(holds, primed)
         counted = sum(len(in_sql[shard]) for shard in primed)
-        breaks = list(_differences(primed, in_redis, in_sql))
+        breaks = [
+            found
+            for shard in primed
+            for found in _outside(before[shard], in_sql[shard], after[shard])
+        ]
         if not breaks:
             break
-    return judged(NAME, LAW, breaks, counted)
+    return judged(*SPENT, breaks, counted)
 
 
-async def _open_shards(holds: Holds) -> list[int]:
+async def booked_up_to(store: Store, ends: Mapping[int, str]) -> bool:
+    """Wait a while for the writer to have what was settled."""
+    for _ in range(round(BEHIND_MAX_S / POLL_S)):
+        booked = await asyncio.to_thread(_booked, store)
+        if all(_order(booked.get(shard, "0-0")) >= _order(end) for shard, end in ends.items()):
+            return True
+        await asyncio.sleep(POLL_S)
+    return False
+
+
+def _booked(store: Store) -> dict[int, str]:
+    with store.read() as conn:
+        return marks.entries(conn)
+
+
+def _order(entry: str) -> tuple[int, ...]:
+    """Stream ids compare as two numbers, not as text."""
+    return tuple(map(int, entry.split("-")))
+
+
+async def _held_matches(holds: Holds) -> Check:
+    """A shard that never stands still is not compared; it is not counted either."""
+    breaks: list[str] = []
+    left = await open_shards(holds)
+    compared = 0
+    for pause_s in PAUSES_S:
+        await asyncio.sleep(pause_s)
+        moving = []
+        for shard in left:
+            since = await holds.last_stream_id(shard)
+            calls = await _open_calls(holds, shard)
+            counted = await holds.held(shard)
+            stood_still = since == await holds.last_stream_id(shard)
+            if calls is None or not stood_still or calls != await _open_calls(holds, shard):
+                moving.append(shard)
+                continue
+            compared += len(counted)
+            breaks += _unlike(_held_by_scope(calls), counted)
+        left = moving
+    return judged(*HELD, breaks, compared)
+
+
+async def open_shards(holds: Holds) -> list[int]:
     """Shards whose counters were set from SQL for the Redis process that answers now."""
     run_id = await holds.run_id()
     epochs = await holds.shard_epochs()
     return [shard for shard, epoch in epochs.items() if open_in(epoch, run_id)]
 
 
-def _differences(
-    shards: Iterable[int], in_redis: Mapping[int, ScopeSums], in_sql: Mapping[int, ScopeSums]
-) -> Iterator[str]:
+def _outside(before: ScopeSums, charged: ScopeSums, after: ScopeSums) -> Iterator[str]:
+    """Scopes of which SQL says less, or more, than Redis did at both looks."""
     nothing = Spent(0, {})
-    for shard in shards:
-        for scope in sorted({*in_redis[shard], *in_sql[shard]}):
-            counted = in_redis[shard].get(scope, nothing)
-            charged = in_sql[shard].get(scope, nothing)
-            if counted != charged:
-                yield f"{scope}: Redis {counted}, SQL {charged}"
+    for scope in sorted({*before, *charged, *after}):
+        first, sql, last = (sums.get(scope, nothing) for sums in (before, charged, after))
+        for month in (None, *sorted({*first.months, *sql.months, *last.months})):
+            low, high = sorted((_amount(first, month), _amount(last, month)))
+            if not low <= _amount(sql, month) <= high:
+                yield f"{scope}: Redis {last}, SQL {sql}"
+                break
 
 
-async def _spent_in_redis(holds: Holds) -> dict[int, ScopeSums]:
+def _amount(spent: Spent, month: str | None) -> int:
+    return spent.total_nanousd if month is None else spent.months.get(month, 0)
+
+
+async def _spent_in_redis(holds: Holds, shards: Iterable[int]) -> dict[int, ScopeSums]:
+    return {shard: await holds.spent(shard) for shard in shards}
+
+
+async def _open_calls(holds: Holds, shard: int) -> dict[str, tuple[int, tuple[str, ...]]] | None:
+    """By request id what an open call holds, and in which scopes; None if that cannot be told."""
+    found = await holds.due(shard, limit=HOLDS_MAX, now_ms=EVER_MS)
+    if len(found) >= HOLDS_MAX or any(hold.opened is None for hold in found):
+        return None
     return {
-        shard: {
-            scope: _without_nothing(spent) for scope, spent in (await holds.spent(shard)).items()
-        }
-        for shard in range(SHARDS)
+        hold.rid: (hold.held_nanousd, tuple(hold.opened.scopes) if hold.opened else ())
+        for hold in found
     }
 
 
-def _without_nothing(spent: Spent) -> Spent:
-    return Spent(spent.total_nanousd, {month: n for month, n in spent.months.items() if n})
+def _held_by_scope(calls: Mapping[str, tuple[int, tuple[str, ...]]]) -> Counter[str]:
+    held: Counter[str] = Counter()
+    for amount, scopes in calls.values():
+        for scope in scopes:
+            held[scope] += amount
+    return held
+
+
+def _unlike(held: Counter[str], counted: Mapping[str, int]) -> list[str]:
+    return [
+        f"{scope}: Redis counts {counted.get(scope, 0)} as held, its open calls {held[scope]}"
+        for scope in sorted({*held, *counted})
+        if counted.get(scope, 0) != held[scope]
+    ]

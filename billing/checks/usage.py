@@ -1,35 +1,72 @@
-"""Laws of the sums: hours are sums over the best records, days are sums of hours."""
+"""Laws of the sums: hours are sums over the best records, days are sums of hours.
+
+Looked at a day at a time, each in a short snapshot.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection
-
-from billing.checks.report import Check, judged
-from billing.rollup import SUMMED
-from billing.store import audit
+from billing.checks.report import Check, Progress, judged
+from billing.rollup import DAY_US, SUMMED
+from billing.store import audit_sums
+from billing.store.engine import Store
 
 MICROSECONDS = 1_000_000
 
 
-def hours_recompute(conn: Connection) -> Check:
-    return judged(
+LAWS = (
+    (
         "I9 usage_hours",
         "the sums of every hour are the sums over the best records of its calls",
-        [_named(wrong, "%Y-%m-%dT%HZ") for wrong in audit.wrong_hours(conn)],
-        audit.count(conn, "usage_hour"),
-    )
-
-
-def days_recompute(conn: Connection) -> Check:
-    return judged(
+        audit_sums.wrong_hours,
+        "%Y-%m-%dT%HZ",
+    ),
+    (
         "I9 usage_days",
         "the sums of every day are the sums of its hours",
-        [_named(wrong, "%Y-%m-%dZ") for wrong in audit.wrong_days(conn)],
-        audit.count(conn, "usage_day"),
-    )
+        audit_sums.wrong_days,
+        "%Y-%m-%dZ",
+    ),
+    (
+        "I9 usage_org_days",
+        "the sums of every day of an organization are the sums of its days",
+        audit_sums.wrong_org_days,
+        "%Y-%m-%dZ",
+    ),
+)
+"""Each with its statement, which is asked for a day, and how an instant of it is written."""
+
+
+def sums_recompute(store: Store, progress: Progress) -> list[Check]:
+    """Every hour and every day that has calls or sums of them."""
+    breaks: list[list[str]] = [[] for _ in LAWS]
+    counted = 0
+    for day_us in _days(store):
+        progress(f"sums of {_day(day_us)}", counted, 0)
+        counted += 1
+        with store.read() as conn:
+            for found, (_, _, look, form) in zip(breaks, LAWS, strict=True):
+                wrong = () if found else look(conn, day_us, day_us + DAY_US)
+                found += [_named(one, form) for one in wrong]
+    return [
+        judged(name, law, found, counted)
+        for (name, law, *_), found in zip(LAWS, breaks, strict=True)
+    ]
+
+
+def _days(store: Store) -> Iterator[int]:
+    """The first instant of each, in order."""
+    from_us = 0
+    while True:
+        with store.read() as conn:
+            found = audit_sums.next_day(conn, from_us)
+        if found is None:
+            return
+        yield found
+        from_us = found + DAY_US
 
 
 def _named(wrong: tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...]], form: str) -> str:
@@ -41,3 +78,7 @@ def _named(wrong: tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...]], form
         if stood != given
     )
     return f"{at:{form}} {' '.join(map(str, cell[1:]))}: {', '.join(differing)}"
+
+
+def _day(day_us: int) -> str:
+    return f"{datetime.fromtimestamp(day_us // MICROSECONDS, UTC):%Y-%m-%d}"

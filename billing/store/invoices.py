@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
+from billing import posting
 from billing.store.insert import Row, insert_new
 from billing.store.transfers import TRANSFER
 from billing.store.usage import CORRECTION, EVENT
@@ -24,18 +25,21 @@ LINE = table_of(InvoiceLine)
 ON_INVOICE = table_of(InvoiceTransfer)
 LINK = table_of(InvoiceLineTransfer)
 COUNTER = table_of(InvoiceCounter)
-BILLED_KINDS = ("charge", "reversal")
+USAGE_KINDS = ("charge", "reversal")
+BILLED_KINDS = (*USAGE_KINDS, "burn")
 
 
 def orgs_with_usage(conn: Connection, before_us: int) -> list[str]:
     statement = select(TRANSFER.c.org).where(
-        TRANSFER.c.kind.in_(BILLED_KINDS), TRANSFER.c.booked_us < before_us
+        TRANSFER.c.kind.in_(USAGE_KINDS), TRANSFER.c.booked_us < before_us
     )
     return sorted(conn.execute(statement.distinct()).scalars())
 
 
 def unbilled(conn: Connection, org: str, before_us: int, invoice_id: str) -> list[dict[str, Any]]:
-    """Charges and reversals on no other invoice than this draft, oldest first."""
+    """Charges, what credits have paid of them and reversals of both, on no other invoice than this
+    draft, oldest first: all that moves what is unbilled."""
+    owed = posting.unbilled(org)
     on = TRANSFER.outerjoin(ON_INVOICE, ON_INVOICE.c.transfer_id == TRANSFER.c.transfer_id)
     rows = conn.execute(
         select(TRANSFER)
@@ -43,6 +47,7 @@ def unbilled(conn: Connection, org: str, before_us: int, invoice_id: str) -> lis
         .where(
             TRANSFER.c.org == org,
             TRANSFER.c.kind.in_(BILLED_KINDS),
+            or_(TRANSFER.c.debit_account == owed, TRANSFER.c.credit_account == owed),
             TRANSFER.c.booked_us < before_us,
             or_(ON_INVOICE.c.invoice_id.is_(None), ON_INVOICE.c.invoice_id == invoice_id),
         )

@@ -36,6 +36,12 @@ def caught_up_us(conn: Connection, shards: int) -> int:
     return int(oldest) if counted >= shards else 0
 
 
+def entries(conn: Connection) -> dict[int, str]:
+    """The last committed stream entry of each shard."""
+    rows = conn.execute(select(WATERMARK.c.shard, WATERMARK.c.entry))
+    return {shard: entry for shard, entry in rows}
+
+
 def insert_letters(conn: Connection, rows: Sequence[Row]) -> None:
     insert_new(conn, LETTER, rows)
 

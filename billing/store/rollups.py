@@ -11,24 +11,29 @@ from billing.rollup import (
     DAY_CELL,
     DIMENSIONS,
     HOUR_CELL,
+    ORG_DAY_CELL,
     SUMMED,
     Added,
     Standing,
     by_day,
+    by_org_day,
     hour_of,
 )
 from billing.store.insert import add_to
 from billing.store.usage import CORRECTION, EVENT
-from billing.tables import UsageDay, UsageHour, table_of
+from billing.tables import UsageDay, UsageHour, UsageOrgDay, table_of
 
 HOUR = table_of(UsageHour)
 DAY = table_of(UsageDay)
+ORG_DAY = table_of(UsageOrgDay)
 
 
 def add(conn: Connection, added: Added) -> None:
-    """Add to the sums of each hour and of its day."""
+    """Add to the sums of each hour and of its days."""
+    days = by_day(added)
     _add(conn, HOUR, HOUR_CELL, added)
-    _add(conn, DAY, DAY_CELL, by_day(added))
+    _add(conn, DAY, DAY_CELL, days)
+    _add(conn, ORG_DAY, ORG_DAY_CELL, by_org_day(days))
 
 
 def _add(conn: Connection, table: Table, key: Sequence[str], added: Added) -> None:

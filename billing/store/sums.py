@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Connection,
     FromClause,
     Select,
     String,
+    Table,
     collate,
     func,
     literal,
@@ -26,11 +28,16 @@ from sqlalchemy import (
     union_all,
 )
 
-from billing.rollup import COUNTS, DAY_US, DIMENSIONS, HOUR_US, SUMMED
-from billing.store.rollups import DAY, HOUR
+from billing.rollup import COUNTS, DAY_US, DIMENSIONS, HOUR_US, ORG_DIMENSIONS, SUMMED
+from billing.store.among import among
+from billing.store.rollups import DAY, HOUR, ORG_DAY
 from billing.store.usage import CORRECTION, EVENT
 
-BUCKETS_US = {"day": DAY_US, "hour": HOUR_US}
+EVER_US = 1 << 62
+MINUTE_US = 60_000_000
+BUCKETS_US = {"day": DAY_US, "hour": HOUR_US, "minute": MINUTE_US}
+WIDEST_US = {"minute": 0, "hour": HOUR_US}
+"""The widest sums that may be read for what is grouped so: 0 is none, but the events themselves."""
 Filters = Mapping[str, Sequence[Any]]
 """By dimension the values that count; a dimension that is absent is not looked at."""
 GroupSum = tuple[dict[str, Any], tuple[int, ...]]
@@ -54,7 +61,10 @@ def spent(conn: Connection, org: str | None = None) -> list[SpentRow]:
     amount = func.sum(DAY.c.amount_nanousd)
     statement = select(*by, amount).group_by(*by).having(amount > 0)
     if org is not None:
-        statement = statement.where(DAY.c.org == org)
+        ever = _within(conn, DAY.c.day_us, 0, EVER_US, DAY_US, one_by_one=True)
+        if ever is None:
+            return []
+        statement = statement.where(ever, DAY.c.org == org)
     return [
         SpentRow(org_id, project, key, month, int(charged))
         for org_id, project, key, month, charged in conn.execute(statement)
@@ -77,7 +87,10 @@ def summary(
     """
     found: dict[tuple[Any, ...], tuple[int, ...]] = {}
     text = "C" if conn.dialect.name == "postgresql" else "BINARY"  # as Python compares
-    for part in _parts(from_us, to_us, filters, HOUR_US if "hour" in group_by else DAY_US):
+    widest_us = next((each for name, each in WIDEST_US.items() if name in group_by), DAY_US)
+    asked = {*group_by, *filters} - {"day"}
+    tables = {HOUR_US: HOUR, DAY_US: ORG_DAY if asked <= {*ORG_DIMENSIONS} else DAY}
+    for part in _parts(conn, tables, from_us, to_us, filters, widest_us):
         by = [_dimension(part, name) for name in group_by]
         ordered = [_collated(column, text) for column in by]
         statement = _grouped(part, by).order_by(*ordered).limit(limit)
@@ -94,9 +107,16 @@ def summary(
     return [(dict(zip(group_by, group, strict=True)), found[group]) for group in groups]
 
 
-def _parts(from_us: int, to_us: int, filters: Filters, widest_us: int) -> Iterator[FromClause]:
+def _parts(
+    conn: Connection,
+    tables: Mapping[int, Table],
+    from_us: int,
+    to_us: int,
+    filters: Filters,
+    widest_us: int,
+) -> Iterator[FromClause]:
     """What the range consists of: whole days if they may be, whole hours before and after them,
-    and before and after those the pieces of an hour."""
+    and before and after those the pieces of an hour. `tables` has the sums of each width."""
     finer = {DAY_US: HOUR_US, HOUR_US: 0}
     if not widest_us:
         yield _cut(from_us, to_us, filters)
@@ -104,25 +124,50 @@ def _parts(from_us: int, to_us: int, filters: Filters, widest_us: int) -> Iterat
     first_us = -(-from_us // widest_us) * widest_us
     last_us = to_us - to_us % widest_us
     if first_us >= last_us:
-        yield from _parts(from_us, to_us, filters, finer[widest_us])
+        yield from _parts(conn, tables, from_us, to_us, filters, finer[widest_us])
         return
     if from_us < first_us:
-        yield from _parts(from_us, first_us, filters, finer[widest_us])
-    yield _whole(first_us, last_us, filters, widest_us)
+        yield from _parts(conn, tables, from_us, first_us, filters, finer[widest_us])
+    yield from _whole(conn, tables[widest_us], first_us, last_us, filters, widest_us)
     if last_us < to_us:
-        yield from _parts(last_us, to_us, filters, finer[widest_us])
+        yield from _parts(conn, tables, last_us, to_us, filters, finer[widest_us])
 
 
 def _cut(from_us: int, to_us: int, filters: Filters) -> FromClause:
     return best_records(filters, EVENT.c.ended_us >= from_us, EVENT.c.ended_us < to_us)
 
 
-def _whole(from_us: int, to_us: int, filters: Filters, width_us: int) -> FromClause:
-    table, name = (DAY, "day_us") if width_us == DAY_US else (HOUR, "hour_us")
-    at_us = table.c[name]
-    sums = select(at_us.label("at_us"), *(table.c[name] for name in (*DIMENSIONS, *SUMMED)))
-    within = sums.where(at_us >= from_us, at_us < to_us)
-    return _filtered(within, table, filters).subquery("used")
+def _whole(
+    conn: Connection, table: Table, from_us: int, to_us: int, filters: Filters, width_us: int
+) -> Iterator[FromClause]:
+    at_us = table.c["hour_us" if width_us == HOUR_US else "day_us"]
+    names = [name for name in (*DIMENSIONS, *SUMMED) if name in table.c]
+    sums = select(at_us.label("at_us"), *(table.c[name] for name in names))
+    within = _within(conn, at_us, from_us, to_us, width_us, one_by_one="org" in filters)
+    if within is not None:
+        yield _filtered(sums.where(within), table, filters).subquery("used")
+
+
+def _within(
+    conn: Connection,
+    at_us: Column[Any],
+    from_us: int,
+    to_us: int,
+    width_us: int,
+    *,
+    one_by_one: bool,
+) -> ColumnElement[bool] | None:
+    """The condition, or None if there is nothing. Keys begin with the instant and the organization:
+    a question about one organization names the instants one by one, from first to last."""
+    within = (at_us >= from_us) & (at_us < to_us)
+    if not one_by_one:
+        return within
+    first, last = select(func.min(at_us)).where(within), select(func.max(at_us)).where(within)
+    first_us, last_us = (conn.execute(end).scalar_one() for end in (first, last))
+    if first_us is None:
+        return None
+    named: ColumnElement[bool] = among(conn, at_us, range(first_us, last_us + 1, width_us))
+    return named
 
 
 def best_records(filters: Filters, *within: ColumnElement[bool]) -> FromClause:

@@ -48,7 +48,8 @@ def of_call(conn: Connection, rid: str) -> list[dict[str, Any]]:
 
 
 def recent(conn: Connection, limit: int, org: str | None) -> list[dict[str, Any]]:
-    statement = select(TRANSFER).order_by(TRANSFER.c.created_us.desc()).limit(limit)
+    """The newest by the time they count at."""
+    statement = select(TRANSFER).order_by(TRANSFER.c.booked_us.desc()).limit(limit)
     if org is not None:
         statement = statement.where(TRANSFER.c.org == org)
     return [dict(row) for row in conn.execute(statement).mappings()]

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from billing.limits.holds import Holds
 from billing.limits.keys import SHARDS
 from billing.limits.types import ScopeLimits
+from billing.orphans import Orphans
 from billing.primer import Primer
 from billing.reaper import Reaper
 from billing.settings import LedgerSettings
@@ -46,13 +47,19 @@ def make_primer(
     store: Store,
     opened: list[str] | None = None,
     settings: LedgerSettings = SETTINGS,
+    spool_root: Path = Path("no-such-folder"),
 ) -> Primer:
     async def on_open(run_id: str) -> None:
         if opened is not None:
             opened.append(run_id)
 
+    holds = Holds(redis)
     return Primer(
-        redis, Holds(redis), store, settings, now=time.time, tick=time.monotonic, on_open=on_open
+        *(redis, holds, store, settings),
+        now=time.time,
+        tick=time.monotonic,
+        settle_orphans=Orphans(spool_root, holds, store, now=time.time).settle,
+        on_open=on_open,
     )
 
 

@@ -9,7 +9,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from billing import ledger
-from billing.checks.money import PARTS
+from billing.checks.charges import PARTS
+from billing.credits.credit import Category, Grant
+from billing.credits.grants import give
 from billing.invoices import InvoiceResult, line_transfers, list_invoices, run_invoices
 from billing.ledger import Record
 from billing.limits.keys import SHARDS
@@ -212,7 +214,7 @@ def test_a_finalised_invoice_cannot_be_changed(store: Store) -> None:
         "UPDATE invoice SET total_cents = 0",
         "DELETE FROM invoice_line",
         "INSERT INTO invoice_line SELECT invoice_id, 99, kind, project, model, tier, batch, "
-        "component, price_version, 1, 1, 1, 1, 1 FROM invoice_line LIMIT 1",
+        "component, price_version, 1, 1, 1, 1, 1, '' FROM invoice_line LIMIT 1",
         "DELETE FROM invoice_transfer",
         "UPDATE invoice_line_transfer SET amount_nanousd = 1",
     ):
@@ -286,3 +288,47 @@ def test_every_component_is_invoiced_summed_and_rated_again(store: Store) -> Non
     assert total.amount_nanousd == sum(getattr(total, name) for name in PARTS)
     report = verify(store, now_us=IN_NOVEMBER_US)
     assert report.ok, report.as_text()
+
+
+def granted(store: Store, grant_id: str, amount: int, **terms: Any) -> None:
+    at_us = SEPTEMBER.start_us
+    given = {"category": Category.PAID, "effective_us": at_us, "created_us": at_us}
+    grant = Grant(grant_id=grant_id, org="org_1", amount_nanousd=amount, **(given | terms))
+    give(store, grant, created_by="test", now_us=at_us)
+
+
+def test_credits_are_lines_of_their_own_and_the_total_is_usage_minus_them(store: Store) -> None:
+    estimate = call(store, "req_1", IN_OCTOBER_US, output=10, source=UsageSource.ESTIMATED)
+    exact, other = call(store, "req_1", IN_OCTOBER_US), call(store, "req_2", IN_OCTOBER_US)
+    granted(store, "first", exact.amount_nanousd, priority=1)
+    granted(store, "second", 100)
+    book(store, estimate, exact, other)
+    caught_up(store, IN_NOVEMBER_US)
+    (result,) = run(store, "2026-10")
+    credits = {
+        line["grant_id"]: line["amount_nanousd"]
+        for line in result.lines
+        if line["kind"] == "credit"
+    }
+    assert credits == {"first": -exact.amount_nanousd, "second": -100}
+    due = other.amount_nanousd - 100
+    assert result.invoice["subtotal_nanousd"] == due
+    usage = sum(x["amount_nanousd"] for x in result.lines if x["kind"] in ("usage", "adjustment"))
+    assert usage == exact.amount_nanousd + other.amount_nanousd
+    shown = [line for line in invoice_json(result)["lines"] if line["kind"] == "credit"]
+    assert [line["grant"] for line in shown] == ["first", "second"]
+    assert holds(store)
+
+
+def test_an_invoice_that_credits_have_paid_comes_to_nothing_and_is_issued(store: Store) -> None:
+    granted(store, "g", 10**12)
+    book(store, call(store, "req_1", IN_OCTOBER_US))
+    caught_up(store, IN_NOVEMBER_US)
+    (result,) = run(store, "2026-10")
+    assert (result.invoice["status"], result.invoice["total_cents"]) == ("finalised", 0)
+    with store.read() as conn:
+        codes = conn.execute(
+            text("SELECT code FROM account WHERE code LIKE 'org:%' AND debits <> credits")
+        ).scalars()
+        assert list(codes) == ["org:org_1:grant:g"]
+    assert holds(store)

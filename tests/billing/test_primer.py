@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 
+import pytest
 from redis.asyncio import Redis
 
 from billing.limits.holds import Holds
 from billing.limits.keys import shard_of, usage_key
-from billing.limits.types import Admitted, Refused
+from billing.limits.types import Admitted, LimitsUnavailable, Refused
 from billing.primer import GATEWAYS_KEY, READY_KEY, RECOVERED_KEY
 from billing.queries import call_by_rid
 from billing.store.engine import Store
@@ -88,6 +89,25 @@ async def test_a_live_gateway_is_waited_for(redis: Redis, store: Store) -> None:
         assert not priming.done()
         await redis.hset(RECOVERED_KEY, "gw-1", run_id)
         await asyncio.wait_for(priming, LESS_THAN_THE_GRACE_S)
+
+
+async def test_gateways_are_waited_for_again_where_redis_was_emptied_while_it_was_primed(
+    redis: Redis, store: Store
+) -> None:
+    """The same process answers; what gateways had told it is gone."""
+    primer = make_primer(redis, store, settings=PATIENT)
+    priming = asyncio.create_task(primer.turn())  # nobody writes, so no shard can open
+    await asyncio.sleep(0.2)
+    await redis.flushall()
+    await redis.zadd(GATEWAYS_KEY, {"gw-1": time.time() * 1000})
+    async with writing(make_writer(redis, store)):
+        with pytest.raises(LimitsUnavailable):
+            await asyncio.wait_for(priming, LESS_THAN_THE_GRACE_S)
+        again = asyncio.create_task(primer.turn())
+        await asyncio.sleep(0.1)
+        assert not again.done()
+        await redis.hset(RECOVERED_KEY, "gw-1", await Holds(redis).run_id())
+        await asyncio.wait_for(again, LESS_THAN_THE_GRACE_S)
 
 
 async def test_a_gateway_that_never_comes_is_not_waited_for_long(

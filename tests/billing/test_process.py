@@ -38,6 +38,7 @@ def environment(server: RedisServer, store: Store, data: Path) -> dict[str, str]
         "SLUICE_REDIS_URL": server.url,
         "SLUICE_SQL_URL": str(store.engine.url),
         "SLUICE_LEDGER__LINGER_MS": "0",
+        "SLUICE_LEDGER__BATCH_MAX": "25",  # so that a kill finds some of them not booked yet
         "SLUICE_LEDGER__MARK_INTERVAL_S": "0.1",
     }
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import pytest
-from sqlalchemy import event
 
 from billing.queries import (
     GroupBy,
@@ -19,6 +18,7 @@ from billing.queries import (
     recent_decided,
     recent_transfers,
     spent_by_scopes,
+    summed,
     timings,
     usage_summary,
 )
@@ -26,6 +26,7 @@ from billing.rollup import HOUR_US
 from billing.store.engine import Store
 from billing.types import Attempt, UsageSource
 from tests.billing.calls import opened_call
+from tests.billing.plans import SORTED, accesses
 from tests.billing.test_invoices import IN_OCTOBER_US, book, call
 
 DAY_US = 86_400_000_000
@@ -35,11 +36,6 @@ FIRST_US = IN_OCTOBER_US - 3 * DAY_US
 @pytest.fixture
 def booked(either_store: Store) -> Store:
     return filled(either_store)
-
-
-@pytest.fixture
-def sqlite_booked(sqlite_store: Store) -> Store:
-    return filled(sqlite_store)
 
 
 def filled(store: Store) -> Store:
@@ -204,7 +200,7 @@ HOURLY, DAILY = GroupBy.HOUR, GroupBy.DAY
     ],
 )
 def test_g46_usage_of_whole_hours_never_looks_into_the_log(
-    sqlite_booked: Store,
+    booked: Store,
     org: str | None,
     width: GroupBy,
     from_us: int,
@@ -213,60 +209,63 @@ def test_g46_usage_of_whole_hours_never_looks_into_the_log(
 ) -> None:
     by = [width, GroupBy.KEY, GroupBy.STATUS]
     only = {GroupBy.MODEL: ["tale-large"], GroupBy.PROJECT: ["proj_1", "proj_2"]}
-    plans = planned(sqlite_booked, lambda: usage_summary(sqlite_booked, org, from_us, to_us, by))
-    plans += planned(
-        sqlite_booked, lambda: usage_summary(sqlite_booked, org, from_us, to_us, by, only)
-    )
-    tables = {"usage_hour", "usage_day", "usage_event", "usage_correction"}
-    steps = [step for step in plans if step.startswith(("SCAN", "SEARCH"))]
-    read = {table for table in tables for step in steps if f" {table} " in step}
-    assert read - {"usage_correction"} == reads, plans
-    for step in steps:
-        if " usage_event " in step:
-            led_by = "org_ended (org=? AND ended_us>?" if org else "ended (ended_us>?"
-            assert f"usage_event_{led_by}" in step, plans
-        elif " usage_hour " in step:
-            led_by = "org=? AND hour_us>?" if org else "hour_us>?"
-            assert led_by in step, plans
-        elif " usage_day " in step:
-            led_by = "org=? AND day_us>?" if org else "day_us>?"
-            assert led_by in step, plans
-        else:
-            assert step.startswith(("SEARCH", "SCAN used")), plans
+    found = accesses(booked, lambda: usage_summary(booked, org, from_us, to_us, by))
+    found += accesses(booked, lambda: usage_summary(booked, org, from_us, to_us, by, only))
+    at = {"usage_event": "ended_us", "usage_hour": "hour_us", "usage_day": "day_us"}
+    into = [look for look in found if look.table in at]
+    assert {look.table for look in into} == reads
+    for look in into:
+        begins_or_ends = look.columns == {at[look.table]}  # the first or the last instant there is
+        assert at[look.table] in look.columns or "rid" in look.columns, found
+        assert org is None or "org" in look.columns or begins_or_ends, found
 
 
-def test_what_was_spent_is_read_from_the_daily_sums(sqlite_booked: Store) -> None:
-    steps = planned(sqlite_booked, lambda: spent_by_scopes(sqlite_booked))
-    read = [step for step in steps if step.startswith(("SCAN", "SEARCH"))]
-    assert read and all("usage_day" in step for step in read), steps
+def test_questions_about_all_organizations_read_their_days(booked: Store) -> None:
+    by = [GroupBy.DAY, GroupBy.ORG, GroupBy.MODEL]
+    only = {GroupBy.STATUS: ["answered"]}
+    ask = partial(usage_summary, booked, None, FROM_DAY_US, TO_DAY_US, by, only)
+    assert {look.table for look in accesses(booked, ask)} - {SORTED} == {"usage_org_day"}
+    keys = usage_summary(booked, None, FROM_DAY_US, TO_DAY_US, [*by, GroupBy.KEY], only)
+    assert summed(keys, by) == ask()
+
+
+def test_what_was_spent_is_read_from_the_daily_sums(booked: Store) -> None:
+    everybody = accesses(booked, lambda: spent_by_scopes(booked))
+    assert {look.table for look in everybody} == {"usage_day"}
+    one = accesses(booked, lambda: spent_by_scopes(booked, "org_1"))
+    assert {look.table for look in one if look.led_by} >= {"usage_day"}
 
 
 @pytest.mark.parametrize(
     "ask",
-    [lambda store: recent_decided(store, 25), lambda store: timings(store, 1, 2, 25)],
-    ids=["recent_decided", "timings"],
+    [
+        lambda store: recent_decided(store, 25),
+        lambda store: recent_calls(store, 25, before_us=IN_OCTOBER_US),
+        lambda store: recent_calls(store, 25, "org_1"),
+        lambda store: timings(store, 1, 2, 25),
+        lambda store: recent_transfers(store, 25),
+        lambda store: recent_transfers(store, 25, "org_1"),
+        lambda store: call_by_rid(store, "req_1"),
+        lambda store: known(store, ["req_1", "req_2"]),
+    ],
+    ids=[
+        "recent_decided",
+        "before",
+        "of one",
+        "timings",
+        "transfers",
+        "transfers of one",
+        "a call",
+        "known",
+    ],
 )
 def test_pages_for_people_are_led_by_an_index_into_the_log(
-    sqlite_booked: Store, ask: Callable[[Store], object]
+    booked: Store, ask: Callable[[Store], object]
 ) -> None:
-    plans = planned(sqlite_booked, lambda: ask(sqlite_booked))
-    log = [step for step in plans if "usage_event" in step or "call_record" in step]
+    """A look without a condition walks an index in its order, up to the limit."""
+    found = accesses(booked, lambda: ask(booked))
+    log = [look for look in found if look.table in ("usage_event", "transfer", "call_record")]
     assert log
-    assert all("USING INDEX" in step for step in log), plans
-
-
-def planned(store: Store, ask: Callable[[], object]) -> list[str]:
-    """The steps by which SQLite would find the rows of every SELECT."""
-    plans: list[str] = []
-
-    def explain(conn: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
-        if statement.startswith("SELECT"):
-            rows = conn.connection.cursor().execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
-            plans.extend(row[-1] for row in rows)
-
-    event.listen(store.engine, "before_cursor_execute", explain)
-    try:
-        ask()
-    finally:
-        event.remove(store.engine, "before_cursor_execute", explain)
-    return plans
+    sorted_by_hand = {look.statement for look in found if look.table == SORTED}
+    for look in (look for look in log if not look.led_by):
+        assert "LIMIT" in look.statement and look.statement not in sorted_by_hand, look

@@ -93,6 +93,38 @@ async def test_a_full_disk_refuses_the_line_and_leaves_no_half_of_it(tmp_path: P
     assert len(data.splitlines()) == len(written) + 1
 
 
+async def test_how_a_call_ended_while_the_disk_was_full_is_written_once_there_is_room(
+    tmp_path: Path,
+) -> None:
+    """Redis may forget it before the ledger has it; a later call is not admitted before that."""
+    is_full = [False]
+
+    def write(fd: int, data: bytes) -> int:
+        if is_full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return os.write(fd, data)
+
+    async with Spool(tmp_path, GATEWAY, write=write) as spool:
+        for number in range(3):
+            spool.opened(opened_call(f"req_{number}"))
+        is_full[0] = True
+        for number in range(2):
+            with pytest.raises(SpoolFull):
+                spool.closed(settled_call(opened_call(f"req_{number}")))
+        with pytest.raises(SpoolFull):
+            spool.opened(opened_call("req_new"))
+        is_full[0] = False
+        async with asyncio.timeout(10):
+            while not all(call.closed for call in replay(tmp_path, GATEWAY)[:2]):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        is_full[0] = True
+        with pytest.raises(SpoolFull):
+            spool.closed(settled_call(opened_call("req_2")))
+        is_full[0] = False
+    found = {call.rid: call.closed is not None for call in replay(tmp_path, GATEWAY)}
+    assert found == {"req_0": True, "req_1": True, "req_2": True}, "on the way out, too"
+
+
 async def test_at_its_bound_the_spool_refuses_new_calls_and_still_closes_open_ones(
     tmp_path: Path,
 ) -> None:

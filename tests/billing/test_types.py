@@ -47,4 +47,4 @@ def test_every_organization_has_one_of_64_tags() -> None:
     shards = {keys.shard_of(f"org_{number}") for number in range(2000)}
     assert shards == set(range(64))
     assert keys.epoch_key(7) == "{s07}:epoch"
-    assert keys.call_key(63, "req_1") == "{s63}:3:call:req_1"
+    assert keys.call_key(63, "req_1") == f"{{s63}}:{keys.LAYOUT}:call:req_1"

@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -286,30 +287,31 @@ def test_held_and_spent_are_those_of_the_calls_in_any_order(
 
 @settings(max_examples=15, deadline=None)
 @given(
-    budget=st.integers(1_000, 20_000),
+    most=st.integers(1_000, 20_000),
+    is_credit=st.booleans(),
     calls=st.lists(st.tuples(AMOUNTS, AMOUNTS, AMOUNTS), min_size=20, max_size=60),
 )
 def test_no_budget_is_overspent_by_any_number_of_gateways(
     law_server: RedisServer,
     runner: asyncio.Runner,
-    budget: int,
+    most: int,
+    is_credit: bool,
     calls: list[tuple[int, int, int]],
 ) -> None:
-    runner.run(many_gateways(law_server, budget, calls))
+    bound = {"ceiling_nanousd" if is_credit else "budget_nanousd": most}
+    limits = ScopeLimits(scope=SCOPES[2], **bound)  # type: ignore[arg-type]
+    assert runner.run(many_gateways(law_server, limits, calls)) <= most
 
 
 async def many_gateways(
-    server: RedisServer, budget: int, calls: list[tuple[int, int, int]]
-) -> None:
+    server: RedisServer, bound: ScopeLimits, calls: list[tuple[int, int, int]]
+) -> int:
+    """What all of them have spent within the one scope that is bound."""
     clients = [server.client() for _ in range(4)]
     await clients[0].flushall()
     gateways = [Holds(client, timeout_s=10) for client in clients]
     await open_shard(gateways[0])
-    scopes = [
-        ScopeLimits(scope=SCOPES[0]),
-        ScopeLimits(scope=SCOPES[1]),
-        ScopeLimits(scope=SCOPES[2], budget_nanousd=budget),
-    ]
+    scopes = [ScopeLimits(scope=SCOPES[0]), ScopeLimits(scope=SCOPES[1]), bound]
 
     async def one_call(number: int, hold: int, topup: int, used: int) -> int:
         """Spends at most what it was granted, as a gateway does."""
@@ -326,26 +328,27 @@ async def many_gateways(
         return amount
 
     spent = sum(await asyncio.gather(*(one_call(n, *call) for n, call in enumerate(calls))))
-    assert spent <= budget
     month = {MONTH: spent} if spent else {}
     assert await gateways[0].money(ORG, SCOPES[2]) == Money(0, Spent(spent, month))
     for client in clients:
         await client.aclose()
+    return spent
 
 
+@pytest.mark.parametrize("bound", ["budget_nanousd", "ceiling_nanousd"])
 def test_g21_a_hundred_callers_at_the_last_dollar_hold_no_more_than_a_dollar(
-    law_server: RedisServer, runner: asyncio.Runner
+    law_server: RedisServer, runner: asyncio.Runner, bound: str
 ) -> None:
-    runner.run(last_dollar(law_server))
+    runner.run(last_dollar(law_server, bound))
 
 
-async def last_dollar(server: RedisServer) -> None:
+async def last_dollar(server: RedisServer, bound: str) -> None:
     clients = [server.client() for _ in range(4)]
     await clients[0].flushall()
     gateways = [Holds(client, timeout_s=10) for client in clients]
     await open_shard(gateways[0])
     dollar = 10**9
-    scopes = [ScopeLimits(scope=scope, budget_nanousd=dollar) for scope in SCOPES]
+    scopes = [ScopeLimits(scope=scope, **{bound: dollar}) for scope in SCOPES]  # type: ignore[arg-type]
     answers = await asyncio.gather(
         *(
             gateways[number % 4].admit(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +11,20 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import event
 
 from billing import ledger
 from billing.ledger import Record
 from billing.pricebook import Component, PriceRate, Prices, PriceVersion, Unpriced, make_book
-from billing.prices import load_book, put_into_force
+from billing.prices import load_book
 from billing.queries import GroupBy, call_by_rid, spent_by_scopes, summed, usage_summary
 from billing.rating import hold_for, rate, rate_frozen
 from billing.rollup import DAY_US, HOUR_US
 from billing.store import holds
-from billing.store.engine import Store, open_store
+from billing.store.engine import Store
 from billing.types import CallStatus, OpenedCall, SettledCall, Usage, UsageSource, encode
 from billing.verify import verify
-from migrations.run import migrate
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
+from tests.laws.ledgers import fresh, priced
 
 RATES = [
     PriceRate(model="tale-large", tier="default", component=component, nanousd_per_mtok=price)
@@ -52,28 +49,8 @@ prices = st.integers(0, 10**13) | st.integers(0, 3_000_000)
 
 @pytest.fixture(scope="module")
 def template() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "empty.db"
-        migrate(f"sqlite:///{path}")
-        store = open_store(f"sqlite:///{path}")
-        put_into_force(store, RATES, by="test", now_us=1, version_id="pv_1")
-        store.close()
+    with priced(RATES) as path:
         yield path
-
-
-@contextmanager
-def fresh(template: Path) -> Iterator[Store]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "ledger.db"
-        path.write_bytes(template.read_bytes())
-        store = open_store(f"sqlite:///{path}")
-        event.listen(store.engine, "connect", _without_fsync)
-        yield store
-        store.close()
-
-
-def _without_fsync(connection: Any, _record: Any) -> None:
-    connection.execute("PRAGMA synchronous = OFF")
 
 
 ends = st.builds(

@@ -59,6 +59,8 @@ def limit(draw: st.DrawFn, kinds: Sequence[str]) -> dict[str, Any]:
     if kind == "budget":
         window = draw(st.sampled_from(["total", "month"]))
         return {"budget_nanousd": draw(st.integers(0, 20_000)), "budget_window": window}
+    if kind == "ceiling":
+        return {"ceiling_nanousd": draw(st.integers(-1, 20_000))}
     least = 1 if kind == "requests" else 2 * TOKENS_MAX
     rate, burst = draw(st.sampled_from([60, 600, 6_000])), draw(st.integers(least, 20 * least))
     return {f"{kind}_per_minute": rate, RATES[kind]: burst}
@@ -71,7 +73,7 @@ def stories(draw: st.DrawFn) -> Story:
     places = st.lists(st.sampled_from([*SCOPES, *USERS]), min_size=1, max_size=3)
     set_for: dict[str, dict[str, Any]] = {scope: {} for scope in SCOPES}
     for scope in draw(places):
-        kinds = narrow if scope in USERS else [*narrow, "budget"]
+        kinds = narrow if scope in USERS else [*narrow, "budget", "ceiling"]
         set_for[scope] = set_for.get(scope, {}) | draw(limit(kinds))
     return Story(
         name="",
@@ -123,8 +125,9 @@ async def tell(server: RedisServer, gateways: Gateways, story: Story) -> None:
         assert_rates_hold(ScopeLimits(**scope), ours)
         refused = [call for call in seen if call.refused == [scope["scope"], "concurrency"]]
         assert_calls_at_once(scope.get("concurrency"), ours, refused)
-        if (budget := scope.get("budget_nanousd")) is not None:
-            assert sum(call.amount for call in ours) <= budget
+        for bound in ("budget_nanousd", "ceiling_nanousd"):
+            if ours and (most := scope.get(bound)) is not None:
+                assert sum(call.amount for call in ours) <= most
     spent = sum(call.amount for call in admitted)
     for scope in SCOPES:
         months = {MONTH: spent} if spent else {}

@@ -1,0 +1,165 @@
+"""Laws that the spools prove: nothing admitted is missing, and replaying them adds nothing.
+
+A spool is read segment by segment, each beside what SQL has of its calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from billing import segments
+from billing.checks.report import Check, Progress, judged
+from billing.posting import Known, Step, step_for
+from billing.segments import LineKind, Segment
+from billing.store import holds, spools, usage
+from billing.store.engine import Store
+from billing.types import SettledCall, decode_opened, decode_settled, encode
+
+RIDS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Unbooked:
+    """A call of a spool that SQL knows neither as booked nor as open."""
+
+    rid: str
+    org: str
+    gateway: str
+    admitted_us: int
+
+
+@dataclass(slots=True)
+class Spooled:
+    """What all spools hold, beside SQL."""
+
+    calls: int = 0
+    closed: int = 0
+    segments: int = 0
+    unbooked: list[Unbooked] = field(default_factory=list)
+    unlike: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+
+
+def look_through(store: Store, root: Path, before_us: int, progress: Progress) -> Spooled:
+    """Every segment still on disk, finished or not. What a replay would better is a break only if
+    the segment was confirmed or the call ended before an instant: else it may be on its way."""
+    found = Spooled()
+    with store.read() as conn:
+        confirmed = spools.confirmed(conn)
+    files = [each for name in segments.gateways(root) for each in segments.segments(root, name)]
+    for number, segment in enumerate(files):
+        progress("spools", number, len(files))
+        row = confirmed.get((segment.gateway, segment.seq))
+        if row:
+            found.segments += 1
+            if row["sha"] != hashlib.sha256(segment.path.read_bytes()).digest():
+                found.changed.append(f"{segment.path} differs from what was confirmed")
+        _compare(store, segment, found, _LATER if row else before_us)
+    return found
+
+
+def still_unbooked(store: Store, calls: Collection[Unbooked]) -> list[Unbooked]:
+    """Those of them that SQL does not know now."""
+    by_rid = {call.rid: call for call in calls}
+    rids = list(by_rid)
+    for start in range(0, len(rids), RIDS_MAX):
+        batch = rids[start : start + RIDS_MAX]
+        with store.read() as conn:
+            for rid in set(usage.latest(conn, batch)) | holds.known_open(conn, batch):
+                del by_rid[rid]
+    return list(by_rid.values())
+
+
+def nothing_missing(spooled: Spooled, missing: Collection[Unbooked]) -> Check:
+    breaks = [
+        f"{call.rid} was admitted at {call.admitted_us} by {call.gateway}, and has no usage event"
+        for call in missing
+    ]
+    return judged(
+        "I15 nothing_missing",
+        "every call in a spool has one usage event, or is open",
+        breaks,
+        spooled.calls,
+    )
+
+
+def replay_adds_nothing(spooled: Spooled) -> Check:
+    return judged(
+        "I8 replay_adds_nothing",
+        "replaying a spool changes nothing: of every call that ended, SQL has that end or a better",
+        spooled.unlike,
+        spooled.closed,
+    )
+
+
+def spools_unchanged(spooled: Spooled) -> Check:
+    return judged(
+        "spools_unchanged",
+        "a confirmed spool segment is what it was",
+        spooled.changed,
+        spooled.segments,
+    )
+
+
+_LATER = 1 << 62
+
+
+def _compare(store: Store, segment: Segment, found: Spooled, before_us: int) -> None:
+    opened: dict[str, Unbooked] = {}
+    closed: dict[str, bytes] = {}
+    for line in segments.read_lines(segment):
+        if line.k is LineKind.OPENED:
+            call = decode_opened(bytes(line.p))
+            opened[line.r] = Unbooked(call.rid, call.org, call.gateway, call.admitted_us)
+        elif line.k is LineKind.CLOSED:
+            closed[line.r] = bytes(line.p)
+    rids = list(opened.keys() | closed.keys())
+    found.calls += len(rids)
+    found.closed += len(closed)
+    for start in range(0, len(rids), RIDS_MAX):
+        batch = rids[start : start + RIDS_MAX]
+        with store.read() as conn:
+            known = usage.latest(conn, batch)
+            unknown = [rid for rid in batch if rid not in known]
+            unknown = _not_open(conn, unknown)
+        found.unbooked += [opened.get(rid) or _unbooked(closed[rid]) for rid in unknown]
+        found.unlike += _bettered(batch, known, closed, before_us)
+
+
+def _not_open(conn: Connection, rids: list[str]) -> list[str]:
+    is_open = holds.known_open(conn, rids) if rids else set[str]()
+    return [rid for rid in rids if rid not in is_open]
+
+
+def _unbooked(payload: bytes) -> Unbooked:
+    call = decode_settled(payload)
+    return Unbooked(call.rid, call.org, call.gateway, call.admitted_us)
+
+
+def _bettered(
+    rids: list[str], known: Mapping[str, Known], closed: Mapping[str, bytes], before_us: int
+) -> list[str]:
+    """What a replay of these calls would do that SQL has not."""
+    breaks = []
+    for rid in rids:
+        there, payload = known.get(rid), closed.get(rid)
+        if there is None or payload is None or there.payload_sha == sha256(payload).digest():
+            continue
+        call = decode_settled(payload)
+        match _step(call, there):
+            case Step.CONFLICT:
+                breaks.append(f"{rid}: its spool tells another end than was booked")
+            case Step.CORRECTION if call.ended_us < before_us:
+                breaks.append(f"{rid}: its spool tells a better end than the one booked")
+    return breaks
+
+
+def _step(call: SettledCall, known: Known) -> Step:
+    """A later version may write the same call with more fields."""
+    return step_for(call, sha256(encode(call)).digest(), known)

@@ -1,0 +1,147 @@
+"""Rows of money never change: whoever has the database's password is refused by the database."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import SQLModel
+
+import billing.budgets.rows
+import billing.tables
+from billing.credits.credit import Category, Grant
+from billing.credits.grants import give, void
+from billing.pricebook import Discount
+from billing.prices import put_into_force
+from billing.store import spools
+from billing.store.engine import Store
+from billing.types import UsageSource
+from tests.billing.test_invoices import (
+    IN_NOVEMBER_US,
+    IN_OCTOBER_US,
+    OCTOBER,
+    book,
+    call,
+    caught_up,
+    run,
+)
+
+FROZEN = {
+    "transfer",
+    "usage_event",
+    "usage_correction",
+    "price_version",
+    "price_rate",
+    "price_discount",
+    "invoice",
+    "invoice_line",
+    "invoice_transfer",
+    "invoice_line_transfer",
+    "credit_grant",
+    "credit_void",
+    "life_report",
+    "spool_segment",
+}
+"""Prices once they are approved, invoices once they are final, the others from the start."""
+ONLY_GROW = {"account", "invoice_counter"}
+SUMS = {
+    "usage_hour",
+    "usage_day",
+    "usage_org_day",
+    "usage_budget",
+    "budget_spent",
+    "capacity_hour",
+    "credit_standing",
+}
+"""Copies, which `verify` recomputes from the rows that are frozen."""
+STATE = {"open_hold", "watermark", "dead_letter", "call_record", "attempt", "budget_alert"}
+"""What comes and goes, and what explains: no money stands on it."""
+
+
+@pytest.fixture
+def store(either_store: Store) -> Store:
+    """With a row in every table that is frozen or only grows."""
+    book(either_store, call(either_store, "req_1", IN_OCTOBER_US, source=UsageSource.ESTIMATED))
+    book(either_store, call(either_store, "req_1", IN_OCTOBER_US, output=99))
+    caught_up(either_store, IN_NOVEMBER_US)
+    (invoice,) = run(either_store, "2026-10")
+    assert invoice.invoice["status"] == "finalised"
+    put_into_force(
+        either_store, [], by="a", now_us=9, org="org_1", discounts=[Discount("", basis_points=5)]
+    )
+    grant = Grant(
+        grant_id="grant_1",
+        org="org_1",
+        category=Category.PAID,
+        amount_nanousd=7,
+        effective_us=OCTOBER.end_us,
+        created_us=OCTOBER.end_us,
+    )
+    give(either_store, grant, created_by="a", now_us=OCTOBER.end_us)
+    void(either_store, "grant_1", voided_by="a", now_us=OCTOBER.end_us)
+    with either_store.write() as conn:
+        spools.insert_segment(conn, SEGMENT)
+        conn.execute(text(f"INSERT INTO life_report {LIFE}"))
+    return either_store
+
+
+SEGMENT = {
+    "gateway": "gw-1",
+    "seq": 1,
+    "opened_count": 1,
+    "closed_count": 1,
+    "size_bytes": 9,
+    "sha": b"1",
+    "seen_us": 1,
+}
+LIFE = (
+    "(replica, until_us, pool, model, nanousd_per_s, started_us, busy_us, ended) "
+    "VALUES ('r', 9, 'p', 'm', 1, 1, 1, FALSE)"
+)
+
+
+def refused(store: Store, statement: str) -> None:
+    with pytest.raises(IntegrityError, match="may not change"), store.write() as conn:
+        conn.execute(text(statement))
+
+
+def test_row_of_money_can_be_neither_changed_nor_removed(store: Store) -> None:
+    for table in sorted(FROZEN):
+        with store.read() as conn:
+            assert conn.execute(text(f"SELECT count(*) FROM {table}")).scalar_one(), table
+        for column in SQLModel.metadata.tables[table].columns:
+            refused(store, f'UPDATE {table} SET "{column.name}" = "{column.name}"')
+        refused(store, f"DELETE FROM {table}")
+
+
+SHRINK = (
+    "UPDATE account SET debits = debits - 1 WHERE debits > 0",
+    "UPDATE account SET credits = 0 WHERE credits > 0",
+    "UPDATE account SET org = 'org_2' WHERE org = 'org_1'",
+    "UPDATE account SET currency = 'EUR'",
+    "DELETE FROM account",
+    "UPDATE invoice_counter SET next_number = next_number - 1",
+    "DELETE FROM invoice_counter",
+)
+
+
+def test_totals_and_numbers_only_grow(store: Store) -> None:
+    for statement in SHRINK:
+        refused(store, statement)
+
+
+def test_no_table_of_money_is_ever_emptied(store: Store) -> None:
+    if store.engine.dialect.name == "postgresql":  # SQLite has no TRUNCATE
+        for table in sorted(FROZEN | ONLY_GROW):
+            refused(store, f"TRUNCATE {table} CASCADE")
+
+
+def test_every_table_of_the_ledger_is_frozen_or_says_why_not() -> None:
+    ours = {
+        row.__tablename__
+        for module in (billing.tables, billing.budgets.rows)
+        for row in vars(module).values()
+        if isinstance(row, type) and issubclass(row, SQLModel) and hasattr(row, "__table__")
+    }
+    settings = {"budget"}  # what people declare, and change
+    assert ours == FROZEN | ONLY_GROW | SUMS | STATE | settings
