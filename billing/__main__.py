@@ -1,7 +1,8 @@
 """`python -m billing`: the ledger process, its composition root.
 
-Writer, reaper, primer and the publishing of prices, as tasks of one group: if one dies of a fault
-in the program, all end, and the supervisor starts the process again. It may be killed at any time.
+Writer, reaper, primer, credits and the publishing of prices, as tasks of one group: if one dies of
+a fault in the program, all end, and the supervisor starts the process again. It may be killed at
+any time.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
+from billing.costs.life_writer import LifeWriter
+from billing.credits.keeper import CreditKeeper
 from billing.garbage import collect_less
 from billing.keeper import SpoolKeeper
 from billing.limits.holds import Holds
+from billing.orphans import Orphans
 from billing.prices import PriceError, publish_prices, seed
 from billing.primer import Primer
 from billing.reaper import Reaper
@@ -89,13 +93,20 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
     writer = Writer(UsageStreams(redis, ledger.consumer), store, ledger, now=now, tick=tick)
     reaper = Reaper(redis, holds, store, settings.spool, ledger, now=now)
     keeper = SpoolKeeper(settings.spool, store, ledger, now=now)
-    announce = _announce_once(redis, store)
-    primer = Primer(redis, holds, store, ledger, now=now, tick=tick, on_open=announce)
+    credits = CreditKeeper(redis, store, ledger, now=now, tick=tick)
+    announce = _announce_once(redis, store, credits)
+    orphans = Orphans(settings.spool, holds, store, now=now)
+    primer = Primer(
+        *(redis, holds, store, ledger),
+        now=now,
+        tick=tick,
+        settle_orphans=orphans.settle,
+        on_open=announce,
+    )
+    lives = LifeWriter(redis, store, interval_s=ledger.life_interval_s, now=now)
     publisher = _publish(redis, store, ledger.publish_interval_s)
-    parts = [
-        asyncio.create_task(part)
-        for part in (writer.run(), reaper.run(), primer.run(), keeper.run(), publisher, stop.wait())
-    ]
+    runs = writer.run(), lives.run(), reaper.run(), primer.run(), keeper.run(), credits.run()
+    parts = [asyncio.create_task(part) for part in (*runs, publisher, stop.wait())]
     done, running = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
     await end(*running)
     await redis.aclose()
@@ -103,13 +114,16 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
         task.result()
 
 
-def _announce_once(redis: Redis, store: Store) -> Callable[[str], Awaitable[None]]:
-    """Prices are published before anybody is told that the shards are open."""
+def _announce_once(
+    redis: Redis, store: Store, credits: CreditKeeper
+) -> Callable[[str], Awaitable[None]]:
+    """Prices and credits are published before anybody is told that the shards are open."""
     told = False
 
     async def announce(_run_id: str) -> None:
         nonlocal told
         await publish_prices(redis, store, now_us=int(now() * MICROSECONDS))
+        await credits.publish()
         if not told:
             told = True
             print("ready ledger", flush=True)

@@ -73,7 +73,9 @@ def cut_call(
         admitted_us=opened.admitted_us,
         first_token_us=None,
         ended_us=max(ended_us, opened.admitted_us),
+        attempts=[checkpoint.attempt] if checkpoint and checkpoint.attempt else [],
         error_code=GATEWAY_LOST,
+        budgets=opened.budgets,
     )
 
 

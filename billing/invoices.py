@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from billing.credits.credit import grant_of
 from billing.invoicing import Composition, Item, LineKind, Part, compose
 from billing.limits.keys import SHARDS
 from billing.periods import Period, period, period_at
@@ -134,6 +135,8 @@ def _item(
     row: dict[str, Any], records: dict[tuple[str, int], dict[str, Any]], book: PriceBook
 ) -> Item:
     """A transfer's id names the record it stands for: `<rid>:charge:<n>`, `<rid>:reversal:<n>`."""
+    if grant_id := grant_of(row):
+        return _credit(row, grant_id)
     record = records[row["rid"], int(row["transfer_id"].rpartition(":")[2])]
     reversal = row["kind"] == "reversal"
     return Item(
@@ -146,6 +149,23 @@ def _item(
         batch=bool(record["batch"]),
         price_version=record["price_version"],
         parts=_parts(record, book, sign=-1 if reversal else 1),
+    )
+
+
+def _credit(row: dict[str, Any], grant_id: str) -> Item:
+    """What a grant has paid is taken away; what a correction gave back to it, added again."""
+    sign = 1 if row["kind"] == "reversal" else -1
+    return Item(
+        transfer_id=row["transfer_id"],
+        kind=LineKind.CREDIT,
+        service=period_at(row["booked_us"]),
+        project="",
+        model="",
+        tier="",
+        batch=False,
+        price_version="",
+        parts=(Part(None, 0, 0, sign * row["amount_nanousd"]),),
+        grant_id=grant_id,
     )
 
 
@@ -210,6 +230,7 @@ def _write(
                 "amount_nanousd": line.amount_nanousd,
                 "service_start_us": line.service.start_us,
                 "service_end_us": line.service.end_us,
+                "grant_id": line.grant_id,
             }
             for seq, line in enumerate(composition.lines, start=1)
         ],

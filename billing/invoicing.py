@@ -1,8 +1,9 @@
 """An invoice from its transfers: lines that add up to the nano-dollar, then whole cents.
 
 Pure. A charge spreads over one line for each of its components; a reversal is no usage, it makes
-adjustment lines of its own; what is late keeps the month it was used in. The cents of the total
-are reached by one rounding, which is a line too. Guards law 4.
+adjustment lines of its own; what a grant of credit has paid is a line that takes away; what is late
+keeps the month it was used in. The cents of the total are reached by one rounding, which is a line
+too. Guards law 4.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from billing.pricebook import Component
 class LineKind(StrEnum):
     USAGE = "usage"
     ADJUSTMENT = "adjustment"
+    CREDIT = "credit"
     ROUNDING = "rounding"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One component of a transfer; negative in a reversal."""
+    """One component of a transfer; negative in a reversal. A credit is one part, of none."""
 
-    component: Component
+    component: Component | None
     quantity: int
     unit_price_nanousd_per_mtok: int
     amount_nanousd: int
@@ -34,7 +36,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A charge or a reversal with what it stands for; its parts add up to its signed amount."""
+    """A charge, a reversal or a credit with what it stands for; its parts add up to its signed
+    amount."""
 
     transfer_id: str
     kind: LineKind
@@ -45,6 +48,7 @@ class Item:
     batch: bool
     price_version: str
     parts: tuple[Part, ...]
+    grant_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class Line:
     unit_price_nanousd_per_mtok: int
     amount_nanousd: int
     links: tuple[Link, ...] = ()
+    grant_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +88,9 @@ class Composition:
     total_cents: int
 
 
-Key = tuple[str, Period, str, str, str, bool, str, str, int]
+Key = tuple[str, Period, str, str, str, bool, str, str, int, str]
 
-_KINDS = (LineKind.USAGE, LineKind.ADJUSTMENT)
+_KINDS = (LineKind.USAGE, LineKind.ADJUSTMENT, LineKind.CREDIT)
 _COMPONENTS = tuple(Component)
 
 
@@ -114,14 +119,15 @@ def _key(item: Item, part: Part) -> Key:
         item.model,
         item.tier,
         item.batch,
-        part.component,
+        part.component or "",
         item.price_version,
         part.unit_price_nanousd_per_mtok,
+        item.grant_id,
     )
 
 
 def _order(entry: tuple[Key, object]) -> tuple[object, ...]:
-    kind, service, project, model, tier, batch, component, version, price = entry[0]
+    kind, service, project, model, tier, batch, component, version, price, grant_id = entry[0]
     return (
         _KINDS.index(LineKind(kind)),
         service,
@@ -129,14 +135,15 @@ def _order(entry: tuple[Key, object]) -> tuple[object, ...]:
         model,
         tier,
         batch,
-        _COMPONENTS.index(Component(component)),
+        _COMPONENTS.index(Component(component)) if component else -1,
         version,
         price,
+        grant_id,
     )
 
 
 def _line(key: Key, parts: Sequence[tuple[Part, Link]]) -> Line:
-    kind, service, project, model, tier, batch, component, version, price = key
+    kind, service, project, model, tier, batch, component, version, price, grant_id = key
     return Line(
         kind=LineKind(kind),
         service=service,
@@ -150,6 +157,7 @@ def _line(key: Key, parts: Sequence[tuple[Part, Link]]) -> Line:
         unit_price_nanousd_per_mtok=price,
         amount_nanousd=sum(part.amount_nanousd for part, _ in parts),
         links=tuple(link for _, link in parts if link.amount_nanousd),
+        grant_id=grant_id,
     )
 
 

@@ -17,10 +17,13 @@ import msgspec
 from sqlalchemy import Connection
 
 from billing import posting, rollup
+from billing.budgets.counting import count_budgets
+from billing.costs import capacity
+from billing.credits.use import paid_by_credits
 from billing.posting import Known, Posting, Step
 from billing.pricebook import PriceBook
 from billing.rating import Unrateable
-from billing.store import holds, marks, rollups, transfers, usage
+from billing.store import costs, holds, marks, rollups, transfers, usage
 from billing.types import OpenedCall, SettledCall, decode_opened, decode_settled
 
 
@@ -67,6 +70,7 @@ class _Plan:
     known: dict[str, Known]
     postings: list[Posting] = field(default_factory=list)
     opened: dict[str, Record] = field(default_factory=dict)
+    ended_before: list[str] = field(default_factory=list)
     letters: list[dict[str, Any]] = field(default_factory=list)
     booked: Booked = field(default_factory=Booked)
 
@@ -113,6 +117,7 @@ def _plan_settled(
         plan.letters.append(_letter(Failure(record, "conflict", "another exact record"), now_us))
     if step not in (Step.FIRST, Step.CORRECTION):
         plan.booked.repeated += 1
+        plan.ended_before.append(call.rid)
         return
     charge = posting.charge_for(call, prices)
     if charge.amount_nanousd != call.amount_nanousd:
@@ -139,7 +144,9 @@ def _still_open(plan: _Plan) -> list[OpenedCall]:
 def _write(conn: Connection, plan: _Plan, still_open: list[OpenedCall], now_us: int) -> None:
     first = [made for made in plan.postings if made.n == 1]
     better = [made for made in plan.postings if made.n > 1]
-    counted = rollups.standing(conn, [made.usage["rid"] for made in better])
+    corrected = [made.usage["rid"] for made in better]
+    counted = rollups.standing(conn, corrected)
+    spent = costs.standing(conn, counted)
     usage.insert_events(conn, [made.usage for made in first])
     usage.insert_corrections(conn, [made.usage for made in better])
     newest = {made.usage["rid"]: made for made in plan.postings}
@@ -147,16 +154,32 @@ def _write(conn: Connection, plan: _Plan, still_open: list[OpenedCall], now_us: 
         conn,
         [made.call for made in newest.values()],
         [row for made in newest.values() for row in made.attempts],
-        corrected=[made.usage["rid"] for made in better],
+        corrected=corrected,
     )
-    rollups.add(conn, rollup.added(plan.postings, counted))
-    transfers.post(conn, [row for made in plan.postings for row in made.transfers])
+    added = rollup.added(plan.postings, counted)
+    rollups.add(conn, added)
+    moved = capacity.of_attempts(plan.postings, spent)
+    costs.add(conn, moved)
+    transfers.post(
+        conn,
+        [
+            *(row for made in plan.postings for row in made.transfers),
+            *paid_by_credits(conn, plan.postings, now_us),
+            *capacity.transfers(moved, capacity.allocated(added), _name(plan.postings), now_us),
+        ],
+    )
+    count_budgets(conn, plan.postings, now_us)
     holds.insert_open(conn, [_open_hold(call) for call in still_open])
-    holds.delete_open(conn, list(newest))
+    holds.delete_open(conn, [*newest, *plan.ended_before])
     marks.insert_letters(conn, plan.letters)
     plan.booked.events = len(first)
     plan.booked.corrections = len(better)
     plan.booked.opened = len(still_open)
+
+
+def _name(postings: Sequence[Posting]) -> str:
+    """The first record of a batch is booked once, so it names the batch."""
+    return f"{postings[0].usage['rid']}:{postings[0].n}" if postings else ""
 
 
 def _open_hold(call: OpenedCall) -> dict[str, Any]:

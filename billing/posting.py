@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from billing.costs.attempts import AttemptCost, costs_of
 from billing.pricebook import PriceBook
 from billing.rating import Charge, rate_frozen
-from billing.types import SettledCall, UsageSource, utc_month
+from billing.types import BudgetShare, SettledCall, UsageSource, utc_month
 
 REVENUE = "revenue:usage"
 CLOCK_SKEW_MAX_US = 5 * 60 * 1_000_000
@@ -41,7 +42,8 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Posting(msgspec.Struct, frozen=True):
-    """Rows to insert for one record; `n` counts the records of the request id from 1."""
+    """Rows to insert for one record; `n` counts the records of the request id from 1. By
+    `difference_nanousd` the charge moves, which budgets count from `counts_us` on."""
 
     n: int
     usage: dict[str, Any]
@@ -49,6 +51,10 @@ class Posting(msgspec.Struct, frozen=True):
     attempts: list[dict[str, Any]]
     transfers: list[dict[str, Any]]
     known: Known
+    budgets: list[BudgetShare] = []
+    counts_us: int = 0
+    difference_nanousd: int = 0
+    costs: list[AttemptCost] = []
 
 
 def step_for(call: SettledCall, payload_sha: bytes, known: Known | None) -> Step:
@@ -82,17 +88,27 @@ def posting(
     n = known.n + 1 if known else 1
     ended_us = min(max(call.ended_us, call.admitted_us), now_us + CLOCK_SKEW_MAX_US)
     transfers = _transfers(call, charge.amount_nanousd, n, known, ended_us, now_us)
+    costs = costs_of(call)
+    cost = next((cost.nanousd for cost in costs if cost.served), 0)
     return Posting(
         n=n,
-        usage=_usage(call, payload_sha, charge, n, ended_us, now_us),
+        usage=_usage(call, payload_sha, charge, cost, n, ended_us, now_us),
         call={"rid": call.rid, "decision": msgspec.json.encode(call.decision).decode()},
-        attempts=[
-            {"rid": call.rid, "n": place, **msgspec.structs.asdict(attempt)}
-            for place, attempt in enumerate(call.attempts)
-        ],
+        attempts=[_attempt(call, place, cost) for place, cost in enumerate(costs)],
         transfers=transfers,
         known=Known(n, call.source, payload_sha, call.usage.total, charge.amount_nanousd),
+        budgets=call.budgets,
+        counts_us=max(call.ended_us, call.admitted_us),
+        difference_nanousd=charge.amount_nanousd - (known.amount_nanousd if known else 0),
+        costs=costs,
     )
+
+
+def _attempt(call: SettledCall, place: int, cost: AttemptCost) -> dict[str, Any]:
+    row = msgspec.structs.asdict(call.attempts[place])
+    row["rid"], row["n"], row["model"], row["served"] = call.rid, place, cost.model, cost.served
+    row["cost_nanousd"], row["bought_nanousd"] = cost.nanousd, cost.bought_nanousd
+    return row
 
 
 def charge_id(rid: str, n: int) -> str:
@@ -145,7 +161,13 @@ def _transfers(
 
 
 def _usage(
-    call: SettledCall, payload_sha: bytes, charge: Charge, n: int, ended_us: int, now_us: int
+    call: SettledCall,
+    payload_sha: bytes,
+    charge: Charge,
+    cost_nanousd: int,
+    n: int,
+    ended_us: int,
+    now_us: int,
 ) -> dict[str, Any]:
     return {
         "rid": call.rid,
@@ -180,6 +202,7 @@ def _usage(
         "reasoning_nanousd": charge.reasoning_nanousd,
         "gpu_ms_nanousd": charge.gpu_ms_nanousd,
         "minimum_nanousd": charge.minimum_nanousd,
+        "cost_nanousd": cost_nanousd,
         "amount_nanousd": charge.amount_nanousd,
         "month": utc_month(call.admitted_us),
         "admitted_us": call.admitted_us,

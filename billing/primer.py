@@ -1,9 +1,10 @@
 """The primer: no paid call is admitted before Redis knows what was spent.
 
 A shard whose epoch is missing, or belongs to another Redis process, is closed; live gateways get
-a bounded while to announce their holds again; the writer reaches the end of the shard's stream;
-then the sums of SQL are set and the shard opens in one step that fails if a record has arrived
-since. Guards law 8: no budget is overspent for a restart or a wipe.
+a bounded while to announce their holds again, and the spools of dead ones are told here; the writer
+reaches the end of the shard's stream; then the sums of SQL are set and the shard opens in one step
+that fails if a record has arrived since. Guards law 8: no budget is overspent for a restart or a
+wipe.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from billing.limits.holds import Holds
 from billing.limits.keys import usage_key
-from billing.limits.types import LimitsUnavailable, ShardEpoch
+from billing.limits.types import LimitsUnavailable, PurseSpent, ShardEpoch
 from billing.settings import LedgerSettings
-from billing.spending import spent_by_shard
+from billing.spending import ScopeSums, purses_by_shard, spent_by_shard
 from billing.store import holds as hold_rows
 from billing.store.engine import Store
 from billing.stream import GROUP
@@ -35,7 +36,8 @@ POLL_S = 0.02
 
 
 class Primer:
-    """`tick` is a monotonic clock; `now` epoch seconds. `on_open` runs when all shards are open."""
+    """`tick` is a monotonic clock; `now` epoch seconds. `settle_orphans` is told which gateways
+    live; `on_open` runs when all shards are open."""
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class Primer:
         *,
         now: Callable[[], float],
         tick: Callable[[], float],
+        settle_orphans: Callable[[set[str]], Awaitable[None]],
         on_open: Callable[[str], Awaitable[None]],
     ) -> None:
         self._redis: Any = redis
@@ -54,6 +57,7 @@ class Primer:
         self._settings = settings
         self._now = now
         self._tick = tick
+        self._settle_orphans = settle_orphans
         self._on_open = on_open
         self._open_for: str | None = None
         self._gateways: dict[str, float] = {}  # id -> tick at which it was last alive
@@ -88,16 +92,22 @@ class Primer:
     async def _prime(self, run_id: str, closed: dict[int, ShardEpoch]) -> None:
         epochs = await self._begin(run_id, closed)
         await self._wait_for_gateways(run_id)
+        await self._settle_orphans(self._alive())
         while epochs:
             await self._remember_gateways()
             ends = await self._stream_ends(list(epochs))
-            sums = await asyncio.to_thread(spent_by_shard, self._store) if ends else {}
+            sums, purses = await asyncio.to_thread(self._sums) if ends else ({}, {})
             for shard, last_id in ends.items():
-                if await self._holds.prime(shard, sums[shard], last_id, epochs[shard]):
+                epoch = epochs[shard]
+                if await self._holds.prime(shard, sums[shard], last_id, epoch, purses[shard]):
                     del epochs[shard]
             if epochs:
                 await asyncio.sleep(POLL_S)
                 epochs = await self._still_mine(run_id, epochs)
+
+    def _sums(self) -> tuple[dict[int, ScopeSums], dict[int, list[PurseSpent]]]:
+        now_us = int(self._now() * 1e6)
+        return spent_by_shard(self._store), purses_by_shard(self._store, now_us)
 
     async def _begin(self, run_id: str, closed: dict[int, ShardEpoch]) -> dict[int, str]:
         """Close the shards; a priming that was begun for this process and left is taken over."""
@@ -112,10 +122,13 @@ class Primer:
         return epochs
 
     async def _still_mine(self, run_id: str, epochs: dict[int, str]) -> dict[int, str]:
-        """Leave those another primer opened; if Redis was replaced, the next turn starts over."""
+        """Leave those another primer opened; if Redis was replaced or emptied, the next turn starts
+        over, and waits for the gateways again."""
         if await self._holds.run_id() != run_id:
             raise LimitsUnavailable("Redis was replaced while its shards were primed")
         closed = await self._closed(run_id)
+        if any(closed[shard].epoch is None for shard in epochs if shard in closed):
+            raise LimitsUnavailable("Redis was emptied while its shards were primed")
         return await self._begin(run_id, {s: e for s, e in closed.items() if s in epochs})
 
     async def _wait_for_gateways(self, run_id: str) -> None:

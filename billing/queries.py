@@ -62,6 +62,8 @@ class UsageRecord:
     reasoning_nanousd: int = 0
     gpu_ms_nanousd: int = 0
     minimum_nanousd: int = 0
+    cost_nanousd: int = 0
+    """What it cost us; what its other attempts cost stands with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class GroupBy(StrEnum):
     POOL = "pool"
     DAY = "day"
     HOUR = "hour"
+    MINUTE = "minute"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,8 @@ class UsageSum:
     reasoning_nanousd: int = 0
     gpu_ms_nanousd: int = 0
     minimum_nanousd: int = 0
+    cost_nanousd: int = 0
+    """What the calls cost us."""
 
 
 SUMS = tuple(name for name in UsageSum.__dataclass_fields__ if name != "group")
@@ -191,7 +196,8 @@ def usage_summary(
     groups at most, from the first one after the group `after`.
 
     Whole days and hours cost a look at their sums; an hour that the range cuts costs its own
-    events. A group by the hour is read from hours alone.
+    events. A group by the hour is read from hours alone, one by the minute from events: who asks
+    for that bounds the range with `busy_until`.
     """
     filters = {str(name): list(values) for name, values in (only or {}).items()}
     if org is not None:
@@ -201,6 +207,12 @@ def usage_summary(
             conn, from_us, to_us, list(map(str, group_by)), filters, after=after, limit=limit
         )
     return [UsageSum(group, *counted) for group, counted in rows]
+
+
+def busy_until(store: Store, org: str | None, from_us: int, to_us: int, events_max: int) -> int:
+    """Up to which instant of [from_us, to_us) there are at most so many events."""
+    with store.read() as conn:
+        return usage.passed(conn, org, from_us, to_us, events_max) or to_us
 
 
 def summed(rows: Iterable[UsageSum], group_by: Sequence[GroupBy]) -> list[UsageSum]:

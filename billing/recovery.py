@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from billing.estimate import Rate, cut_call, later
 from billing.limits.holds import Holds
-from billing.limits.types import Booked, ScopeLimits, SettleState
+from billing.limits.types import Booked, Purse, ScopeLimits, SettleState
 from billing.segments import KNOWN_BATCH, Known
 from billing.spool import SpooledCall
 from billing.types import OpenedCall, SettledCall, UsageCheckpoint, UsageSource
@@ -26,6 +26,7 @@ class LiveCall:
     scopes: Sequence[ScopeLimits]
     held_nanousd: int
     checkpoint: UsageCheckpoint | None
+    purses: Sequence[Purse] = ()
 
 
 async def replay_spool(
@@ -82,6 +83,7 @@ async def reannounce(
                     held_nanousd=call.held_nanousd,
                     lease_s=lease_s,
                     checkpoint=call.checkpoint,
+                    purses=call.purses,
                 )
     return booked
 

@@ -53,7 +53,7 @@ class LedgerSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     consumer: str = "ledger"  # name inside the consumer group; one active writer may use it
     batch_max: int = Field(2000, ge=1, le=5000)  # stream records in one transaction
-    linger_ms: int = Field(20, ge=0)  # pause after a batch, so that commits group
+    linger_ms: int = Field(100, ge=0)  # pause where little had come, so that commits group
     block_ms: int = Field(500, ge=1)  # how long one read waits for news
     retry_after_s: float = Field(1.0, gt=0)  # a record not booked is tried again after this
     deliveries_max: int = Field(5, ge=1)  # then it goes to dead_letter
@@ -68,7 +68,8 @@ class LedgerSettings(BaseModel):
     prime_interval_s: float = Field(0.2, gt=0)
     recovery_grace_s: float = Field(5.0, ge=0)  # how long gateways may take to announce holds
     gateway_silent_s: float = Field(5.0, gt=0)  # a gateway without heartbeat is not waited for
-    publish_interval_s: float = Field(0.5, gt=0)  # prices are compared and published
+    life_interval_s: float = Field(1.0, gt=0)  # how often lives of replicas are looked for
+    publish_interval_s: float = Field(0.5, gt=0)  # prices and credits are compared and published
     hold_age_max_s: float = Field(3600.0, gt=0)  # an older open hold breaks the law of holds
     invoice_series: str = "SLU"
 

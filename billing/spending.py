@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from billing.budgets.budget import share_in
 from billing.limits.keys import SHARDS, shard_of
-from billing.limits.types import Spent
+from billing.limits.state import PURSES_KEPT_MS
+from billing.limits.types import Purse, PurseSpent, Spent, purse_of
+from billing.store import budgets
 from billing.store.engine import Store
 from billing.store.sums import SpentRow, spent
 
@@ -21,6 +24,22 @@ def spent_by_shard(store: Store) -> dict[int, ScopeSums]:
     for row in rows:
         by_shard[shard_of(row.org)].append(row)
     return {shard: spent_by_scope(found) for shard, found in by_shard.items()}
+
+
+def purses_by_shard(store: Store, now_us: int) -> dict[int, list[PurseSpent]]:
+    """What is spent of every hard budget, where anything was: every period that may still be asked
+    for, and of rolling spans the parts that count."""
+    with store.read() as conn:
+        rows = budgets.spent_of_hard(conn, now_us - PURSES_KEPT_MS * 1000)
+    found: dict[int, dict[Purse, dict[int, int]]] = {shard: {} for shard in range(SHARDS)}
+    for budget, row in rows:
+        purse = purse_of(share_in(budget, row.subject, row.bucket_us, row.until_us), 0)
+        parts = found[shard_of(budget.org)].setdefault(purse, {})
+        parts[row.bucket_us] = row.amount_nanousd
+    return {
+        shard: [PurseSpent(purse, tuple(sorted(parts.items()))) for purse, parts in of.items()]
+        for shard, of in found.items()
+    }
 
 
 def spent_by_scope(rows: Iterable[SpentRow]) -> ScopeSums:

@@ -2,7 +2,8 @@
 
 A line is handed to the kernel with one write(2) before anybody may rely on it, so it survives a
 killed process; one task fsyncs what was written, at most `fsync_interval_s` apart, so a lost host
-costs at most that much. What cannot be written is refused with SpoolFull, and stops admission.
+costs at most that much. What cannot be written is refused with SpoolFull, and stops admission; how
+calls ended meanwhile is kept in memory, and written as soon as there is room.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,6 +40,9 @@ from billing.types import (
 )
 
 MIB = 1 << 20
+LATE_MAX = 10_000
+"""Closing lines that wait for room on the disk: as many calls as may be open, and some."""
+LATE_RETRY_S = 0.2
 
 
 class SpoolFull(Exception):
@@ -86,6 +92,7 @@ class Spool:
         self._retired: list[int] = []
         self._failure: str | None = None
         self._trouble: str | None = None
+        self._late: deque[bytes] = deque()
         self._dirty = asyncio.Event()
         self._closing = False
         self._task: asyncio.Task[None] | None = None
@@ -109,23 +116,42 @@ class Spool:
             self._measure()  # nothing is written while calls are refused, so nobody else looks
         if self._trouble:
             raise SpoolFull(self._trouble)
+        if self._late:
+            self._write_late()
         self._append(LineKind.OPENED, call.rid, call)
 
     def checkpoint(self, rid: str, checkpoint: UsageCheckpoint) -> None:
         self._append(LineKind.CHECKPOINT, rid, checkpoint)
 
     def closed(self, call: SettledCall) -> None:
-        """Record how a call ended, before its last frame leaves."""
-        self._append(LineKind.CLOSED, call.rid, call)
+        """Record how a call ended, before its last frame leaves. Where it does not fit now it is
+        written once there is room, unless this process has died by then."""
+        try:
+            self._append(LineKind.CLOSED, call.rid, call)
+        except SpoolFull:
+            if len(self._late) < LATE_MAX:
+                self._late.append(_line(LineKind.CLOSED, call.rid, call))
+                self._dirty.set()
+            raise
 
     def close(self) -> None:
         """Everything to disk, files and lock released. Nothing can be written afterwards."""
+        with suppress(SpoolFull):
+            self._write_late()
         self._sync()
         os.close(self._fd)
         os.close(self._folder_fd)
 
     def _append(self, kind: LineKind, rid: str, payload: Payload) -> None:
-        line = _ENCODER.encode(Line(kind, rid, msgspec.Raw(encode(payload)))) + b"\n"
+        self._write_line(_line(kind, rid, payload))
+
+    def _write_late(self) -> None:
+        """In the order in which the calls ended. Raises SpoolFull where there still is no room."""
+        while self._late:
+            self._write_line(self._late[0])
+            self._late.popleft()
+
+    def _write_line(self, line: bytes) -> None:
         try:
             if self._size + len(line) > self._segment_bytes and self._size:
                 self._rotate()
@@ -163,13 +189,17 @@ class Spool:
         while not self._closing:
             await self._dirty.wait()
             self._dirty.clear()
+            with suppress(SpoolFull):
+                self._write_late()
             try:
                 await asyncio.to_thread(self._sync)
             except OSError as error:
                 self._failure = self._trouble = f"the spool's disk failed: {error}"
                 return
             self._measure()
-            await asyncio.sleep(self._fsync_interval_s)
+            await asyncio.sleep(LATE_RETRY_S if self._late else self._fsync_interval_s)
+            if self._late:
+                self._dirty.set()
 
     def _sync(self) -> None:
         retired, self._retired = self._retired, []
@@ -215,6 +245,10 @@ def replay(root: Path, gateway: str) -> list[SpooledCall]:
             for line in read_lines(segment):
                 calls[line.r] = _with(calls.get(line.r) or SpooledCall(line.r), line)
     return list(calls.values())
+
+
+def _line(kind: LineKind, rid: str, payload: Payload) -> bytes:
+    return _ENCODER.encode(Line(kind, rid, msgspec.Raw(encode(payload)))) + b"\n"
 
 
 def _with(call: SpooledCall, line: Line) -> SpooledCall:

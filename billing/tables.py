@@ -9,8 +9,17 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    Index,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
 from sqlalchemy import BigInteger as Big
-from sqlalchemy import CheckConstraint, Index, LargeBinary, Table, Text, UniqueConstraint, text
 from sqlalchemy import Integer as Int
 from sqlmodel import Field, SQLModel
 
@@ -41,8 +50,13 @@ class Transfer(SQLModel, table=True):
     __table_args__ = (
         CheckConstraint("amount_nanousd > 0", name="amount_positive"),
         CheckConstraint("debit_account <> credit_account", name="two_accounts"),
-        CheckConstraint("kind IN ('charge','reversal','invoice','rounding')", name="kind_known"),
+        CheckConstraint(
+            "kind IN ('charge','reversal','invoice','rounding','grant','burn','breakage','void',"
+            "'cost','unallocated')",
+            name="kind_known",
+        ),
         Index("transfer_org_booked", "org", "booked_us"),
+        Index("transfer_booked", "booked_us"),
         Index("transfer_rid", "rid"),
     )
     transfer_id: str = Field(primary_key=True)
@@ -91,6 +105,8 @@ class UsageColumns(SQLModel):
     reasoning_nanousd: int = Field(0, sa_type=Big)
     gpu_ms_nanousd: int = Field(0, sa_type=Big)
     minimum_nanousd: int = Field(0, sa_type=Big)
+    cost_nanousd: int = Field(0, sa_type=Big)
+    """What the attempt that is charged for cost us, at the price of its pool."""
     amount_nanousd: int = Field(sa_type=Big)
     month: str
     admitted_us: int = Field(sa_type=Big)
@@ -128,19 +144,9 @@ class UsageCorrection(UsageColumns, table=True):
     n: int = Field(primary_key=True)
 
 
-class UsageSums(SQLModel):
-    """Of some span: by what usage is grouped and filtered, and what it sums to. `month` is that of
-    admission, by which budgets count."""
+class Sums(SQLModel):
+    """What usage sums to."""
 
-    org: str = Field(primary_key=True)
-    project: str = Field(primary_key=True)
-    key: str = Field(primary_key=True)
-    model: str = Field(primary_key=True)
-    tier: str = Field(primary_key=True)
-    batch: bool = Field(primary_key=True)
-    pool: str = Field(primary_key=True)
-    status: str = Field(primary_key=True)
-    month: str = Field(primary_key=True)
     requests: int = Field(sa_type=Big)
     input: int = Field(sa_type=Big)
     cached_input: int = Field(sa_type=Big)
@@ -157,6 +163,22 @@ class UsageSums(SQLModel):
     reasoning_nanousd: int = Field(0, sa_type=Big)
     gpu_ms_nanousd: int = Field(0, sa_type=Big)
     minimum_nanousd: int = Field(0, sa_type=Big)
+    cost_nanousd: int = Field(0, sa_type=Big)
+
+
+class UsageSums(Sums):
+    """Of some span: by what usage is grouped and filtered, and what it sums to. `month` is that of
+    admission, by which budgets count."""
+
+    org: str = Field(primary_key=True)
+    project: str = Field(primary_key=True)
+    key: str = Field(primary_key=True)
+    model: str = Field(primary_key=True)
+    tier: str = Field(primary_key=True)
+    batch: bool = Field(primary_key=True)
+    pool: str = Field(primary_key=True)
+    status: str = Field(primary_key=True)
+    month: str = Field(primary_key=True)
 
 
 class UsageHour(UsageSums, table=True):
@@ -164,10 +186,7 @@ class UsageHour(UsageSums, table=True):
     `hour_us` begins. A copy that `verify` recomputes."""
 
     __tablename__ = "usage_hour"
-    __table_args__ = (
-        Index("usage_hour_org", "org", "hour_us"),
-        {"sqlite_with_rowid": False},  # the key is most of a row: store it once
-    )
+    __table_args__ = ({"sqlite_with_rowid": False},)  # the key is most of a row: store it once
     hour_us: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
 
 
@@ -175,11 +194,22 @@ class UsageDay(UsageSums, table=True):
     """Sums over the hours of a UTC day, which `day_us` begins: what spans of days are read from."""
 
     __tablename__ = "usage_day"
-    __table_args__ = (
-        Index("usage_day_org", "org", "day_us"),
-        {"sqlite_with_rowid": False},
-    )
+    __table_args__ = ({"sqlite_with_rowid": False},)
     day_us: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
+
+
+class UsageOrgDay(Sums, table=True):
+    """Sums over a UTC day of an organization, whichever its projects, keys and pools: what
+    questions about all organizations are read from."""
+
+    __tablename__ = "usage_org_day"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+    day_us: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
+    org: str = Field(primary_key=True)
+    model: str = Field(primary_key=True)
+    tier: str = Field(primary_key=True)
+    batch: bool = Field(primary_key=True)
+    status: str = Field(primary_key=True)
 
 
 class CallRecord(SQLModel, table=True):
@@ -191,7 +221,8 @@ class CallRecord(SQLModel, table=True):
 
 
 class Attempt(SQLModel, table=True):
-    """One try of a call on one replica; part of our cost, never a usage event."""
+    """One try of a call on one replica; part of our cost, never a usage event. `served` is the one
+    whose cost is the call's."""
 
     __tablename__ = "attempt"
     rid: str = Field(primary_key=True)
@@ -204,6 +235,55 @@ class Attempt(SQLModel, table=True):
     input: int = Field(0, sa_type=Big)
     cached_input: int = Field(0, sa_type=Big)
     output: int = Field(0, sa_type=Big)
+    cache_write: int = Field(0, sa_type=Big)
+    reasoning: int = Field(0, sa_type=Big)
+    model: str = ""
+    busy_us: int = Field(0, sa_type=Big)
+    nanousd_per_s: int = Field(0, sa_type=Big)
+    input_nanousd_per_mtok: int = Field(0, sa_type=Big)
+    output_nanousd_per_mtok: int = Field(0, sa_type=Big)
+    cost_nanousd: int = Field(0, sa_type=Big)
+    bought_nanousd: int = Field(0, sa_type=Big)
+    served: bool = False
+
+
+class LifeReportRow(SQLModel, table=True):
+    """What was known of a replica's life at an instant, at its pool's price; never changes. The
+    bill of a life is a function of all its reports."""
+
+    __tablename__ = "life_report"
+    __table_args__ = (
+        CheckConstraint("until_us >= started_us AND busy_us >= 0", name="life_goes_forward"),
+        CheckConstraint("nanousd_per_s >= 0", name="price_of_life"),
+        {"sqlite_with_rowid": False},
+    )
+    replica: str = Field(primary_key=True)
+    until_us: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
+    pool: str
+    model: str
+    nanousd_per_s: int = Field(sa_type=Big)
+    started_us: int = Field(sa_type=Big)
+    ready_us: int | None = Field(None, sa_type=Big)
+    busy_us: int = Field(sa_type=Big)
+    ended: bool
+
+
+class CapacityHour(SQLModel, table=True):
+    """What the capacity of a pool came to in a UTC hour, in nano-USD and microseconds: a copy that
+    `verify` recomputes from reports and attempts."""
+
+    __tablename__ = "capacity_hour"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+    hour_us: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
+    pool: str = Field(primary_key=True)
+    model: str = Field(primary_key=True)
+    cold_start_nanousd: int = Field(sa_type=Big)
+    busy_nanousd: int = Field(sa_type=Big)
+    idle_nanousd: int = Field(sa_type=Big)
+    wasted_nanousd: int = Field(sa_type=Big)
+    life_us: int = Field(sa_type=Big)
+    cold_start_us: int = Field(sa_type=Big)
+    busy_us: int = Field(sa_type=Big)
 
 
 class OpenHold(SQLModel, table=True):
@@ -316,6 +396,52 @@ class PriceDiscountRow(SQLModel, table=True):
     basis_points: int
 
 
+class CreditGrant(SQLModel, table=True):
+    """Money that an organization may use up, on an account of its own. Insert-only by triggers, and
+    no account of a grant is ever debited more than credited."""
+
+    __tablename__ = "credit_grant"
+    __table_args__ = (
+        CheckConstraint("category IN ('paid','promotional')", name="category_known"),
+        CheckConstraint("amount_nanousd > 0", name="grant_positive"),
+        CheckConstraint("priority >= 0 AND priority <= 100", name="priority_bounded"),
+        CheckConstraint("expires_us > effective_us", name="ends_after_it_begins"),
+        Index("credit_grant_org", "org", "created_us"),
+    )
+    grant_id: str = Field(primary_key=True)
+    org: str
+    category: str
+    amount_nanousd: int = Field(sa_type=Big)
+    priority: int
+    effective_us: int = Field(sa_type=Big)
+    expires_us: int | None = Field(None, sa_type=Big)
+    models: list[str] = Field(sa_type=JSON)
+    created_us: int = Field(sa_type=Big)
+    created_by: str
+    note: str = ""
+
+
+class CreditVoid(SQLModel, table=True):
+    """From when a grant pays for no new call any more. Insert-only by triggers."""
+
+    __tablename__ = "credit_void"
+    grant_id: str = Field(primary_key=True, foreign_key="credit_grant.grant_id")
+    voided_us: int = Field(sa_type=Big)
+    voided_by: str
+
+
+class CreditStanding(SQLModel, table=True):
+    """Where an organization with credits stands: `cleared_nanousd` is what it ever spent less what
+    it owes, a copy that `verify` recomputes; `moved_us` the time of the last movement of its
+    credits, by a clock of the organization's own that never stands still nor goes back."""
+
+    __tablename__ = "credit_standing"
+    __table_args__ = (Index("credit_standing_moved", "moved_us"),)
+    org: str = Field(primary_key=True)
+    cleared_nanousd: int = Field(sa_type=Big)
+    moved_us: int = Field(sa_type=Big)
+
+
 class Invoice(SQLModel, table=True):
     """One organization, one month. A draft is recomputed; a finalised one never changes."""
 
@@ -345,11 +471,12 @@ class Invoice(SQLModel, table=True):
 
 
 class InvoiceLine(SQLModel, table=True):
-    """Usage of one component at one price, one adjustment, or the rounding to cents."""
+    """Usage of one component at one price, one adjustment, what a grant of credit has paid, or the
+    rounding to cents."""
 
     __tablename__ = "invoice_line"
     __table_args__ = (
-        CheckConstraint("kind IN ('usage','adjustment','rounding')", name="kind_known"),
+        CheckConstraint("kind IN ('usage','adjustment','credit','rounding')", name="kind_known"),
     )
     invoice_id: str = Field(primary_key=True, foreign_key="invoice.invoice_id")
     seq: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
@@ -365,6 +492,7 @@ class InvoiceLine(SQLModel, table=True):
     amount_nanousd: int = Field(sa_type=Big)
     service_start_us: int = Field(sa_type=Big)
     service_end_us: int = Field(sa_type=Big)
+    grant_id: str = ""
 
 
 class InvoiceTransfer(SQLModel, table=True):

@@ -67,6 +67,27 @@ class Usage(msgspec.Struct, frozen=True):
         )
 
 
+class BudgetShare(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A budget that binds a call, and where in it the call counts.
+
+    In a calendar a call counts in the period in which it was admitted: `start_us` to `until_us`,
+    which is 0 where there is no end. Of a rolling span (`span_us`) it counts in that part of
+    `width_us` in which it ended. `subject` is the digest of an end user, "" for owners.
+    """
+
+    budget: str
+    subject: str = ""
+    start_us: int = 0
+    until_us: int = 0
+    span_us: int = 0
+    width_us: int = 0
+    is_hard: bool = False
+
+    def bucket_us(self, ended_us: int) -> int:
+        """Where what the call costs is added up."""
+        return ended_us - ended_us % self.width_us if self.width_us else self.start_us
+
+
 class OpenedCall(msgspec.Struct, frozen=True, kw_only=True):
     """What was admitted, and under which price version. `month` is UTC, `YYYYMM`."""
 
@@ -88,10 +109,38 @@ class OpenedCall(msgspec.Struct, frozen=True, kw_only=True):
     admitted_us: int
     scopes: list[str]
     month: str
+    budgets: list[BudgetShare] = []
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One try at one replica, with what it delivered and the prices of its pool when it began: its
+    share of the replica's time on our own workers, tokens outside."""
+
+    pool: str
+    replica: str
+    started_us: int
+    ended_us: int
+    outcome: str
+    input: int = 0
+    cached_input: int = 0
+    output: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    model: str = ""
+    busy_us: int = 0
+    nanousd_per_s: int = 0
+    input_nanousd_per_mtok: int = 0
+    output_nanousd_per_mtok: int = 0
+
+    @property
+    def delivered(self) -> int:
+        """Tokens of all classes."""
+        return self.input + self.cached_input + self.output + self.cache_write + self.reasoning
 
 
 class UsageCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Cumulative usage of a running call; of two, the one with the higher `seq` counts."""
+    """Cumulative usage of a running call; of two, the one with the higher `seq` counts. `attempt`
+    is the one that serves it, as far as it has come."""
 
     v: Literal[1] = 1
     seq: int
@@ -105,6 +154,7 @@ class UsageCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     cache_write: int = 0
     reasoning: int = 0
     gpu_ms: int = 0
+    attempt: Attempt | None = None
 
     @property
     def usage(self) -> Usage:
@@ -116,19 +166,6 @@ class UsageCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
             reasoning=self.reasoning,
             gpu_ms=self.gpu_ms,
         )
-
-
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One try at one replica, with the tokens it delivered."""
-
-    pool: str
-    replica: str
-    started_us: int
-    ended_us: int
-    outcome: str
-    input: int = 0
-    cached_input: int = 0
-    output: int = 0
 
 
 class SettledCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +201,7 @@ class SettledCall(msgspec.Struct, frozen=True, kw_only=True):
     cache_write: int = 0
     reasoning: int = 0
     gpu_ms: int = 0
+    budgets: list[BudgetShare] = []
 
     @property
     def usage(self) -> Usage:

@@ -22,7 +22,7 @@ from billing.prices import load_book
 from billing.settings import LedgerSettings
 from billing.store import marks
 from billing.store.engine import Store
-from billing.stream import GroupMissing, UsageStreams
+from billing.stream import READ_MAX, GroupMissing, UsageStreams
 
 log = logging.getLogger("sluice.ledger.writer")
 
@@ -83,9 +83,9 @@ class Writer:
         records = await self._streams.read_new(self._settings.block_ms)
         for batch in _chunks(records, self._settings.batch_max):
             await self._book_and_acknowledge(batch, {})
-        if records:
+        if 0 < len(records) < READ_MAX:
             await asyncio.sleep(self._settings.linger_ms / 1000)
-        elif pending_left == 0:
+        elif not records and pending_left == 0:
             await self._mark(begun_us)
 
     async def _start_over(self) -> None:

@@ -21,7 +21,7 @@ from tests.stack_process import environment, free_port, stop_with_parent
 ROOT = Path(__file__).parents[1]
 API_KEY = "sk-sluice-canary-0123456789abcdef"
 ADMIN_KEY = "sk-admin-canary-0123456789abcdef"
-READY_WITHIN_S = 30.0
+READY_WITHIN_S = 60.0
 
 CONFIG = """
 [gateway]
@@ -68,11 +68,11 @@ class Gateways:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     session: aiohttp.ClientSession = field(init=False)
 
-    def start(self, part: str) -> None:
-        """`ledger`, or the number of a gateway."""
-        command, env = ["-m", "billing"], self.env
+    def start(self, part: str, module: str = "gateway", **variables: str) -> None:
+        """`ledger`, or the number of a gateway, with variables of its own."""
+        command, env = ["-m", "billing"], self.env | variables
         if part != "ledger":
-            command = ["-m", "gateway"]
+            command = ["-m", module]
             env = env | {"SLUICE_GATEWAY__PORT": str(self.ports[int(part)])}
         with (self.data / f"{part}.log").open("ab") as log:
             self.processes[part] = subprocess.Popen(

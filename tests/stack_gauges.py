@@ -51,3 +51,17 @@ def read_gauges(stack: Stack) -> Gauges:
         held_nanousd=sum(scope.held_nanousd for scope in scopes),
         running=sum(s["running"] + s["queued"] for s in stats),
     )
+
+
+def unbooked_shards(stack: Stack) -> list[int]:
+    """Shards with usage that the ledger has not read to its end, or not acknowledged."""
+    found = []
+    with stack.redis() as client:
+        for shard in range(keys.SHARDS):
+            key = keys.usage_key(shard)
+            if client.exists(key):
+                last = client.xinfo_stream(key)["last-generated-id"]
+                (group,) = client.xinfo_groups(key)
+                if group["pending"] or group["last-delivered-id"] != last:
+                    found.append(shard)
+    return found

@@ -42,6 +42,17 @@ def test_every_pitfall_has_a_row_and_every_test_it_names_is_there() -> None:
             assert name in named, f"{name} is not in docs/pitfalls.md"
 
 
+def test_every_way_to_fail_has_a_test_that_is_there() -> None:
+    lines = (ROOT / "docs" / "failures.md").read_text().splitlines()
+    rows = [line for line in lines if line.startswith("| ")][1:]
+    assert len(rows) >= 15, "every row of the failure matrix"
+    for row in rows:
+        guards = GUARD.findall(row)
+        assert guards, row
+        for path, name in guards:
+            assert re.search(rf"def {name}\(", (ROOT / path).read_text()), name
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_file_a_document_links_or_names_exists(document: str) -> None:
     text = (ROOT / document).read_text()

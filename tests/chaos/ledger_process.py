@@ -1,0 +1,29 @@
+"""The ledger process with a clock that can be moved, a step to die at (between a commit and its
+acknowledgement, say), and a SQLite that is soon found locked.
+
+Everything else is `python -m billing`; its settings are in the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from billing import __main__ as ledger
+from billing import ledger as booking
+from billing.store import engine
+from billing.stream import UsageStreams
+from tests.chaos.deadly import Death
+from tests.chaos.knobs import Knobs
+
+BUSY_TIMEOUT_MS = 200
+
+if __name__ == "__main__":
+    death = Death(os.environ.get("CHAOS_DIE", ""))
+    booking.book = death.at("book", booking.book)
+    UsageStreams.acknowledge = death.at("acknowledge", UsageStreams.acknowledge)  # type: ignore[method-assign]
+    UsageStreams.trim = death.at("trim", UsageStreams.trim)  # type: ignore[method-assign]
+    ledger.now = Knobs(Path(os.environ["CHAOS_KNOBS"])).now
+    engine.BUSY_TIMEOUT_MS = BUSY_TIMEOUT_MS
+    sys.exit(ledger.main())
