@@ -11,6 +11,8 @@ import time
 import uvicorn
 
 from gateway.app import create_app
+from gateway.heads import Heads
+from gateway.identity import id_maker
 from gateway.listener import protocol
 from gateway.parts import Outside
 from gateway.settings import SettingsError, load_settings
@@ -54,6 +56,7 @@ def main() -> int:
         entropy=os.urandom,  # noqa: TID251
         environment=os.environ,
     )
+    new_id = id_maker(outside.clock, outside.rng)
     config = uvicorn.Config(
         create_app(settings, outside),
         host=own.host,
@@ -62,6 +65,12 @@ def main() -> int:
         http=protocol(
             write_buffer_bytes=own.write_buffer_bytes,
             unread_timeout_s=own.slow_reader_timeout_s,
+            heads=Heads(
+                bytes_max=own.head_bytes_max,
+                timeout_s=own.head_timeout_s,
+                new_id=lambda: new_id("req"),
+                clock=outside.clock,
+            ),
         ),
         ws="none",
         access_log=False,

@@ -9,29 +9,38 @@ on every path.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from billing.budgets.budget import Budget, share_of
 from billing.limits.holds import Holds
 from billing.limits.types import (
     Admitted,
     Booked,
     Dimension,
     LimitsUnavailable,
+    Money,
     NotAsked,
+    Purse,
     RateState,
     Refused,
     ScopeLimits,
+    purse_name,
+    purse_of,
 )
 from billing.spool import Spool, SpoolFull
-from billing.types import CallStatus, OpenedCall, SettledCall, utc_month
+from billing.types import BudgetShare, CallStatus, OpenedCall, SettledCall, utc_month
 from gateway.auth import Principal
+from gateway.budgets import Bound
+from gateway.credits import CreditLines
 from gateway.errors import ApiError, overloaded
 from gateway.leases import Leases, Renewal
 from gateway.open_call import OpenCall, Quote
 from gateway.outage import Outage
-from gateway.refusal import refusal
+from gateway.pressure import Pressure
+from gateway.refusal import out_of_budget, refusal
+from gateway.slots import Slots
 from routing.types import Call, Clock, Decision
 
 log = logging.getLogger(__name__)
@@ -63,20 +72,27 @@ class Accounts:
         spool: Spool,
         leases: Leases,
         outage: Outage,
+        credits: CreditLines,
+        pressure: Pressure,
         gateway_id: str,
         calls_max: int,
         clock: Clock,
+        ended: Callable[[SettledCall], None] = lambda _: None,
     ) -> None:
         self._holds = holds
         self._spool = spool
         self._gateway_id = gateway_id
         self._leases = leases
         self._outage = outage
+        self.credits = credits
+        self.pressure = pressure
         self._calls_max = calls_max
         self._clock = clock
+        self._ended = ended
         self._unsettled: dict[str, _Owed] = {}
         self._put_off: deque[str] = deque()
         self.open: dict[str, OpenCall] = {}
+        self._slots = Slots()
         self.is_ready = False
         """False until the former life's spool was replayed and Redis has been primed."""
         self.left_to_spool = 0
@@ -94,18 +110,32 @@ class Accounts:
         """Whether a call is open, or has ended and Redis has still to be told."""
         return rid in self.open or rid in self._unsettled
 
+    async def heard_of(self, rid: str, organization: str) -> bool:
+        """Whether the ledger may come to know a call: one that is open or has ended of late. Where
+        Redis is away it may, for all that is known."""
+        if self.knows(rid):
+            return True
+        try:
+            return await self._holds.read(rid, organization) is not None
+        except LimitsUnavailable:
+            return True
+
     async def spent_and_held(self, organization: str, limits: ScopeLimits) -> tuple[int, int]:
         """Nano-USD spent in the current window of a scope's budget, and held now.
 
         Raises ApiError 503 where Redis is away.
         """
-        try:
-            money = await self._holds.money(organization, limits.scope)
-        except LimitsUnavailable as away:
-            raise overloaded("The limiter is out of reach.", REDIS_RETRY_S) from away
+        money = await self.money(organization, limits.scope)
         if limits.budget_window == "total":
             return money.spent.total_nanousd, money.held_nanousd
         return money.spent.months.get(utc_month(self._now_us()), 0), money.held_nanousd
+
+    async def money(self, organization: str, scope: str | None = None) -> Money:
+        """What a scope, by default the organization, holds and ever spent; raises ApiError 503."""
+        try:
+            return await self._holds.money(organization, scope or f"org:{organization}")
+        except LimitsUnavailable as away:
+            raise overloaded("The limiter is out of reach.", REDIS_RETRY_S) from away
 
     # --- opened and closed in pairs ----------------------------------------------------------
 
@@ -116,12 +146,14 @@ class Accounts:
         quote: Quote,
         decision: Decision,
         scopes: tuple[ScopeLimits, ...],
+        budgets: tuple[Bound, ...] = (),
     ) -> "Admission":
         """Take rate, tokens, concurrency and money of every scope, all or nothing.
 
         Raises ApiError 429, 400 or 503. Leaving the block settles, whatever happened in it.
         """
-        return Admission(self, self._open_call(principal, call, quote, decision, scopes))
+        opened = self._open_call(principal, call, quote, decision, scopes, budgets)
+        return Admission(self, opened)
 
     async def take(self, open_call: OpenCall) -> None:
         """A caller who leaves meanwhile, however often: what was taken is given back."""
@@ -157,11 +189,12 @@ class Accounts:
             return
         open_call.end(status, self._now_us())
         settled = open_call.settled()
-        del self.open[open_call.rid]
+        self._forget(open_call)
         try:
             self._spool.closed(settled)
         except SpoolFull as full:
             log.error("the closing line of %s was not spooled: %s", open_call.rid, full)
+        self._ended(settled)
         refund = not open_call.was_tried
         self._outage.closed(settled, refund=refund)
         self._unsettled[open_call.rid] = _Owed(
@@ -175,10 +208,13 @@ class Accounts:
         quote: Quote,
         decision: Decision,
         scopes: tuple[ScopeLimits, ...],
+        budgets: tuple[Bound, ...],
     ) -> OpenCall:
         granted = min(call.output_tokens_max, self._leases.settings.slice_tokens)
         prompt_tokens = max(call.prompt_tokens[model] for model in quote.prices)
         now_us = self._now_us()
+        scopes = self.credits.bound(scopes, principal, quote.prices, now_us)
+        shares = [share_of(budget, subject, now_us) for budget, subject in budgets]
         opened = OpenedCall(
             rid=call.request_id,
             org=principal.organization,
@@ -197,9 +233,13 @@ class Accounts:
             admitted_us=now_us,
             scopes=[limits.scope for limits in principal.scopes],
             month=utc_month(now_us),
+            budgets=shares,
         )
         return OpenCall(
-            *(principal, call, quote, decision, opened, scopes, granted), renewed_s=self._clock()
+            *(principal, call, quote, decision, opened, scopes, granted),
+            budgets=budgets,
+            purses=_purses(budgets, shares) if budgets else (),
+            renewed_s=self._clock(),
         )
 
     async def _take_back(self, open_call: OpenCall, why: str) -> None:
@@ -207,7 +247,7 @@ class Accounts:
         heard of the beginning, if it did, and settling what was never taken changes nothing."""
         open_call.end(CallStatus.CANCELLED, self._now_us(), why)
         if open_call.rid not in self._unsettled and open_call.rid not in self.open:
-            self.open[open_call.rid] = open_call
+            self._remember(open_call)
             with suppress(SpoolFull):
                 self._spool.opened(open_call.opened)
         self.close(open_call)
@@ -218,8 +258,10 @@ class Accounts:
             raise overloaded("The gateway is still recovering.", REDIS_RETRY_S)
         if len(self.open) >= self._calls_max:
             raise overloaded("The gateway has as many open calls as it may.", REDIS_RETRY_S)
+        if (shed := self.pressure.refusal(open_call.call.tier)) is not None:
+            raise shed
         open_call.rates = await self._rates(open_call)
-        self.open[open_call.rid] = open_call
+        self._remember(open_call)
         try:
             self._spool.opened(open_call.opened)
         except SpoolFull as full:
@@ -230,13 +272,16 @@ class Accounts:
         """Ask Redis for the call, or where it is away, the gateway's own limits."""
         try:
             answer = await self._holds.admit(
-                open_call.opened, open_call.scopes, lease_s=self.lease_s
+                open_call.opened,
+                open_call.scopes,
+                lease_s=self.lease_s,
+                purses=open_call.purses,
             )
         except NotAsked:
-            return self._outage.admit(open_call, self.open)
+            return self._outage.admit(open_call, self._slots)
         except LimitsUnavailable:
             try:
-                return self._outage.admit(open_call, self.open)
+                return self._outage.admit(open_call, self._slots)
             except ApiError:
                 self._doubt(open_call)
                 raise
@@ -244,9 +289,21 @@ class Accounts:
             case Admitted(rates=rates):
                 return rates
             case Refused(dimension=Dimension.UNPRIMED):
-                return self._outage.admit(open_call, self.open)
+                return self._outage.admit(open_call, self._slots)
+            case Refused(scope=name, dimension=Dimension.BUDGET) if _is_purse(name, open_call):
+                raise out_of_budget(*_bound_by(name, open_call))
             case refused:
-                raise refusal(refused, open_call.scopes)
+                told = self._slots.told(refused, open_call.scopes, self._clock())
+                raise refusal(told, open_call.scopes)
+
+    def _remember(self, open_call: OpenCall) -> None:
+        self.open[open_call.rid] = open_call
+        self._slots.enter(open_call.scopes, open_call.opened.admitted_us / 1e6)
+
+    def _forget(self, open_call: OpenCall) -> None:
+        del self.open[open_call.rid]
+        began_s = open_call.opened.admitted_us / 1e6
+        self._slots.leave(open_call.scopes, began_s, open_call.ended_us / 1e6)
 
     def _doubt(self, open_call: OpenCall) -> None:
         """Whether anything was taken is not known, so it is given back once Redis answers again:
@@ -258,7 +315,7 @@ class Accounts:
 
     async def _abandon(self, open_call: OpenCall) -> None:
         open_call.end(CallStatus.REFUSED, self._now_us(), "spool_full")
-        del self.open[open_call.rid]
+        self._forget(open_call)
         settled = open_call.settled()
         self._outage.closed(settled, refund=True)
         self._unsettled[open_call.rid] = _Owed(settled, refund=True)
@@ -291,13 +348,17 @@ class Accounts:
         """Renew leases that are due and settle what could not be settled, until cancelled."""
         while True:
             await asyncio.sleep(self._leases.settings.retry_every_s)
-            due_s = self._clock() - self._leases.settings.renew_every_s
-            for open_call in [c for c in self.open.values() if c.renewed_s <= due_s]:
+            for open_call in self._due(self._clock()):
                 if open_call.rid not in self.open:
                     continue
                 if await self._leases.renew(open_call) is Renewal.AWAY:
                     break
             await self.settle_put_off()
+
+    def _due(self, now_s: float) -> list[OpenCall]:
+        """Whose leases are to be renewed; all that were last renewed by a clock put back since."""
+        due_s = now_s - self._leases.settings.renew_every_s
+        return [call for call in self.open.values() if not due_s < call.renewed_s <= now_s]
 
     async def settle_put_off(self) -> None:
         """Settle what found Redis away, many at once; stops where Redis is away."""
@@ -321,6 +382,24 @@ class Accounts:
 
     def _now_us(self) -> int:
         return round(self._clock() * 1e6)
+
+
+def _purses(budgets: Sequence[Bound], shares: Sequence[BudgetShare]) -> tuple[Purse, ...]:
+    return tuple(
+        purse_of(share, budget.amount_nanousd)
+        for (budget, _), share in zip(budgets, shares, strict=True)
+        if budget.is_hard
+    )
+
+
+def _is_purse(name: str, open_call: OpenCall) -> bool:
+    return any(purse.name == name for purse in open_call.purses)
+
+
+def _bound_by(name: str, open_call: OpenCall) -> tuple[Budget, BudgetShare]:
+    """The budget whose purse refused, and the call's place in it."""
+    pairs = zip(open_call.budgets, open_call.opened.budgets, strict=True)
+    return next((budget, share) for (budget, _), share in pairs if purse_name(share) == name)
 
 
 class Admission:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from fastapi import FastAPI
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from starlette.routing import Route
@@ -21,7 +21,18 @@ from billing.store.engine import Store, open_store
 from billing.tasks import end
 from gateway.accounts import Accounts
 from gateway.admin.bootstrap import bootstrap
-from gateway.api import admin, count_tokens, health, key, public, quote, tokens, usage
+from gateway.api import (
+    admin,
+    count_tokens,
+    credits,
+    health,
+    key,
+    metrics,
+    public,
+    quote,
+    tokens,
+    usage,
+)
 from gateway.api.bounds import BodyBoundMiddleware
 from gateway.api.edge import AsgiApp, EdgeApi
 from gateway.api.errors import install_error_handlers
@@ -29,9 +40,11 @@ from gateway.api.generate import Generating
 from gateway.api.identity import IdentityMiddleware
 from gateway.api.parsers import doors
 from gateway.auth import KeyDirectory
+from gateway.budgets import Standings
 from gateway.catalog import CatalogKeeper
 from gateway.console import routes as console
 from gateway.console.desk import make_desk
+from gateway.credits import CreditLines
 from gateway.end_users import EndUsers
 from gateway.fleet import FleetKeeper
 from gateway.idempotency.fate import Fates
@@ -40,9 +53,12 @@ from gateway.idempotency.replaying import Replaying
 from gateway.idempotency.tapes import Tapes, TapeSettings
 from gateway.identity import id_maker
 from gateway.leases import Leases, LeaseSettings
+from gateway.metrics.lag import LoopLag
+from gateway.metrics.observed import Observed
 from gateway.outage import Outage, OutageSettings
 from gateway.parts import Outside, Parts
 from gateway.pipeline import Pipeline
+from gateway.pressure import Pressure
 from gateway.principals import StoredKeys
 from gateway.recovery import Recovery
 from gateway.settings import GatewaySettings, Settings
@@ -62,6 +78,9 @@ log = logging.getLogger(__name__)
 
 REDIS_TIMEOUT_S = 1.0
 """For what no caller waits for: the fleet, the catalog, heartbeats."""
+REDIS_CONNECTIONS_MAX = 64
+"""Beside the one that all limits share."""
+REDIS_CONNECTION_WAIT_S = 5.0
 
 
 def create_app(settings: Settings, outside: Outside) -> FastAPI:
@@ -90,7 +109,9 @@ def create_app(settings: Settings, outside: Outside) -> FastAPI:
     app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=trusted)
     for router in (
         health.router,
+        metrics.router,
         key.router,
+        credits.router,
         quote.router,
         public.router,
         tokens.router,
@@ -113,7 +134,11 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     ledger = open_store(settings.sql_url or f"sqlite:///{data / 'sluice.db'}")
     redis = _redis(settings)
     stack.push_async_callback(redis.aclose)
-    client = Http1Client(connect_timeout_s=own.connect_timeout_s, idle_timeout_s=own.idle_timeout_s)
+    client = Http1Client(
+        connect_timeout_s=own.connect_timeout_s,
+        idle_timeout_s=own.idle_timeout_s,
+        ca_file=own.external_ca_file,
+    )
     stack.push_async_callback(client.aclose)
     kept_keys = StoredKeys(tenants)
     keys = KeyDirectory(kept_keys, outside.clock)
@@ -156,14 +181,19 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         ),
         clock=outside.clock,
     )
+    lag = LoopLag(asyncio.get_running_loop().time)
+    observed = Observed(lag, breaker, data / "spool", gateway_id)
     accounts = Accounts(
         holds=holds,
         spool=spool,
         leases=leases,
         outage=outage,
+        credits=CreditLines(redis, own.catalog_poll_s),
+        pressure=Pressure(redis, own.catalog_poll_s),
         gateway_id=gateway_id,
         calls_max=own.calls_max,
         clock=outside.clock,
+        ended=observed.tally,
     )
     policy = standard_policy(own)
     places = Places(
@@ -218,10 +248,12 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         catalog=catalog,
         fleet=fleet,
         accounts=accounts,
+        standings=Standings(holds, ledger, outside.clock),
         places=places,
         pipeline=pipeline,
         recovery=recovery,
         once=_once(settings, redis, ledger, holds),
+        observed=observed,
     )
 
 
@@ -247,13 +279,18 @@ def _tell_of_outage(is_away: bool) -> None:
 
 
 def _redis(settings: Settings) -> Redis:
-    """Bounded in time; only a connection that broke while it was idle is replaced."""
+    """Bounded in time and connections: many who ask at once wait for one. Only a connection that
+    broke while it was idle is replaced."""
     data = settings.data.absolute()
-    return Redis.from_url(
-        settings.redis_url or f"unix://{data / 'redis.sock'}",
-        socket_connect_timeout=settings.gateway.limiter.connect_timeout_ms / 1000,
-        socket_timeout=REDIS_TIMEOUT_S,
-        retry=Retry(NoBackoff(), 1),
+    return Redis.from_pool(
+        BlockingConnectionPool.from_url(
+            settings.redis_url or f"unix://{data / 'redis.sock'}",
+            max_connections=REDIS_CONNECTIONS_MAX,
+            timeout=REDIS_CONNECTION_WAIT_S,
+            socket_connect_timeout=settings.gateway.limiter.connect_timeout_ms / 1000,
+            socket_timeout=REDIS_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 1),
+        )
     )
 
 
@@ -301,6 +338,7 @@ def _generating(parts: Parts) -> dict[str, AsgiApp]:
             once=parts.once,
             clock=parts.outside.clock,
             new_id=lambda: parts.new_id("req"),
+            told=parts.observed.tally.refuse,
         )
         for path, door in doors(parts.catalog).items()
     }
@@ -308,9 +346,12 @@ def _generating(parts: Parts) -> dict[str, AsgiApp]:
 
 async def _run_in_background(parts: Parts, stack: AsyncExitStack) -> None:
     """First look at everything once, then keep looking until the lifespan ends."""
-    await parts.catalog.refresh()
-    await parts.fleet.refresh()
-    for run in (parts.catalog.run, parts.fleet.run, parts.accounts.run, parts.recovery.run):
+    accounts = parts.accounts
+    looking = parts.catalog, parts.fleet, accounts.credits, accounts.pressure
+    for keeper in looking:
+        await keeper.refresh()
+    keepers = *looking, accounts, parts.recovery, parts.observed.lag
+    for run in [keeper.run for keeper in keepers]:
         task = asyncio.create_task(run(), name=run.__qualname__)
         task.add_done_callback(_report_end)
         stack.push_async_callback(end, task)

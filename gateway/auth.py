@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from billing.limits.types import ScopeLimits
+from gateway.budgets import UNBUDGETED, KeyBudgets
 from gateway.errors import invalid_key, missing_key, organization_frozen
 from routing.types import CapacityClass, Clock, Tier
 
@@ -82,6 +83,9 @@ class Principal:
     leave: Leave = Leave()
     narrow: Narrow = ANY
     outage: OutageRule = OutageRule(OutageMode.DENY)
+    may_owe_nanousd: int | None = None
+    """The most its organization may owe beyond its credits; None is whatever it comes to."""
+    budgets: KeyBudgets = UNBUDGETED
 
 
 class Keys(Protocol):

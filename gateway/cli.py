@@ -111,9 +111,15 @@ def ledger(context: click.Context, data: Path | None, config: Path | None) -> No
 @ledger.command()
 @_where
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def verify(data: Path | None, config: Path | None, as_json: bool) -> None:
+@click.option("--sample", type=click.IntRange(0), help="About how many records to rate again.")
+@click.option("--seed", type=click.IntRange(0), help="Which records those are (default: by time).")
+def verify(
+    data: Path | None, config: Path | None, as_json: bool, sample: int | None, seed: int | None
+) -> None:
     """Check every law of money; exit status 1 if one is broken."""
-    _become(data, config, "billing.verify", *(["--json"] if as_json else []))
+    given = (("--sample", sample), ("--seed", seed))
+    options = [f"{name}={value}" for name, value in given if value is not None]
+    _become(data, config, "billing.verify", *options, *["--json"] * as_json)
 
 
 @main.group()

@@ -42,6 +42,8 @@ class ApiError(Exception):
         self.extra_headers = extra_headers or {}
         self.charged_nanousd = 0
         """What the call had cost when it failed."""
+        self.limited_model: str | None = None
+        """Whose own limits refused the call: another model may be asked."""
 
     def body(self) -> bytes:
         return msgspec.json.encode({"error": self.as_dict()})

@@ -75,14 +75,17 @@ class Choice(msgspec.Struct, frozen=True):
         return {name: value for name, value in self.delta.items() if value and name != "role"}
 
     @property
+    def only_text(self) -> str | None:
+        """The text of a delta that says nothing else."""
+        content = self.delta.get("content") if len(self.delta) == 1 else None
+        return content if content and isinstance(content, str) else None
+
+    @property
     def has_text(self) -> bool:
         """Any output that was generated, in whatever field it came."""
         if self.text is not None:
             return bool(self.text)
-        delta = self.delta
-        if delta.get("content"):
-            return True
-        return any([value and name != "role" for name, value in delta.items()])
+        return bool(self.delta.get("content") or self.said)
 
     @property
     def tool_calls(self) -> tuple[ToolCallPiece, ...]:
@@ -94,11 +97,13 @@ class Choice(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class Frame:
     """`usage` is that of the whole call so far, None where the upstream does not say; `position`
-    is the number of output tokens so far, None likewise."""
+    is the number of output tokens so far, None likewise; `busy_us` is its share of its replica's
+    time so far, 0 of a server outside."""
 
     choices: tuple[Choice, ...] = ()
     usage: Usage | None = None
     position: int | None = None
+    busy_us: int = 0
 
     @property
     def says_something(self) -> bool:
@@ -110,4 +115,6 @@ class Frame:
     @property
     def texts(self) -> int:
         """How many choices this event brings text for."""
+        if len(self.choices) == 1:  # as most do
+            return int(self.choices[0].has_text)
         return sum([choice.has_text for choice in self.choices])

@@ -138,6 +138,7 @@ class Leases:
             held_nanousd=open_call.held_nanousd,
             lease_s=self.settings.lease_s,
             checkpoint=open_call.checkpoint(self._now_us()),
+            purses=open_call.purses,
         )
 
     def _now_us(self) -> int:

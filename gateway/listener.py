@@ -9,37 +9,40 @@ the buffer goes with it; a client that has stopped acknowledging altogether is l
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import (
-    HEADER_RE,
-    HEADER_VALUE_RE,
     STATUS_LINE,
-    HttpToolsProtocol,
     RequestResponseCycle,
 )
+
+from gateway.heads import HeadProtocol, Heads
 
 HANG_UP = "sluice.hang_up"
 """The extension of an ASGI scope that ends its connection at once, by `now`."""
 BODY = "sluice.body"
 """The extension whose `whole` takes the scope and gives the body, unread before, if all of it is
 here: nothing is waited for, so that no timer is needed. Else None, and `receive` has it."""
+WHOLE = "sluice.whole"
+"""The extension whose `has_left` takes the scope and an answer in one piece (its status, the lines
+of its head with the body's length among them, its body) and writes it at once. False where it did
+not: then `send` has it."""
 LEAVING = "sluice.leaving"
 """The extension whose `tell` has a callback called once the connection is lost, until `forget`:
 for a fraction of what a task costs that waits in `receive`."""
 
 Told = Callable[[], None]
 Message = dict[str, Any]
-LENGTH = b"content-length"
-NOT_PLAIN = frozenset((b"connection", b"transfer-encoding"))
+BODILESS = (204, 304)
 
 
-def protocol(*, write_buffer_bytes: int, unread_timeout_s: float) -> type[HttpToolsProtocol]:
+def protocol(
+    *, write_buffer_bytes: int, unread_timeout_s: float, heads: Heads
+) -> type[HeadProtocol]:
     """What uvicorn makes a connection of."""
     unread_ms = round(unread_timeout_s * 1000)
 
-    class BoundedProtocol(HttpToolsProtocol):
+    class BoundedProtocol(HeadProtocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             transport.set_write_buffer_limits(high=write_buffer_bytes)
@@ -47,16 +50,21 @@ def protocol(*, write_buffer_bytes: int, unread_timeout_s: float) -> type[HttpTo
             if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unread_ms)
             self._is_lost = False
+            self._idle_since_s: float | None = None
+            self._idle_look: asyncio.TimerHandle | None = None
             self._told: set[Told] = set()
             self._extensions: dict[str, dict[object, object]] = {
                 HANG_UP: {"now": transport.abort},
                 BODY: {"whole": self._whole_body},
+                WHOLE: {"has_left": self._has_left},
                 LEAVING: {"tell": self._tell, "forget": self._told.discard},
             }
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             self._is_lost = True
+            if self._idle_look is not None:
+                self._idle_look.cancel()
             for told in tuple(self._told):
                 told()
 
@@ -64,8 +72,35 @@ def protocol(*, write_buffer_bytes: int, unread_timeout_s: float) -> type[HttpTo
             super().on_message_begin()
             self.scope["extensions"] = self._extensions
 
+        def data_received(self, data: bytes) -> None:
+            self._idle_since_s = None
+            super().data_received(data)
+
+        def on_response_complete(self) -> None:
+            """A connection that is kept has one timer, looked at when it is due, where uvicorn
+            makes one for each answer."""
+            if self.pipeline or self.transport.is_closing():
+                super().on_response_complete()
+                return
+            self.server_state.total_requests += 1
+            self.flow.resume_reading()
+            self._idle_since_s = self.loop.time()
+            if self._idle_look is None:
+                self._look_again_in(self.timeout_keep_alive)
+
+        def _look_again_in(self, seconds: float) -> None:
+            self._idle_look = self.loop.call_later(seconds, self._look_at_idle)
+
+        def _look_at_idle(self) -> None:
+            since_s = self._idle_since_s
+            idle_s = 0.0 if since_s is None else self.loop.time() - since_s
+            if idle_s >= self.timeout_keep_alive:
+                self.timeout_keep_alive_handler()
+            else:
+                self._look_again_in(self.timeout_keep_alive - idle_s)
+
         def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-            super()._start_asgi_task(cycle, _AtOnce(cycle, app))
+            super()._start_asgi_task(cycle, _Pieces(cycle, app))
 
         def _whole_body(self, scope: object) -> bytes | None:
             cycle = self.cycle
@@ -77,6 +112,22 @@ def protocol(*, write_buffer_bytes: int, unread_timeout_s: float) -> type[HttpTo
             cycle.message_event.clear()
             return body
 
+        def _has_left(self, scope: object, status: int, head: bytes, body: bytes) -> bool:
+            cycle = self.cycle
+            if cycle.scope is not scope or cycle.response_started or not cycle.keep_alive:
+                return False
+            if cycle.access_log or cycle.disconnected or cycle.flow.write_paused:
+                return False
+            if cycle.scope["method"] == "HEAD" or status in BODILESS:
+                return False
+            more = [b"%b: %b\r\n" % pair for pair in cycle.default_headers]
+            cycle.transport.write(b"".join((STATUS_LINE[status], *more, head, b"\r\n", body)))
+            cycle.response_started = cycle.response_complete = True
+            cycle.waiting_for_100_continue = False
+            cycle.message_event.set()
+            cycle.on_response()
+            return True
+
         def _tell(self, told: Told) -> None:
             """Reading goes on, as `receive` has it: a connection that is not read is not seen to
             be lost."""
@@ -86,20 +137,19 @@ def protocol(*, write_buffer_bytes: int, unread_timeout_s: float) -> type[HttpTo
             else:
                 self._told.add(told)
 
+    BoundedProtocol.heads = heads
     return BoundedProtocol
 
 
-class _AtOnce:
-    """An application whose answers leave in one write if they are whole: of such a one the head is
-    held back until its body is there, and checked as one. The pieces of a stream are written as
-    they are; everything else is sent by uvicorn."""
+class _Pieces:
+    """An application the pieces of whose streams are written as they are; everything else is sent
+    by uvicorn."""
 
-    __slots__ = ("_app", "_cycle", "_head")
+    __slots__ = ("_app", "_cycle")
 
     def __init__(self, cycle: RequestResponseCycle, app: Callable[..., Awaitable[None]]) -> None:
         self._app = app
         self._cycle = cycle
-        self._head: Message | None = None
 
     def __call__(self, scope: object, receive: object, send: object) -> Awaitable[None]:
         return self._app(scope, receive, self._send)
@@ -108,17 +158,8 @@ class _AtOnce:
         if self._is_next_piece(message):
             body = message["body"]
             self._cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
-            return
-        head, self._head = self._head, None
-        if head is None:
-            if self._may_be_plain(message):
-                self._head = message
-                return
-        elif self._has_left(head, message):
-            return
         else:
-            await self._cycle.send(head)  # type: ignore[arg-type]
-        await self._cycle.send(message)  # type: ignore[arg-type]
+            await self._cycle.send(message)  # type: ignore[arg-type]
 
     def _is_next_piece(self, message: Message) -> bool:
         """Some of a body of unknown length, to a client that takes it."""
@@ -129,50 +170,3 @@ class _AtOnce:
             and not (cycle.response_complete or cycle.disconnected or cycle.flow.write_paused)
             and cycle.scope["method"] != "HEAD"
         )
-
-    def _may_be_plain(self, message: Message) -> bool:
-        """A head that says how long its body is, on a connection that is kept."""
-        cycle = self._cycle
-        if cycle.response_started or not cycle.keep_alive or cycle.access_log:
-            return False
-        if message["type"] != "http.response.start" or cycle.scope["method"] == "HEAD":
-            return False
-        return _length_at(tuple([name for name, _ in message["headers"]])) is not None
-
-    def _has_left(self, head: Message, message: Message) -> bool:
-        cycle = self._cycle
-        body = message.get("body", b"")
-        pairs = [*cycle.default_headers, *head["headers"]]
-        if message.get("more_body") or not _is_exact(pairs, len(body)):
-            return False
-        if cycle.disconnected or cycle.flow.write_paused or not cycle.keep_alive:
-            return False
-        lines = map(b": ".join, pairs)
-        written = (STATUS_LINE[head["status"]], b"\r\n".join(lines), b"\r\n\r\n", body)
-        cycle.transport.write(b"".join(written))
-        cycle.response_started = cycle.response_complete = True
-        cycle.waiting_for_100_continue = False
-        cycle.message_event.set()
-        cycle.on_response()
-        return True
-
-
-def _is_exact(pairs: list[tuple[bytes, bytes]], size: int) -> bool:
-    """Headers that HTTP can carry and that ask for nothing special, with the body's true length
-    among them."""
-    names, values = zip(*pairs, strict=True)
-    length_at = _length_at(names)
-    return (
-        length_at is not None
-        and values[length_at] == b"%d" % size
-        and HEADER_VALUE_RE.search(b"".join(values)) is None
-    )
-
-
-@lru_cache(maxsize=256)
-def _length_at(names: tuple[bytes, ...]) -> int | None:
-    """Where one length is said among names that are plain; most answers have the same names."""
-    said = b"".join(names)
-    if said != said.lower() or HEADER_RE.search(said) or names.count(LENGTH) != 1:
-        return None
-    return None if NOT_PLAIN.intersection(names) else names.index(LENGTH)

@@ -22,12 +22,15 @@ class Meter:
         self._texts = 0
         self._reasons: dict[int, str] = {}
         self.frames = 0
+        self.busy_us = 0
+        """The share of its replica's time, as far as the replica said."""
         self.first_token_s: float | None = None
 
     def observe(self, frame: Frame, now_s: float) -> None:
         self.frames += 1
         if frame.usage is not None:
             self._reported = frame.usage
+            self.busy_us = frame.busy_us
         for choice in frame.choices:
             has_text = choice.has_text
             self._texts += has_text
@@ -38,11 +41,10 @@ class Meter:
 
     def output_with(self, frame: Frame) -> int:
         """Output tokens once this frame is counted too; of a complete answer, what it has."""
-        if self.is_complete:
-            return self.usage.completion
-        if frame.usage is not None:
+        if frame.usage is not None and not self.is_complete:
             return frame.usage.completion
-        return self.usage.completion + frame.texts
+        counted = self._texts if self._reported is None else self._reported.completion
+        return counted if self.is_complete else counted + frame.texts
 
     @property
     def is_complete(self) -> bool:

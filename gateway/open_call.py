@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
-from billing.limits.types import Dimension, RateState, ScopeLimits
+from billing.limits.types import Dimension, Purse, RateState, ScopeLimits
 from billing.pricebook import Prices
 from billing.rating import Charge, hold_for, rate
 from billing.types import (
@@ -24,7 +24,9 @@ from billing.types import (
     UsageSource,
 )
 from gateway.auth import Principal
+from gateway.budgets import Bound
 from gateway.meter import Meter
+from gateway.tried import Tried
 from gateway.upstream.answer import Saturated, Unreachable
 from routing.types import Call, Candidate, Decision
 
@@ -56,6 +58,9 @@ class OpenCall:
     scopes: tuple[ScopeLimits, ...]
     """Every scope whose limits bind it."""
     output_tokens_granted: int
+    budgets: tuple[Bound, ...] = ()
+    purses: tuple[Purse, ...] = ()
+    """Of those of its budgets that are hard, in their order."""
     output_tokens_asked_for: int = 0
     rates: Mapping[Dimension, RateState] = field(default_factory=dict)
     served: Candidate | None = None
@@ -66,6 +71,7 @@ class OpenCall:
     error_code: str | None = None
     ended_us: int = 0
     served_since_us: int = 0
+    tried: Tried | None = None
     waits_for: str | None = None
     renewed_s: float = 0.0
     checkpoints: int = 0
@@ -76,9 +82,12 @@ class OpenCall:
     def rid(self) -> str:
         return self.call.request_id
 
-    def serve_from(self, candidate: Candidate, meter: Meter, since_us: int) -> None:
+    def serve_from(
+        self, candidate: Candidate, meter: Meter, since_us: int, tried: Tried | None = None
+    ) -> None:
         """An attempt has delivered: the customer pays for what the last such one delivered."""
         self.served = candidate
+        self.tried = tried
         self.meter = meter
         self.served_since_us = since_us
 
@@ -141,6 +150,7 @@ class OpenCall:
             reasoning=usage.reasoning,
             gpu_ms=usage.gpu_ms,
             at_us=now_us,
+            attempt=self.tried.record(self.meter, now_us) if self.tried else None,
         )
 
     def end(self, status: CallStatus, now_us: int, error_code: str | None = None) -> None:
@@ -191,4 +201,5 @@ class OpenCall:
             attempts=list(self.attempts),
             decision=msgspec.to_builtins(self.decision),
             error_code=self.error_code,
+            budgets=opened.budgets,
         )

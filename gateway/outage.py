@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 from billing.limits.contract import Units, contract_of
 from billing.limits.local import LocalPermit, LocalRates, NeverHere
-from billing.limits.rates import CONCURRENCY_RETRY_MS
 from billing.limits.types import Dimension, RateState, Refused, ScopeLimits
 from billing.types import SettledCall
 from gateway.auth import OutageMode
 from gateway.errors import ApiError, overloaded
 from gateway.open_call import OpenCall
 from gateway.refusal import refusal
+from gateway.slots import Slots
 from routing.types import Clock
 
 
@@ -56,10 +56,8 @@ class Outage:
     def __post_init__(self) -> None:
         self._rates = LocalRates(share=self.settings.share, buckets_max=self.settings.buckets_max)
 
-    def admit(
-        self, open_call: OpenCall, running: Mapping[str, OpenCall]
-    ) -> Mapping[Dimension, RateState]:
-        """Take a call within limits of this gateway's own; `running` are all its calls.
+    def admit(self, open_call: OpenCall, slots: Slots) -> Mapping[Dimension, RateState]:
+        """Take a call within limits of this gateway's own; `slots` are those its calls have.
 
         Raises ApiError 503 where the organization wants none taken or owes enough, and 429 where a
         share is used up.
@@ -69,7 +67,7 @@ class Outage:
         hold = open_call.opened.hold_nanousd
         if not self._may_owe(open_call, hold):
             raise self._denied("The limiter is out of reach, and as much is owed as may be.")
-        if (full := self._full(open_call.scopes, running)) is not None:
+        if (full := self._full(open_call.scopes, slots)) is not None:
             raise refusal(full, open_call.scopes)
         permit = self._permit(open_call)
         self._owing[open_call.rid] = _Owing(open_call.opened.org, hold, permit)
@@ -140,19 +138,15 @@ class Outage:
             raise refusal(answer, open_call.scopes)
         return answer
 
-    def _full(
-        self, scopes: tuple[ScopeLimits, ...], running: Mapping[str, OpenCall]
-    ) -> Refused | None:
+    def _full(self, scopes: tuple[ScopeLimits, ...], slots: Slots) -> Refused | None:
         """Of calls at once this gateway's share counts every call that it runs."""
         for limits in scopes:
             if limits.concurrency is None:
                 continue
-            of_scope = (
-                any(other.scope == limits.scope for other in call.scopes)
-                for call in running.values()
-            )
-            if sum(of_scope) >= int(limits.concurrency * self.settings.share / self.gateways):
-                return Refused(limits.scope, Dimension.CONCURRENCY, CONCURRENCY_RETRY_MS)
+            share = int(limits.concurrency * self.settings.share / self.gateways)
+            if slots.open_in(limits.scope) >= share:
+                wait_s = slots.wait_s(limits.scope, share, self.clock())
+                return Refused(limits.scope, Dimension.CONCURRENCY, round(wait_s * 1000))
         return None
 
     def _denied(self, message: str) -> ApiError:

@@ -9,10 +9,12 @@ from redis.asyncio import Redis
 from billing.store.engine import Store
 from gateway.accounts import Accounts
 from gateway.auth import KeyDirectory
+from gateway.budgets import Standings
 from gateway.catalog import CatalogKeeper
 from gateway.fleet import FleetKeeper
 from gateway.idempotency.once import Once
 from gateway.identity import NewId
+from gateway.metrics.observed import Observed
 from gateway.pipeline import Pipeline
 from gateway.recovery import Recovery
 from gateway.settings import Settings
@@ -45,7 +47,9 @@ class Parts:
     catalog: CatalogKeeper
     fleet: FleetKeeper
     accounts: Accounts
+    standings: Standings
     places: Places
     pipeline: Pipeline
     recovery: Recovery
     once: Once
+    observed: Observed

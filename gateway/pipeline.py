@@ -13,6 +13,7 @@ from random import Random
 from billing.limits.types import ScopeLimits
 from gateway.accounts import Accounts
 from gateway.auth import KeyDirectory, Leave, Principal
+from gateway.budgets import UNBUDGETED, Bound
 from gateway.catalog import CatalogKeeper
 from gateway.end_users import EndUsers
 from gateway.errors import (
@@ -30,6 +31,7 @@ from gateway.errors import (
 )
 from gateway.fleet import FleetKeeper
 from gateway.leases import Leases
+from gateway.model_limits import bound, without
 from gateway.open_call import OpenCall, Quote
 from gateway.room import prompts_by_model, room_for
 from gateway.upstream.answer import Cut
@@ -110,9 +112,27 @@ class Pipeline:
         else:
             call = self.shape(received, principal)
         call, quote = self.price(call)
+        while True:
+            try:
+                await self._serve(principal, received, call, quote, reply)
+                return
+            except ApiError as error:
+                others = without(call, quote, error.limited_model)
+                if others is None:
+                    raise
+                call, quote = others
+
+    async def _serve(
+        self, principal: Principal, received: Received, call: Call, quote: Quote, reply: Reply
+    ) -> None:
+        """Steps 4 to 8. Raises ApiError, with `limited_model` before anything was taken."""
         decision = await self._decide(call, received.request.wanted)
+        if len(call.models) > 1:
+            call, quote, decision = bound(call, quote, decision, principal.narrow.models)
         scopes = await self._scopes(principal, decision.chosen.model, received.request)
-        async with self._accounts.admit(principal, call, quote, decision, scopes) as open_call:
+        budgets = await self._budgets(principal, received.request)
+        admission = self._accounts.admit(principal, call, quote, decision, scopes, budgets)
+        async with admission as open_call:
             async with reply.kept_waiting(open_call):
                 await self._answer(open_call, received.request.wanted, reply)
             self._accounts.close(open_call)
@@ -221,6 +241,12 @@ class Pipeline:
         return await self._end_users.scopes_of(
             principal, model, request.end_user, request.end_user_param
         )
+
+    async def _budgets(self, principal: Principal, request: GeneratingRequest) -> tuple[Bound, ...]:
+        """Which budgets bind the call; raises ApiError 400 as above."""
+        if principal.budgets is UNBUDGETED:
+            return ()
+        return await self._end_users.budgets_of(principal, request.end_user, request.end_user_param)
 
     # 6 and 7 (5 and 8 are the way into and out of `Accounts.admit`) -----------------------------
 

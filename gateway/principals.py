@@ -6,16 +6,19 @@ Every statement runs beside the event loop; a database out of reach is a 503, ne
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import TypeVar
 from urllib.parse import quote
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from billing.budgets.budget import Budget
 from billing.limits.types import ScopeLimits
-from gateway.auth import ANY, Leave, Narrow, OutageMode, OutageRule, Principal
+from gateway.auth import ANY, CACHE_KEYS_MAX, Leave, Narrow, OutageMode, OutageRule, Principal
+from gateway.budgets import KeyBudgets
 from gateway.errors import overloaded
 from gateway.store import USER, KnownKey, TenantStore
-from gateway.tables import NarrowLimits, Outage
+from gateway.tables import PREPAID, NarrowLimits, Organization, Outage
 from routing.types import CapacityClass, Tier
 
 NAME_CHARS = "/:@+"
@@ -36,6 +39,10 @@ class StoredKeys:
         """The limits that owners have set for one end user alone; the scopes lack the user."""
         return _narrowed(await _beside(lambda: self._store.limits_of_user(owners, name)))
 
+    async def budgets_of_user(self, owners: Sequence[str], name: str) -> tuple[Budget, ...]:
+        """The budgets that owners have made for one end user alone."""
+        return tuple(await _beside(lambda: self._store.budgets_of_user(owners, name)))
+
     async def secrets_since(self, created_us: int) -> tuple[int, frozenset[bytes]]:
         return await _beside(lambda: self._store.secrets_since(created_us))
 
@@ -52,7 +59,8 @@ def principal_of(known: KnownKey) -> Principal:
     names = (f"key:{key.id}", f"project:{key.project_id}", f"org:{key.org_id}")
     limits = {scope: row.model_dump() for scope, row in known.limits.items()}
     rows = known.entitlements.values()
-    scopes = tuple(ScopeLimits(**limits.get(name, {"scope": name})) for name in names)
+    scopes = _same(tuple(ScopeLimits(**limits.get(name, {"scope": name})) for name in names))
+    may_owe = may_owe_nanousd(known.organization)
     return Principal(
         organization=key.org_id,
         project=key.project_id,
@@ -66,8 +74,23 @@ def principal_of(known: KnownKey) -> Principal:
             capacity_classes=_words(CapacityClass, _narrowest(r.capacity_classes for r in rows)),
         ),
         narrow=_narrow(known) if known.narrow or known.has_users_apart else ANY,
-        outage=_outage(known.outage, scopes),
+        outage=_outage(known.outage, scopes, known.budgets, has_ceiling=may_owe is not None),
+        may_owe_nanousd=may_owe,
+        budgets=known.budgets,
     )
+
+
+def may_owe_nanousd(organization: Organization) -> int | None:
+    """What an organization may owe beyond its credits; None is whatever it comes to."""
+    limit = organization.credit_limit_nanousd
+    return 0 if limit is None and organization.settlement_mode == PREPAID else limit
+
+
+@lru_cache(CACHE_KEYS_MAX)
+def _same(scopes: tuple[ScopeLimits, ...]) -> tuple[ScopeLimits, ...]:
+    """The tuple that was read before, if it says the same: what is kept by it (its contract) is
+    found at every call by looking whether it is the one, and not what each of its limits says."""
+    return scopes
 
 
 def _narrow(known: KnownKey) -> Narrow:
@@ -94,13 +117,20 @@ def _narrow_scope(row: NarrowLimits) -> ScopeLimits:
     return ScopeLimits(scope=f"{row.owner}/{row.kind}:{name}", is_narrow=True, **limits)
 
 
-def _outage(declared: Outage | None, scopes: Sequence[ScopeLimits]) -> OutageRule:
-    """Who has no budget is served within limits of each gateway's own; money that must not be
-    overspent is not risked, unless its owner says so."""
+def _outage(
+    declared: Outage | None,
+    scopes: Sequence[ScopeLimits],
+    budgets: KeyBudgets,
+    *,
+    has_ceiling: bool,
+) -> OutageRule:
+    """Who has no budget and no ceiling is served within limits of each gateway's own; money that
+    must not be overspent is not risked, unless its owner says so."""
     if declared is not None:
         return OutageRule(OutageMode(declared.mode), declared.cap_nanousd)
-    has_budget = any(limits.budget_nanousd is not None for limits in scopes)
-    return OutageRule(OutageMode.DENY if has_budget else OutageMode.LOCAL)
+    has_budget = budgets.are_hard or any(limits.budget_nanousd is not None for limits in scopes)
+    is_bound = has_ceiling or has_budget
+    return OutageRule(OutageMode.DENY if is_bound else OutageMode.LOCAL)
 
 
 def _narrowest(allowed: Iterable[list[str] | None]) -> frozenset[str] | None:

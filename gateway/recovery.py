@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 GATEWAYS_KEY = "sluice:gateways"
 RECOVERED_KEY = "sluice:recovered"
+RECOVERING_KEY = "sluice:recovering"
 LOOK_EVERY_S = 0.2
 SILENT_MS = 5_000
 """A gateway whose clock and heartbeat are older than this counts as gone."""
@@ -77,10 +78,27 @@ class Recovery:
         is_done = self._accounts.is_ready and recovered == run_id.encode()
         if is_done and not self._accounts.left_to_spool:
             return
-        if self._catalog.prices.versions:
+        if self._catalog.prices.versions and self._accounts.credits.is_known:
+            round_number = await self._redis.incr(self._round_key)
             await self._recover()
-            await self._redis.hset(RECOVERED_KEY, self._gateway_id, run_id)
+            await self._holds.prepare()
+            await self._tell_recovered(run_id, round_number)
             self._accounts.is_ready = True
+
+    async def _tell_recovered(self, run_id: str, round_number: int) -> None:
+        """Unless Redis was emptied meanwhile: what was replayed before that is gone again, although
+        it is the same process. Raises LimitsUnavailable then, or a WatchError."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            await pipe.watch(self._round_key)
+            if await pipe.get(self._round_key) != b"%d" % round_number:
+                raise LimitsUnavailable("Redis was emptied while this gateway recovered")
+            pipe.multi()  # type: ignore[no-untyped-call]
+            pipe.hset(RECOVERED_KEY, self._gateway_id, run_id)
+            await pipe.execute()
+
+    @property
+    def _round_key(self) -> str:
+        return f"{RECOVERING_KEY}:{self._gateway_id}"
 
     async def _announce(self) -> None:
         """Say that we live, and hear how many do: they share the limits if Redis goes away."""
@@ -123,6 +141,7 @@ class Recovery:
                 scopes=open_call.scopes,
                 held_nanousd=open_call.held_nanousd,
                 checkpoint=open_call.checkpoint(now_us),
+                purses=open_call.purses,
             )
             for open_call in self._accounts.open.values()
         ]

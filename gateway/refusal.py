@@ -1,8 +1,11 @@
 """What the limiter's no looks like to the caller: 429, 400 or 503, with the time to wait."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
+from billing.budgets.budget import Budget
 from billing.limits.types import Dimension, RateState, Refused, ScopeLimits
+from billing.types import BudgetShare
 from gateway.errors import ApiError, bad_request, insufficient_quota, overloaded, rate_limited
 from gateway.wire.headers import RATE_NAMES, rates
 
@@ -17,6 +20,13 @@ WORDS = {
 
 def refusal(refused: Refused, scopes: Sequence[ScopeLimits]) -> ApiError:
     """`scopes` are the ones that were asked, the one that refused among them."""
+    error = _refusal(refused, scopes)
+    _, is_of_model, model = refused.scope.partition("/model:")
+    error.limited_model = model if is_of_model else None
+    return error
+
+
+def _refusal(refused: Refused, scopes: Sequence[ScopeLimits]) -> ApiError:
     where, after_s = refused.scope, (refused.retry_after_ms or 1000) / 1000
     match refused.dimension:
         case Dimension.BUDGET:
@@ -24,10 +34,16 @@ def refusal(refused: Refused, scopes: Sequence[ScopeLimits]) -> ApiError:
                 f"What is left of the budget of {where} does not cover this call: /v1/key says"
                 " what is left. A shorter prompt or a smaller 'max_tokens' costs less."
             )
+        case Dimension.CREDIT:
+            return insufficient_quota(
+                f"What is left of the credit of {where} does not cover this call: /v1/credits says"
+                " what is left. A shorter prompt or a smaller 'max_tokens' costs less."
+            )
         case Dimension.TOO_LARGE:
             words = WORDS[refused.of or Dimension.TOKENS].removesuffix(" per minute")
             return bad_request(
-                f"The call has more {words} than {where} may ever send at once.",
+                f"The call asks for {refused.asked} {words}, and {where} may never have more than"
+                f" {refused.most} at once.",
                 code="request_too_large_for_limit",
             )
         case Dimension.UNPRIMED:
@@ -36,6 +52,20 @@ def refusal(refused: Refused, scopes: Sequence[ScopeLimits]) -> ApiError:
             limit = _limit(refused, scopes)
             message = f"Rate limit reached for {where} on {WORDS[dimension]}: limit {limit}."
             return rate_limited(message, after_s, rates(_states(refused, limit)))
+
+
+def out_of_budget(budget: Budget, share: BudgetShare) -> ApiError:
+    """What the no of a purse looks like to the caller: 429 without a time to wait, for money comes
+    back with the next period at the earliest."""
+    again = f" It begins anew at {_utc(share.until_us)}." if share.until_us else ""
+    return insufficient_quota(
+        f"What is left of the budget '{budget.name}' of {budget.owner} does not cover this call:"
+        f" /v1/key says what is left.{again} A shorter prompt or a smaller 'max_tokens' costs less."
+    )
+
+
+def _utc(epoch_us: int) -> str:
+    return datetime.fromtimestamp(epoch_us // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _states(refused: Refused, limit: int) -> Mapping[Dimension, RateState]:

@@ -7,13 +7,14 @@ setting with its default; it is also what is used when no file is given.
 """
 
 import os
+import ssl
 import tomllib
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from billing.settings import LedgerSettings, PriceSettings
@@ -67,6 +68,8 @@ class GatewaySettings(Section):
     port: int = Field(8080, ge=1, le=65535)
     body_bytes_max: int = Field(4 << 20, gt=0)
     body_timeout_s: float = Field(30.0, gt=0)
+    head_bytes_max: int = Field(65536, gt=0)
+    head_timeout_s: float = Field(30.0, gt=0)
     calls_max: int = Field(2000, gt=0)
     deadline_priority_s: float = Field(60.0, gt=0)
     deadline_default_s: float = Field(120.0, gt=0)
@@ -81,6 +84,7 @@ class GatewaySettings(Section):
     idle_timeout_s: float = Field(60.0, gt=0)
     external_first_token_timeout_s: float = Field(30.0, gt=0)
     external_idle_timeout_s: float = Field(60.0, gt=0)
+    external_ca_file: str = ""
     slow_reader_timeout_s: float = Field(30.0, gt=0)
     write_buffer_bytes: int = Field(65536, gt=0)
     catalog_poll_s: float = Field(1.0, gt=0)
@@ -88,9 +92,21 @@ class GatewaySettings(Section):
     spool_segment_bytes: int = Field(16 << 20, gt=0)
     spool_fsync_ms: float = Field(20.0, gt=0)
     drain_s: float = Field(8.0, ge=0)
+    metrics_open: bool = False
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     limiter: LimiterSettings = LimiterSettings()
     idempotency: IdempotencySettings = IdempotencySettings()
+
+    @field_validator("external_ca_file")
+    @classmethod
+    def holds_authorities(cls, path: str) -> str:
+        if path:
+            try:
+                ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+            except OSError as wrong:
+                reason = wrong.strerror or wrong
+                raise ValueError(f"no certificate authorities in '{path}': {reason}") from wrong
+        return path
 
 
 class SupervisorSettings(Section):

@@ -14,6 +14,9 @@ from sqlalchemy import Engine, and_, create_engine, event, func, not_
 from sqlmodel import Session, SQLModel, col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
+from billing.budgets.budget import Budget
+from billing.store import budgets
+from gateway.budgets import UNBUDGETED, KeyBudgets, key_budgets
 from gateway.tables import (
     ApiKey,
     Audit,
@@ -58,6 +61,7 @@ class KnownKey:
     """A key as one of its secrets proves it. `expires_us`: when key or secret end, the sooner."""
 
     key: ApiKey
+    organization: Organization
     expires_us: int | None
     is_active: bool
     limits: Mapping[str, Limits]
@@ -67,6 +71,7 @@ class KnownKey:
     has_users_apart: bool = False
     """Whether some end user has limits of its own."""
     outage: Outage | None = None
+    budgets: KeyBudgets = UNBUDGETED
 
 
 class Conflict(ValueError):
@@ -87,7 +92,7 @@ class TenantStore:
     def key_by_hash(self, digest: bytes) -> KnownKey | None:
         """The key of a secret, with what its three scopes say; None if it is revoked."""
         query = (
-            select(KeySecret, ApiKey, Project.status, Organization.status)
+            select(KeySecret, ApiKey, Project.status, Organization)
             .join(ApiKey, col(ApiKey.id) == col(KeySecret.key_id))
             .join(Project, col(Project.id) == col(ApiKey.project_id))
             .join(Organization, col(Organization.id) == col(ApiKey.org_id))
@@ -97,19 +102,21 @@ class TenantStore:
             found = session.exec(query).first()
             if found is None:
                 return None
-            secret, key, *statuses = found
+            secret, key, project_status, organization = found
             scopes = [f"key:{key.id}", f"project:{key.project_id}", f"org:{key.org_id}"]
             ends = [us for us in (secret.expires_us, key.expires_us) if us is not None]
             return KnownKey(
                 key=key,
                 expires_us=min(ends, default=None),
-                is_active=all(status == ACTIVE for status in statuses),
+                is_active=project_status == organization.status == ACTIVE,
+                organization=organization,
                 limits=_of_scopes(session, Limits, scopes),
                 entitlements=_of_scopes(session, Entitlement, scopes),
                 narrow=session.exec(_narrow(scopes, apart=False)).all(),
                 has_users_apart=session.exec(_narrow(scopes, apart=True).limit(1)).first()
                 is not None,
                 outage=session.get(Outage, key.org_id),
+                budgets=key_budgets(*budgets.of_owners(session.connection(), scopes)),
             )
 
     def limits_of_user(self, owners: Sequence[str], name: str) -> Sequence[NarrowLimits]:
@@ -117,6 +124,11 @@ class TenantStore:
         query = _narrow(owners, apart=True).where(NarrowLimits.name == name)
         with self._reading() as session:
             return session.exec(query).all()
+
+    def budgets_of_user(self, owners: Sequence[str], name: str) -> Sequence[Budget]:
+        """The budgets that owners have made for one end user alone."""
+        with self._reading() as session:
+            return budgets.of_user(session.connection(), owners, name)
 
     def secrets_since(self, created_us: int) -> tuple[int, frozenset[bytes]]:
         """Digests of the secrets made since then, and when the last of all was made."""

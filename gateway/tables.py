@@ -15,15 +15,25 @@ from sqlmodel import Field, SQLModel
 SERIAL = Big().with_variant(Int, "sqlite")  # SQLite counts up only an INTEGER primary key
 
 
+POSTPAID, PREPAID = "postpaid", "prepaid"
+
+
 class Organization(SQLModel, table=True):
     """The tenant: who is invoiced."""
 
     __tablename__ = "organization"
+    __table_args__ = (
+        CheckConstraint("settlement_mode IN ('postpaid','prepaid')", name="settlement_mode_known"),
+        CheckConstraint("credit_limit_nanousd >= 0", name="credit_limit_not_negative"),
+    )
     id: str = Field(primary_key=True)
     name: str
     slug: str = Field(unique=True)
     status: str = "active"
     created_us: int = Field(sa_type=Big)
+    settlement_mode: str = Field(default=POSTPAID, sa_column_kwargs={"server_default": POSTPAID})
+    credit_limit_nanousd: int | None = Field(default=None, sa_type=Big)
+    """The most it may owe; none is no limit where it pays afterwards, and zero where before."""
 
 
 class Project(SQLModel, table=True):

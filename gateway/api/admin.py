@@ -3,8 +3,11 @@
 from fastapi import APIRouter, Depends
 
 from gateway.api import (
+    admin_budgets,
+    admin_credits,
     admin_ledger,
     admin_limits,
+    admin_margins,
     admin_models,
     admin_money,
     admin_prices,
@@ -20,11 +23,14 @@ router = APIRouter(
 for part in (
     admin_tenants,
     admin_limits,
+    admin_budgets,
+    admin_credits,
     admin_serving,
     admin_models,
     admin_prices,
     admin_money,
     admin_usage,
+    admin_margins,
     admin_ledger,
 ):
     router.include_router(part.router)

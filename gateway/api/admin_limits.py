@@ -26,7 +26,8 @@ LimitScope = Annotated[
 
 
 class LimitsBody(BaseModel):
-    """A limit left out stays as it is; null takes it away."""
+    """All limits of a scope: null is none. PUT replaces them, so that one left out is none either;
+    with PATCH it stays as it is."""
 
     model_config = ConfigDict(extra="forbid")
     requests_per_minute: Limit | None = None
@@ -64,8 +65,16 @@ class OutageBody(BaseModel):
 
 @router.put("/limits/{scope:path}")
 async def set_limits(request: Request, scope: LimitScope, body: LimitsBody) -> dict[str, Any]:
+    return await _change(request, scope, body.model_dump())
+
+
+@router.patch("/limits/{scope:path}")
+async def change_limits(request: Request, scope: LimitScope, body: LimitsBody) -> dict[str, Any]:
+    return await _change(request, scope, body.model_dump(exclude_unset=True))
+
+
+async def _change(request: Request, scope: str, changes: dict[str, Any]) -> dict[str, Any]:
     tenants = tenants_of(request)
-    changes = body.model_dump(exclude_unset=True)
     owner, _, narrow = scope.partition("/")
     row: Limits | NarrowLimits
     if narrow:

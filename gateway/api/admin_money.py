@@ -8,7 +8,7 @@ from billing import queries
 from gateway.api.admin_tenants import attempt
 from gateway.api.fields import Label
 from gateway.api.needs import parts_of
-from gateway.api.shapes import explained, summary
+from gateway.api.shapes import costed, explained, summary
 from gateway.errors import ApiError
 
 router = APIRouter()
@@ -33,4 +33,4 @@ async def explain_request(request: Request, request_id: Label) -> dict[str, Any]
     found = await attempt(lambda: queries.call_by_rid(ledger, request_id))
     if found is None:
         raise ApiError(404, f"No request '{request_id}'.", code="not_found")
-    return explained(found)
+    return explained(found) | costed(found)

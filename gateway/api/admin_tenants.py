@@ -1,4 +1,4 @@
-"""Organizations, projects, keys, what they may use, and budgets."""
+"""Organizations, projects, keys, and what they may use."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +7,6 @@ from typing import Any, Literal, TypeVar
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from billing.limits.types import ScopeLimits
 from billing.money import nanousd, usd
 from gateway.admin.tenants import NotThere, Tenants, UnknownModel
 from gateway.api.fields import YEAR_S, EpochS, Label, Scope
@@ -15,22 +14,49 @@ from gateway.api.needs import parts_of
 from gateway.api.shapes import at
 from gateway.errors import ApiError, bad_request
 from gateway.store import Conflict
-from gateway.tables import ApiKey, Entitlement, Limits, Organization, Project
+from gateway.tables import ApiKey, Entitlement, Organization, Project
 from routing.types import CapacityClass, Tier
 
 router = APIRouter()
 T = TypeVar("T")
 
 
-class NewOrganization(BaseModel):
+class Settlement(BaseModel):
+    """How an organization pays. What is left out stays as it is."""
+
     model_config = ConfigDict(extra="forbid")
+    settlement_mode: Literal["postpaid", "prepaid"] = Field(
+        "postpaid", description="prepaid: it spends what its credits cover, and its credit limit"
+    )
+    credit_limit_usd: str | None = Field(
+        None,
+        description="decimal USD: the most it may owe beyond its credits; null is no limit where it"
+        " pays afterwards, and zero where before",
+    )
+
+    @field_validator("credit_limit_usd")
+    @classmethod
+    def is_amount(cls, text: str | None) -> str | None:
+        if text is not None and nanousd(text) < 0:
+            raise ValueError("a credit limit is not negative")
+        return text
+
+    def terms(self) -> dict[str, Any]:
+        """What was said of it, as columns."""
+        said = self.model_dump(include=set(Settlement.model_fields), exclude_unset=True)
+        if "credit_limit_usd" in said:
+            limit = said.pop("credit_limit_usd")
+            said["credit_limit_nanousd"] = None if limit is None else nanousd(limit)
+        return said
+
+
+class NewOrganization(Settlement):
     name: Label
     slug: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
 
 
-class OrganizationStatus(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    status: Literal["active", "frozen"]
+class OrganizationChange(Settlement):
+    status: Literal["active", "frozen"] = "active"
 
 
 class NewProject(BaseModel):
@@ -52,27 +78,13 @@ class Rotation(BaseModel):
 
 
 class EntitlementBody(BaseModel):
-    """What a scope may use. What is left out stays as it is; null is everything."""
+    """All that a scope may use; null is everything. PUT replaces it, so that what is left out is
+    everything too; with PATCH it stays as it is."""
 
     model_config = ConfigDict(extra="forbid")
     models: list[Label] | None = Field(None, max_length=1000)
     tiers: list[Tier] | None = None
     capacity_classes: list[CapacityClass] | None = None
-
-
-class BudgetBody(BaseModel):
-    """A window left out stays as it is; that of a new budget is the month."""
-
-    model_config = ConfigDict(extra="forbid")
-    limit_usd: str | None = Field(description="decimal USD; null takes the budget away")
-    window: Literal["total", "month"] = "month"
-
-    @field_validator("limit_usd")
-    @classmethod
-    def is_amount(cls, text: str | None) -> str | None:
-        if text is not None and nanousd(text) < 0:
-            raise ValueError("a budget is not negative")
-        return text
 
 
 async def attempt(work: Callable[[], T]) -> T:
@@ -93,7 +105,9 @@ def tenants_of(request: Request) -> Tenants:
 @router.post("/organizations", status_code=201)
 async def create_organization(request: Request, body: NewOrganization) -> dict[str, Any]:
     tenants = tenants_of(request)
-    return organization(await attempt(lambda: tenants.create_organization(body.name, body.slug)))
+    return organization(
+        await attempt(lambda: tenants.create_organization(body.name, body.slug, **body.terms()))
+    )
 
 
 @router.get("/organizations")
@@ -103,11 +117,13 @@ async def list_organizations(request: Request) -> dict[str, Any]:
 
 
 @router.patch("/organizations/{organization_id}")
-async def set_organization_status(
-    request: Request, organization_id: Label, body: OrganizationStatus
+async def change_organization(
+    request: Request, organization_id: Label, body: OrganizationChange
 ) -> dict[str, Any]:
+    """What is left out stays as it is; a credit limit of null takes it away."""
     tenants = tenants_of(request)
-    row = await attempt(lambda: tenants.set_status(organization_id, body.status))
+    changes = body.terms() | body.model_dump(include={"status"}, exclude_unset=True)
+    row = await attempt(lambda: tenants.change_organization(organization_id, changes))
     parts_of(request).keys.forget()
     return organization(row)
 
@@ -167,8 +183,18 @@ async def rotate_key(
 
 @router.put("/entitlements/{scope}")
 async def set_entitlement(request: Request, scope: Scope, body: EntitlementBody) -> dict[str, Any]:
+    return await _entitle(request, scope, body.model_dump(mode="json"))
+
+
+@router.patch("/entitlements/{scope}")
+async def change_entitlement(
+    request: Request, scope: Scope, body: EntitlementBody
+) -> dict[str, Any]:
+    return await _entitle(request, scope, body.model_dump(mode="json", exclude_unset=True))
+
+
+async def _entitle(request: Request, scope: str, changes: dict[str, Any]) -> dict[str, Any]:
     tenants = tenants_of(request)
-    changes = body.model_dump(mode="json", exclude_unset=True)
     try:
         row = await attempt(lambda: tenants.set_entitlement(scope, changes))
     except UnknownModel as unknown:
@@ -183,25 +209,6 @@ async def list_entitlements(request: Request) -> dict[str, Any]:
     return {"object": "list", "data": [entitlement(row) for row in rows]}
 
 
-@router.put("/budgets/{scope}")
-async def set_budget(request: Request, scope: Scope, body: BudgetBody) -> dict[str, Any]:
-    tenants = tenants_of(request)
-    amount = None if body.limit_usd is None else nanousd(body.limit_usd)
-    changes: dict[str, Any] = {"budget_nanousd": amount}
-    if "window" in body.model_fields_set:
-        changes["budget_window"] = body.window
-    row = await attempt(lambda: tenants.set_limits(scope, changes))
-    parts_of(request).keys.forget()
-    return await budget(request, row)
-
-
-@router.get("/budgets")
-async def list_budgets(request: Request) -> dict[str, Any]:
-    rows = await attempt(lambda: parts_of(request).tenants.every(Limits))
-    kept = [row for row in rows if row.budget_nanousd is not None]
-    return {"object": "list", "data": [await budget(request, row) for row in kept]}
-
-
 def organization(row: Organization) -> dict[str, Any]:
     return {
         "id": row.id,
@@ -209,6 +216,10 @@ def organization(row: Organization) -> dict[str, Any]:
         "name": row.name,
         "slug": row.slug,
         "status": row.status,
+        "settlement_mode": row.settlement_mode,
+        "credit_limit_usd": None
+        if row.credit_limit_nanousd is None
+        else usd(row.credit_limit_nanousd),
         "created_at": at(row.created_us),
     }
 
@@ -240,20 +251,3 @@ def api_key(row: ApiKey) -> dict[str, Any]:
 
 def entitlement(row: Entitlement) -> dict[str, Any]:
     return {"object": "entitlement"} | row.model_dump()
-
-
-async def budget(request: Request, row: Limits) -> dict[str, Any]:
-    """A budget with what is spent and held of it now."""
-    parts = parts_of(request)
-    organization_id = await attempt(lambda: parts.tenants.organization_of(row.scope))
-    spent_nanousd, held_nanousd = await parts.accounts.spent_and_held(
-        organization_id, ScopeLimits(**row.model_dump())
-    )
-    return {
-        "object": "budget",
-        "scope": row.scope,
-        "window": row.budget_window,
-        "limit_usd": None if row.budget_nanousd is None else usd(row.budget_nanousd),
-        "spent_usd": usd(spent_nanousd),
-        "held_usd": usd(held_nanousd),
-    }

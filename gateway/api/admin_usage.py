@@ -25,9 +25,31 @@ router = APIRouter()
 ROWS_MAX = 10_000
 DAYS = 30
 BUCKETS = {Width.HOUR: GroupBy.HOUR, Width.DAY: GroupBy.DAY}
+Summed = Literal[Width.HOUR, Width.DAY]
+Dimension = Literal[
+    GroupBy.MODEL,
+    GroupBy.KEY,
+    GroupBy.PROJECT,
+    GroupBy.ORG,
+    GroupBy.TIER,
+    GroupBy.BATCH,
+    GroupBy.STATUS,
+    GroupBy.POOL,
+    GroupBy.DAY,
+    GroupBy.HOUR,
+]
+"""Whatever there are sums by: a minute is summed from the log."""
 INSTANT_US_MAX = LAST_EPOCH_S * 1_000_000
 WHOLE = (GroupBy.DAY, GroupBy.HOUR)
-COUNTS = ("requests", "input", "cached_input", "output")
+COUNTS = (
+    "requests",
+    "input",
+    "cached_input",
+    "cache_write",
+    "output",
+    "reasoning",
+    "gpu_ms",
+)
 
 
 @router.get("/usage", response_model=None)
@@ -36,8 +58,8 @@ async def usage(
     organization: Label | None = None,
     start_time: EpochS | None = Query(None, description="epoch seconds, inclusive"),
     end_time: EpochS | None = Query(None, description="epoch seconds, exclusive"),
-    group_by: list[GroupBy] = Query([]),
-    bucket_width: Width | None = Query(None, description="a row for every hour or day, too"),
+    group_by: list[Dimension] = Query([]),
+    bucket_width: Summed | None = Query(None, description="a row for every hour or day, too"),
     limit: int = Query(1000, ge=1, le=ROWS_MAX, description="rows"),
     page: str | None = Query(None, description="next_page of the page before"),
     format: Literal["json", "csv"] = "json",

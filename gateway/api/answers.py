@@ -7,6 +7,8 @@ from typing import Any
 
 from sqlmodel import SQLModel
 
+from gateway.api.budget_answers import BUDGET_ANSWERS, BUDGET_COMPONENTS
+from gateway.api.credit_answers import CREDIT_ANSWERS, CREDIT_COMPONENTS
 from gateway.api.json_schema import (
     ANYTHING,
     BOOLEAN,
@@ -25,9 +27,10 @@ from gateway.api.json_schema import (
     objects,
     one_of,
 )
+from gateway.api.margin_answers import MARGIN_ANSWERS, MARGIN_COMPONENTS
 from gateway.api.price_answers import PRICE_ANSWERS, PRICE_COMPONENTS
 from gateway.api.usage_answers import USAGE_ANSWERS, USAGE_COMPONENTS
-from gateway.tables import Entitlement, Limits, ModelRow, PoolRow
+from gateway.tables import POSTPAID, PREPAID, Entitlement, Limits, ModelRow, PoolRow
 from routing.types import CapacityClass, Tier
 
 
@@ -131,6 +134,7 @@ COMPONENTS: dict[str, Schema] = USAGE_COMPONENTS | {
                 )
             ),
             "narrow_limits": array(objects({"scope": STRING} | LIMITS)),
+            "budgets": array(named("WindowBudget")),
             "end_user_required": BOOLEAN,
         }
     ),
@@ -214,6 +218,8 @@ COMPONENTS: dict[str, Schema] = USAGE_COMPONENTS | {
             "name": STRING,
             "slug": STRING,
             "status": one_of(("active", "frozen")),
+            "settlement_mode": one_of((POSTPAID, PREPAID)),
+            "credit_limit_usd": maybe(USD),
             "created_at": TIME,
         }
     ),
@@ -288,7 +294,7 @@ COMPONENTS: dict[str, Schema] = USAGE_COMPONENTS | {
         }
     ),
 }
-COMPONENTS |= PRICE_COMPONENTS
+COMPONENTS |= CREDIT_COMPONENTS | PRICE_COMPONENTS | BUDGET_COMPONENTS | MARGIN_COMPONENTS
 
 ANSWERS: dict[tuple[str, str], Schema] = USAGE_ANSWERS | {
     ("get", "/healthz"): named("Health"),
@@ -311,13 +317,13 @@ ANSWERS: dict[tuple[str, str], Schema] = USAGE_ANSWERS | {
     ("delete", "/admin/v1/keys/{key_id}"): named("ApiKey"),
     ("post", "/admin/v1/keys/{key_id}/rotate"): named("ApiKeyWithSecret"),
     ("put", "/admin/v1/entitlements/{scope}"): named("Entitlement"),
+    ("patch", "/admin/v1/entitlements/{scope}"): named("Entitlement"),
     ("get", "/admin/v1/entitlements"): listed("Entitlement"),
     ("put", "/admin/v1/limits/{scope}"): named("Limits"),
+    ("patch", "/admin/v1/limits/{scope}"): named("Limits"),
     ("get", "/admin/v1/limits"): listed("Limits"),
     ("put", "/admin/v1/outages/{organization_id}"): named("Outage"),
     ("get", "/admin/v1/outages"): listed("Outage"),
-    ("put", "/admin/v1/budgets/{scope}"): named("Budget"),
-    ("get", "/admin/v1/budgets"): listed("Budget"),
     ("get", "/admin/v1/models"): listed("ModelRow"),
     ("put", "/admin/v1/models/{name}"): named("ModelRow"),
     ("delete", "/admin/v1/models/{name}"): named("ModelRow"),
@@ -328,9 +334,8 @@ ANSWERS: dict[tuple[str, str], Schema] = USAGE_ANSWERS | {
     ("get", "/admin/v1/fleet"): named("Fleet"),
     ("post", "/admin/v1/models/apply"): named("ModelsApplication"),
     ("get", "/admin/v1/requests"): listed("Generation"),
-    ("get", "/admin/v1/requests/{request_id}"): named("Explanation"),
 }
-ANSWERS |= PRICE_ANSWERS
+ANSWERS |= CREDIT_ANSWERS | PRICE_ANSWERS | BUDGET_ANSWERS | MARGIN_ANSWERS
 
 
 def answer(method: str, path: str) -> dict[str, Any] | None:

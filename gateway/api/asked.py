@@ -13,13 +13,34 @@ from gateway.api.buckets import Width
 from gateway.api.fields import EpochS, Label
 from gateway.errors import bad_request
 
-LIMITS = {Width.HOUR: (24, 168), Width.DAY: (7, 31)}
+LIMITS = {Width.MINUTE: (60, 1440), Width.HOUR: (24, 168), Width.DAY: (7, 31)}
 """By width how many buckets a page has, and how many at most."""
 COST_DAYS_MAX = 180
+OTHERS = (
+    "audio_speeches",
+    "audio_transcriptions",
+    "code_interpreter_sessions",
+    "file_search_calls",
+    "images",
+    "moderations",
+    "vector_stores",
+    "web_search_calls",
+)
+"""What OpenAI counts and nobody can use here."""
 
 Values = Annotated[list[Label], Field(max_length=100)]
-EmbeddingsGroup = Literal["project_id", "api_key_id", "model"]
-CompletionsGroup = Literal["project_id", "api_key_id", "model", "batch", "service_tier"]
+EmbeddingsGroup = Literal["project_id", "user_id", "api_key_id", "model"]
+CompletionsGroup = Literal["project_id", "user_id", "api_key_id", "model", "batch", "service_tier"]
+OtherGroup = Literal[
+    "project_id",
+    "user_id",
+    "api_key_id",
+    "model",
+    "size",
+    "source",
+    "vector_store_id",
+    "context_level",
+]
 CostsGroup = Literal["project_id", "api_key_id", "line_item"]
 
 
@@ -45,12 +66,21 @@ class Asked(BaseModel):
 
 
 class AskedUsage(Asked):
-    bucket_width: Width = Field(Width.DAY, description="usage is kept by the hour: no `1m`")
+    bucket_width: Width = Width.DAY
+    user_ids: Values = Field([], description="keys belong to projects: no usage is a user's")
+    user_ids_: Values = Field([], alias="user_ids[]")
     models: Values = []
     models_: Values = Field([], alias="models[]")
     limit: int | None = Field(
-        None, ge=1, description="buckets: of `1d` 7 and at most 31, of `1h` 24 and at most 168"
+        None,
+        ge=1,
+        description="buckets: of `1d` 7 and at most 31, of `1h` 24 and 168, of `1m` 60 and 1440",
     )
+
+    @property
+    def is_of_users(self) -> bool:
+        """Whether only what users did is asked for."""
+        return bool(self.user_ids or self.user_ids_)
 
     def only(self) -> dict[GroupBy, Sequence[Any]]:
         return super().only() | _given({GroupBy.MODEL: self.models + self.models_})
@@ -85,6 +115,21 @@ class AskedCompletions(AskedUsage):
 
     def only(self) -> dict[GroupBy, Sequence[Any]]:
         return super().only() | ({} if self.batch is None else {GroupBy.BATCH: [self.batch]})
+
+
+class AskedOther(AskedUsage):
+    """Of what is not to be had here: each of OpenAI's filters leaves nothing of nothing."""
+
+    sources: Values = []
+    sources_: Values = Field([], alias="sources[]")
+    sizes: Values = []
+    sizes_: Values = Field([], alias="sizes[]")
+    vector_store_ids: Values = []
+    vector_store_ids_: Values = Field([], alias="vector_store_ids[]")
+    context_levels: Values = []
+    context_levels_: Values = Field([], alias="context_levels[]")
+    group_by: list[OtherGroup] = []
+    group_by_: list[OtherGroup] = Field([], alias="group_by[]")
 
 
 class AskedCosts(Asked):

@@ -1,7 +1,7 @@
 """A span of time as buckets and pages of them, in whole seconds of UTC, half-open.
 
-Pure. Buckets begin at whole hours or days; where the span begins or ends inside one, that bucket
-is cut to the span, so a bucket's own times always say what it sums.
+Pure. Buckets begin at whole minutes, hours or days; where the span begins or ends inside one, that
+bucket is cut to the span, so a bucket's own times always say what it sums.
 """
 
 import base64
@@ -14,12 +14,13 @@ from gateway.errors import ApiError, bad_request
 
 
 class Width(StrEnum):
+    MINUTE = "1m"
     HOUR = "1h"
     DAY = "1d"
 
     @property
     def seconds(self) -> int:
-        return 3_600 if self is Width.HOUR else 86_400
+        return {Width.MINUTE: 60, Width.HOUR: 3_600, Width.DAY: 86_400}[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Bucket:
     to_s: int
 
     def start_us(self, width: Width) -> int:
-        """The whole hour or day it lies in, as the ledger names it."""
+        """The whole minute, hour or day it lies in, as the ledger names it."""
         return (self.from_s - self.from_s % width.seconds) * 1_000_000
 
 
@@ -46,6 +47,13 @@ class Page:
     @property
     def to_us(self) -> int:
         return self.buckets[-1].to_s * 1_000_000
+
+    def until(self, at_us: int) -> "Page":
+        """Its buckets that end by an instant, but the first in any case; the rest come next."""
+        kept = [b for b in self.buckets if b.to_s * 1_000_000 <= at_us] or self.buckets[:1]
+        if len(kept) == len(self.buckets):
+            return self
+        return Page(tuple(kept), _cursor(self.buckets[len(kept)].from_s))
 
 
 def page_of(

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import Any, Self
 
-from gateway.listener import BODY, HANG_UP, LEAVING
+from gateway.listener import BODY, HANG_UP, LEAVING, WHOLE
 from routing.types import Clock
 
 Message = dict[str, Any]
@@ -56,6 +56,14 @@ class Client:
         self._sending_since_s = self._watch.clock()
         await self._send(message)
         self._sending_since_s = None
+
+    def has_left(self, status: int, head: bytes, body: bytes) -> bool:
+        """An answer in one piece, if the server took it so. Else it is for `send`."""
+        extension = self._extensions.get(WHOLE)
+        if extension is None or not extension["has_left"](self._scope, status, head, body):
+            return False
+        self.has_begun = self._has_all = True
+        return True
 
     def __enter__(self) -> Self:
         self._work = asyncio.current_task()

@@ -131,8 +131,10 @@ def _tell_answer(method: str, path: str, response: dict[str, Any]) -> None:
     response["headers"] = ANSWER_HEADERS
     if (schema := answer(method, path)) is not None:
         response["content"] = {JSON: {"schema": schema}}
-    if (method, path) == ("get", "/admin/v1/usage"):
+    if (method, path) in (("get", "/admin/v1/usage"), ("get", "/admin/v1/margins")):
         response["content"]["text/csv"] = {"schema": STRING}
+    if path == "/metrics":
+        response["content"] = {"text/plain": {"schema": STRING}}
 
 
 def _errors(method: str, path: str) -> Mapping[str, str]:
@@ -157,7 +159,7 @@ def _error(path: str, description: str) -> dict[str, Any]:
 
 
 def _security(path: str) -> list[dict[str, list[str]]]:
-    if path.startswith("/admin/"):
+    if path.startswith("/admin/") or path == "/metrics":
         return [{"admin": []}]
     if path.startswith("/v1/organization/"):
         return [{"key": []}, {"admin": []}]

@@ -14,7 +14,8 @@ AsgiApp = Callable[..., Awaitable[None]]
 
 class EdgeApi(DescribedApi):
     """`generating` by path; filled in once their parts are there. They stand among the routes as
-    well, which answer what is no POST."""
+    well, which answer what is no POST. HEAD is answered as GET is: the server leaves out the body,
+    as its own scope still says HEAD."""
 
     def __init__(self, lifespan: Callable[[Any], Any]) -> None:
         super().__init__(lifespan)
@@ -26,4 +27,6 @@ class EdgeApi(DescribedApi):
             if endpoint is not None:
                 await endpoint(scope, receive, send)
                 return
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
         await super().__call__(scope, receive, send)

@@ -1,8 +1,8 @@
 """Every error of every route in OpenAI's shape, or Anthropic's below `/v1/messages`: unknown URLs,
 bad bodies, crashes.
 
-What is no HTTP at all (a broken request line, a chunk without a length) never gets here: the server
-answers it with a bare 400 and closes the connection.
+What is no HTTP at all (a broken request line, a chunk without a length) never gets here: it is
+refused in the same words by `gateway/heads.py`, and the connection closed.
 """
 
 import logging
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 AWAY = (DatabaseAway, RedisAway, RedisSlow)
 AWAY_S = 1.0
-METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 MESSAGES, MODELS = "/v1/messages/", "/v1/models/"
 
 Handler = Callable[[Request, Exception], Awaitable[Response]]
@@ -115,15 +115,17 @@ def _wrong_method(request: Request) -> ApiError:
 
 def _allowed(request: Request) -> list[str]:
     """What a URL takes, over all routes that share it; one that is described by its own name is
-    not taken for a parameter of another."""
+    not taken for a parameter of another. What is read may be asked for its head alone."""
     if described := request.app.openapi()["paths"].get(request.url.path):
-        return sorted(method.upper() for method in described)
-    routes = request.app.router.routes
-    return [
-        method
-        for method in METHODS
-        if any(r.matches({**request.scope, "method": method})[0] is Match.FULL for r in routes)
-    ]
+        found = {method.upper() for method in described}
+    else:
+        routes = request.app.router.routes
+        found = {
+            method
+            for method in METHODS
+            if any(r.matches({**request.scope, "method": method})[0] is Match.FULL for r in routes)
+        }
+    return sorted(found | {"HEAD"} if "GET" in found else found)
 
 
 def _crashes(new_id: Callable[[str], str], clock: Clock) -> Handler:

@@ -36,6 +36,7 @@ from routing.types import Clock
 
 log = logging.getLogger(__name__)
 
+KEY = HEADER.encode()
 Parse = Callable[[bytes], GeneratingRequest]
 """What a route makes of a body; raises ApiError 400."""
 
@@ -62,6 +63,7 @@ class Generating:
         once: Once,
         clock: Clock,
         new_id: Callable[[], str],
+        told: Callable[[ApiError], None],
         dialect: Dialect = OPENAI,
     ) -> None:
         self._pipeline = pipeline
@@ -74,11 +76,15 @@ class Generating:
         self._body_timeout_s = body_timeout_s
         self._clock = clock
         self._new_id = new_id
+        self._note = told
         self._dialect = dialect
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         client = Client(scope, receive, send, watch=self._watch)
-        exchange = Exchange(self._new_id(), self._clock(), self._clock, client.send, self._dialect)
+        exchange = Exchange(
+            *(self._new_id(), self._clock(), self._clock, client.send, self._dialect),
+            at_once=client.has_left,
+        )
         found = _headers(scope)
         try:
             principal = await self._pipeline.authenticate(self._dialect.authorization(found))
@@ -88,13 +94,14 @@ class Generating:
             request = self._parse(body)
             received = Received(exchange.request_id, exchange.arrived_s, found, request, len(body))
             if HEADER in found:
-                key = keyed(found, principal, scope["method"], scope["path"], body)
+                given = [value.decode("latin-1") for name, value in scope["headers"] if name == KEY]
+                key = keyed(given, principal, scope["method"], scope["path"], body)
                 await self._run_once(key, principal, received, exchange, client)
                 return
         except ClientLeft:
             return
         except Exception as error:
-            await _refuse(error, exchange, client)
+            await self._refuse(error, exchange, client)
             return
         await self._run(principal, received, self._reply(exchange, request), client)
 
@@ -110,7 +117,7 @@ class Generating:
                 raise
         except Exception as error:
             if client.departure is None:
-                await reply.fail(_told(error))
+                await reply.fail(self._told(error))
         finally:
             client.forgive()
 
@@ -131,7 +138,9 @@ class Generating:
             await self._tell_again(key, replace(exchange, request_id=runner), received, client)
             return
         async with self._once.recording(key, runner, exchange.send) as recording:
-            reply = self._reply(replace(exchange, send=recording.send), received.request)
+            reply = self._reply(
+                replace(exchange, send=recording.send, at_once=None), received.request
+            )
             journey = asyncio.create_task(self._pipeline.journey(principal, received, reply))
             try:
                 if await client.left_before(journey) is not None:
@@ -139,7 +148,7 @@ class Generating:
                     await asyncio.wait({journey}, timeout=self._once.finish_within_s)
             finally:
                 await end(journey)
-            await _answer_failure(journey, reply, recording)
+            await self._answer_failure(journey, reply, recording)
 
     async def _tell_again(
         self, key: Keyed, exchange: Exchange, received: Received, client: Client
@@ -153,7 +162,7 @@ class Generating:
         finally:
             await end(following)
         reply.is_committed = player.has_begun
-        await _answer_failure(following, reply)
+        await self._answer_failure(following, reply)
 
     def _reply(self, exchange: Exchange, request: GeneratingRequest) -> Reply:
         choices = request.wanted.choices
@@ -200,31 +209,34 @@ class Generating:
         if announced.isdigit() and int(announced) > self._body_bytes_max:
             raise body_too_large(self._body_bytes_max)
 
+    async def _answer_failure(
+        self, journey: asyncio.Task[None], reply: Reply, recording: Recording | None = None
+    ) -> None:
+        """What cost nothing does not keep its idempotency key: it may be tried again."""
+        if journey.cancelled():
+            return
+        error = journey.exception()
+        if error is None:
+            return
+        told = self._told(error)
+        if recording is not None and told is error and not told.charged_nanousd:
+            recording.release()
+        await reply.fail(told)
+
+    async def _refuse(self, error: Exception, exchange: Exchange, client: Client) -> None:
+        """What failed before there was a reply; nothing is added to an answer that has begun."""
+        told = self._told(error)
+        if not client.has_begun:
+            await exchange.error(told)
+
+    def _told(self, error: BaseException) -> ApiError:
+        told = _told(error)
+        self._note(told)
+        return told
+
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-
-
-async def _answer_failure(
-    journey: asyncio.Task[None], reply: Reply, recording: Recording | None = None
-) -> None:
-    """What cost nothing does not keep its idempotency key: it may be tried again."""
-    if journey.cancelled():
-        return
-    error = journey.exception()
-    if error is None:
-        return
-    told = _told(error)
-    if recording is not None and told is error and not told.charged_nanousd:
-        recording.release()
-    await reply.fail(told)
-
-
-async def _refuse(error: Exception, exchange: Exchange, client: Client) -> None:
-    """What failed before there was a reply; nothing can be added to an answer that has begun."""
-    told = _told(error)
-    if not client.has_begun:
-        await exchange.error(told)
 
 
 def _told(error: BaseException) -> ApiError:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from billing.limits.types import ScopeLimits
 from billing.money import usd
 from gateway.accounts import Accounts
+from gateway.api.budget_shapes import with_standings
 from gateway.api.needs import Caller, parts_of
 from gateway.api.shapes import at
 from gateway.auth import Narrow
@@ -35,7 +36,11 @@ async def own_key(request: Request, caller: Caller) -> dict[str, Any]:
         "narrow_limits": [
             {"scope": limits.scope} | _limits(limits) for limits in _narrow(caller.narrow)
         ],
-        "end_user_required": caller.narrow.asks_for_user,
+        "budgets": await with_standings(
+            parts_of(request).standings,
+            [*(budget for budget, _ in caller.budgets.own), *caller.budgets.every_user],
+        ),
+        "end_user_required": caller.narrow.asks_for_user or caller.budgets.ask_for_user,
     }
 
 

@@ -57,16 +57,18 @@ async def explain(request: Request, request_id: Label, caller: Caller) -> dict[s
 
     The ledger is a moment behind; within that moment this waits for it rather than say 404.
     """
-    parts = parts_of(request)
-    waited_s = 0.0
+    parts, waited_s = parts_of(request), 0.0
     while True:
         found = await asyncio.to_thread(
             call_by_rid, parts.ledger, request_id, org=caller.organization
         )
         if found is not None:
             return explained(found)
-        if waited_s >= LEDGER_LAG_S:
+        if not waited_s and not await parts.accounts.heard_of(request_id, caller.organization):
             raise ApiError(404, f"No generation '{request_id}'.", code="not_found")
+        if waited_s >= LEDGER_LAG_S:
+            message = f"The generation '{request_id}' has not ended, or is not in the ledger yet."
+            raise ApiError(404, message, code="not_found", retry_after_s=LEDGER_LAG_S)
         await asyncio.sleep(LEDGER_LOOK_EVERY_S)
         waited_s += LEDGER_LOOK_EVERY_S
 

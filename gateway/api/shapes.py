@@ -17,6 +17,15 @@ def at(epoch_us: int | None) -> str | None:
     return datetime.datetime.fromtimestamp(epoch_us / 1e6, datetime.UTC).isoformat()
 
 
+ATTEMPT = (
+    *("rid", "n", "pool", "model", "replica", "started_us", "ended_us", "outcome"),
+    *("input", "cached_input", "output"),
+)
+OUR_COST = (
+    *("busy_us", "served", "nanousd_per_s", "input_nanousd_per_mtok", "output_nanousd_per_mtok"),
+)
+
+
 def explained(call: CallRecord) -> dict[str, Any]:
     """One call, from its admission to its transfers."""
     used = call.usage
@@ -30,7 +39,7 @@ def explained(call: CallRecord) -> dict[str, Any]:
         "rule": call.decision.get("rule"),
         "policy_revision": call.decision.get("policy_revision"),
         "candidates": [candidate(found) for found in call.decision.get("candidates", [])],
-        "attempts": [dict(attempt) for attempt in call.attempts],
+        "attempts": [{name: attempt[name] for name in ATTEMPT} for attempt in call.attempts],
         "charge": {
             "input_usd": usd(used.input_nanousd),
             "cached_input_usd": usd(used.cached_input_nanousd),
@@ -39,6 +48,24 @@ def explained(call: CallRecord) -> dict[str, Any]:
             **{f"{name}_usd": usd(amount) for name, amount in _rarer_parts(used).items()},
         },
         "transfers": [transfer(t) for t in call.transfers],
+    }
+
+
+def costed(call: CallRecord) -> dict[str, Any]:
+    """What the call cost us, which is no tenant's business: with each attempt its own."""
+    cost = call.usage.cost_nanousd
+    wasted = sum(attempt["cost_nanousd"] for attempt in call.attempts if not attempt["served"])
+    return {
+        "attempts": [
+            {name: attempt[name] for name in (*ATTEMPT, *OUR_COST)}
+            | {"cogs_usd": usd(attempt["cost_nanousd"])}
+            for attempt in call.attempts
+        ],
+        "cogs": {
+            "cogs_usd": usd(cost),
+            "wasted_usd": usd(wasted),
+            "margin_usd": usd(call.usage.amount_nanousd - cost),
+        },
     }
 
 

@@ -1,8 +1,11 @@
 """`/v1/organization`: usage and costs in OpenAI's own shapes, read from the hourly sums.
 
+By the minute usage is read from the log, along an index and a bounded number of calls to a page: a
+page may then have fewer buckets than were asked for, and says where the next one begins.
+
 OpenAI asks for an admin key here. A tenant's key reads all usage of its own organization and never
 another's; the admin key reads everybody's, or with `organization` that of one. Keys belong to
-projects, not to users, so nothing is said about users.
+projects, not to users: no usage is a user's.
 """
 
 import asyncio
@@ -12,8 +15,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 
 from billing.money import NANOUSD_PER_USD
-from billing.queries import GroupBy, UsageSum, summed, usage_summary
-from gateway.api.asked import Asked, AskedCompletions, AskedCosts, AskedEmbeddings
+from billing.queries import GroupBy, UsageSum, busy_until, summed, usage_summary
+from gateway.api.asked import (
+    OTHERS,
+    Asked,
+    AskedCompletions,
+    AskedCosts,
+    AskedEmbeddings,
+    AskedOther,
+    AskedUsage,
+)
 from gateway.api.buckets import Page, Width, page_of
 from gateway.api.needs import is_admin, parts_of, principal_of
 from gateway.errors import ApiError
@@ -32,7 +43,9 @@ DIMENSIONS = {
 }
 SERVED = ("answered", "cancelled", "failed")
 """A call that was refused is no request that a model got."""
-BUCKETS = {Width.HOUR: GroupBy.HOUR, Width.DAY: GroupBy.DAY}
+BUCKETS = {Width.MINUTE: GroupBy.MINUTE, Width.HOUR: GroupBy.HOUR, Width.DAY: GroupBy.DAY}
+EVENTS_MAX = 20_000
+"""Of one page by the minute, but for those of a single minute."""
 
 Results = Callable[[UsageSum, Mapping[str, Any]], Iterable[dict[str, Any]]]
 """From a group's sums and its fields to what is shown of it."""
@@ -53,12 +66,7 @@ async def completions(
     request: Request, reader: Reader, asked: Annotated[AskedCompletions, Query()]
 ) -> dict[str, Any]:
     """Requests and tokens of everything but embeddings, by bucket and group."""
-    page = _page(request, asked, asked.bucket_width, asked.buckets_max)
-    by = [BUCKETS[asked.bucket_width], *(DIMENSIONS[name] for name in asked.groups)]
-    whose = _whose(reader, asked)
-    rows = await asyncio.to_thread(
-        _of_task, parts_of(request), whose, page, by, asked, embeds=False
-    )
+    page, rows = await _used(request, reader, asked, asked.groups, embeds=False)
     return _shaped(page, asked.bucket_width, rows, asked.groups, _completions_result)
 
 
@@ -67,11 +75,21 @@ async def embeddings(
     request: Request, reader: Reader, asked: Annotated[AskedEmbeddings, Query()]
 ) -> dict[str, Any]:
     """Requests and tokens of the models that embed, by bucket and group."""
-    page = _page(request, asked, asked.bucket_width, asked.buckets_max)
-    by = [BUCKETS[asked.bucket_width], *(DIMENSIONS[name] for name in asked.groups)]
-    whose = _whose(reader, asked)
-    rows = await asyncio.to_thread(_of_task, parts_of(request), whose, page, by, asked, embeds=True)
+    page, rows = await _used(request, reader, asked, asked.groups, embeds=True)
     return _shaped(page, asked.bucket_width, rows, asked.groups, _embeddings_result)
+
+
+async def others(
+    request: Request, reader: Reader, asked: Annotated[AskedOther, Query()]
+) -> dict[str, Any]:
+    """Of what OpenAI counts and nothing here does: buckets in which nothing was used."""
+    _whose(reader, asked)
+    page = _page(request, asked, asked.bucket_width, asked.buckets_max)
+    return _shaped(page, asked.bucket_width, (), (), _completions_result)
+
+
+for kind in OTHERS:
+    router.add_api_route(f"/usage/{kind}", others, name=kind)
 
 
 @router.get("/costs")
@@ -104,6 +122,27 @@ def _page(request: Request, asked: Asked, width: Width, limit: int) -> Page:
     return page_of(asked.start_time, asked.end_time, width, limit, asked.page, now_s)
 
 
+async def _used(
+    request: Request, reader: str | None, asked: AskedUsage, groups: Sequence[str], *, embeds: bool
+) -> tuple[Page, list[UsageSum]]:
+    """The page as far as it was read, and what was used in it."""
+    parts, whose = parts_of(request), _whose(reader, asked)
+    page = _page(request, asked, asked.bucket_width, asked.buckets_max)
+    if asked.is_of_users:
+        return page, []
+    if asked.bucket_width is Width.MINUTE:
+        span = page.from_us, page.to_us
+        read = await asyncio.to_thread(busy_until, parts.ledger, whose, *span, EVENTS_MAX)
+        page = page.until(read)
+    by = [BUCKETS[asked.bucket_width], *_dimensions(groups)]
+    rows = await asyncio.to_thread(_of_task, parts, whose, page, by, asked, embeds=embeds)
+    return page, rows
+
+
+def _dimensions(groups: Sequence[str]) -> list[GroupBy]:
+    return [DIMENSIONS[name] for name in groups if name in DIMENSIONS]
+
+
 def _of_task(
     parts: Parts, whose: str | None, page: Page, by: list[GroupBy], asked: Asked, *, embeds: bool
 ) -> list[UsageSum]:
@@ -120,7 +159,7 @@ def _shaped(
 ) -> dict[str, Any]:
     by_start: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
-        named = {name: row.group[DIMENSIONS[name]] for name in groups}
+        named = {name: row.group[DIMENSIONS[name]] for name in groups if name in DIMENSIONS}
         by_start.setdefault(row.group[BUCKETS[width]], []).extend(result(row, named))
     data = [
         {

@@ -1,5 +1,6 @@
 """What the routes about usage, the ledger and invoices answer, as JSON Schema."""
 
+from gateway.api.asked import OTHERS
 from gateway.api.json_schema import (
     ANYTHING,
     BOOLEAN,
@@ -128,6 +129,7 @@ USAGE_COMPONENTS: dict[str, Schema] = {
     ),
 }
 USAGE_ANSWERS: dict[tuple[str, str], Schema] = {
+    **{("get", f"/v1/organization/usage/{kind}"): buckets(ANYTHING) for kind in OTHERS},
     ("get", "/v1/organization/usage/completions"): buckets(named("CompletionsUsage")),
     ("get", "/v1/organization/usage/embeddings"): buckets(named("EmbeddingsUsage")),
     ("get", "/v1/organization/costs"): buckets(named("Costs")),

@@ -6,7 +6,7 @@ the body is kept: digests of them are.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.auth import Principal
@@ -28,10 +28,14 @@ class Keyed:
 
 
 def keyed(
-    headers: Mapping[str, str], principal: Principal, method: str, path: str, body: bytes
+    given_all: Sequence[str], principal: Principal, method: str, path: str, body: bytes
 ) -> Keyed:
-    """Of a call that has the header; raises ApiError 400 for a key that no client means."""
-    given = headers[HEADER]
+    """Of a call that has the header, so often; raises ApiError 400 for a key that no client means,
+    and for several, of which it cannot be known which one is meant."""
+    if len(given_all) != 1:
+        message = f"'Idempotency-Key' is there {len(given_all)} times: a call has one."
+        raise bad_request(message, code="invalid_idempotency_key")
+    given = given_all[0]
     if not 0 < len(given) <= KEY_CHARS_MAX or not (given.isascii() and given.isprintable()):
         message = f"'Idempotency-Key' must be 1 to {KEY_CHARS_MAX} printable ASCII characters."
         raise bad_request(message, code="invalid_idempotency_key")

@@ -36,6 +36,10 @@ class Cut(UpstreamError):
     outcome = "cut"
 
 
+class Late(Cut):
+    """It did not begin within the time it had."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """The upstream's own error object: the call itself is at fault, nobody else will take it."""

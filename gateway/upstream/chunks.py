@@ -37,6 +37,7 @@ class _OwnUsage(msgspec.Struct):
 class _Sluice(msgspec.Struct):
     position: Count
     usage: _OwnUsage
+    busy_us: Count = 0
 
 
 class _PromptDetails(msgspec.Struct):
@@ -96,8 +97,10 @@ def read_chunk(payload: bytes) -> Frame:
         raise Cut(f"the upstream reported: {chunk.error.get('message')}")
     for choice in chunk.choices:
         _check(choice)
-    usage = _own_usage(chunk.sluice) if chunk.sluice else _plain_usage(chunk.usage)
-    return Frame(chunk.choices, usage, chunk.sluice.position if chunk.sluice else None)
+    said = chunk.sluice
+    if said is None:
+        return Frame(chunk.choices, _plain_usage(chunk.usage))
+    return Frame(chunk.choices, _own_usage(said), said.position, said.busy_us)
 
 
 def read_answer(body: bytes, prompt_tokens: int, output_tokens_max: int) -> Frame:

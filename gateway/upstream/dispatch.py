@@ -6,12 +6,11 @@ money and shapes no output. Every attempt is recorded, every wait is bounded and
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from billing.tasks import end
-from billing.types import Attempt, Usage
+from billing.types import Attempt
 from gateway.errors import (
     ApiError,
     bad_request,
@@ -23,7 +22,9 @@ from gateway.fleet import FleetKeeper
 from gateway.frame import Frame
 from gateway.meter import Meter
 from gateway.open_call import OpenCall
-from gateway.upstream.answer import Cut, Rejected, Rejection, Saturated, UpstreamError
+from gateway.tried import Tried
+from gateway.upstream.answer import Late, Rejected, Rejection, Saturated, UpstreamError
+from gateway.upstream.http1 import SeenThrough
 from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream
 from gateway.upstream.places import Place, Places
 from gateway.wire.request import Wanted
@@ -134,15 +135,10 @@ class Dispatcher:
             raise overloaded("The deadline cannot be met.", retry_after_s=1.0)
         attempt = _Attempt(open_call, candidate, place, self._fleet, self._clock)
         try:
-            begins = attempt.begin(self._upstream, left_s)
-            departed = None
-            if place.target.whole is None:
-                opened = await begins
-            else:
-                opened, departed = await _seen_through(begins)
+            opened, departed = await attempt.begin(self._upstream, left_s)
             for frame in opened.opening:
                 opened.meter.observe(frame, self._clock())
-            open_call.serve_from(candidate, opened.meter, attempt.started_us)
+            open_call.serve_from(candidate, opened.meter, attempt.started_us, attempt.tried)
             attempt.meter = opened.meter
             if departed is not None:
                 raise departed
@@ -188,23 +184,41 @@ class _Attempt:
         self._answer: OpenAIAnswer | None = None
         self._frames: AsyncGenerator[Frame] | None = None
         self.started_us = round(clock() * 1e6)
+        self.tried = Tried(place.pool, place.id, candidate.model, self.started_us)
         self.meter: Meter | None = None
         fleet.began(place.id)
 
-    async def begin(self, upstream: OpenAIUpstream, left_s: float) -> Opened:
+    async def begin(
+        self, upstream: OpenAIUpstream, left_s: float
+    ) -> tuple[Opened, asyncio.CancelledError | None]:
         """Whichever ends first: the time of the call (ApiError 504), or that of this server, which
-        another one may make good (Cut)."""
-        target, candidate = self._place.target, self._candidate
+        another one may make good (Late).
+
+        An answer in one piece has a price from its first token on, and says it with its last: one
+        whose caller departs is waited for all the same, until the call's end is asked for again.
+        The departure comes back beside it; of an answer that came to nothing it is raised.
+        """
+        target = self._place.target
         first_token_s = target.patience.first_token_s
+        seen_through = SeenThrough() if target.whole is not None else None
         try:
-            async with asyncio.timeout(max(0.0, min(left_s, first_token_s))):
-                self._answer = answer = await upstream.open(target)
-                self._frames = frames = answer.frames()
-                opening = await _until_first_token(frames)
-        except TimeoutError as late:
-            if first_token_s < left_s:
-                raise Cut(f"no token came within {first_token_s} s") from late
-            raise deadline_passed("The deadline passed before the answer began.") from late
+            opened = await self._open(upstream, min(left_s, first_token_s), seen_through)
+        except Exception as failed:
+            if seen_through is not None and seen_through.departed is not None:
+                raise seen_through.departed from failed
+            if isinstance(failed, Late) and left_s <= first_token_s:
+                raise deadline_passed("The deadline passed before the answer began.") from failed
+            raise
+        return opened, seen_through.departed if seen_through is not None else None
+
+    async def _open(
+        self, upstream: OpenAIUpstream, within_s: float, seen_through: SeenThrough | None
+    ) -> Opened:
+        target, candidate = self._place.target, self._candidate
+        self._answer = answer = await upstream.open(target, within_s, seen_through)
+        self._frames = frames = answer.frames()
+        opening = await _until_first_token(frames)
+        answer.begun()
         meter = Meter(self._open_call.call.prompt_tokens[candidate.model], target.choices)
         return Opened(candidate, meter, opening, frames, answer)
 
@@ -220,17 +234,7 @@ class _Attempt:
                 await self._answer.__aexit__(kind, failed, trace)
 
     def _record(self, failed: BaseException | None) -> Attempt:
-        usage = self.meter.usage if self.meter else Usage()
-        return Attempt(
-            pool=self._candidate.pool,
-            replica=self._place.id,
-            started_us=self.started_us,
-            ended_us=round(self._clock() * 1e6),
-            outcome=_outcome(failed),
-            input=usage.input,
-            cached_input=usage.cached_input,
-            output=usage.output,
-        )
+        return self.tried.record(self.meter, round(self._clock() * 1e6), _outcome(failed))
 
 
 def _outcome(failed: BaseException | None) -> str:
@@ -239,26 +243,6 @@ def _outcome(failed: BaseException | None) -> str:
     if isinstance(failed, UpstreamError):
         return failed.outcome
     return "cancelled" if isinstance(failed, asyncio.CancelledError) else "failed"
-
-
-async def _seen_through(
-    begins: Coroutine[Any, Any, Opened],
-) -> tuple[Opened, asyncio.CancelledError | None]:
-    """An answer in one piece has a price from its first token on, and says it with its last: one
-    whose caller departs is waited for all the same, until the call's end is asked for again.
-
-    The departure comes back beside it; of an answer that came to nothing it is raised.
-    """
-    task = asyncio.create_task(begins)
-    try:
-        return await asyncio.shield(task), None
-    except asyncio.CancelledError as departed:
-        await asyncio.wait({task})
-        if task.cancelled() or task.exception() is not None:
-            raise
-        return task.result(), departed
-    finally:
-        await end(task)
 
 
 async def _until_first_token(frames: AsyncGenerator[Frame]) -> list[Frame]:

@@ -5,6 +5,7 @@ point. Knows nothing of the adapter that it torments.
 
 import asyncio
 import json
+import ssl
 import struct
 from base64 import b64encode
 from collections import deque
@@ -75,10 +76,12 @@ Behaviour = Callable[[Request], Script]
 
 
 class FakeUpstream:
-    """Serves on a free loopback port; `scripts` are used up first, then `behaviour` answers."""
+    """Serves on a free loopback port, by TLS if it has one; `scripts` are used up first, then
+    `behaviour` answers."""
 
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> None:
         self.behaviour = behaviour
+        self._tls = tls
         self.scripts: deque[Script] = deque()
         self.requests: list[Request] = []
         self.open = 0
@@ -90,10 +93,10 @@ class FakeUpstream:
     def address(self) -> str:
         assert self._server is not None, "the fake has an address while it serves"
         host, port = self._server.sockets[0].getsockname()[:2]
-        return f"http://{host}:{port}"
+        return f"{'https' if self._tls else 'http'}://{host}:{port}"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
         return self
 
     async def __aexit__(
@@ -194,13 +197,14 @@ def own_frame(
     finish: str | None = None,
     index: int = 0,
     tokens: Sequence[str] | None = None,
+    busy_us: int = 0,
 ) -> bytes:
     """An event as an own worker sends it: `output` tokens so far, usage cumulative over every
-    choice; `tokens` with a log probability each."""
+    choice; `tokens` with a log probability each; the share of its time so far."""
     choice: dict[str, Any] = {"index": index, "delta": {"content": text}, "finish_reason": finish}
     if tokens is not None:
         choice["logprobs"] = {"content": [scored(token) for token in tokens]}
-    return own_event([choice], prompt - cached, cached, output)
+    return own_event([choice], prompt - cached, cached, output, busy_us)
 
 
 def own_vectors(vectors: Mapping[int, Sequence[float]], prompt: int) -> bytes:
@@ -212,9 +216,12 @@ def own_vectors(vectors: Mapping[int, Sequence[float]], prompt: int) -> bytes:
     return own_event(choices, prompt, 0, 0)
 
 
-def own_event(choices: Sequence[object], fresh: int, cached: int, output: int) -> bytes:
+def own_event(
+    choices: Sequence[object], fresh: int, cached: int, output: int, busy_us: int = 0
+) -> bytes:
     usage = {"input": fresh, "cached_input": cached, "output": output}
-    return event({"choices": choices, "sluice": {"v": 1, "position": output, "usage": usage}})
+    said = {"v": 1, "position": output, "busy_us": busy_us, "usage": usage}
+    return event({"choices": choices, "sluice": said})
 
 
 def scored(token: str, logprob: float = -0.5) -> dict[str, Any]:

@@ -7,6 +7,8 @@ answer was whole, wanted to be kept alive and left nothing behind.
 """
 
 import asyncio
+import logging
+import math
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
@@ -17,6 +19,8 @@ from typing import Any, Protocol, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import httptools
+
+log = logging.getLogger(__name__)
 
 BARREN_BYTES_MAX = 64 * 1024
 """Of headers, interim answers, chunk sizes and trailers: what may come without any body."""
@@ -31,12 +35,36 @@ LEFTOVER_BYTES_MAX = 4 * 1024
 LEFTOVER_S = 1.0
 
 
+TELL_EVERY_S = 30.0
+"""Of one server that cannot be connected to."""
+
+
 class HttpError(Exception):
     """The exchange failed after it may have reached the server."""
 
 
 class ConnectFailed(HttpError):
     """No connection came about: nothing was sent."""
+
+
+class TooLate(HttpError):
+    """What was awaited within a time did not come in it."""
+
+
+class SeenThrough:
+    """An exchange that is waited for though its task is cancelled, until that is done again:
+    `departed` is the first cancellation, kept for whoever asked for the exchange."""
+
+    departed: asyncio.CancelledError | None = None
+
+
+def tls_context(ca_file: str) -> ssl.SSLContext:
+    """Trusts what the machine does, and the authorities of `ca_file`. Raises OSError for a file
+    that is not there or holds none."""
+    context = ssl.create_default_context()
+    if ca_file:
+        context.load_verify_locations(cafile=ca_file)
+    return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +77,21 @@ class Endpoint:
 
 
 class Http1Client:
-    """Times are bounds in seconds: of making a connection, and of waiting for the next bytes."""
+    """Times are bounds in seconds: of making a connection, and of waiting for the next bytes. A
+    server that speaks TLS has to have a certificate by an authority that this machine trusts, or by
+    one of `ca_file`, in PEM."""
 
-    def __init__(self, *, connect_timeout_s: float, idle_timeout_s: float) -> None:
+    def __init__(
+        self, *, connect_timeout_s: float, idle_timeout_s: float, ca_file: str = ""
+    ) -> None:
         self._connect_timeout_s = connect_timeout_s
         self._idle_timeout_s = idle_timeout_s
         self._idle: dict[tuple[str, int, bool], list[_Connection]] = {}
         self._busy: set[_Connection] = set()
         self._sweep: asyncio.TimerHandle | None = None
+        self._ca_file = ca_file
         self._tls: ssl.SSLContext | None = None
+        self._told_s: dict[tuple[str, int, bool], float] = {}
         self._is_closed = False
 
     async def post(
@@ -65,18 +99,22 @@ class Http1Client:
         url: str,
         headers: Mapping[str, str],
         body: bytes,
-        idle_timeout_s: float | None = None,
+        *,
+        within_s: float | None = None,
+        seen_through: SeenThrough | None = None,
     ) -> "Response":
-        """Send, and return once the head of the answer is here, whatever its status. A time given
-        replaces the client's for this answer, until its own `idle_timeout_s` is set.
+        """Send, and return once the head of the answer is here, whatever its status. If `within_s`
+        is given the answer has to have `begun` by then, however it came until then.
 
-        Raises ConnectFailed or HttpError. Leaving before the answer is whole needs `close`.
+        Raises ConnectFailed, TooLate or HttpError. Leaving before the answer is whole needs
+        `close`.
         """
         endpoint = endpoint_of(url)
         request = _request(endpoint, headers, body)
-        connection = self._take(endpoint) or await self._connect(endpoint)
-        response = connection.begin(request)
-        response.idle_timeout_s = idle_timeout_s
+        connection = self._take(endpoint) or await self._connect(endpoint, within_s)
+        response = connection.begin(request, seen_through)
+        if within_s is not None:
+            response.await_within(within_s)
         try:
             await response.headers_received()
         except BaseException:
@@ -111,13 +149,16 @@ class Http1Client:
             connection.abort()
         return None
 
-    async def _connect(self, endpoint: Endpoint) -> "_Connection":
+    async def _connect(self, endpoint: Endpoint, within_s: float | None) -> "_Connection":
         loop = asyncio.get_running_loop()
+        bound_s = self._connect_timeout_s
+        if within_s is not None:
+            bound_s = min(bound_s, within_s)
         host, port, is_tls = endpoint.origin
         if self._sweep is None:
             self._schedule_sweep(loop)
         try:
-            async with asyncio.timeout(self._connect_timeout_s):
+            async with asyncio.timeout(bound_s):
                 _, connection = await loop.create_connection(
                     lambda: _Connection(self, endpoint.origin, loop),
                     host,
@@ -125,14 +166,22 @@ class Http1Client:
                     ssl=self._tls_context() if is_tls else None,
                 )
         except (OSError, TimeoutError, UnicodeError, ValueError) as failed:
-            raise ConnectFailed(f"{host}:{port}: {failed or 'no connection in time'}") from failed
+            message = f"{host}:{port}: {str(failed) or 'no connection in time'}"
+            self._tell(endpoint, message, loop.time())
+            raise ConnectFailed(message) from failed
         self._busy.add(connection)
         return connection
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:
-            self._tls = ssl.create_default_context()
+            self._tls = tls_context(self._ca_file)
         return self._tls
+
+    def _tell(self, endpoint: Endpoint, message: str, now_s: float) -> None:
+        """Whoever runs this has to see why a server is passed over, now and then."""
+        if now_s >= self._told_s.get(endpoint.origin, 0.0):
+            self._told_s[endpoint.origin] = now_s + TELL_EVERY_S
+            log.warning("no connection to %s", message)
 
     # --- told by connections ---------------------------------------------------------------------
 
@@ -173,7 +222,12 @@ class Http1Client:
 class Response:
     """One answer. Its status and headers (names in lower case) are there, its body follows."""
 
-    def __init__(self, connection: "_Connection", loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        connection: "_Connection",
+        loop: asyncio.AbstractEventLoop,
+        seen_through: SeenThrough | None,
+    ) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self._connection = connection
@@ -185,14 +239,30 @@ class Response:
         self._is_whole = False
         self._has_head = False
         self._is_left = False
+        self._seen_through = seen_through
+        self._timer: asyncio.TimerHandle | None = None
         self.waits_since_s: float | None = None
         self.idle_timeout_s: float | None = None
+
+    def await_within(self, seconds: float) -> None:
+        """Until it has `begun` this is all the time there is; silences are not counted."""
+        self.idle_timeout_s = math.inf
+        self._timer = self._loop.call_later(
+            seconds, self._connection.fail, TooLate(f"not within {seconds:.3f} s")
+        )
+
+    def begun(self, idle_timeout_s: float) -> None:
+        """What was awaited is here; from now on silences are counted."""
+        self.idle_timeout_s = idle_timeout_s
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     async def read(self) -> bytes:
         """What has come since the last time, at least a byte; b"" at the end. Raises HttpError."""
         while not self._parts:
             if self._broken is not None:
-                raise HttpError(f"the connection broke: {self._broken}") from self._broken
+                raise self._error("the connection broke") from self._broken
             if self._is_whole:
                 return b""
             await self._news()
@@ -219,7 +289,7 @@ class Response:
     async def headers_received(self) -> None:
         while not self._has_head:
             if self._broken is not None:
-                raise HttpError(f"no answer: {self._broken}") from self._broken
+                raise self._error("no answer") from self._broken
             await self._news()
 
     async def _news(self) -> None:
@@ -227,9 +297,17 @@ class Response:
         self.waits_since_s = self._loop.time()
         try:
             await self._waiter
+        except asyncio.CancelledError as departed:
+            if self._seen_through is None or self._seen_through.departed is not None:
+                raise
+            self._seen_through.departed = departed
         finally:
             self._waiter = None
             self.waits_since_s = None
+
+    def _error(self, what: str) -> HttpError:
+        kind = TooLate if isinstance(self._broken, TooLate) else HttpError
+        return kind(f"{what}: {self._broken}")
 
     # --- told by the connection ------------------------------------------------------------------
 
@@ -250,6 +328,9 @@ class Response:
         if self._is_whole or self._broken is not None:
             return
         self._is_whole, self._broken = broken is None, broken
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._wake()
 
     def _wake(self) -> None:
@@ -282,9 +363,9 @@ class _Connection(asyncio.Protocol):
     def is_usable(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
-    def begin(self, request: bytes) -> Response:
+    def begin(self, request: bytes, seen_through: SeenThrough | None) -> Response:
         assert self._transport is not None, "a connection is used after it was made"
-        self._response = response = Response(self, self._loop)
+        self._response = response = Response(self, self._loop, seen_through)
         self._barren = 0
         self._leftover = -1
         self._is_whole = False
@@ -315,7 +396,7 @@ class _Connection(asyncio.Protocol):
             return
         bound_s = response.idle_timeout_s or idle_timeout_s
         if now_s - (response.waits_since_s or now_s) > bound_s:
-            self._fail(TimeoutError(f"nothing came for {bound_s} s"))
+            self.fail(TimeoutError(f"nothing came for {bound_s} s"))
 
     # --- asyncio.Protocol ------------------------------------------------------------------------
 
@@ -332,13 +413,13 @@ class _Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as nonsense:
             if not self._is_whole:
-                self._fail(nonsense)
+                self.fail(nonsense)
                 return
             self._is_kept_alive = False  # what came behind the answer is nobody's
         if self._is_whole:
             self._finish(response)
         elif self._barren > BARREN_BYTES_MAX:
-            self._fail(ValueError("a head or a frame of chunks is larger than any may be"))
+            self.fail(ValueError("a head or a frame of chunks is larger than any may be"))
         elif self._leftover >= 0:
             self._leftover += len(data)
             if self._leftover > LEFTOVER_BYTES_MAX:
@@ -404,7 +485,7 @@ class _Connection(asyncio.Protocol):
         else:
             self.abort()
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         response, self._response = self._response, None
         if response is not None:
             response.end(error)

@@ -14,9 +14,16 @@ from typing import Any, Self
 import msgspec
 
 from gateway.frame import Frame
-from gateway.upstream.answer import Cut, Rejected, Rejection, Saturated, Unreachable
+from gateway.upstream.answer import Cut, Late, Rejected, Rejection, Saturated, Unreachable
 from gateway.upstream.chunks import UNREADABLE, read_answer, read_chunk, read_vectors
-from gateway.upstream.http1 import ConnectFailed, Http1Client, HttpError, Response
+from gateway.upstream.http1 import (
+    ConnectFailed,
+    Http1Client,
+    HttpError,
+    Response,
+    SeenThrough,
+    TooLate,
+)
 from gateway.wire.sse import DONE, EventTooLarge, SseDecoder
 
 ERROR_BODY_MAX = 64 * 1024
@@ -72,14 +79,27 @@ class OpenAIUpstream:
     def __init__(self, client: Http1Client) -> None:
         self._client = client
 
-    async def open(self, target: Target) -> "OpenAIAnswer":
-        """Post and return once the status is 200; raises one of the UpstreamErrors."""
+    async def open(
+        self,
+        target: Target,
+        within_s: float | None = None,
+        seen_through: SeenThrough | None = None,
+    ) -> "OpenAIAnswer":
+        """Post and return once the status is 200; raises one of the UpstreamErrors. An answer has
+        `within_s` seconds from now until it has `begun`, and is `Late` otherwise."""
+        bound_s = target.patience.first_token_s if within_s is None else within_s
         try:
             response = await self._client.post(
-                target.url, target.headers, target.body, target.patience.first_token_s
+                target.url,
+                target.headers,
+                target.body,
+                within_s=bound_s,
+                seen_through=seen_through,
             )
         except ConnectFailed as refused:
             raise Unreachable(str(refused)) from refused
+        except TooLate as late:
+            raise Late(str(late)) from late
         except HttpError as broken:
             raise Cut(str(broken)) from broken
         if response.status == 200:
@@ -117,6 +137,10 @@ class OpenAIAnswer:
         else:
             self._response.close()
 
+    def begun(self) -> None:
+        """Its first token is here: from now on only silences are too long."""
+        self._response.begun(self._idle_s)
+
     async def frames(self) -> AsyncGenerator[Frame]:
         try:
             if not self._is_stream:
@@ -130,6 +154,8 @@ class OpenAIAnswer:
                         self._end()
                         return
                     yield self._noted(read_chunk(payload))
+        except TooLate as late:
+            raise Late(str(late)) from late
         except HttpError as broken:
             raise Cut(f"the stream broke: {broken}") from broken
         except EventTooLarge as oversized:
@@ -151,7 +177,6 @@ class OpenAIAnswer:
         return read_answer(body, self._whole.prompt_tokens, self._whole.output_tokens_max)
 
     def _noted(self, frame: Frame) -> Frame:
-        self._response.idle_timeout_s = self._idle_s
         if self._embeds and frame.usage is not None and frame.usage.output:
             raise Cut("vectors have no output tokens")
         for choice in frame.choices:

@@ -20,7 +20,7 @@ from gateway.upstream.openai import Patience, Target, Whole
 from gateway.wire.request import Wanted, outside_whole
 from routing.cost import wait_s
 from routing.replicas import choose_replica
-from routing.types import Candidate, Clock, PoolState, Task, Tier
+from routing.types import Candidate, Clock, Pool, PoolState, Task, Tier
 from workers.queue import WaitingRoom, WaitingRoomFull
 
 RECHECK_S = 0.25
@@ -32,6 +32,7 @@ WANTED_S = 4.0
 class Place:
     id: str
     target: Target
+    pool: Pool
 
 
 class Places:
@@ -118,7 +119,8 @@ class Places:
         }
         named = {"x-request-id": open_call.rid, "x-sluice-worker-secret": self._worker_secret}
         base_url = f"{replica.address}/v1"
-        return Place(replica.id, _target(base_url, named, body, wanted, self._own_patience))
+        target = _target(base_url, named, body, wanted, self._own_patience)
+        return Place(replica.id, target, state.pool)
 
     async def _wait_for_place(
         self,
@@ -188,7 +190,7 @@ class Places:
         authorized = {"authorization": f"Bearer {secret}"} if secret else {}
         base_url = (pool.base_url or "").rstrip("/")
         patience = self._outside_patience if whole is None else self._document_patience
-        return Place(place_id, _target(base_url, authorized, body, wanted, patience, whole))
+        return Place(place_id, _target(base_url, authorized, body, wanted, patience, whole), pool)
 
 
 def _in_one_piece(open_call: OpenCall, model: str, wanted: Wanted) -> Whole | None:

@@ -102,8 +102,9 @@ class ChatChunks:
 
     def piece(self, choice: Choice, notes: Notes | None) -> Iterator[bytes]:
         scores = _scores(choice.logprobs) if self._form.scored else None
-        delta = choice.said
-        if delta or scores:
+        if scores is None and (text := choice.only_text) is not None:
+            yield self._envelope.text_chunk(choice.index, text)
+        elif (delta := choice.said) or scores:
             yield self._chunk(choice.index, delta, scores=scores)
         if choice.finish_reason is not None:
             yield self._chunk(choice.index, {}, choice.finish_reason, notes=notes)

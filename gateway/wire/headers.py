@@ -1,11 +1,13 @@
 """Response headers in the words clients already read: ids, timing, rate limits, our own."""
 
+import re
 from collections.abc import Mapping
 
 from billing.limits.types import Dimension, RateState
 from gateway.open_call import OpenCall
 from routing.types import Candidate
 
+_UNSENDABLE = re.compile(r"[\x00-\x08\n-\x1f\x7f]")
 RawHeaders = list[tuple[bytes, bytes]]
 
 RATE_NAMES = {
@@ -19,6 +21,17 @@ RATE_NAMES = {
 
 def raw(headers: Mapping[str, str]) -> RawHeaders:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+
+
+def lines(headers: Mapping[str, str]) -> bytes | None:
+    """The same as HTTP writes them, their names being ours; None where a value has something in it
+    that HTTP cannot carry."""
+    if _UNSENDABLE.search("".join(headers.values())):
+        return None
+    try:
+        return "".join([f"{name}: {v}\r\n" for name, v in headers.items()]).encode("latin-1")
+    except UnicodeEncodeError:
+        return None
 
 
 def identity(request_id: str, arrived_s: float, now_s: float) -> dict[str, str]:

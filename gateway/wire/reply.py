@@ -6,7 +6,7 @@ stream that was cut ends with an error event, never with a clean `[DONE]`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,8 @@ from gateway.wire.request import Streaming
 from routing.types import Candidate, Clock
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+AtOnce = Callable[[int, bytes, bytes], bool]
+"""Takes the status, the lines of the head and the body of a whole answer; False if it did not."""
 QueueNote = Callable[[OpenCall], Awaitable[str]]
 
 LARGE_ANSWER_CHOICES = 64
@@ -82,21 +84,30 @@ class Exchange:
     clock: Clock
     send: Send
     dialect: Dialect = OPENAI
+    at_once: AtOnce | None = None
 
     async def start(self, status: int, found: dict[str, str]) -> None:
-        now_s = self.clock()
-        named = headers.identity(self.request_id, self.arrived_s, now_s)
-        named.update(found)
-        raw = headers.raw(self.dialect.headers(named, now_s))
+        raw = headers.raw(self._named(found))
         await self.send({"type": "http.response.start", "status": status, "headers": raw})
 
     async def body(self, payload: bytes, more: bool = False) -> None:
         await self.send({"type": "http.response.body", "body": payload, "more_body": more})
 
     async def whole(self, status: int, payload: bytes, found: dict[str, str]) -> None:
-        typed = {"content-type": "application/json", "content-length": str(len(payload))}
-        await self.start(status, typed | found)
+        typed = {"content-type": "application/json", "content-length": str(len(payload))} | found
+        if self.at_once is not None:
+            lines = headers.lines(self._named(typed))
+            if lines is not None and self.at_once(status, lines, payload):
+                return
+        await self.start(status, typed)
         await self.body(payload)
+
+    def _named(self, found: dict[str, str]) -> Mapping[str, str]:
+        """With what every answer says."""
+        now_s = self.clock()
+        named = headers.identity(self.request_id, self.arrived_s, now_s)
+        named.update(found)
+        return self.dialect.headers(named, now_s)
 
     async def error(self, error: ApiError) -> None:
         payload = self.dialect.refusal(error, self.request_id)
@@ -163,6 +174,7 @@ class StreamReply:
         self._unfinished = set(range(choices))
         self._settings = settings
         self._queue_note = queue_note
+        self._patience: asyncio.TimerHandle | None = None
         self._waiting: asyncio.Task[None] | None = None
         self._chunks: Chunks | None = None
         self._candidate: Candidate | None = None
@@ -172,14 +184,20 @@ class StreamReply:
 
     @asynccontextmanager
     async def kept_waiting(self, open_call: OpenCall) -> AsyncIterator[None]:
-        self._waiting = asyncio.create_task(self._keep_alive(open_call))
+        loop = asyncio.get_running_loop()
+        self._patience = loop.call_later(
+            self._settings.commit_after_s, self._begin_to_tell, open_call
+        )
         try:
             yield
         finally:
             await self._stop_waiting()
 
+    def _begin_to_tell(self, open_call: OpenCall) -> None:
+        """Most calls never wait for so long, and need no task."""
+        self._waiting = asyncio.create_task(self._keep_alive(open_call))
+
     async def _keep_alive(self, open_call: OpenCall) -> None:
-        await asyncio.sleep(self._settings.commit_after_s)
         await self._commit(headers.limits(open_call))
         while True:
             note = await self._queue_note(open_call)
@@ -188,6 +206,9 @@ class StreamReply:
 
     async def _stop_waiting(self) -> None:
         """Not by awaiting the task: a cancellation of the call would be taken for its own."""
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             waiting.cancel()
@@ -210,7 +231,8 @@ class StreamReply:
         await self._events(b"".join(self._chunks.opening(served)))
 
     async def forward(self, frame: Frame, more: bool = False) -> None:
-        self._held += [self._piece(choice) for choice in frame.choices]
+        for choice in frame.choices:
+            self._held.append(self._piece(choice))
         if not more:
             await self._events(self._released())
 
@@ -221,14 +243,14 @@ class StreamReply:
             return b""
         if choice.finish_reason is not None:
             self._unfinished.discard(choice.index)
-        found = (notes or {}) | self._receipt()
-        return b"".join(self._chunks.piece(choice, found))
+        return b"".join(self._chunks.piece(choice, self._noted(notes)))
 
-    def _receipt(self) -> Notes:
-        """Pool, tier and cost, in the last chunk of a stream whose headers could not say them."""
+    def _noted(self, notes: Notes | None) -> Notes | None:
+        """And pool, tier and cost, in the last chunk of a stream whose headers could not tell."""
         if self._unnamed is None or self._candidate is None or self._unfinished:
-            return {}
-        return _served(self._candidate) | {"cost": usd(self._unnamed.charge.amount_nanousd)}
+            return notes
+        cost = usd(self._unnamed.charge.amount_nanousd)
+        return (notes or {}) | _served(self._candidate) | {"cost": cost}
 
     def start_over(self) -> bool:
         return False
@@ -259,7 +281,7 @@ class StreamReply:
             await self._exchange.body(early)
 
     def _released(self) -> bytes:
-        held = b"".join(self._held)
+        held = self._held[0] if len(self._held) == 1 else b"".join(self._held)
         self._held.clear()
         return held
 

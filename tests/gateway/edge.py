@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from billing.credits.lines import REVISION_KEY
 from billing.limits import keys
 from billing.limits.holds import Holds
 from billing.pricebook import Component, PriceRate, PriceVersion, make_book, publish
@@ -90,9 +91,11 @@ class Edge:
         *,
         path: str = CHAT,
         headers: dict[str, str] | None = None,
+        twice: Sequence[tuple[str, str]] = (),
         leave: Callable[[Response], Awaitable[None]] | None = None,
     ) -> Response:
-        """One call over ASGI; the client leaves when `leave` returns."""
+        """One call over ASGI; the client leaves when `leave` returns. `twice` are headers beyond
+        others of the same name."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         response = Response()
         unread = [data]
@@ -115,7 +118,7 @@ class Edge:
                 response.is_complete = not message["more_body"]
             await asyncio.sleep(0)
 
-        named = {"authorization": f"Bearer {API_KEY}"} | (headers or {})
+        named = [*({"authorization": f"Bearer {API_KEY}"} | (headers or {})).items(), *twice]
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -126,7 +129,7 @@ class Edge:
             "raw_path": path.encode(),
             "query_string": b"",
             "root_path": "",
-            "headers": [(k.encode(), v.encode("latin-1")) for k, v in named.items()],
+            "headers": [(k.encode(), v.encode("latin-1")) for k, v in named],
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 80),
         }
@@ -292,6 +295,7 @@ async def edge(
     server outside at the base URL `outside`."""
     await asyncio.to_thread(migrate, f"sqlite:///{data / 'sluice.db'}")
     await redis.set("sluice:prices", _prices(round(time() * 1e6)))
+    await redis.set(REVISION_KEY, 1)
     holds = Holds(redis)
     await open_shard(holds, shard=SHARD)
     outside = Outside(clock=time, rng=Random(1), entropy=Random(2).randbytes, environment={})

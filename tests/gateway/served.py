@@ -9,7 +9,11 @@ from typing import Any
 
 import uvicorn
 
+from gateway.heads import Heads
+from gateway.listener import protocol
 from tests.stack_process import free_port
+
+HEADS = Heads(65536, 30.0, lambda: "req_1", lambda: 0.0)
 
 
 @asynccontextmanager
@@ -21,7 +25,7 @@ async def served(app: Any) -> AsyncIterator[str]:
             app,
             host="127.0.0.1",
             port=port,
-            http="httptools",
+            http=protocol(write_buffer_bytes=65536, unread_timeout_s=30.0, heads=HEADS),
             ws="none",
             lifespan="off",
             access_log=False,

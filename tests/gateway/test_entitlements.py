@@ -90,7 +90,7 @@ async def test_old_secret_of_a_rotated_key_works_until_the_overlap_ends(one: Edg
 
 
 async def test_frozen_organization_is_forbidden_in_words(one: Edge) -> None:
-    tenants_of(one).set_status(ORGANIZATION_ID, "frozen")
+    tenants_of(one).change_organization(ORGANIZATION_ID, {"status": "frozen"})
     one.parts.keys.forget()
     refused = await one.post(body())
     assert (refused.status, refused.error_code) == (403, "organization_frozen")

@@ -132,12 +132,27 @@ async def test_model_that_auto_chose_is_the_one_that_is_limited(one: Edge) -> No
     assert await statuses(one, body(model="auto"), body(model="tale")) == [200, 429]
 
 
-@pytest.mark.parametrize("narrow", ["/model:tale", "/user:*"])
-async def test_call_that_never_fits_is_refused_for_good(one: Edge, narrow: str) -> None:
-    await limit(one, OWNERS[0] + narrow, output_tokens_per_minute=10)
+@pytest.mark.parametrize("narrow", ["", "/model:tale", "/user:*"])
+@pytest.mark.parametrize(
+    ("limits", "asked", "most"),
+    [
+        ({"output_tokens_per_minute": 10}, "64 output tokens", "10"),
+        ({"output_tokens_per_minute": 90, "output_token_burst": 63}, "64 output tokens", "63"),
+        ({"input_tokens_per_minute": 2}, "input tokens", "2"),
+        ({"tokens_per_minute": 70}, " tokens", "70"),
+    ],
+)
+async def test_call_that_never_fits_is_refused_for_good_with_the_numbers(
+    one: Edge, narrow: str, limits: dict[str, int], asked: str, most: str
+) -> None:
+    await limit(one, OWNERS[0] + narrow, **limits)
     refused: Response = await one.post(body(**ALICE))
     assert (refused.status, refused.error_code) == (400, "request_too_large_for_limit")
-    assert "output tokens" in refused.json["error"]["message"]
+    message = refused.json["error"]["message"]
+    assert asked in message and f"never have more than {most} at once" in message
+    assert f"{OWNERS[0]}{narrow.split(':')[0]}" in message
+    counted = int(message.split(" asks for ")[1].split()[0])
+    assert counted > int(most)
 
 
 async def test_key_is_told_the_limits_of_models_and_end_users(one: Edge) -> None:

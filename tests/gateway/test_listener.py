@@ -10,7 +10,8 @@ import pytest
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from gateway.listener import BODY, LEAVING, protocol
+from gateway.listener import BODY, LEAVING, WHOLE, protocol
+from tests.gateway.served import HEADS
 
 CALL = b"POST /v1 HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}"
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -24,12 +25,14 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.writes: list[bytes] = []
         self.closed = False
+        self.gone = asyncio.Event()
 
     def write(self, data: Any) -> None:
         self.writes.append(bytes(data))
 
     def close(self) -> None:
         self.closed = True
+        self.gone.set()
 
     abort = close
 
@@ -46,17 +49,17 @@ class Wire(asyncio.Transport):
         pass
 
 
-async def answered(app: App, request: bytes = CALL) -> Wire:
+async def answered(app: App, request: bytes = CALL, *, kept_s: float = 5.0) -> Wire:
     config = Config(app, access_log=False, log_config=None)
+    config.timeout_keep_alive = kept_s  # type: ignore[assignment]  # whole seconds by its type
     config.load()
     state = ServerState()
-    server = protocol(write_buffer_bytes=1024, unread_timeout_s=1)(config, state, {})
+    server = protocol(write_buffer_bytes=1024, unread_timeout_s=1, heads=HEADS)(config, state, {})
     wire = Wire()
     server.connection_made(wire)
     server.data_received(request)
     while state.tasks:
         await asyncio.wait(state.tasks)
-    server._unset_keepalive_if_required()
     return wire
 
 
@@ -70,9 +73,46 @@ def whole(body: bytes, *headers: tuple[bytes, bytes], more: bool = False) -> App
     return app
 
 
-async def test_whole_answer_is_one_write() -> None:
-    wire = await answered(whole(b"hello", (b"content-length", b"5"), (b"x-a", b"b")))
+def at_once(body: bytes, said: list[bool], tries: int = 1) -> App:
+    async def app(scope: dict[str, Any], receive: Any, send: Send) -> None:
+        has_left = scope["extensions"][WHOLE]["has_left"]
+        head = b"content-length: %d\r\nx-a: b\r\n" % len(body)
+        said.extend([has_left(scope, 200, head, body) for _ in range(tries)])
+        if not said[0]:
+            await whole(body, (b"content-length", b"%d" % len(body)))(scope, receive, send)
+
+    return app
+
+
+async def test_whole_answer_is_one_write_and_leaves_once() -> None:
+    said: list[bool] = []
+    wire = await answered(at_once(b"hello", said, tries=2))
     assert wire.writes == [b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx-a: b\r\n\r\nhello"]
+    assert said == [True, False]
+
+
+@pytest.mark.parametrize(
+    "request_", [CALL.replace(b"host: a", b"connection: close"), CALL.replace(b"POST", b"HEAD")]
+)
+async def test_answer_that_is_not_plain_is_left_to_the_server(request_: bytes) -> None:
+    said: list[bool] = []
+    wire = await answered(at_once(b"hello", said), request_)
+    assert said == [False]
+    assert b"".join(wire.writes).startswith(b"HTTP/1.1 200 OK\r\ncontent-length: 5")
+
+
+async def test_answers_to_requests_in_a_row_leave_in_their_order() -> None:
+    said: list[bool] = []
+    wire = await answered(at_once(b"hello", said), CALL + CALL)
+    assert said == [False, True]  # of what waits in a row only the last one is looked at
+    assert b"".join(wire.writes).count(b"hello") == 2
+
+
+async def test_connection_without_another_request_is_closed_after_its_time() -> None:
+    wire = await answered(whole(b"hello", (b"content-length", b"5")), kept_s=0.05)
+    assert not wire.closed
+    async with asyncio.timeout(10):
+        await wire.gone.wait()
 
 
 async def test_answer_in_pieces_is_the_same_bytes() -> None:
@@ -124,14 +164,14 @@ async def test_answer_of_another_length_than_announced_breaks_its_connection() -
     assert wire.closed
 
 
-async def test_head_whose_body_never_comes_is_an_error() -> None:
+async def test_head_whose_body_never_comes_breaks_its_connection() -> None:
     async def app(scope: dict[str, Any], receive: Any, send: Send) -> None:
         headers = [(b"content-length", b"5")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         raise ValueError
 
     wire = await answered(app)
-    assert wire.writes[0].startswith(b"HTTP/1.1 500 ")
+    assert wire.closed
 
 
 async def test_body_is_given_once_and_only_whole() -> None:
@@ -149,7 +189,7 @@ async def test_body_is_given_once_and_only_whole() -> None:
 
 async def test_who_is_told_of_a_lost_connection_is_told_late_too() -> None:
     told: list[str] = []
-    server = protocol(write_buffer_bytes=1024, unread_timeout_s=1)(
+    server = protocol(write_buffer_bytes=1024, unread_timeout_s=1, heads=HEADS)(
         Config(whole(b""), access_log=False, log_config=None), ServerState(), {}
     )
     server.connection_made(Wire())

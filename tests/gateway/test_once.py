@@ -230,6 +230,15 @@ async def test_malformed_key_is_a_400_that_takes_nothing(one: Edge, wrong: str) 
     assert (response.status, response.error_code) == (400, "invalid_idempotency_key")
 
 
+@pytest.mark.parametrize("second", ["order 17", "order 18"])
+async def test_call_with_two_keys_is_refused_and_claims_neither(one: Edge, second: str) -> None:
+    """Which of them a proxy or a client meant cannot be known."""
+    response = await one.post(WHOLE, headers=KEY, twice=[("idempotency-key", second)])
+    assert (response.status, response.error_code) == (400, "invalid_idempotency_key")
+    assert await running_claims(one) == []
+    assert (await one.post(WHOLE, headers=KEY)).status == 200
+
+
 async def test_call_that_cannot_be_claimed_is_not_run(
     redis_server: RedisServer, redis: Redis, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ import httpx2 as httpx
 import pytest
 from redis.asyncio import Redis
 
+from billing.credits.lines import REVISION_KEY
 from billing.limits.holds import Holds
 from gateway.admin.bootstrap import ORGANIZATION_ID
 from gateway.upstream import fake
@@ -142,6 +143,7 @@ async def two(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncI
     await asyncio.to_thread(migrate, f"sqlite:///{tmp_path / 'sluice.db'}")
     async with fake.FakeUpstream(lambda _: story(frames=8, pause_s=0.1)) as upstream:
         await redis.set("sluice:prices", edge._prices(round(edge.time() * 1e6)))
+        await redis.set(REVISION_KEY, 1)
         await open_shard(Holds(redis), shard=SHARD)
         await _publish_fleet(redis, upstream.address)
         ports = [_free_port(), _free_port()]

@@ -13,7 +13,9 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.types import CallStatus
+from gateway.admin.bootstrap import KEY_ID
 from gateway.upstream import fake
+from tests.gateway.api.asgi import ask
 from tests.gateway.edge import API_KEY, CHAT, COMPLETIONS, Edge, Response, body, edge, story
 from tests.redis_server import RedisServer
 
@@ -253,3 +255,22 @@ async def test_g41_retry_after_of_a_cold_pool_is_when_it_will_be_ready(one: Edge
     assert soon.status == 503
     assert 1 <= int(soon.headers["retry-after-ms"]) <= 1000, "a start takes 0.2 s here"
     assert not await one.settled()
+
+
+async def test_g41_retry_after_of_a_full_scope_follows_how_long_its_calls_last(one: Edge) -> None:
+    """One slot, and calls of a second and a half: whoever finds it taken is not sent back after
+    one second, as it once was whatever calls took."""
+    raw = b'{"concurrency": 1}'
+    await ask(one.app, "PUT", f"/admin/v1/limits/key:{KEY_ID}", raw, "admin")
+    one.upstream.behaviour = lambda _: story(frames=5, pause_s=0.3)
+    assert (await one.post(body())).status == 200
+    running = asyncio.create_task(one.post(body()))
+    async with asyncio.timeout(5):
+        while not one.parts.accounts.open:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    refused = await one.post(body())
+    assert (refused.status, refused.error_code) == (429, "rate_limit_exceeded")
+    assert int(refused.headers["retry-after-ms"]) >= 1500
+    assert int(refused.headers["retry-after"]) >= 2
+    assert (await running).status == 200
+    await one.settled()

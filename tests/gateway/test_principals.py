@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.auth import OutageMode, OutageRule
 from gateway.principals import principal_of
 from gateway.store import KnownKey
-from gateway.tables import ApiKey, Entitlement, Limits
+from gateway.tables import ApiKey, Entitlement, Limits, Organization, Outage
 from routing.types import CapacityClass, Tier
 
+ORGANIZATION = Organization(id="org_1", name="o", slug="o", created_us=0)
 KEY = ApiKey(id="key_1", project_id="proj_1", org_id="org_1", name="k", prefix="", created_us=0)
 SCOPES = ("key:key_1", "project:proj_1", "org:org_1")
 
@@ -18,7 +20,12 @@ lists_of_models = st.one_of(st.none(), st.lists(st.sampled_from("abc"), unique=T
 
 
 def known(*entitlements: Entitlement, **changes: object) -> KnownKey:
-    values: dict[str, object] = {"expires_us": None, "is_active": True, "limits": {}} | changes
+    values: dict[str, object] = {
+        "organization": ORGANIZATION,
+        "expires_us": None,
+        "is_active": True,
+        "limits": {},
+    } | changes
     return KnownKey(
         key=KEY,
         entitlements={row.scope: row for row in entitlements},
@@ -53,3 +60,21 @@ def test_limits_stand_in_the_order_key_project_organization(
     assert [scope.scope for scope in principal.scopes] == list(SCOPES)
     assert [scope.concurrency for scope in principal.scopes] == [None, None, 4]
     assert principal.expires_s == expires_s
+
+
+@pytest.mark.parametrize(
+    ("mode", "limit", "may_owe"),
+    [("postpaid", None, None), ("postpaid", 7, 7), ("prepaid", None, 0), ("prepaid", 7, 7)],
+)
+def test_what_an_organization_may_owe_is_its_limit_and_nothing_where_it_pays_before(
+    mode: str, limit: int | None, may_owe: int | None
+) -> None:
+    terms = {"settlement_mode": mode, "credit_limit_nanousd": limit}
+    organization = Organization(id="org_1", name="o", slug="o", created_us=0, **terms)
+    principal = principal_of(known(organization=organization))
+    assert principal.may_owe_nanousd == may_owe
+    expected = OutageMode.LOCAL if may_owe is None else OutageMode.DENY
+    assert principal.outage.mode is expected, "money that must not be overspent is not risked"
+    declared = Outage(org_id="org_1", mode="local", cap_nanousd=5)
+    principal = principal_of(known(organization=organization, outage=declared))
+    assert principal.outage == OutageRule(OutageMode.LOCAL, 5)

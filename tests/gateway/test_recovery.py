@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 from sqlalchemy.exc import OperationalError
 
+from billing.limits.types import LimitsUnavailable
 from gateway import recovery
 from tests.gateway.edge import Edge, edge
 from tests.redis_server import RedisServer
@@ -39,3 +43,39 @@ async def test_locked_database_is_waited_out(one: Edge, monkeypatch: pytest.Monk
     await asyncio.wait({keeping}, timeout=0.05)
     assert not keeping.done()
     keeping.cancel()
+
+
+async def test_redis_emptied_while_a_gateway_recovers_is_recovered_again(
+    one: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same process answers, and yet nothing of what was replayed is there any more."""
+    recovering = one.parts.recovery
+    real = recovering._recover
+    rounds: list[int] = []
+
+    async def emptied_after() -> None:
+        await real()
+        rounds.append(len(rounds))
+        if len(rounds) == 1:
+            await one.redis.flushall()
+
+    monkeypatch.setattr(recovering, "_recover", emptied_after)
+    await one.redis.delete(recovery.RECOVERED_KEY)
+    with pytest.raises(LimitsUnavailable):
+        await recovering.turn()
+    assert not await one.redis.exists(recovery.RECOVERED_KEY), "the primer waits for us"
+    await recovering.turn()
+    assert await one.redis.hkeys(recovery.RECOVERED_KEY) == [b"gw-8080"]
+    await recovering.turn()
+    assert len(rounds) == 2
+
+
+async def test_leases_are_renewed_although_the_clock_was_put_back(one: Edge) -> None:
+    """By hours, while a call runs: its lease is Redis' own, and would lapse."""
+    accounts = one.parts.accounts
+    now_s = time.time()
+    last = {"future": now_s + 7_200.0, "recent": now_s - 0.01, "due": now_s - 60.0}
+    calls: Any = {name: SimpleNamespace(rid=name, renewed_s=at) for name, at in last.items()}
+    accounts.open = calls
+    assert {call.rid for call in accounts._due(now_s)} == {"future", "due"}
+    accounts.open = {}

@@ -19,6 +19,7 @@ from billing.types import CallStatus
 from gateway.listener import protocol
 from gateway.upstream import fake, http1
 from tests.gateway.edge import API_KEY, CHAT, Edge, body, edge, story
+from tests.gateway.served import HEADS
 from tests.redis_server import RedisServer
 from tests.stack_process import free_port
 
@@ -60,7 +61,7 @@ class Served:
 @asynccontextmanager
 async def served(one: Edge) -> AsyncIterator[Served]:
     port = free_port()
-    bounded = protocol(write_buffer_bytes=WRITE_BUFFER_BYTES, unread_timeout_s=5.0)
+    bounded = protocol(write_buffer_bytes=WRITE_BUFFER_BYTES, unread_timeout_s=5.0, heads=HEADS)
     server = uvicorn.Server(
         uvicorn.Config(
             one.app,

@@ -58,7 +58,7 @@ def test_revoked_key_is_not_found_and_that_of_a_frozen_tenant_is_not_active(
 ) -> None:
     organization = admin.create_organization("Acme", "acme")
     key, secret = admin.create_key(admin.create_project(organization.id, "p").id, "k", None)
-    admin.set_status(organization.id, "frozen")
+    admin.change_organization(organization.id, {"status": "frozen"})
     found = admin.store.key_by_hash(key_digest(secret))
     assert found is not None and not found.is_active
     admin.revoke_key(key.id)

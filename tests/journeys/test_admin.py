@@ -172,13 +172,6 @@ def test_budget_tells_what_is_spent_of_it(stack: Stack) -> None:
     assert f"key:{tenant.key}" not in {b["scope"] for b in stack.admin("GET", "/budgets")["data"]}
 
 
-def test_limit_left_out_stays_and_null_takes_it_away(stack: Stack, tenant: Tenant) -> None:
-    path = f"/limits/key:{tenant.key}"
-    stack.admin("PUT", path, {"concurrency": 3, "requests_per_minute": 5})
-    kept = stack.admin("PUT", path, {"requests_per_minute": None})
-    assert (kept["concurrency"], kept["requests_per_minute"]) == (3, None)
-
-
 def test_future_price_waits_for_its_time(stack: Stack) -> None:
     before = stack.call("GET", f"/v1/models/{SMALL}").json()["pricing"]
     rates = [

@@ -9,7 +9,7 @@ KEY = {"Idempotency-Key": "order 17"}
 
 
 def booked(stack: Stack, tenant: Tenant) -> list[dict[str, object]]:
-    stack.wait_quiet()
+    stack.wait_booked()
     calls: list[dict[str, object]] = stack.requests_of(tenant)
     return calls
 

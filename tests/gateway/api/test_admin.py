@@ -95,3 +95,41 @@ async def test_leave_is_given_only_for_models_that_there_are(one: Edge) -> None:
     assert listed["data"] == []
     status, told = await admin(one, "PUT", path, {"models": ["tale"]})
     assert (status, told["models"]) == (200, ["tale"])
+
+
+@pytest.mark.parametrize("narrow", ["", "/model:tale", "/user:*"])
+async def test_limits_that_are_put_replace_all_and_patched_ones_only_those_named(
+    one: Edge, narrow: str
+) -> None:
+    path = f"/limits/key:{KEY_ID}{narrow}"
+    await admin(one, "PUT", path, {"concurrency": 3, "requests_per_minute": 5})
+    _, told = await admin(one, "PATCH", path, {"requests_per_minute": None, "token_burst": 7})
+    assert (told["concurrency"], told["requests_per_minute"], told["token_burst"]) == (3, None, 7)
+    _, told = await admin(one, "PATCH", path, {})
+    assert told["concurrency"] == 3
+    _, told = await admin(one, "PUT", path, {"requests_per_minute": 9})
+    assert (told["concurrency"], told["requests_per_minute"], told["token_burst"]) == (
+        None,
+        9,
+        None,
+    )
+
+
+async def test_limits_that_are_put_leave_the_budget_of_their_scope_alone(one: Edge) -> None:
+    """It is another resource, though kept in the same row."""
+    scope = f"key:{KEY_ID}"
+    await admin(one, "PUT", f"/budgets/{scope}", {"limit_usd": "5", "window": "total"})
+    await admin(one, "PUT", f"/limits/{scope}", {})
+    _, listed = await admin(one, "GET", "/budgets")
+    assert [(b["scope"], b["limit_usd"]) for b in listed["data"]] == [(scope, "5.00")]
+
+
+async def test_leave_that_is_put_replaces_all_and_patched_only_what_is_named(one: Edge) -> None:
+    path = f"/entitlements/key:{KEY_ID}"
+    await admin(one, "PUT", path, {"models": ["tale"], "tiers": ["flex"]})
+    _, told = await admin(one, "PATCH", path, {"capacity_classes": ["spot"]})
+    whole = (told["models"], told["tiers"], told["capacity_classes"])
+    assert whole == (["tale"], ["flex"], ["spot"])
+    _, told = await admin(one, "PUT", path, {"tiers": ["default"]})
+    whole = (told["models"], told["tiers"], told["capacity_classes"])
+    assert whole == (None, ["default"], None)

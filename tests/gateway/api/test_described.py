@@ -78,6 +78,8 @@ async def test_every_route_tells_its_answer_its_errors_and_its_key(one: Edge) ->
             responses = operation["responses"]
             answers = [responses[status] for status in responses if status.startswith("2")]
             for response in answers:
+                if path == "/metrics":
+                    continue  # text
                 schema = response["content"]["application/json"]["schema"]
                 assert "$ref" in schema or schema["properties"], where
             errors = {status for status in responses if status[0] in "45"}

@@ -35,6 +35,7 @@ SIDES = {
     "tenant": ("/v1/", API_KEY),
     "admin": ("/admin/", "admin"),
     "open": ("/(healthz|readyz)", "nobody"),
+    "scrape": ("/metrics", "admin"),
 }
 
 

@@ -20,6 +20,7 @@ from billing.pricebook import Component, PriceRate, PriceVersion, make_book
 from billing.rating import rate_frozen
 from billing.types import CallStatus, SettledCall, encode
 from gateway.admin.bootstrap import KEY_ID, ORGANIZATION_ID, PROJECT_ID
+from gateway.api.asked import OTHERS
 from tests.billing.calls import opened_call, settled_call
 from tests.gateway.edge import API_KEY, Edge, edge
 from tests.redis_server import RedisServer
@@ -185,6 +186,40 @@ async def test_admin_sees_everybody_or_the_one_asked_for(one: Edge) -> None:
     assert other[0]["input_tokens"] == 100
 
 
+async def test_minutes_are_read_a_bounded_number_of_calls_at_a_time(
+    one: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    span = f"start_time={MIDNIGHT_S - 120}&end_time={MIDNIGHT_S + HOUR_S + 60}&bucket_width=1m"
+    target = f"/v1/organization/usage/completions?{span}&limit=1440&group_by=service_tier"
+    whole = (await asked(one, target)).json()
+    assert not whole["has_more"] and len(whole["data"]) == 63
+    used = [(b["start_time"], b["results"]) for b in whole["data"] if b["results"]]
+    assert [at for at, _ in used] == [MIDNIGHT_S, MIDNIGHT_S + HOUR_S]
+    assert [(r["service_tier"], r["input_tokens"]) for r in used[1][1]] == [("flex", 1)]
+    monkeypatch.setattr("gateway.api.usage.EVENTS_MAX", 1)
+    joined: list[Any] = []
+    page, pages = "", 0
+    while page is not None:
+        found = (await asked(one, f"{target}{page and '&page='}{page}")).json()
+        joined += found["data"]
+        page, pages = found["next_page"], pages + 1
+    assert joined == whole["data"] and pages == 2
+
+
+async def test_no_usage_is_a_users(one: Edge) -> None:
+    (sums,), _ = await buckets(one, "usage/completions?group_by=user_id&group_by=model")
+    assert (sums["user_id"], sums["model"], sums["num_model_requests"]) == (None, "tale", 2)
+    assert await buckets(one, "usage/completions?user_ids[]=user_1") == [[], []]
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+async def test_what_cannot_be_used_here_was_not_used(one: Edge, kind: str) -> None:
+    assert await buckets(one, f"usage/{kind}?group_by=project_id&bucket_width=1d") == [[], []]
+    assert (
+        await asked(one, f"/v1/organization/usage/{kind}?start_time=5", "no")
+    ).status_code == 401
+
+
 async def test_pages_join_to_the_whole_and_a_cut_bucket_says_what_it_sums(one: Edge) -> None:
     start_s, end_s = MIDNIGHT_S + 10, MIDNIGHT_S + DAY_S + 1
     span = f"start_time={start_s}&end_time={end_s}&bucket_width=1h&limit=10"
@@ -210,12 +245,14 @@ async def test_pages_join_to_the_whole_and_a_cut_bucket_says_what_it_sums(one: E
         ("usage/completions", "start_time"),
         ("usage/completions?start_time=yesterday", "start_time"),
         ("usage/completions?start_time=5&end_time=5", "end_time"),
-        ("usage/completions?start_time=5&bucket_width=1m", "bucket_width"),
         ("usage/completions?start_time=5&limit=32", "limit"),
         ("usage/completions?start_time=5&limit=169&bucket_width=1h", "limit"),
+        ("usage/completions?start_time=5&limit=1441&bucket_width=1m", "limit"),
+        ("usage/completions?start_time=5&bucket_width=1s", "bucket_width"),
         ("usage/completions?start_time=5&limit=0", "limit"),
-        ("usage/completions?start_time=5&group_by=user_id", "group_by.0"),
-        ("usage/completions?start_time=5&user_ids=me", "user_ids"),
+        ("usage/completions?start_time=5&group_by=size", "group_by.0"),
+        ("usage/images?start_time=5&group_by=batch", "group_by.0"),
+        ("usage/images?start_time=5&colours=red", "colours"),
         ("usage/completions?start_time=5&models=%00", "models.0"),
         ("usage/completions?start_time=5&batch=maybe", "batch"),
         ("usage/completions?start_time=5&page=page_next", "page"),
@@ -300,6 +337,7 @@ async def test_admin_usage_as_csv_says_the_same(one: Edge) -> None:
         (row["from"], row["group"]["model"], str(row["usage"]["output"]), row["cost_usd"])
         for row in data
     ]
+    assert {"requests", "cached_input", "cache_write", "reasoning", "gpu_ms"} <= lines[0].keys()
 
 
 @pytest.mark.parametrize(
@@ -309,6 +347,7 @@ async def test_admin_usage_as_csv_says_the_same(one: Edge) -> None:
         ("group_by=key&group_by=key", "group_by"),
         ("group_by=day&bucket_width=1d", "group_by"),
         ("bucket_width=1m", "bucket_width"),
+        ("group_by=minute", "group_by.0"),
         ("limit=0", "limit"),
         ("limit=10001", "limit"),
         ("format=xml", "format"),

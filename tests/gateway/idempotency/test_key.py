@@ -16,13 +16,20 @@ WHO = Principal("org_1", "proj_1", "key_1", ())
 @pytest.mark.parametrize("wrong", ["", "x" * 256, "tab\there", "\x7f", "naïve", "\u00a0"])
 def test_key_that_no_client_means_is_a_400(wrong: str) -> None:
     with pytest.raises(ApiError) as refused:
-        keyed({"idempotency-key": wrong}, WHO, "POST", "/v1/x", b"{}")
+        keyed([wrong], WHO, "POST", "/v1/x", b"{}")
+    assert (refused.value.status, refused.value.code) == (400, "invalid_idempotency_key")
+
+
+@pytest.mark.parametrize("several", [["a", "b"], ["a", "a"]])
+def test_several_keys_are_a_400_be_they_the_same(several: list[str]) -> None:
+    with pytest.raises(ApiError) as refused:
+        keyed(several, WHO, "POST", "/v1/x", b"{}")
     assert (refused.value.status, refused.value.code) == (400, "invalid_idempotency_key")
 
 
 @given(st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=1, max_size=255))
 def test_any_printable_key_is_taken_and_not_kept(key: str) -> None:
-    found = keyed({"idempotency-key": key}, WHO, "POST", "/v1/x", b"{}")
+    found = keyed([key], WHO, "POST", "/v1/x", b"{}")
     assert (len(found.name), found.organization, found.api_key) == (64, "org_1", "key_1")
     assert found.name != key
 

@@ -148,7 +148,7 @@ async def test_failure_after_the_commit_is_an_error_event_without_done(
     soon = {"commit_after_s": 0.05, "keepalive_s": 0.05}
     async with edge(redis_server, redis, tmp_path, gateway=soon) as one:
         await one.publish_fleet()
-        response = await one.post(body(), headers={"x-sluice-deadline-ms": "600"})
+        response = await one.post(body(), headers={"x-sluice-deadline-ms": "1500"})
         assert response.status == 200
         assert response.chunks[-1]["error"]["code"] == "deadline_exceeded"
         assert "[DONE]" not in response.events

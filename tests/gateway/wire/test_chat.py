@@ -14,7 +14,7 @@ from billing.types import Usage
 from gateway.errors import ApiError
 from gateway.frame import Choice, Logprobs, Scored
 from gateway.tokens import ByteBound
-from gateway.wire.answer import AnswerHead, usage_shape
+from gateway.wire.answer import AnswerHead, Envelope, usage_shape
 from gateway.wire.chat import CHECKS, ChatForm, Conversation, parse_chat
 from gateway.wire.gathered import Gathered
 from gateway.wire.request import GeneratingRequest
@@ -320,3 +320,17 @@ def test_own_workers_and_outside_are_asked_in_their_own_words() -> None:
     assert (outside["logprobs"], outside["top_logprobs"], outside["n"]) == (True, 3, 2)
     assert outside["stream_options"] == {"include_usage": True}
     assert "logprobs" not in wanted().outside_body(7)
+
+
+@given(index=st.integers(0, 127), text=st.text(), includes_usage=st.booleans())
+def test_chunk_of_text_alone_is_the_one_that_any_chunk_is(
+    index: int, text: str, includes_usage: bool
+) -> None:
+    envelope = Envelope({"id": "chatcmpl-1", "model": "tale"}, includes_usage)
+    choice = {
+        "index": index,
+        "delta": {"content": text},
+        "logprobs": None,
+        "finish_reason": None,
+    }
+    assert envelope.text_chunk(index, text) == envelope.chunk(choice)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.wire.headers import go_duration, identity
+from gateway.wire.headers import go_duration, identity, lines
 
 MS_PER = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
@@ -41,3 +41,16 @@ def test_a_printed_duration_can_be_read_back(milliseconds: int) -> None:
 def test_processing_time_is_never_negative() -> None:
     named = identity("req_1", 10.0, 9.5)
     assert named == {"x-request-id": "req_1", "openai-processing-ms": "0"}
+
+
+@given(value=st.text(max_size=8))
+def test_lines_of_a_head_carry_their_values_and_nothing_more(value: str) -> None:
+    found = lines({"x-a": value, "x-b": "c"})
+    if found is not None:
+        assert found == b"x-a: %b\r\nx-b: c\r\n" % value.encode("latin-1")
+        assert found.count(b"\n") == found.count(b"\r") == 2
+
+
+@pytest.mark.parametrize("value", ["a\r\nset-cookie: b", "a\nb", "a\0", "\u20ac"])
+def test_what_http_cannot_carry_is_no_line(value: str) -> None:
+    assert lines({"x-a": value}) is None

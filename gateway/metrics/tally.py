@@ -1,0 +1,104 @@
+"""What has come of calls, in sums: bumped once a call, when it has ended, and read by a scrape.
+
+Plain integers in lists, as a counter of a library costs more than all of these together. Labels are
+names of the catalog and words of ours: nothing of a tenant, and never more than `SERIES_MAX`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from billing.types import SettledCall
+from gateway.errors import ApiError
+
+SERIES_MAX = 2_000
+"""Combinations of labels; what comes beyond them is counted as `other`."""
+OTHER = "other"
+CODES = frozenset(
+    {
+        "context_length_exceeded",
+        "deadline_exceeded",
+        "end_user_required",
+        "idempotency_key_reused",
+        "insufficient_quota",
+        "invalid_api_key",
+        "invalid_type",
+        "invalid_value",
+        "missing_required_parameter",
+        "model_not_found",
+        "model_not_priced",
+        "organization_frozen",
+        "rate_limit_exceeded",
+        "request_too_large_for_limit",
+        "server_is_overloaded",
+        "upstream_disconnected",
+    }
+)
+"""Others may be words of a server outside."""
+MS = 1_000
+TTFT_US = tuple(ms * MS for ms in (25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000))
+DURATION_US = tuple(
+    ms * MS
+    for ms in (50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 120_000, 600_000)
+)
+
+Calls = tuple[str, str, str, str]
+"""Model, tier, pool and status."""
+
+
+@dataclass(slots=True)
+class Ended:
+    """Calls of one model, tier, pool and status. Of a histogram each bucket counts on its own, the
+    last one what is beyond all bounds."""
+
+    calls: int = 0
+    input: int = 0
+    cached_input: int = 0
+    output: int = 0
+    ttft: list[int] = field(default_factory=lambda: [0] * (len(TTFT_US) + 1))
+    ttft_us: int = 0
+    duration: list[int] = field(default_factory=lambda: [0] * (len(DURATION_US) + 1))
+    duration_us: int = 0
+
+
+class Tally:
+    """`ended` by what the calls were, `refused` by status and code of what callers were told."""
+
+    def __init__(self) -> None:
+        self._ended: dict[Calls, Ended] = {}
+        self._refused: dict[tuple[int, str], int] = {}
+
+    @property
+    def ended(self) -> Mapping[Calls, Ended]:
+        return self._ended
+
+    @property
+    def refused(self) -> Mapping[tuple[int, str], int]:
+        return self._refused
+
+    def __call__(self, call: SettledCall) -> None:
+        found = self._ended.get((call.model, call.tier, call.pool, call.status))
+        if found is None:
+            found = self._begin(call)
+        found.calls += 1
+        found.input += call.input
+        found.cached_input += call.cached_input
+        found.output += call.output
+        began_us = call.admitted_us
+        lasted_us = call.ended_us - began_us
+        found.duration[bisect_left(DURATION_US, lasted_us)] += 1
+        found.duration_us += lasted_us
+        if (first_us := call.first_token_us) is not None:
+            found.ttft[bisect_left(TTFT_US, first_us - began_us)] += 1
+            found.ttft_us += first_us - began_us
+
+    def refuse(self, error: ApiError) -> None:
+        """A no, or a failure, that a caller was told."""
+        what = error.status, error.code if error.code in CODES else OTHER
+        self._refused[what] = self._refused.get(what, 0) + 1
+
+    def _begin(self, call: SettledCall) -> Ended:
+        what = call.model, call.tier, call.pool, str(call.status)
+        if len(self._ended) >= SERIES_MAX:
+            what = OTHER, OTHER, OTHER, str(call.status)
+        return self._ended.setdefault(what, Ended())
