@@ -1,12 +1,14 @@
 """How many usage records a second the writer books: Redis stream to committed SQLite rows.
 
-    python -m bench.ledger_writer [--calls 20000] [--data DIR] [--postgres] [--rounds 1]
+    python -m bench.ledger_writer [--calls 20000] [--data DIR] [--postgres] [--rounds 1] [--full]
 
 Starts a real Redis, puts a reserved and a settled record of every call into its stream, and runs
 the writer until all are booked and acknowledged; then delivers everything a second time, and last
-verifies every law. SQLite runs as in production: WAL, synchronous=FULL; PostgreSQL with its own
-defaults, which make every commit durable. With several rounds each has a database of its own, and
-the figures are medians.
+verifies every law. With `--full` a call has what a call can have: an attempt that cost
+GPU-seconds, the decision that led there, a grant of credit that pays for it, and two budgets.
+SQLite runs as in production: WAL, synchronous=FULL; PostgreSQL with its own defaults, which make
+every commit durable. With several rounds each has a database of its own, and the figures are
+medians.
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
 from redis.asyncio import Redis
 
+from billing.credits.credit import Category, Grant
+from billing.credits.grants import give
 from billing.garbage import collect_less
 from billing.limits.keys import shard_of, usage_key
 from billing.pricebook import Component, PriceRate
@@ -31,7 +36,7 @@ from billing.prices import put_into_force
 from billing.settings import LedgerSettings
 from billing.store.engine import Store, open_store
 from billing.stream import UsageStreams
-from billing.types import SettledCall, encode
+from billing.types import Attempt, BudgetShare, SettledCall, encode
 from billing.verify import verify_all
 from billing.writer import Writer
 from migrations.run import migrate
@@ -42,6 +47,15 @@ from tests.redis_server import RedisServer
 Figures = dict[str, float | int | bool]
 ORGS = 100
 PRICE = 1_000_000
+CANDIDATE = {
+    "pool": "large-reserved",
+    "model": "tale-large",
+    "capacity_class": "reserved",
+    "score": 123_456,
+    "price_nanousd": 700,
+    "reason": "warm, 0.4 s to wait; run 84000 + start 0 + wait 39456 nano-USD",
+}
+"""One of a decision, about as long as they are."""
 
 
 def main() -> None:
@@ -50,6 +64,7 @@ def main() -> None:
     parser.add_argument("--data", help="folder on the disk to measure (default: a temporary one)")
     parser.add_argument("--postgres", action="store_true", help="into PostgreSQL, not SQLite")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--full", action="store_true", help="attempts, decisions, credits, budgets")
     arguments = parser.parse_args()
     collect_less()  # as the ledger process does
     rounds = [once(arguments) for _ in range(arguments.rounds)]
@@ -67,13 +82,16 @@ def once(arguments: argparse.Namespace) -> Figures:
         if arguments.postgres:
             password = secrets.token_hex(8)
             url = stack.enter_context(PostgresServer(folder / "pg", password=password)).url()
-        return asyncio.run(measure(server, url, arguments.calls))
+        return asyncio.run(measure(server, url, arguments.calls, arguments.full))
 
 
-async def measure(server: RedisServer, url: str, count: int) -> Figures:
+async def measure(server: RedisServer, url: str, count: int, is_full: bool) -> Figures:
     store = priced_store(url)
     redis = server.client()
     calls = [call(number) for number in range(count)]
+    if is_full:
+        grant_to_all(store)
+        calls = [full(one) for one in calls]
     streams = UsageStreams(redis, "ledger")
     settings = LedgerSettings(linger_ms=0, block_ms=50)
     writer = Writer(streams, store, settings, now=time.time, tick=time.monotonic)
@@ -126,6 +144,40 @@ def call(number: int) -> SettledCall:
         f"req_{number:032x}", org=f"org_{number % ORGS}", key=f"key_{number % ORGS}"
     )
     return settled_call(opened, 44 + 56)
+
+
+def full(one: SettledCall) -> SettledCall:
+    """The call with an attempt, a decision and two budgets that bind it."""
+    tried = Attempt(
+        pool=one.pool,
+        replica="large-reserved-0",
+        started_us=one.admitted_us,
+        ended_us=one.ended_us,
+        outcome="answered",
+        input=one.input,
+        output=one.output,
+        model=one.model,
+        busy_us=40_000,
+        nanousd_per_s=700_000,
+    )
+    month = BudgetShare(budget=f"bud_{one.org}", start_us=1, is_hard=True)
+    day = BudgetShare(budget=f"bud_{one.key}", start_us=1)
+    return msgspec.structs.replace(
+        one, attempts=[tried], budgets=[month, day], decision={"candidates": [CANDIDATE] * 3}
+    )
+
+
+def grant_to_all(store: Store) -> None:
+    for number in range(ORGS):
+        grant = Grant(
+            grant_id=f"grant_{number}",
+            org=f"org_{number}",
+            category=Category.PAID,
+            amount_nanousd=10**15,
+            effective_us=2,
+            created_us=2,
+        )
+        give(store, grant, created_by="bench", now_us=2)
 
 
 async def fill(redis: Redis, calls: list[SettledCall]) -> None:

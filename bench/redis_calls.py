@@ -8,6 +8,8 @@ whole process, reading, answering and the append-only file included. `floor_argu
 the same commands to a script that does nothing, `floor_records` that of the two XADDs alone.
 `--meters` adds limits of input and output tokens to the key, of requests and tokens to the model,
 and of requests, tokens and calls at once to the end user: seven meters.
+`--budgets` puts three hard budgets on every call: a day of the key, a month of the organization,
+the last hour of the end user.
 `--beside` measures another checkout (`git archive COMMIT | tar x -C FOLDER`) in turn with this one.
 """
 
@@ -35,7 +37,7 @@ from billing.limits import keys
 from billing.limits.holds import Holds
 from billing.limits.types import Admitted, ScopeLimits, SettleState
 from billing.types import encode
-from tests.billing.calls import opened_call, settled_call
+from tests.billing.calls import ADMITTED_US, opened_call, settled_call
 from tests.redis_server import RedisServer
 
 ORG = "org_1"
@@ -51,28 +53,31 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--meters", action="store_true")
+    parser.add_argument("--budgets", action="store_true")
     parser.add_argument("--beside", type=Path, help="a checkout of another commit")
     options = parser.parse_args()
     if options.rounds == 1:
-        print(json.dumps(one_round(options.calls, options.meters)))
+        print(json.dumps(one_round(options.calls, options.meters, options.budgets)))
         return
     trees = {"here": Path.cwd()} | ({"beside": options.beside} if options.beside else {})
     rounds: dict[str, list[Figures]] = {tree: [] for tree in trees}
     for _ in range(options.rounds):
         for tree, folder in trees.items():
-            rounds[tree].append(round_of(folder, options.calls, options.meters))
+            chosen = options.calls, options.meters, options.budgets
+            rounds[tree].append(round_of(folder, *chosen))
             print(json.dumps({"tree": tree} | rounds[tree][-1]), flush=True)
     for tree, found in rounds.items():
         medians = {name: median(figures[name] for figures in found) for name in found[0]}
         print(json.dumps({"tree": tree, "median_of": options.rounds} | medians))
 
 
-def round_of(folder: Path, calls: int, meters: bool) -> Figures:
+def round_of(folder: Path, calls: int, meters: bool, budgets: bool) -> Figures:
     """One round of this file over the code of a folder."""
     done = subprocess.run(
         [
             *(sys.executable, __file__, "--rounds", "1", "--calls", str(calls)),
             *(["--meters"] if meters else []),
+            *(["--budgets"] if budgets else []),
         ],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(folder.resolve())},
@@ -83,21 +88,23 @@ def round_of(folder: Path, calls: int, meters: bool) -> Figures:
     return figures
 
 
-def one_round(calls: int, meters: bool) -> Figures:
+def one_round(calls: int, meters: bool, budgets: bool) -> Figures:
     with (
         tempfile.TemporaryDirectory(prefix="sluice-") as folder,
         RedisServer(Path(folder)) as server,
     ):
-        figures = asyncio.run(measure(server, calls, limits(meters)))
+        figures = asyncio.run(measure(server, calls, limits(meters), shares(budgets)))
     return {name: round(value, 1) for name, value in figures.items()}
 
 
-async def measure(server: RedisServer, calls: int, scopes: Sequence[ScopeLimits]) -> Figures:
+async def measure(
+    server: RedisServer, calls: int, scopes: Sequence[ScopeLimits], budgets: Sequence[Any]
+) -> Figures:
     redis = server.client()
     holds = Holds(redis, timeout_s=5.0)
     await open_shard(holds)
     with recording() as commands:
-        figures = await one_by_one(redis, holds, calls, scopes)
+        figures = await one_by_one(redis, holds, calls, scopes, budgets)
     await redis.flushall()
     await open_shard(holds)
     nothing = await redis.script_load("return 1")
@@ -115,20 +122,27 @@ async def measure(server: RedisServer, calls: int, scopes: Sequence[ScopeLimits]
 
 
 async def one_by_one(
-    redis: Redis, holds: Holds, calls: int, scopes: Sequence[ScopeLimits]
+    redis: Redis,
+    holds: Holds,
+    calls: int,
+    scopes: Sequence[ScopeLimits],
+    budgets: Sequence[Any],
 ) -> Figures:
     """On one connection; all calls of a batch are admitted, then all are settled."""
+    bound: dict[str, Any] = {"budgets": list(budgets)} if budgets else {}
+    asked = {"purses": purses_of(budgets)} if budgets else {}
     admits_us, settles_us = [], []
     before_s, before_bytes = await cpu_s(redis), await aof_bytes(redis)
     for first in range(0, calls, BATCH):
-        batch = [opened_call(f"req_{first + i:032d}") for i in range(BATCH)]
+        batch = [opened_call(f"req_{first + i:032d}", **bound) for i in range(BATCH)]
         await redis.config_resetstat()
         for call in batch:
-            assert isinstance(await holds.admit(call, scopes, lease_s=LEASE_S), Admitted)
+            admitted = await holds.admit(call, scopes, lease_s=LEASE_S, **asked)
+            assert isinstance(admitted, Admitted)
         admits_us.append(await script_us(redis))
         await redis.config_resetstat()
         for call in batch:
-            assert await holds.settle(settled_call(call)) is SettleState.SETTLED
+            assert await holds.settle(settled_call(call, **bound)) is SettleState.SETTLED
         settles_us.append(await script_us(redis))
     return {
         "script_admit_us": median(admits_us),
@@ -200,6 +214,35 @@ def limits(meters: bool) -> tuple[ScopeLimits, ...]:
     model = ScopeLimits(scope=f"{key.scope}/model:m", is_narrow=True, **rates)
     user = ScopeLimits(scope=f"org:{ORG}/user:u", is_narrow=True, concurrency=10**6, **rates)
     return by_direction, *others, model, user
+
+
+def shares(budgets: bool) -> list[Any]:
+    """Imported here, for a checkout beside this one may be older than they are."""
+    if not budgets:
+        return []
+    from billing.types import BudgetShare
+
+    day_us = 86_400_000_000
+    start_us = ADMITTED_US - ADMITTED_US % day_us
+    return [
+        BudgetShare(budget="bud_day", start_us=start_us, until_us=start_us + day_us, is_hard=True),
+        BudgetShare(
+            budget="bud_month", start_us=start_us, until_us=start_us + 30 * day_us, is_hard=True
+        ),
+        BudgetShare(
+            budget="bud_hour",
+            subject="0123456789abcdef0123456789abcdef",
+            span_us=3_600_000_000,
+            width_us=72_000_000,
+            is_hard=True,
+        ),
+    ]
+
+
+def purses_of(budgets: Sequence[Any]) -> list[Any]:
+    from billing.limits.types import purse_of
+
+    return [purse_of(share, 10**15) for share in budgets]
 
 
 def owners() -> list[ScopeLimits]:

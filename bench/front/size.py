@@ -42,27 +42,35 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--growth-rate", type=int, default=300, help="calls/s, for --minutes")
+    parser.add_argument("--only-growth", action="store_true")
     options = parser.parse_args()
     os.sched_setaffinity(0, {1})
     upstream = load.start_upstream(UPSTREAM_PORT)
     try:
-        found: dict[str, list[float]] = {}
-        for _ in range(options.rounds):
-            for what, keys, models in (
-                ("1 key", 1, 1),
-                ("100 keys", 100, 1),
-                ("100,000 keys", 100_000, 1),
-                ("200 models and pools", 1, 200),
-            ):
-                with _gateway(keys, models) as pid:
-                    found.setdefault(what, []).append(_us_a_call(pid, options.seconds))
-        for what, us in found.items():
-            _say(what, {"cpu_us_a_call": round(statistics.median(us), 1), "rounds": us})
+        if not options.only_growth:
+            _say_costs(options.rounds, options.seconds)
         with _gateway(1, 1) as pid:
-            _say(f"{STREAMS} slow streams", _slow_streams(pid))
-            _say("memory under load", _growth(pid, options.minutes))
+            if not options.only_growth:
+                _say(f"{STREAMS} slow streams", _slow_streams(pid))
+            _say("memory under load", _growth(pid, options.minutes, options.growth_rate))
     finally:
         end(upstream)
+
+
+def _say_costs(rounds: int, seconds: float) -> None:
+    found: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for what, keys, models in (
+            ("1 key", 1, 1),
+            ("100 keys", 100, 1),
+            ("100,000 keys", 100_000, 1),
+            ("200 models and pools", 1, 200),
+        ):
+            with _gateway(keys, models) as pid:
+                found.setdefault(what, []).append(_us_a_call(pid, seconds))
+    for what, us in found.items():
+        _say(what, {"cpu_us_a_call": round(statistics.median(us), 1), "rounds": us})
 
 
 @contextmanager
@@ -124,12 +132,12 @@ def _slow_streams(pid: int) -> dict[str, Any]:
     return figures | {"kib_a_stream": round((after - before) / 1024 / STREAMS, 1)}
 
 
-def _growth(pid: int, minutes: float) -> dict[str, Any]:
-    """Resident MiB at the start, every half minute and at the end, under 300 calls a second."""
+def _growth(pid: int, minutes: float, rate: int) -> dict[str, Any]:
+    """Resident MiB at the start, every half minute and at the end, under `rate` calls a second."""
     sizes = []
     for _ in range(max(1, round(minutes * 2))):
         sizes.append(round(load.rss_mb(pid), 1))
-        load.run(GATEWAY_PORT, _asked("mock"), Load(32, rate=300, warm_s=0.0, seconds=30.0), pid)
+        load.run(GATEWAY_PORT, _asked("mock"), Load(32, rate=rate, warm_s=0.0, seconds=30.0), pid)
     sizes.append(round(load.rss_mb(pid), 1))
     return {"mib": sizes, "mib_a_minute_second_half": _slope(sizes[len(sizes) // 2 :])}
 
