@@ -81,8 +81,6 @@ def of_attempts(
     for made in postings:
         rid = made.usage["rid"]
         before = now.get(rid)
-        if before is None and not made.costs:
-            continue
         hour_us = before.hour_us if before else hour_of(made.usage["ended_us"])
         if before:
             _count(found, hour_us, before.costs, -1)

@@ -199,6 +199,16 @@ def test_a_better_record_takes_back_what_the_estimate_cost(store: Store) -> None
     holds(store)
 
 
+def test_a_better_record_in_the_same_batch_counts_in_the_hour_of_the_first(store: Store) -> None:
+    lost = settled(store, "req_1", source=UsageSource.ESTIMATED, input=0, output=0)
+    tried = attempt(outcome="cut", input=0, output=0)
+    later = {"input": 0, "output": 0, "ended_us": ADMITTED_US + HOUR_US}
+    booked(store, lost, settled(store, "req_1", tried, **later))
+    (row,) = margins(store, HOUR, HOUR + HOUR_US)
+    assert row.capacity is not None and row.capacity.wasted_nanousd == 180_000
+    holds(store)
+
+
 def test_g9_litellm_39455_retries_are_one_call_and_one_charge_in_every_sum(store: Store) -> None:
     """litellm #39455: retries inflate the counts."""
     busy = attempt(outcome="saturated", busy_us=0, input=0, output=0)
