@@ -19,6 +19,7 @@ import os
 import random
 import resource
 import secrets
+import shutil
 import sys
 import tempfile
 import time
@@ -52,12 +53,15 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1000)
     parser.add_argument("--postgres", action="store_true", help="into PostgreSQL, not SQLite")
     parser.add_argument("--data", help="folder on the disk to measure (default: a temporary one)")
+    parser.add_argument("--keep", action="store_true", help="leave the database where it is")
     arguments = parser.parse_args()
     collect_less()  # as the ledger process does
     with ExitStack() as stack:
-        folder = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="slm-", dir=arguments.data))
-        )
+        folder = Path(tempfile.mkdtemp(prefix="slm-", dir=arguments.data))
+        if arguments.keep:
+            print(f"the database stays in {folder}", file=sys.stderr)
+        else:
+            stack.callback(shutil.rmtree, folder)
         url = f"sqlite:///{folder / 'ledger.db'}"
         if arguments.postgres:
             server = PostgresServer(folder / "pg", password=secrets.token_hex(8))
