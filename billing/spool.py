@@ -36,7 +36,6 @@ from billing.types import (
     decode_checkpoint,
     decode_opened,
     decode_settled,
-    encode,
 )
 
 MIB = 1 << 20
@@ -47,6 +46,14 @@ LATE_RETRY_S = 0.2
 
 class SpoolFull(Exception):
     """The line was not written: the disk or the spool's own bound is full, or the disk failed."""
+
+
+class _Written(msgspec.Struct):
+    """A `Line` as it is written."""
+
+    k: LineKind
+    r: str
+    p: Payload
 
 
 class SpoolInUse(Exception):
@@ -248,7 +255,7 @@ def replay(root: Path, gateway: str) -> list[SpooledCall]:
 
 
 def _line(kind: LineKind, rid: str, payload: Payload) -> bytes:
-    return _ENCODER.encode(Line(kind, rid, msgspec.Raw(encode(payload)))) + b"\n"
+    return _ENCODER.encode(_Written(kind, rid, payload)) + b"\n"
 
 
 def _with(call: SpooledCall, line: Line) -> SpooledCall:

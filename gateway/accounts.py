@@ -185,7 +185,8 @@ class Accounts:
 
     def close(self, open_call: OpenCall, status: CallStatus = CallStatus.ANSWERED) -> None:
         """End the call and write its `closed` line: before the last frame leaves. Idempotent."""
-        if open_call.rid not in self.open:
+        rid = open_call.rid
+        if rid not in self.open:
             return
         open_call.end(status, self._now_us())
         settled = open_call.settled()
@@ -193,13 +194,11 @@ class Accounts:
         try:
             self._spool.closed(settled)
         except SpoolFull as full:
-            log.error("the closing line of %s was not spooled: %s", open_call.rid, full)
+            log.error("the closing line of %s was not spooled: %s", rid, full)
         self._ended(settled)
         refund = not open_call.was_tried
         self._outage.closed(settled, refund=refund)
-        self._unsettled[open_call.rid] = _Owed(
-            settled, refund=refund, booked_nanousd=open_call.booked_nanousd
-        )
+        self._unsettled[rid] = _Owed(settled, refund, open_call.booked_nanousd)
 
     def _open_call(
         self,

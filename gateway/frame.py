@@ -4,7 +4,6 @@ The words of the upstream as they came, checked for their types only. Text is Op
 from a server of plain completions, `text`; a vector is base64 of little-endian float32.
 """
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -94,8 +93,7 @@ class Choice(msgspec.Struct, frozen=True):
         return msgspec.convert(found, tuple[ToolCallPiece, ...]) if found else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """`usage` is that of the whole call so far, None where the upstream does not say; `position`
     is the number of output tokens so far, None likewise; `busy_us` is its share of its replica's
     time so far, 0 of a server outside."""

@@ -76,8 +76,10 @@ class Leases:
 
     def has_plenty(self, open_call: OpenCall, output_tokens: int) -> bool:
         """It is covered, and there is nothing to be asked for."""
-        granted = open_call.output_tokens_granted
-        return output_tokens <= granted and not self._runs_low(open_call, output_tokens)
+        left = open_call.output_tokens_granted - output_tokens
+        if left > self.settings.slice_margin_tokens:
+            return True
+        return left >= 0 and not self._runs_low(open_call, output_tokens)
 
     def _runs_low(self, open_call: OpenCall, output_tokens: int) -> bool:
         if open_call.output_tokens_granted >= open_call.call.output_tokens_max:

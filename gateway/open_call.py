@@ -77,6 +77,7 @@ class OpenCall:
     checkpoints: int = 0
     booked_nanousd: int = 0
     """What the ledger booked for it while it was still running (estimated, before a wipe)."""
+    _settled: SettledCall | None = None
 
     @property
     def rid(self) -> str:
@@ -168,6 +169,11 @@ class OpenCall:
 
         Exact, since its gateway saw the end; `estimated` is what others conclude without it.
         """
+        if self._settled is None:
+            self._settled = self._record()
+        return self._settled
+
+    def _record(self) -> SettledCall:
         assert self.status is not None, "a call is settled after it has ended"
         usage, model, opened, served = self.usage, self.model, self.opened, self.served
         first_token_s = self.meter.first_token_s if self.meter else None

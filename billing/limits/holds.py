@@ -61,6 +61,7 @@ from billing.limits.types import (
 from billing.types import (
     OpenedCall,
     SettledCall,
+    Usage,
     UsageCheckpoint,
     UsageSource,
     decode_checkpoint,
@@ -187,6 +188,7 @@ class Holds:
             raise ValueError("a refunded call cannot cost anything")
         shard = keys.shard_of(call.org)
         names = (f"key:{call.key}", f"project:{call.project}", f"org:{call.org}")
+        used = Usage() if refund else call.usage
         reply = await self._run(
             "settle",
             _call_keys(shard, call.rid, names),
@@ -194,8 +196,8 @@ class Holds:
                 call.rid,
                 encode_ended(
                     amount_nanousd=nanousd(call.amount_nanousd),
-                    input_tokens=0 if refund else token_units(call.usage.prompt),
-                    output_tokens=0 if refund else token_units(call.usage.output),
+                    input_tokens=token_units(used.prompt),
+                    output_tokens=token_units(used.output),
                     is_exact=call.source is UsageSource.EXACT,
                     is_refund=refund,
                     only_if_due=only_if_due,

@@ -21,7 +21,7 @@ from gateway.idempotency.key import HEADER, Keyed, keyed
 from gateway.idempotency.once import Once
 from gateway.idempotency.recording import Recording
 from gateway.idempotency.tape import Player
-from gateway.pipeline import Pipeline, Received
+from gateway.pipeline import DEADLINE_HEADER, Pipeline, Received
 from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.reply import (
     Exchange,
@@ -37,6 +37,9 @@ from routing.types import Clock
 log = logging.getLogger(__name__)
 
 KEY = HEADER.encode()
+READ = ("authorization", "x-api-key", "content-type", "content-length", DEADLINE_HEADER, HEADER)
+_READ = {name.encode(): name for name in READ}
+"""Headers that are read: clients send many, for others."""
 Parse = Callable[[bytes], GeneratingRequest]
 """What a route makes of a body; raises ApiError 400."""
 
@@ -236,7 +239,8 @@ class Generating:
 
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    sent = scope["headers"]
+    return {_READ[name]: value.decode("latin-1") for name, value in sent if name in _READ}
 
 
 def _told(error: BaseException) -> ApiError:

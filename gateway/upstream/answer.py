@@ -1,9 +1,7 @@
 """What the adapters hand back: an opened stream of frames, or one of four ways it went wrong."""
 
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from gateway.frame import Frame
 
@@ -58,18 +56,11 @@ class Rejected(UpstreamError):
         self.rejection = rejection
 
 
-class Answer(Protocol):
-    """An opened upstream stream. Leaving the block closes the connection, which aborts it."""
+class NothingMore:
+    """The frames behind an answer that came in one."""
 
-    def frames(self) -> AsyncGenerator[Frame]:
-        """Frames until the finish; raises Cut if the stream ends any other way."""
-        ...
+    def __aiter__(self) -> Self:
+        return self
 
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    async def __anext__(self) -> Frame:
+        raise StopAsyncIteration

@@ -99,7 +99,7 @@ def read_chunk(payload: bytes) -> Frame:
         _check(choice)
     said = chunk.sluice
     if said is None:
-        return Frame(chunk.choices, _plain_usage(chunk.usage))
+        return Frame(chunk.choices, _plain_usage(chunk.usage) if chunk.usage else None)
     return Frame(chunk.choices, _own_usage(said), said.position, said.busy_us)
 
 
@@ -115,7 +115,7 @@ def read_answer(body: bytes, prompt_tokens: int, output_tokens_max: int) -> Fram
     if found.error is not None:
         raise Cut(f"the upstream reported: {found.error.get('message')}")
     choices = tuple(_answered(answered) for answered in found.choices)
-    said = _plain_usage(found.usage)
+    said = _plain_usage(found.usage) if found.usage else None
     if said is None:
         size = sum(len(str(value)) for choice in choices for value in choice.said.values())
         size += sum(len(choice.text or "") for choice in choices)
@@ -146,7 +146,8 @@ def _answered(answered: _Answered) -> Choice:
 
 
 def _check(choice: Choice) -> None:
-    if not isinstance(choice.delta.get("content"), str | None):
+    content = choice.delta.get("content")
+    if content is not None and not isinstance(content, str):
         raise Cut("a malformed chunk: its content is no text")
     if choice.delta.get("tool_calls"):
         _check_tool_calls(choice)
@@ -173,7 +174,7 @@ def read_vectors(body: bytes) -> Frame:
         Choice(index=v.index, finish_reason="stop", embedding=_base64(v.embedding))
         for v in found.data
     ]
-    usage = _plain_usage(found.usage)
+    usage = _plain_usage(found.usage) if found.usage else None
     return Frame(tuple(choices), usage and Usage(usage.input, usage.cached_input))
 
 
@@ -203,11 +204,9 @@ def _own_usage(sluice: _Sluice) -> Usage:
     return Usage(input=used.input, cached_input=used.cached_input, output=used.output)
 
 
-def _plain_usage(usage: _PlainUsage | None) -> Usage | None:
+def _plain_usage(usage: _PlainUsage) -> Usage:
     """OpenAI counts what was cached inside the prompt and reasoning inside the completion; ours
     are disjoint, and no part is believed beyond its whole."""
-    if usage is None:
-        return None
     prompt = usage.prompt_tokens_details or _PromptDetails()
     completion = usage.completion_tokens_details or _CompletionDetails()
     cached = min(prompt.cached_tokens or 0, usage.prompt_tokens)

@@ -6,7 +6,7 @@ money and shapes no output. Every attempt is recorded, every wait is bounded and
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from random import Random
 from typing import NamedTuple
 
@@ -23,7 +23,14 @@ from gateway.frame import Frame
 from gateway.meter import Meter
 from gateway.open_call import OpenCall
 from gateway.tried import Tried
-from gateway.upstream.answer import Late, Rejected, Rejection, Saturated, UpstreamError
+from gateway.upstream.answer import (
+    Late,
+    NothingMore,
+    Rejected,
+    Rejection,
+    Saturated,
+    UpstreamError,
+)
 from gateway.upstream.http1 import SeenThrough
 from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream
 from gateway.upstream.places import Place, Places
@@ -51,7 +58,7 @@ class Opened(NamedTuple):
     candidate: Candidate
     meter: Meter
     opening: list[Frame]
-    frames: AsyncGenerator[Frame]
+    frames: AsyncIterator[Frame]
     answer: OpenAIAnswer
 
 
@@ -216,10 +223,12 @@ class _Attempt:
     ) -> Opened:
         target, candidate = self._place.target, self._candidate
         self._answer = answer = await upstream.open(target, within_s, seen_through)
+        meter = Meter(self._open_call.call.prompt_tokens[candidate.model], target.choices)
+        if answer.is_document:
+            return Opened(candidate, meter, [await answer.document()], NothingMore(), answer)
         self._frames = frames = answer.frames()
         opening = await _until_first_token(frames)
         answer.begun()
-        meter = Meter(self._open_call.call.prompt_tokens[candidate.model], target.choices)
         return Opened(candidate, meter, opening, frames, answer)
 
     async def close(self, failed: BaseException | None) -> None:

@@ -6,7 +6,7 @@ malformed event, an earlier end or a silence beyond the idle bound is `Cut`.
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -24,7 +24,7 @@ from gateway.upstream.http1 import (
     SeenThrough,
     TooLate,
 )
-from gateway.wire.sse import DONE, EventTooLarge, SseDecoder
+from gateway.wire.sse import DONE, SseDecoder
 
 ERROR_BODY_MAX = 64 * 1024
 DOCUMENT_BYTES_MAX = 64 * 1024 * 1024
@@ -98,10 +98,8 @@ class OpenAIUpstream:
             )
         except ConnectFailed as refused:
             raise Unreachable(str(refused)) from refused
-        except TooLate as late:
-            raise Late(str(late)) from late
         except HttpError as broken:
-            raise Cut(str(broken)) from broken
+            raise _broken(broken) from broken
         if response.status == 200:
             return OpenAIAnswer(response, target)
         try:
@@ -111,7 +109,8 @@ class OpenAIUpstream:
 
 
 class OpenAIAnswer:
-    """One opened stream; see `Answer`."""
+    """One opened answer: a document, or a stream of frames. Leaving the block before all of it was
+    read closes the connection, which aborts it."""
 
     def __init__(self, response: Response, target: Target) -> None:
         self._response = response
@@ -141,42 +140,49 @@ class OpenAIAnswer:
         """Its first token is here: from now on only silences are too long."""
         self._response.begun(self._idle_s)
 
-    async def frames(self) -> AsyncGenerator[Frame]:
-        try:
-            if not self._is_stream:
-                yield self._noted(await self._document())
-                self._end()
-                return
-            decoder = SseDecoder()
-            while received := await self._response.read():
-                for payload, self.has_more in _looking_ahead(decoder.feed(received)):
-                    if payload == DONE:
-                        self._end()
-                        return
-                    yield self._noted(read_chunk(payload))
-        except TooLate as late:
-            raise Late(str(late)) from late
-        except HttpError as broken:
-            raise Cut(f"the stream broke: {broken}") from broken
-        except EventTooLarge as oversized:
-            raise Cut("an event was larger than any event may be") from oversized
-        self._end()
-
     @property
-    def _is_stream(self) -> bool:
-        is_document = self._embeds or self._whole is not None
-        return not is_document or _content_type(self._response) == EVENTS
+    def is_document(self) -> bool:
+        """Servers outside give their vectors in one piece, and most give answers so if asked to."""
+        may_be = self._embeds or self._whole is not None
+        return may_be and _content_type(self._response) != EVENTS
 
-    async def _document(self) -> Frame:
-        """Servers outside give their vectors in one piece, and answers if asked to."""
-        body = await _whole_body(self._response, DOCUMENT_BYTES_MAX)
+    async def document(self) -> Frame:
+        """All of it; raises Cut where any choice is unfinished."""
+        try:
+            body = await _whole_body(self._response, DOCUMENT_BYTES_MAX)
+        except HttpError as broken:
+            raise _broken(broken) from broken
         if len(body) > DOCUMENT_BYTES_MAX:
             raise Cut("a document was larger than any document may be")
         if self._whole is None:
-            return await asyncio.to_thread(read_vectors, body)
-        return read_answer(body, self._whole.prompt_tokens, self._whole.output_tokens_max)
+            frame = await asyncio.to_thread(read_vectors, body)
+        else:
+            frame = read_answer(body, self._whole.prompt_tokens, self._whole.output_tokens_max)
+        self._note(frame)
+        self._end()
+        return frame
 
-    def _noted(self, frame: Frame) -> Frame:
+    async def frames(self) -> AsyncGenerator[Frame]:
+        """Of a stream, until the finish; raises Cut if it ends any other way."""
+        decoder = SseDecoder()
+        try:
+            while received := await self._response.read():
+                events = decoder.feed(received)
+                for place, payload in enumerate(events, 1):
+                    if payload == DONE:
+                        self._end()
+                        return
+                    frame = read_chunk(payload)
+                    self._note(frame)
+                    self.has_more = place < len(events)
+                    yield frame
+                if decoder.is_too_large:
+                    raise Cut("an event was larger than any event may be")
+        except HttpError as broken:
+            raise _broken(broken) from broken
+        self._end()
+
+    def _note(self, frame: Frame) -> None:
         if self._embeds and frame.usage is not None and frame.usage.output:
             raise Cut("vectors have no output tokens")
         for choice in frame.choices:
@@ -186,27 +192,14 @@ class OpenAIAnswer:
                 raise Cut(f"choice {choice.index} has no vector")
             if choice.finish_reason is not None:
                 self._unfinished.discard(choice.index)
-        return frame
 
     def _end(self) -> None:
         if self._unfinished:
             raise Cut(f"the stream ended before {len(self._unfinished)} choices had finished")
 
 
-def _looking_ahead(events: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Each event, and whether another one follows."""
-    held: bytes | None = None
-    try:
-        for event in events:
-            if held is not None:
-                yield held, True
-            held = event
-    except EventTooLarge:
-        if held is not None:
-            yield held, False
-        raise
-    if held is not None:
-        yield held, False
+def _broken(error: HttpError) -> Cut:
+    return Late(str(error)) if isinstance(error, TooLate) else Cut(f"the stream broke: {error}")
 
 
 async def _refusal(response: Response) -> Unreachable | Saturated | Rejected | Cut:

@@ -100,14 +100,15 @@ class ChatChunks:
         for index in range(self._form.choices):
             yield self._chunk(index, delta, notes=None if index else notes)
 
-    def piece(self, choice: Choice, notes: Notes | None) -> Iterator[bytes]:
-        scores = _scores(choice.logprobs) if self._form.scored else None
+    def piece(self, choice: Choice, notes: Notes | None) -> list[bytes]:
+        scores, found = _scores(choice.logprobs) if self._form.scored else None, []
         if scores is None and (text := choice.only_text) is not None:
-            yield self._envelope.text_chunk(choice.index, text)
+            found.append(self._envelope.text_chunk(choice.index, text))
         elif (delta := choice.said) or scores:
-            yield self._chunk(choice.index, delta, scores=scores)
+            found.append(self._chunk(choice.index, delta, scores=scores))
         if choice.finish_reason is not None:
-            yield self._chunk(choice.index, {}, choice.finish_reason, notes=notes)
+            found.append(self._chunk(choice.index, {}, choice.finish_reason, notes=notes))
+        return found
 
     def _chunk(
         self,

@@ -143,9 +143,10 @@ class WholeReply:
 
     async def finish(self, open_call: OpenCall) -> None:
         assert self._candidate is not None, "an answer is finished after it has begun"
-        cost = usd(open_call.charge.amount_nanousd)
-        head = _head(self._exchange, self._candidate, open_call.usage)
-        shape = partial(self._form.whole, head, self._gathered, open_call.usage, cost)
+        record = open_call.settled()
+        cost, usage = usd(record.amount_nanousd), record.usage
+        head = _head(self._exchange, self._candidate, usage)
+        shape = partial(self._form.whole, head, self._gathered, usage, cost)
         is_large = len(self._gathered) > LARGE_ANSWER_CHOICES
         payload = await asyncio.to_thread(shape) if is_large else shape()
         found = headers.limits(open_call) | headers.route(self._candidate)
@@ -243,7 +244,8 @@ class StreamReply:
             return b""
         if choice.finish_reason is not None:
             self._unfinished.discard(choice.index)
-        return b"".join(self._chunks.piece(choice, self._noted(notes)))
+        noted = notes if self._unnamed is None else self._noted(notes)
+        return b"".join(self._chunks.piece(choice, noted))
 
     def _noted(self, notes: Notes | None) -> Notes | None:
         """And pool, tier and cost, in the last chunk of a stream whose headers could not tell."""
@@ -263,9 +265,8 @@ class StreamReply:
 
     async def finish(self, open_call: OpenCall) -> None:
         assert self._chunks and self._candidate, "a stream is finished after it has begun"
-        cost = usd(open_call.charge.amount_nanousd)
-        served = _served(self._candidate)
-        last = self._chunks.end(open_call.usage, cost, served)
+        record, served = open_call.settled(), _served(self._candidate)
+        last = self._chunks.end(record.usage, usd(record.amount_nanousd), served)
         await self._exchange.body(self._released() + last)
 
     async def fail(self, error: ApiError) -> None:

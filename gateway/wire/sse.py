@@ -3,43 +3,44 @@
 Only `data:` lines matter to OpenAI-shaped streams; comments and other fields are passed over.
 """
 
-from collections.abc import Iterator
-
 DONE = b"[DONE]"
 EVENT_BYTES_MAX = 4 * 1024 * 1024
-
-
-class EventTooLarge(ValueError):
-    """An upstream sent one event beyond `EVENT_BYTES_MAX`; the stream is not to be trusted."""
 
 
 class SseDecoder:
     """Feed bytes as they come, get the payload of every finished event.
 
     Bytes are copied at most twice; what is kept is the unfinished event, its line
-    and its lines each bounded by `EVENT_BYTES_MAX`.
+    and its lines each bounded by `EVENT_BYTES_MAX`. Once an event `is_too_large` the stream is not
+    to be trusted any more.
     """
 
     def __init__(self) -> None:
         self._tail = b""
         self._data: list[bytes] = []
         self._size = 0
+        self.is_too_large = False
 
-    def feed(self, received: bytes) -> Iterator[bytes]:
-        *lines, self._tail = (self._tail + received).split(b"\n")
-        if len(self._tail) > EVENT_BYTES_MAX:
-            raise EventTooLarge
-        for raw in lines:
-            line = raw.removesuffix(b"\r")
+    def feed(self, received: bytes) -> list[bytes]:
+        """Events that are whole now, up to one that is too large."""
+        text = self._tail + received
+        if b"\r" in text:
+            text = text.replace(b"\r\n", b"\n")
+        *lines, self._tail = text.split(b"\n")
+        found: list[bytes] = []
+        for line in lines:
             if line.startswith(b"data:"):
-                self._data.append(line[5:].removeprefix(b" "))
+                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
                 self._size += len(line)
                 if self._size > EVENT_BYTES_MAX:
-                    raise EventTooLarge
+                    self.is_too_large = True
+                    return found
             elif not line and self._data:
-                yield b"\n".join(self._data)
-                self._data = []
+                found.append(b"\n".join(self._data))
+                self._data.clear()
                 self._size = 0
+        self.is_too_large = len(self._tail) > EVENT_BYTES_MAX
+        return found
 
 
 def event(payload: bytes) -> bytes:

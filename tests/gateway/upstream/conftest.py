@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from gateway.frame import Frame
 from gateway.upstream import fake
 from gateway.upstream.http1 import Http1Client
-from gateway.upstream.openai import OpenAIUpstream
+from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream
 
 
 @pytest.fixture
@@ -35,3 +36,10 @@ async def one_adapter() -> AsyncIterator[OpenAIUpstream]:
         yield OpenAIUpstream(client)
     finally:
         await client.aclose()
+
+
+async def frames_of(answer: OpenAIAnswer) -> list[Frame]:
+    """All of an answer, however it comes."""
+    if answer.is_document:
+        return [await answer.document()]
+    return [frame async for frame in answer.frames()]

@@ -21,7 +21,7 @@ from gateway.upstream.openai import OpenAIUpstream, Patience, Target
 from gateway.wire.answer import AnswerHead
 from gateway.wire.completions import CompletionForm
 from gateway.wire.gathered import Gathered
-from tests.gateway.upstream.conftest import one_adapter
+from tests.gateway.upstream.conftest import frames_of, one_adapter
 
 HEAD = AnswerHead("1", 0, "tale", "default")
 PROMPT = 10
@@ -33,7 +33,7 @@ async def talk(
     target = Target(f"{address}/v1/completions", {}, b"{}", choices, embeds, Patience(0.5, 0.5))
     async with asyncio.timeout(10):
         async with await upstream.open(target) as answer:
-            return [frame async for frame in answer.frames()]
+            return await frames_of(answer)
 
 
 def read(script: fake.Script, choices: int) -> list[Frame]:

@@ -19,7 +19,7 @@ from gateway.upstream.chunks import read_answer
 from gateway.upstream.openai import OpenAIUpstream, Target, Whole
 from gateway.wire.gathered import Gathered
 from gateway.wire.request import outside_stream, outside_whole
-from tests.gateway.upstream.conftest import one_adapter
+from tests.gateway.upstream.conftest import frames_of, one_adapter
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}
 USED = {"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 2}}
@@ -47,7 +47,7 @@ async def talk(
 ) -> list[Frame]:
     target = Target(f"{server.address}/v1/x", {}, b"{}", choices, whole=Whole(20, 64))
     async with asyncio.timeout(10), await upstream.open(target) as answer:
-        return [frame async for frame in answer.frames()]
+        return await frames_of(answer)
 
 
 async def test_document_is_one_frame_with_its_usage(
