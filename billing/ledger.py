@@ -23,7 +23,7 @@ from billing.credits.use import paid_by_credits
 from billing.posting import Known, Posting, Step
 from billing.pricebook import PriceBook
 from billing.rating import Unrateable
-from billing.store import costs, holds, marks, rollups, transfers, usage
+from billing.store import costs, holds, letters, rollups, transfers, usage
 from billing.types import OpenedCall, SettledCall, decode_opened, decode_settled
 
 
@@ -60,6 +60,7 @@ class Booked:
     corrections: int = 0
     repeated: int = 0
     opened: int = 0
+    conflicts: int = 0
     failures: list[Failure] = field(default_factory=list)
 
 
@@ -87,7 +88,7 @@ def book(conn: Connection, records: Sequence[Record], prices: PriceBook, now_us:
 
 def give_up(conn: Connection, failures: Sequence[Failure], now_us: int) -> None:
     """Put records that cannot be booked where a person will find them."""
-    marks.insert_letters(conn, [_letter(failure, now_us) for failure in failures])
+    letters.add(conn, [_letter(failure, now_us) for failure in failures])
 
 
 def _plan(plan: _Plan, record: Record, prices: PriceBook, now_us: int) -> None:
@@ -114,6 +115,7 @@ def _plan_settled(
     known = plan.known.get(call.rid)
     step = posting.step_for(call, sha, known)
     if step == Step.CONFLICT:
+        plan.booked.conflicts += 1
         plan.letters.append(_letter(Failure(record, "conflict", "another exact record"), now_us))
     if step not in (Step.FIRST, Step.CORRECTION):
         plan.booked.repeated += 1
@@ -171,7 +173,7 @@ def _write(conn: Connection, plan: _Plan, still_open: list[OpenedCall], now_us: 
     count_budgets(conn, plan.postings, now_us)
     holds.insert_open(conn, [_open_hold(call) for call in still_open])
     holds.delete_open(conn, [*newest, *plan.ended_before])
-    marks.insert_letters(conn, plan.letters)
+    letters.add(conn, plan.letters)
     plan.booked.events = len(first)
     plan.booked.corrections = len(better)
     plan.booked.opened = len(still_open)
@@ -199,9 +201,10 @@ def _letter(failure: Failure, now_us: int) -> dict[str, Any]:
     return {
         "shard": failure.record.shard,
         "entry": failure.record.entry,
+        "kind": failure.record.kind,
         "rid": failure.record.rid,
         "reason": failure.reason,
-        "detail": failure.detail[:2000],
+        "detail": failure.detail,
         "payload": failure.record.payload,
         "created_us": now_us,
     }

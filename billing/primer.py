@@ -32,6 +32,8 @@ log = logging.getLogger("sluice.ledger.primer")
 GATEWAYS_KEY = "sluice:gateways"
 RECOVERED_KEY = "sluice:recovered"
 READY_KEY = "sluice:ledger:ready"
+RECOUNT_KEY = "sluice:ledger:recount"
+"""Set of shards whose counters are to be set anew from SQL."""
 POLL_S = 0.02
 
 
@@ -75,6 +77,7 @@ class Primer:
         """Open every shard that is not open for the Redis process that answers now."""
         await self._remember_gateways()
         run_id = await self._holds.run_id()
+        await self._close_what_is_recounted(run_id)
         closed = await self._closed(run_id)
         if closed:
             self._open_for = None
@@ -84,6 +87,13 @@ class Primer:
             self._open_for = run_id
             await self._redis.set(READY_KEY, run_id)
             await self._on_open(run_id)
+
+    async def _close_what_is_recounted(self, run_id: str) -> None:
+        """Sums are read after this, so whoever asked before it is served by them."""
+        if asked := await self._redis.smembers(RECOUNT_KEY):
+            for shard in asked:
+                await self._holds.begin_priming(int(shard), self._fresh_epoch(run_id))
+            await self._redis.srem(RECOUNT_KEY, *asked)
 
     async def _closed(self, run_id: str) -> dict[int, ShardEpoch]:
         epochs = await self._holds.shard_epochs()
@@ -111,7 +121,7 @@ class Primer:
 
     async def _begin(self, run_id: str, closed: dict[int, ShardEpoch]) -> dict[int, str]:
         """Close the shards; a priming that was begun for this process and left is taken over."""
-        fresh = f"{run_id}:{int(self._now() * 1000):x}"
+        fresh = self._fresh_epoch(run_id)
         epochs: dict[int, str] = {}
         for shard, found in closed.items():
             if found.epoch and found.epoch.startswith(f"{run_id}:"):
@@ -120,6 +130,9 @@ class Primer:
                 epochs[shard] = fresh
                 await self._holds.begin_priming(shard, fresh)
         return epochs
+
+    def _fresh_epoch(self, run_id: str) -> str:
+        return f"{run_id}:{int(self._now() * 1000):x}"
 
     async def _still_mine(self, run_id: str, epochs: dict[int, str]) -> dict[int, str]:
         """Leave those another primer opened; if Redis was replaced or emptied, the next turn starts

@@ -14,7 +14,7 @@ from typing import Any
 
 from billing.limits.types import Booked, Spent
 from billing.spending import spent_by_scope
-from billing.store import holds, sums, transfers, usage
+from billing.store import holds, letters, sums, transfers, usage
 from billing.store.engine import Store
 from billing.types import UsageSource
 
@@ -235,12 +235,15 @@ def spent_by_scopes(store: Store, org: str | None = None) -> dict[str, Spent]:
 
 
 def known(store: Store, rids: Sequence[str]) -> dict[str, Booked]:
-    """What is on record of these request ids, for recovery; those unknown are absent."""
+    """What is on record of these request ids, for recovery; those unknown are absent. A call whose
+    dead letter was judged, and that is not booked, is as good as booked for nothing."""
     found: dict[str, Booked] = {}
     with store.read() as conn:
         for start in range(0, len(rids), RIDS_MAX):
-            latest = usage.latest(conn, rids[start : start + RIDS_MAX])
-            for rid, record in latest.items():
+            batch = rids[start : start + RIDS_MAX]
+            for rid in letters.written_off(conn, batch):
+                found[rid] = Booked(UsageSource.EXACT, 0)
+            for rid, record in usage.latest(conn, batch).items():
                 found[rid] = Booked(UsageSource(record.source), record.amount_nanousd)
     return found
 

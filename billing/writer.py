@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from redis.exceptions import RedisError
-from sqlalchemy.exc import InterfaceError, OperationalError
 
 from billing import ledger
 from billing.ledger import Booked, Failure, Record
@@ -21,13 +20,12 @@ from billing.limits.keys import SHARDS
 from billing.prices import load_book
 from billing.settings import LedgerSettings
 from billing.store import marks
-from billing.store.engine import Store
+from billing.store.engine import OUTAGE, Store
 from billing.stream import READ_MAX, GroupMissing, UsageStreams
 
 log = logging.getLogger("sluice.ledger.writer")
 
 MICROSECONDS = 1_000_000
-OUTAGE = (OperationalError, InterfaceError)
 
 
 @dataclass(slots=True)
@@ -229,6 +227,7 @@ def _sum(a: Booked, b: Booked, failures: list[Failure]) -> Booked:
         corrections=a.corrections + b.corrections,
         repeated=a.repeated + b.repeated,
         opened=a.opened + b.opened,
+        conflicts=a.conflicts + b.conflicts,
         failures=failures,
     )
 

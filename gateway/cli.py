@@ -20,6 +20,15 @@ from gateway.supervisor.redis_server import redis_url
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+NUMBER = click.IntRange(1, 2**63 - 1)
+DEAD_LETTERS = "billing.dead_letters_run"
+
+
+def _by(command: Command) -> Command:
+    """Who does it, where that is written down."""
+    return click.option("--by", help="Who does it (default: the login name).")(command)
+
+
 def _where(command: Command) -> Command:
     """The options every command takes."""
     data = click.option(
@@ -120,6 +129,62 @@ def verify(
     given = (("--sample", sample), ("--seed", seed))
     options = [f"{name}={value}" for name, value in given if value is not None]
     _become(data, config, "billing.verify", *options, *["--json"] * as_json)
+
+
+@ledger.group("dead-letters", invoke_without_command=True)
+@_where
+@click.option("--show", type=NUMBER, metavar="N", help="All of one letter, with its payload.")
+@click.option("--all", "resolved_too", is_flag=True, help="Those that are resolved, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.option("--after", type=click.IntRange(0), metavar="N", help="Go on after this letter.")
+@click.pass_context
+def dead_letters(
+    context: click.Context,
+    data: Path | None,
+    config: Path | None,
+    show: int | None,
+    resolved_too: bool,
+    as_json: bool,
+    after: int | None,
+) -> None:
+    """List records that the ledger could not book, or try one again, or judge it."""
+    if context.invoked_subcommand is not None:
+        _set("DATA", data and data.absolute())
+        _set("CONFIG", config and config.absolute())
+    elif show is not None:
+        _become(data, config, DEAD_LETTERS, "show", str(show))
+    else:
+        options = ["--all"] * resolved_too + ["--json"] * as_json
+        options += [f"--after={after}"] if after is not None else []
+        _become(data, config, DEAD_LETTERS, "list", *options)
+
+
+@dead_letters.command()
+@_where
+@click.argument("numbers", type=NUMBER, nargs=-1, metavar="[N]...")
+@click.option("--all", "every", is_flag=True, help="Every one that trying again may help.")
+@_by
+def retry(
+    data: Path | None, config: Path | None, numbers: tuple[int, ...], every: bool, by: str | None
+) -> None:
+    """Book letters as the writer would have; exit status 1 if one still cannot be."""
+    if bool(numbers) == every:
+        raise click.UsageError("name letters, or say --all")
+    options = ["--all"] * every + ([f"--by={by}"] if by else [])
+    _become(data, config, DEAD_LETTERS, "retry", *options, *map(str, numbers))
+
+
+@dead_letters.command()
+@_where
+@click.argument("number", type=NUMBER, metavar="N")
+@click.option("--note", required=True, help="Why, in words; it is kept with the letter.")
+@_by
+def resolve(data: Path | None, config: Path | None, number: int, note: str, by: str | None) -> None:
+    """Write down that a person has judged a letter: it breaks no law any more, and stays."""
+    if not note.strip():
+        raise click.UsageError("--note says why, in words")
+    options = [f"--note={note}"] + ([f"--by={by}"] if by else [])
+    _become(data, config, DEAD_LETTERS, "resolve", *options, str(number))
 
 
 @main.group()

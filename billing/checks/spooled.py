@@ -17,7 +17,7 @@ from billing import segments
 from billing.checks.report import Check, Progress, judged
 from billing.posting import Known, Step, step_for
 from billing.segments import LineKind, Segment
-from billing.store import holds, spools, usage
+from billing.store import holds, letters, spools, usage
 from billing.store.engine import Store
 from billing.types import SettledCall, decode_opened, decode_settled, encode
 
@@ -71,7 +71,8 @@ def still_unbooked(store: Store, calls: Collection[Unbooked]) -> list[Unbooked]:
     for start in range(0, len(rids), RIDS_MAX):
         batch = rids[start : start + RIDS_MAX]
         with store.read() as conn:
-            for rid in set(usage.latest(conn, batch)) | holds.known_open(conn, batch):
+            known = set(usage.latest(conn, batch))
+            for rid in known | holds.known_open(conn, batch) | letters.written_off(conn, batch):
                 del by_rid[rid]
     return list(by_rid.values())
 
@@ -83,7 +84,7 @@ def nothing_missing(spooled: Spooled, missing: Collection[Unbooked]) -> Check:
     ]
     return judged(
         "I15 nothing_missing",
-        "every call in a spool has one usage event, or is open",
+        "every call in a spool has one usage event, is open, or was written off",
         breaks,
         spooled.calls,
     )
@@ -127,14 +128,17 @@ def _compare(store: Store, segment: Segment, found: Spooled, before_us: int) -> 
         with store.read() as conn:
             known = usage.latest(conn, batch)
             unknown = [rid for rid in batch if rid not in known]
-            unknown = _not_open(conn, unknown)
+            unknown = _not_told(conn, unknown)
         found.unbooked += [opened.get(rid) or _unbooked(closed[rid]) for rid in unknown]
         found.unlike += _bettered(batch, known, closed, before_us)
 
 
-def _not_open(conn: Connection, rids: list[str]) -> list[str]:
-    is_open = holds.known_open(conn, rids) if rids else set[str]()
-    return [rid for rid in rids if rid not in is_open]
+def _not_told(conn: Connection, rids: list[str]) -> list[str]:
+    """Those that are neither open nor written off with a dead letter."""
+    if not rids:
+        return []
+    told = holds.known_open(conn, rids) | letters.written_off(conn, rids)
+    return [rid for rid in rids if rid not in told]
 
 
 def _unbooked(payload: bytes) -> Unbooked:

@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from billing.costs import capacity
 from billing.costs.lifetimes import Bill, Cell, LifeReport, added, decode_report
-from billing.store import costs, marks, transfers
+from billing.store import costs, letters, transfers
 from billing.store.engine import Store
 
 log = logging.getLogger("sluice.ledger.lives")
@@ -29,6 +29,7 @@ log = logging.getLogger("sluice.ledger.lives")
 LIVES_KEY = "sluice:lives"
 READ_MAX = 500
 NO_SHARD = -1
+LIFE = "life"
 MICROSECONDS = 1_000_000
 
 
@@ -70,7 +71,7 @@ def book_lives(conn: Connection, entries: Sequence[LifeEntry], now_us: int) -> i
     if new:
         name = f"life:{new[0].replica}:{new[0].until_us}"
         transfers.post(conn, capacity.transfers(moved, {}, name, now_us))
-    marks.insert_letters(conn, plan.letters)
+    letters.add(conn, plan.letters)
     return len(new)
 
 
@@ -113,9 +114,10 @@ def _letter(entry: LifeEntry, detail: str, now_us: int) -> dict[str, Any]:
     return {
         "shard": NO_SHARD,
         "entry": entry.entry,
+        "kind": LIFE,
         "rid": "",
         "reason": "malformed_life",
-        "detail": detail[:2000],
+        "detail": detail,
         "payload": entry.payload,
         "created_us": now_us,
     }

@@ -12,9 +12,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import InterfaceError, OperationalError
 
 BUSY_TIMEOUT_MS = 10_000
 _READ_ONLY = "sluice_read_only"
+OUTAGE = (OperationalError, InterfaceError)
+"""What a database that is away, locked or full raises, whatever was asked."""
 
 
 class Store:

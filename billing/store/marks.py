@@ -1,17 +1,15 @@
-"""Statements on how far the ledger has read, and on what it could not book."""
+"""Statements on how far the ledger has read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from sqlalchemy import Connection, func, select
 
-from billing.store.insert import Row, insert_new, insert_or_replace
-from billing.tables import DeadLetter, Watermark, table_of
+from billing.store.insert import insert_or_replace
+from billing.tables import Watermark, table_of
 
 WATERMARK = table_of(Watermark)
-LETTER = table_of(DeadLetter)
 
 
 def advance(conn: Connection, entries: Mapping[int, str]) -> None:
@@ -40,11 +38,3 @@ def entries(conn: Connection) -> dict[int, str]:
     """The last committed stream entry of each shard."""
     rows = conn.execute(select(WATERMARK.c.shard, WATERMARK.c.entry))
     return {shard: entry for shard, entry in rows}
-
-
-def insert_letters(conn: Connection, rows: Sequence[Row]) -> None:
-    insert_new(conn, LETTER, rows)
-
-
-def letters(conn: Connection) -> list[dict[str, Any]]:
-    return [dict(row) for row in conn.execute(select(LETTER).order_by(LETTER.c.id)).mappings()]

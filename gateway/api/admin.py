@@ -5,6 +5,7 @@ from fastapi import APIRouter, Depends
 from gateway.api import (
     admin_budgets,
     admin_credits,
+    admin_dead_letters,
     admin_ledger,
     admin_limits,
     admin_margins,
@@ -32,5 +33,6 @@ for part in (
     admin_usage,
     admin_margins,
     admin_ledger,
+    admin_dead_letters,
 ):
     router.include_router(part.router)

@@ -9,6 +9,7 @@ from sqlmodel import SQLModel
 
 from gateway.api.budget_answers import BUDGET_ANSWERS, BUDGET_COMPONENTS
 from gateway.api.credit_answers import CREDIT_ANSWERS, CREDIT_COMPONENTS
+from gateway.api.dead_letter_answers import DEAD_LETTER_ANSWERS, DEAD_LETTER_COMPONENTS
 from gateway.api.json_schema import (
     ANYTHING,
     BOOLEAN,
@@ -295,6 +296,7 @@ COMPONENTS: dict[str, Schema] = USAGE_COMPONENTS | {
     ),
 }
 COMPONENTS |= CREDIT_COMPONENTS | PRICE_COMPONENTS | BUDGET_COMPONENTS | MARGIN_COMPONENTS
+COMPONENTS |= DEAD_LETTER_COMPONENTS
 
 ANSWERS: dict[tuple[str, str], Schema] = USAGE_ANSWERS | {
     ("get", "/healthz"): named("Health"),
@@ -336,6 +338,7 @@ ANSWERS: dict[tuple[str, str], Schema] = USAGE_ANSWERS | {
     ("get", "/admin/v1/requests"): listed("Generation"),
 }
 ANSWERS |= CREDIT_ANSWERS | PRICE_ANSWERS | BUDGET_ANSWERS | MARGIN_ANSWERS
+ANSWERS |= DEAD_LETTER_ANSWERS
 
 
 def answer(method: str, path: str) -> dict[str, Any] | None:

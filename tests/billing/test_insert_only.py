@@ -41,6 +41,8 @@ FROZEN = {
     "credit_void",
     "life_report",
     "spool_segment",
+    "dead_letter",
+    "dead_letter_resolution",
 }
 """Prices once they are approved, invoices once they are final, the others from the start."""
 ONLY_GROW = {"account", "invoice_counter"}
@@ -54,7 +56,7 @@ SUMS = {
     "credit_standing",
 }
 """Copies, which `verify` recomputes from the rows that are frozen."""
-STATE = {"open_hold", "watermark", "dead_letter", "call_record", "attempt", "budget_alert"}
+STATE = {"open_hold", "watermark", "call_record", "attempt", "budget_alert"}
 """What comes and goes, and what explains: no money stands on it."""
 
 
@@ -82,6 +84,8 @@ def store(either_store: Store) -> Store:
     with either_store.write() as conn:
         spools.insert_segment(conn, SEGMENT)
         conn.execute(text(f"INSERT INTO life_report {LIFE}"))
+        conn.execute(text(f"INSERT INTO dead_letter {LETTER}"))
+        conn.execute(text("INSERT INTO dead_letter_resolution VALUES (1, 'booked', 'a', '', 1)"))
     return either_store
 
 
@@ -94,6 +98,10 @@ SEGMENT = {
     "sha": b"1",
     "seen_us": 1,
 }
+LETTER = (
+    "(id, shard, entry, kind, rid, reason, detail, payload, created_us) "
+    "VALUES (1, 0, '1-1', 'settled', 'req_9', 'malformed', '', '', 1)"
+)
 LIFE = (
     "(replica, until_us, pool, model, nanousd_per_s, started_us, busy_us, ended) "
     "VALUES ('r', 9, 'p', 'm', 1, 1, 1, FALSE)"

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from billing.dead_letters import listed
 from billing.limits.keys import shard_of, usage_key
 from billing.periods import period_at
 from billing.queries import usage_summary
@@ -112,7 +113,13 @@ async def test_a_broken_law_is_exit_status_one(
 
 
 @pytest.mark.parametrize(
-    "asked", [("billing.verify",), ("billing.invoicing_run", "--period", "2026-10")]
+    "asked",
+    [
+        ("billing.verify",),
+        ("billing.invoicing_run", "--period", "2026-10"),
+        ("billing.dead_letters_run", "list"),
+        ("billing.dead_letters_run", "retry", "--all"),
+    ],
 )
 def test_ledger_that_is_not_there_is_one_clear_line(tmp_path: Path, asked: tuple[str, ...]) -> None:
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "SLUICE_DATA": str(tmp_path / "no")}
@@ -128,6 +135,57 @@ async def test_a_month_that_is_none_is_one_clear_line(
     ended = await asyncio.to_thread(_command, env, "billing.invoicing_run", "--period", "2026-13")
     assert ended.returncode == 2
     assert ended.stderr == "'2026-13' is not a month of the form YYYY-MM\n"
+
+
+async def test_an_operator_walks_through_the_dead_letters(
+    redis_server: RedisServer, redis: Redis, store: Store, tmp_path: Path
+) -> None:
+    env = environment(redis_server, store, tmp_path)
+
+    def asked(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return _command(env, "billing.dead_letters_run", *arguments)
+
+    await redis.xadd(usage_key(shard_of("org_1")), {"k": "settled", "r": "req_1", "p": b"{bad"})
+    wrong = encode(settled_call(opened_call("req_2"), 5))
+    await redis.xadd(usage_key(shard_of("org_1")), {"k": "settled", "r": "req_2", "p": wrong})
+    env["SLUICE_LEDGER__RETRY_AFTER_S"] = "0.1"
+    with ledger(env):
+        await eventually(lambda: len(listed(store)) == 2, 30)
+    malformed = next(letter for letter in listed(store) if letter.reason == "malformed")
+    (other,) = {letter.number for letter in listed(store)} - {malformed.number}
+    told = await asyncio.to_thread(asked, "list")
+    assert told.returncode == 0 and "2 open, 0 booked later, 0 judged" in told.stdout
+    assert "req_1" in told.stdout and "amount_mismatch" in told.stdout
+    shown = await asyncio.to_thread(asked, "show", str(malformed.number))
+    assert json.loads(shown.stdout)["payload"] == "{bad"
+    tried = await asyncio.to_thread(asked, "retry", "--all")
+    assert tried.returncode == 1
+    assert tried.stderr.startswith(f"{malformed.number}: cannot be booked: malformed: ")
+    for number in (malformed.number, other):
+        judged = await asyncio.to_thread(
+            asked, "resolve", str(number), "--note", "we broke it", "--by", "ann"
+        )
+        assert judged.returncode == 0, judged.stderr
+        assert f"{number}: judged by ann at" in judged.stdout
+    again = await asyncio.to_thread(asked, "resolve", str(other), "--note", "x", "--by", "bob")
+    assert again.returncode == 1 and "it was judged by ann: we broke it" in again.stderr
+    report = await asyncio.to_thread(_run, env, "billing.verify", "--json")
+    checks = {check["name"]: check for check in report["checks"]}
+    assert checks["no_dead_letter"]["detail"] == "2 judged, 0 booked later"
+    told = await asyncio.to_thread(asked, "list", "--all", "--json")
+    assert [letter["resolution"]["by"] for letter in json.loads(told.stdout)["dead_letters"]] == [
+        "ann",
+        "ann",
+    ]
+
+
+async def test_a_letter_that_is_not_there_is_exit_status_one(
+    redis_server: RedisServer, store: Store, tmp_path: Path
+) -> None:
+    env = environment(redis_server, store, tmp_path)
+    for words in (("show", "9"), ("retry", "9"), ("resolve", "9", "--note", "x")):
+        ended = await asyncio.to_thread(_command, env, "billing.dead_letters_run", *words)
+        assert (ended.returncode, ended.stderr) == (1, "there is no dead letter 9\n")
 
 
 def _run(env: dict[str, str], module: str, *arguments: str) -> dict[str, Any]:

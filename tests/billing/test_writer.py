@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from billing.limits.keys import shard_of, usage_key
 from billing.queries import call_by_rid, open_call
 from billing.settings import LedgerSettings
+from billing.store import letters as letter_rows
 from billing.store import marks
 from billing.store.engine import Store
 from billing.stream import UsageStreams
@@ -58,7 +59,7 @@ async def booked(store: Store, rid: str) -> None:
 
 def letters(store: Store) -> list[str]:
     with store.read() as conn:
-        return [letter["reason"] for letter in marks.letters(conn)]
+        return [letter["reason"] for letter in letter_rows.listed(conn, resolved_too=True)]
 
 
 async def test_a_settled_call_is_one_event_and_one_charge(redis: Redis, store: Store) -> None:
@@ -185,6 +186,23 @@ async def test_poison_goes_to_dead_letter_after_five_deliveries(
     assert turns >= SETTINGS.deliveries_max
     assert call_by_rid(store, "req_2") is not None
     assert await UsageStreams(redis, "ledger").pending(10) == []
+
+
+async def test_poison_that_no_text_of_a_database_holds_stops_nobody(
+    redis: Redis, store: Store
+) -> None:
+    writer = make_writer(redis, store)
+    await add(redis, "set\0tled", "req\0", b"\0")
+    await settle(redis, answered("req_2"))
+    while not letters(store):
+        await writer.turn()
+        await asyncio.sleep(0.012)
+    assert letters(store) == ["unbookable" if is_postgresql(store) else "unknown_kind"]
+    assert call_by_rid(store, "req_2") is not None
+
+
+def is_postgresql(store: Store) -> bool:
+    return store.engine.dialect.name == "postgresql"
 
 
 async def test_a_record_that_sql_refuses_does_not_stop_its_batch(

@@ -33,6 +33,10 @@ def test_fresh_ledger_migrates_twice_verifies_and_has_no_invoices(tmp_path: Path
     verified = sluice("ledger", "verify", "--json", "--data", data)
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert json.loads(verified.stdout)["ok"] is True
+    letters = sluice("ledger", "dead-letters", "--data", data)
+    assert letters.stdout == "0 open, 0 booked later, 0 judged by a person\n", letters.stderr
+    tried = sluice("ledger", "dead-letters", "retry", "--all", "--data", data)
+    assert (tried.returncode, tried.stdout) == (0, "there is nothing to try again\n")
     invoiced = sluice("invoice", "run", "--period", "2026-01", "--data", data)
     assert invoiced.returncode == 0, invoiced.stderr
     assert json.loads(invoiced.stdout)["invoices"] == []
@@ -45,6 +49,8 @@ def test_fresh_ledger_migrates_twice_verifies_and_has_no_invoices(tmp_path: Path
         ("gateway",),
         ("ledger",),
         ("ledger", "verify"),
+        ("ledger", "dead-letters"),
+        ("ledger", "dead-letters", "retry", "--all"),
         ("controller",),
         ("workers",),
         ("models", "apply", "models.toml"),
@@ -65,6 +71,19 @@ def test_migrate_into_a_file_in_the_way_says_so(tmp_path: Path) -> None:
     ended = sluice("migrate", "--data", str(tmp_path / "data"))
     assert ended.returncode != 0
     assert ended.stderr.strip().endswith("is a file.")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [("retry",), ("retry", "3", "--all"), ("retry", "0"), ("resolve", "3"),
+     ("resolve", "3", "--note", " ")],
+)  # fmt: skip
+def test_a_command_about_dead_letters_that_makes_no_sense_does_nothing(
+    tmp_path: Path, wrong: tuple[str, ...]
+) -> None:
+    ended = sluice("ledger", "dead-letters", *wrong, "--data", str(tmp_path / "none"))
+    assert ended.returncode == 2 and ended.stderr.startswith("Usage: ")
+    assert not (tmp_path / "none").exists()
 
 
 def test_part_started_by_hand_joins_its_data_folder(

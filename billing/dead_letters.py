@@ -1,0 +1,255 @@
+"""Dead letters: records that could not be booked, looked at, tried again, or judged by a person.
+
+A letter never changes; what became of it is a row beside it, written once. Trying again is what the
+writer does with the record, in one transaction with that row, so that it happens once. A letter
+that was judged counts as told: nothing waits for its call any more. Guards law 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from redis.asyncio import Redis
+from sqlalchemy import Connection
+
+from billing import ledger
+from billing.costs.life_writer import LIFE, NO_SHARD, LifeEntry, book_lives
+from billing.costs.lifetimes import decode_report
+from billing.ledger import Record, RecordKind
+from billing.pricebook import PriceBook
+from billing.prices import load_book
+from billing.primer import RECOUNT_KEY
+from billing.store import holds, letters
+from billing.store.engine import OUTAGE, Store
+from billing.types import decode_opened, decode_settled
+
+OF_PEOPLE = {
+    "amount_mismatch": "its call is booked for what our prices say, and the record says another"
+    " amount: a person has to judge that",
+    "conflict": "its call is booked already, by another exact record: a person has to judge that",
+}
+"""Reasons that no further try changes, and why not."""
+
+
+class Outcome(StrEnum):
+    BOOKED = letters.BOOKED
+    JUDGED = letters.JUDGED
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What became of a letter. `note` says why, where a person judged it."""
+
+    outcome: Outcome
+    by: str
+    note: str
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A record that could not be booked as it stood. `shard` is -1 for lives of replicas."""
+
+    number: int
+    shard: int
+    entry: str
+    kind: str
+    rid: str
+    reason: str
+    detail: str
+    payload: bytes
+    created_us: int
+    resolution: Resolution | None
+
+    @property
+    def is_of_people(self) -> bool:
+        """Whether trying again cannot help."""
+        return self.reason in OF_PEOPLE
+
+
+class UnknownLetter(LookupError):
+    """No letter has this number."""
+
+
+class StillDead(Exception):
+    """The record cannot be booked now either, and why; nothing was changed."""
+
+
+class AlreadyResolved(Exception):
+    """What became of a letter is written already, and is not written anew."""
+
+    def __init__(self, letter: Letter) -> None:
+        assert letter.resolution is not None
+        done = letter.resolution
+        words = f": {done.note}" if done.note else ""
+        super().__init__(f"it was {done.outcome.value} by {done.by}{words}")
+        self.letter = letter
+
+
+def listed(
+    store: Store, *, resolved_too: bool = False, after: int = 0, limit: int | None = None
+) -> list[Letter]:
+    """Letters in the order in which they came, from the one after `after`."""
+    with store.read() as conn:
+        rows = letters.listed(conn, resolved_too=resolved_too, after=after, limit=limit)
+    return [_letter(row) for row in rows]
+
+
+def one(store: Store, number: int) -> Letter:
+    """Raises UnknownLetter."""
+    with store.read() as conn:
+        return _must_get(conn, number)
+
+
+def counts(store: Store) -> tuple[int, int, int]:
+    """How many letters are open, were booked after all, and were judged."""
+    with store.read() as conn:
+        found = letters.counts(conn)
+    return found.get(None, 0), found.get(letters.BOOKED, 0), found.get(letters.JUDGED, 0)
+
+
+def retry(store: Store, number: int, *, by: str, now_us: int) -> Letter:
+    """Book the record as the writer would; one that was booked so before stays as it is.
+
+    Raises UnknownLetter, AlreadyResolved if it was judged, and StillDead.
+    """
+    prices = load_book(store)
+    try:
+        with store.write() as conn:
+            letters.lock(conn, number)
+            letter = _must_get(conn, number)
+            if letter.resolution is None:
+                note = _booked(conn, letter, prices, now_us)
+                _resolve(conn, number, Outcome.BOOKED, by, note, now_us)
+                letter = _must_get(conn, number)
+    except (UnknownLetter, StillDead, *OUTAGE):
+        raise
+    except Exception as error:  # whatever else the record makes SQL or us say
+        raise StillDead(f"unbookable: {error!r}") from error
+    if letter.resolution and letter.resolution.outcome is Outcome.JUDGED:
+        raise AlreadyResolved(letter)
+    return letter
+
+
+def judge(store: Store, number: int, *, by: str, note: str, now_us: int) -> Letter:
+    """Write down what a person says of it. Of a call that will not be booked nothing stays open.
+
+    Raises UnknownLetter, and AlreadyResolved.
+    """
+    with store.write() as conn:
+        letters.lock(conn, number)
+        letter = _must_get(conn, number)
+        if letter.resolution is not None:
+            raise AlreadyResolved(letter)
+        _resolve(conn, number, Outcome.JUDGED, by, note, now_us)
+        if _is_an_end(letter):
+            holds.delete_open(conn, [letter.rid])
+        return _must_get(conn, number)
+
+
+def readable(payload: bytes) -> Any:
+    """JSON as what it says, all else as text."""
+    try:
+        return msgspec.json.decode(payload)
+    except (msgspec.DecodeError, RecursionError):
+        return payload.decode(errors="backslashreplace")
+
+
+async def ask_to_recount(redis: Redis, letter: Letter) -> None:
+    """Have the ledger process set anew what Redis counts as spent where the letter came from: it
+    has counted what the record said, or, if it was primed since, nothing."""
+    if letter.shard != NO_SHARD:
+        asked: Any = redis.sadd(RECOUNT_KEY, letter.shard)
+        await asked
+
+
+def _booked(conn: Connection, letter: Letter, prices: PriceBook, now_us: int) -> str:
+    """Book it; what there is to say of that. Raises StillDead."""
+    if letter.is_of_people:
+        raise StillDead(OF_PEOPLE[letter.reason])
+    if letter.kind == LIFE:
+        return _life_booked(conn, letter, now_us)
+    record = Record(letter.shard, letter.entry, letter.kind, letter.rid, letter.payload)
+    booked = ledger.book(conn, [record], prices, now_us)
+    for failure in booked.failures:
+        raise StillDead(f"{failure.reason}: {failure.detail}")
+    if booked.conflicts:
+        raise StillDead(OF_PEOPLE["conflict"])
+    is_news = booked.events or booked.corrections or booked.opened
+    return "" if is_news else "the ledger had its call already"
+
+
+def _life_booked(conn: Connection, letter: Letter, now_us: int) -> str:
+    try:
+        decode_report(letter.payload)
+    except msgspec.MsgspecError as error:
+        raise StillDead(f"malformed_life: {error}") from error
+    is_news = book_lives(conn, [LifeEntry(letter.entry, letter.payload)], now_us)
+    return "" if is_news else "the ledger had this report already"
+
+
+def _is_an_end(letter: Letter) -> bool:
+    """Whether it is the end of the call that it names."""
+    try:
+        return letter.kind == RecordKind.SETTLED and (
+            decode_settled(letter.payload).rid == letter.rid
+        )
+    except msgspec.MsgspecError:
+        return False
+
+
+def _resolve(
+    conn: Connection, number: int, outcome: Outcome, by: str, note: str, now_us: int
+) -> None:
+    letters.resolve(
+        conn,
+        {
+            "letter_id": number,
+            "outcome": outcome.value,
+            "resolved_by": by,
+            "note": note,
+            "resolved_us": now_us,
+        },
+    )
+
+
+def _must_get(conn: Connection, number: int) -> Letter:
+    row = letters.one(conn, number)
+    if row is None:
+        raise UnknownLetter(number)
+    return _letter(row)
+
+
+def _letter(row: Mapping[str, Any]) -> Letter:
+    resolution = None
+    if row["outcome"] is not None:
+        resolution = Resolution(
+            Outcome(row["outcome"]), row["resolved_by"], row["note"], row["resolved_us"]
+        )
+    return Letter(
+        number=row["id"],
+        shard=row["shard"],
+        entry=row["entry"],
+        kind=row["kind"] or _kind_of(row["shard"], row["payload"]),
+        rid=row["rid"],
+        reason=row["reason"],
+        detail=row["detail"],
+        payload=row["payload"],
+        created_us=row["created_us"],
+        resolution=resolution,
+    )
+
+
+def _kind_of(shard: int, payload: bytes) -> str:
+    """Of letters from before their kind was kept: what was opened says fields that no end has."""
+    if shard == NO_SHARD:
+        return LIFE
+    try:
+        decode_opened(payload)
+    except msgspec.MsgspecError:
+        return RecordKind.SETTLED
+    return RecordKind.RESERVED
