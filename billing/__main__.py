@@ -27,13 +27,14 @@ from billing.garbage import collect_less
 from billing.keeper import SpoolKeeper
 from billing.limits.holds import Holds
 from billing.orphans import Orphans
-from billing.prices import PriceError, publish_prices, seed
+from billing.prices import PriceError, load_book, publish_prices, seed
 from billing.primer import Primer
 from billing.reaper import Reaper
 from billing.settings import CONFIG_VARIABLE, BillingSettings
 from billing.store.engine import Store, open_store
 from billing.stream import UsageStreams
 from billing.tasks import end
+from billing.waiting import once_sql_is_there
 from billing.writer import Writer
 
 log = logging.getLogger("sluice.ledger")
@@ -51,7 +52,8 @@ def tick() -> float:
 
 
 def main() -> int:
-    """Run until SIGTERM or SIGINT; 2 for settings that do not read, 3 for an unready database."""
+    """Run until SIGTERM or SIGINT; 2 for settings that do not read, 3 for a database without its
+    tables. One that is away is waited for."""
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s"
     )
@@ -64,15 +66,27 @@ def main() -> int:
         print(f"ledger: settings do not read: {error}", file=sys.stderr)
         return 2
     store = open_store(settings.sql)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is begun yet that wants an end
     try:
-        seed(store, settings.prices, now_us=int(now() * MICROSECONDS))
+        once_sql_is_there(
+            lambda: _begin(store, settings),
+            pause_s=settings.ledger.outage_pause_s,
+            sleep=time.sleep,
+        )
     except (SQLAlchemyError, PriceError) as error:
-        print(f"ledger: the database is not ready (sluice migrate?): {error}", file=sys.stderr)
+        why = str(error).partition("\n")[0]
+        print(f"ledger: the database is not ready (sluice migrate?): {why}", file=sys.stderr)
         return 3
     collect_less()
     asyncio.run(_serve(settings, store))
     store.close()
     return 0
+
+
+def _begin(store: Store, settings: BillingSettings) -> None:
+    """Whatever the settings seed, SQL is asked."""
+    load_book(store)
+    seed(store, settings.prices, now_us=int(now() * MICROSECONDS))
 
 
 def _arguments() -> argparse.Namespace:

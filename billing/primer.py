@@ -84,9 +84,9 @@ class Primer:
             await self._prime(run_id, closed)
             log.info("primed %d shards for %s", len(closed), run_id)
         if self._open_for != run_id:
-            self._open_for = run_id
             await self._redis.set(READY_KEY, run_id)
             await self._on_open(run_id)
+            self._open_for = run_id
 
     async def _close_what_is_recounted(self, run_id: str) -> None:
         """Sums are read after this, so whoever asked before it is served by them."""

@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 from billing import ledger
 from billing.ledger import Booked, Failure, Record
 from billing.limits.keys import SHARDS
+from billing.pricebook import PriceBook
 from billing.prices import load_book
 from billing.settings import LedgerSettings
 from billing.store import marks
@@ -58,7 +59,7 @@ class Writer:
         self._settings = settings
         self._now = now
         self._tick = tick
-        self._prices = load_book(store)
+        self._prices: PriceBook | None = None
         self._acknowledged: dict[int, str] = {}
         self._next_round: float | None = None
         self._next_mark = 0.0
@@ -161,8 +162,9 @@ class Writer:
         entries: dict[int, list[str]] = {}
         for record in batch:
             entries.setdefault(record.shard, []).append(record.entry)
+        prices = self._prices or self._read_prices()
         with self._store.write() as conn:
-            booked = ledger.book(conn, batch, self._prices, self._now_us())
+            booked = ledger.book(conn, batch, prices, self._now_us())
             marks.advance(conn, _newest(entries))
         return booked
 
@@ -187,8 +189,11 @@ class Writer:
     def _reload_prices(self) -> bool:
         """A version may have been activated since the book was read."""
         before = self._prices
+        return before is None or self._read_prices().revision != before.revision
+
+    def _read_prices(self) -> PriceBook:
         self._prices = load_book(self._store)
-        return self._prices.revision != before.revision
+        return self._prices
 
     async def _trim(self, oldest_pending: dict[int, str]) -> None:
         kept = {

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from redis.asyncio import Redis
+from sqlalchemy.exc import OperationalError
 
 from billing.limits.holds import Holds
 from billing.limits.keys import shard_of, usage_key
@@ -55,6 +56,26 @@ async def test_every_shard_opens_with_what_sql_has_charged(redis: Redis, store: 
     assert await redis.get(READY_KEY) == run_id.encode()
     epochs = await Holds(redis).shard_epochs()
     assert {epoch.state for epoch in epochs.values()} == {"open"}
+
+
+async def test_who_could_not_be_told_that_shards_are_open_is_told_again(
+    redis: Redis, store: Store
+) -> None:
+    tries: list[str] = []
+
+    async def on_open(run_id: str) -> None:
+        tries.append(run_id)
+        if len(tries) == 1:
+            raise OperationalError("SELECT 1", None, Exception("SQL went away"))
+
+    primer = make_primer(redis, store)
+    primer._on_open = on_open
+    async with writing(make_writer(redis, store)):
+        with pytest.raises(OperationalError):
+            await primer.turn()
+        for _ in range(2):
+            await primer.turn()
+    assert len(tries) == 2
 
 
 async def test_an_open_shard_is_left_as_it_is(redis: Redis, store: Store) -> None:

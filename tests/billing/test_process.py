@@ -45,8 +45,9 @@ def environment(server: RedisServer, store: Store, data: Path) -> dict[str, str]
 
 
 @contextmanager
-def ledger(env: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen([sys.executable, "-m", "billing"], env=env, stdout=subprocess.PIPE)
+def ledger(env: dict[str, str], stderr: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "billing"]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=stderr)
     try:
         yield process
     finally:

@@ -1,0 +1,49 @@
+"""The ledger process before its database is there: it asks again, and says so each time.
+
+Only an outage is waited out. A database that answers and has no tables wants a migration, which
+no waiting brings.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+
+from sqlalchemy.exc import InterfaceError, OperationalError
+
+from billing.store.engine import OUTAGE
+
+log = logging.getLogger("sluice.ledger")
+
+LONGER_MAX = 16
+"""Pauses double up to so many times the first one."""
+
+
+def once_sql_is_there(
+    work: Callable[[], object], *, pause_s: float, sleep: Callable[[float], None]
+) -> None:
+    """Do `work` as soon as the database answers. Raises what is no outage."""
+    waits_s = pause_s
+    while True:
+        try:
+            work()
+        except OUTAGE as error:
+            if _has_no_tables(error):
+                raise
+            why = _first_line(error)
+            log.warning("the ledger waits for SQL, asks again in %g s: %s", waits_s, why)
+        else:
+            return
+        sleep(waits_s)
+        waits_s = min(2 * waits_s, LONGER_MAX * pause_s)
+
+
+def _has_no_tables(error: OperationalError | InterfaceError) -> bool:
+    """SQLite calls a wrong statement by the same name as an outage."""
+    wrong = sqlite3.SQLITE_ERROR
+    return getattr(error.orig, "sqlite_errorcode", None) == wrong
+
+
+def _first_line(error: OperationalError | InterfaceError) -> str:
+    return str(error.orig or error).partition("\n")[0]
