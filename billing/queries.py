@@ -158,18 +158,26 @@ def open_call(store: Store, rid: str, org: str | None = None) -> dict[str, Any] 
     return row if row and (org is None or row["org"] == org) else None
 
 
-def recent_calls(
-    store: Store, limit: int, org: str | None = None, *, before_us: int | None = None
-) -> list[UsageRecord]:
-    """The newest calls by their end; `before_us` pages back."""
+def recent_calls(store: Store, limit: int, org: str | None = None) -> list[UsageRecord]:
+    """The newest calls by their end."""
     with store.read() as conn:
-        return [_record(row) for row in usage.recent(conn, limit, org, before_us)]
+        return [_record(row) for row in usage.recent(conn, limit, org)]
+
+
+def calls_ended_in(
+    store: Store, from_us: int, to_us: int, limit: int, *, before: tuple[int, str] | None = None
+) -> list[tuple[int, UsageRecord]]:
+    """Calls whose first record ended in [from, to), the newest first, each with that end; `before`,
+    the end and the request id of the last one seen, pages back."""
+    with store.read() as conn:
+        found = usage.ended_in(conn, from_us, to_us, limit, before)
+    return [(ended_us, _record(row)) for ended_us, row in found]
 
 
 def recent_decided(store: Store, limit: int, org: str | None = None) -> list[DecidedCall]:
     """The newest calls by their end, each with its decision."""
     with store.read() as conn:
-        found = [_record(row) for row in usage.recent(conn, limit, org, None)]
+        found = [_record(row) for row in usage.recent(conn, limit, org)]
         decisions = usage.decisions_of(conn, [record.rid for record in found])
     return [DecidedCall(used, json.loads(decisions.get(used.rid, "{}"))) for used in found]
 

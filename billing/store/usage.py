@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Subquery, delete, func, select, union_all
+from sqlalchemy import Connection, Select, Subquery, delete, func, select, union_all
 
 from billing.posting import Known
 from billing.store.among import among
@@ -99,20 +99,37 @@ def current_of(conn: Connection, rid: str) -> dict[str, Any] | None:
     return dict(row) if row else None
 
 
-def recent(
-    conn: Connection, limit: int, org: str | None, before_us: int | None
-) -> list[dict[str, Any]]:
+def recent(conn: Connection, limit: int, org: str | None) -> list[dict[str, Any]]:
     """The newest calls by the end of their event, each by its best record."""
-    newest = select(EVENT).order_by(EVENT.c.ended_us.desc(), EVENT.c.rid.desc()).limit(limit)
+    newest = _NEWEST.limit(limit)
     if org is not None:
         newest = newest.where(EVENT.c.org == org)
-    if before_us is not None:
-        newest = newest.where(EVENT.c.ended_us < before_us)
-    best = {row["rid"]: dict(row) for row in conn.execute(newest).mappings()}
-    better = select(CORRECTION).where(CORRECTION.c.rid.in_(list(best))).order_by(CORRECTION.c.n)
-    for row in conn.execute(better).mappings():
-        best[row["rid"]] = dict(row)
-    return list(best.values())
+    return [best for _, best in _best(conn, newest)]
+
+
+def ended_in(
+    conn: Connection, from_us: int, to_us: int, limit: int, before: tuple[int, str] | None
+) -> list[tuple[int, dict[str, Any]]]:
+    """Calls whose event ended in [from, to), the newest first, each with that end and by its best
+    record; from those on that come after `before`, an end and the request id that had it."""
+    newest = _NEWEST.where(EVENT.c.ended_us >= from_us, EVENT.c.ended_us < to_us).limit(limit)
+    if before is not None:
+        ended_us, rid = before
+        older = (EVENT.c.ended_us < ended_us) | (EVENT.c.rid < rid)
+        newest = newest.where(EVENT.c.ended_us <= ended_us, older)
+    return _best(conn, newest)
+
+
+_NEWEST = select(EVENT).order_by(EVENT.c.ended_us.desc(), EVENT.c.rid.desc())
+
+
+def _best(conn: Connection, events: Select[Any]) -> list[tuple[int, dict[str, Any]]]:
+    """Of each of these events, in their order, when it ended and the best record of its call."""
+    found = [dict(row) for row in conn.execute(events).mappings()]
+    rids = [row["rid"] for row in found]
+    better = select(CORRECTION).where(among(conn, CORRECTION.c.rid, rids)).order_by(CORRECTION.c.n)
+    best = {row["rid"]: dict(row) for row in conn.execute(better).mappings()} if rids else {}
+    return [(row["ended_us"], best.get(row["rid"], row)) for row in found]
 
 
 def decision_of(conn: Connection, rid: str) -> str | None:

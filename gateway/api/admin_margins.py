@@ -12,7 +12,9 @@ from billing.costs.margins import Margin, MarginBy, margins, whole_hours
 from billing.money import usd
 from billing.queries import UsageRecord
 from billing.rollup import HOUR_US
+from billing.store.engine import Store
 from gateway.api.admin_tenants import attempt
+from gateway.api.cursors import cursor_of, key_of
 from gateway.api.fields import LAST_EPOCH_S, EpochS
 from gateway.api.needs import parts_of
 from gateway.api.shapes import at
@@ -25,6 +27,8 @@ DAYS = 30
 REQUEST = "request"
 By = Literal["request", "organization", "model", "pool", "day"]
 Row = dict[str, Any]
+Key = tuple[Any, ...]
+_KINDS = {"day": int}
 EARNED = ("requests", "revenue_usd", "cogs_usd", "margin_usd")
 CAPACITY = (
     *("bill_usd", "unallocated_usd", "idle_usd", "cold_start_usd", "wasted_usd"),
@@ -39,13 +43,13 @@ async def show_margins(
     end_time: EpochS | None = Query(None, description="epoch seconds, exclusive, in whole hours"),
     group_by: list[By] = Query([]),
     limit: int = Query(1000, ge=1, le=ROWS_MAX, description="rows"),
-    page: int = Query(0, ge=0, le=ROWS_MAX, description="next_page of the page before"),
+    page: str | None = Query(None, description="next_page of the page before"),
     format: Literal["json", "csv"] = "json",
 ) -> dict[str, Any] | Response:
     """Calls whose end was in the hours of the interval, by default the last thirty days and this
     hour, and the capacity of those hours. `fleet` is all of it, whatever the groups: its cost of
-    goods and what was unallocated are its bill. By request these are the newest calls, and pages
-    go back 10,000 of them: those before by an earlier end.
+    goods and what was unallocated are its bill. By request the newest call comes first. As CSV the
+    cursor of the next page is the header `x-sluice-next-page`.
     """
     parts = parts_of(request)
     now_us = round(parts.outside.clock() * 1e6)
@@ -56,29 +60,59 @@ async def show_margins(
     if len(set(group_by)) < len(group_by) or (REQUEST in group_by and len(group_by) > 1):
         raise bad_request("group_by: Each once, and requests by nothing else.", "group_by")
     from_us, to_us = whole_hours(max(0, from_us), to_us)
+    after = _read(page, group_by) if page is not None else None
     ledger = parts.ledger
     (fleet,) = await attempt(lambda: margins(ledger, from_us, to_us))
-    if list(group_by) == [REQUEST]:
-        calls = await attempt(
-            lambda: queries.recent_calls(ledger, limit + page + 1, before_us=to_us)
-        )
-        rows = [_of_request(call) for call in calls if call.ended_us >= from_us]
+    if REQUEST in group_by:
+        found = await attempt(lambda: _by_request(ledger, from_us, to_us, limit + 1, after))
     else:
         groups = [MarginBy(name) for name in group_by]
-        rows = [_row(row) for row in await attempt(lambda: margins(ledger, from_us, to_us, groups))]
-    shown, next_page = rows[page : page + limit], page + limit
-    more = len(rows) > next_page and next_page <= ROWS_MAX
+        found = await attempt(lambda: _by_groups(ledger, from_us, to_us, groups, after))
+    shown = [row for _, row in found[:limit]]
+    next_page = cursor_of(found[limit - 1][0]) if len(found) > limit else None
     if format == "csv":
-        return _csv(shown, group_by, next_page if more else None)
+        return _csv(shown, group_by, next_page)
     return {
         "object": "list",
         "from": at(from_us),
         "to": at(min(to_us, LAST_EPOCH_S * 1_000_000)),
         "fleet": {name: value for name, value in _row(fleet).items() if name != "group"},
         "data": shown,
-        "has_more": more,
-        "next_page": next_page if more else None,
+        "has_more": next_page is not None,
+        "next_page": next_page,
     }
+
+
+def _by_request(
+    ledger: Store, from_us: int, to_us: int, limit: int, after: Key | None
+) -> list[tuple[Key, Row]]:
+    before = None if after is None else (after[0], after[1])
+    found = queries.calls_ended_in(ledger, from_us, to_us, limit, before=before)
+    return [((ended_us, call.rid), _of_request(call)) for ended_us, call in found]
+
+
+def _by_groups(
+    ledger: Store, from_us: int, to_us: int, groups: Sequence[MarginBy], after: Key | None
+) -> list[tuple[Key, Row]]:
+    """In the order of their keys."""
+    found = [(tuple(row.group.values()), row) for row in margins(ledger, from_us, to_us, groups)]
+    return [(key, _row(row)) for key, row in found if after is None or key > after]
+
+
+def _read(page: str, group_by: Sequence[str]) -> Key:
+    """The key that the page before ended with: a call's is its end and its id."""
+    kinds = [int, str] if REQUEST in group_by else [_KINDS.get(name, str) for name in group_by]
+    key = key_of(page)
+    if key is None or [type(value) for value in key] != kinds or not all(map(_may_be, key)):
+        raise bad_request("page: Not a next_page of these groups.", "page")
+    return tuple(key)
+
+
+def _may_be(value: int | str) -> bool:
+    """Whether a column can hold it: another one no database would compare."""
+    if isinstance(value, int):
+        return 0 <= value <= LAST_EPOCH_S * 1_000_000
+    return value.isprintable()
 
 
 def _row(margin: Margin) -> Row:
@@ -120,7 +154,7 @@ def _of_request(call: UsageRecord) -> Row:
     }
 
 
-def _csv(rows: Sequence[Row], group_by: Sequence[str], next_page: int | None) -> Response:
+def _csv(rows: Sequence[Row], group_by: Sequence[str], next_page: str | None) -> Response:
     """One line a group; columns of capacity where groups tell of it."""
     asked = ("request", "organization", "model", "pool") if REQUEST in group_by else group_by
     told = () if {REQUEST, "organization"} & set(group_by) else CAPACITY
@@ -129,5 +163,5 @@ def _csv(rows: Sequence[Row], group_by: Sequence[str], next_page: int | None) ->
     writer.writeheader()
     for row in rows:
         writer.writerow(row["group"] | row)
-    headers = {"x-sluice-next-page": str(next_page)} if next_page is not None else {}
+    headers = {"x-sluice-next-page": next_page} if next_page else {}
     return Response(out.getvalue(), media_type="text/csv", headers=headers)

@@ -1,10 +1,8 @@
 """`/admin/v1/usage`: usage by group, hour or day, as JSON or CSV, from the hourly sums."""
 
-import base64
 import csv
 import io
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -15,6 +13,7 @@ from billing.queries import GroupBy, UsageSum
 from billing.rollup import HOUR_US
 from gateway.api.admin_tenants import attempt
 from gateway.api.buckets import Width
+from gateway.api.cursors import cursor_of, key_of
 from gateway.api.fields import LAST_EPOCH_S, EpochS, Label
 from gateway.api.needs import parts_of
 from gateway.api.shapes import at, usage_sum
@@ -81,7 +80,7 @@ async def usage(
             parts.ledger, organization, from_us, to_us, groups, after=after, limit=limit + 1
         )
     )
-    next_page = _cursor(rows[limit - 1].group) if len(rows) > limit else None
+    next_page = cursor_of(rows[limit - 1].group.values()) if len(rows) > limit else None
     shown = rows[:limit]
     if format == "csv":
         return _csv(shown, groups, bucket_width, next_page)
@@ -137,17 +136,10 @@ def _csv(
     return Response(out.getvalue(), media_type="text/csv", headers=headers)
 
 
-def _cursor(group: Mapping[str, Any]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(list(group.values())).encode()).decode()
-
-
 def _read(cursor: str, groups: Sequence[GroupBy]) -> list[Any]:
     """The group that the page before ended with."""
-    try:
-        values = json.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
-    except ValueError:
-        raise _no_cursor() from None
-    if not isinstance(values, list) or len(values) != len(groups):
+    values = key_of(cursor)
+    if values is None or len(values) != len(groups):
         raise _no_cursor()
     if not all(_may_be(value, group) for value, group in zip(values, groups, strict=True)):
         raise _no_cursor()

@@ -5,6 +5,7 @@ from gateway.api.json_schema import (
     BOOLEAN,
     COUNT,
     NUMBER,
+    STRING,
     TIME,
     USD,
     Schema,
@@ -41,7 +42,7 @@ MARGIN_COMPONENTS: dict[str, Schema] = {
             "fleet": objects(_EARNED | _CAPACITY),
             "data": array(named("Margin")),
             "has_more": BOOLEAN,
-            "next_page": maybe(COUNT),
+            "next_page": maybe(STRING),
         }
     ),
     "CostedExplanation": {

@@ -9,8 +9,10 @@ import pytest
 
 from billing.queries import (
     GroupBy,
+    UsageRecord,
     accounts,
     call_by_rid,
+    calls_ended_in,
     known,
     known_rids,
     open_call,
@@ -72,11 +74,23 @@ def test_a_call_of_another_organization_is_not_shown(booked: Store) -> None:
     assert open_call(booked, "req_4", org="org_1") is not None
 
 
-def test_recent_calls_come_newest_first_and_page_back(booked: Store) -> None:
+def test_recent_calls_come_newest_first(booked: Store) -> None:
     assert [record.rid for record in recent_calls(booked, 10)] == ["req_3", "req_2", "req_1"]
     assert [record.rid for record in recent_calls(booked, 1, "org_1")] == ["req_2"]
-    older = recent_calls(booked, 10, before_us=FIRST_US + DAY_US)
-    assert [(record.rid, record.source) for record in older] == [("req_1", "exact")]
+
+
+def test_calls_of_a_span_page_back_through_those_that_ended_together(booked: Store) -> None:
+    """Each where its first record ended, and by its best one."""
+    seen: list[tuple[int, UsageRecord]] = []
+    while page := calls_ended_in(
+        *(booked, FIRST_US, FIRST_US + DAY_US + HOUR_US, 1),
+        before=(seen[-1][0], seen[-1][1].rid) if seen else None,
+    ):
+        seen += page
+    assert [record.rid for _, record in seen] == ["req_3", "req_2", "req_1"]
+    assert seen[0][0] == seen[1][0] > seen[2][0]
+    assert seen[2][1].source == "exact"
+    assert calls_ended_in(booked, FIRST_US + HOUR_US, FIRST_US + DAY_US, 9) == []
 
 
 def test_usage_is_summed_by_what_is_asked_for(booked: Store) -> None:
@@ -240,7 +254,7 @@ def test_what_was_spent_is_read_from_the_daily_sums(booked: Store) -> None:
     "ask",
     [
         lambda store: recent_decided(store, 25),
-        lambda store: recent_calls(store, 25, before_us=IN_OCTOBER_US),
+        lambda store: calls_ended_in(store, 1, IN_OCTOBER_US, 25, before=(IN_OCTOBER_US, "req_2")),
         lambda store: recent_calls(store, 25, "org_1"),
         lambda store: timings(store, 1, 2, 25),
         lambda store: recent_transfers(store, 25),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from billing import ledger
 from billing.costs.life_writer import LifeEntry, book_lives
 from billing.costs.lifetimes import LifeReport
 from billing.ledger import Record
-from billing.types import Attempt, encode
+from billing.types import Attempt, SettledCall, UsageSource, encode
+from gateway.api.cursors import cursor_of
 from tests.gateway.api.test_usage import API_KEY, BOOK, HOUR_S, MIDNIGHT_S, call
 from tests.gateway.edge import Edge, edge
 from tests.redis_server import RedisServer
@@ -73,6 +74,12 @@ async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncI
         yield running
 
 
+def book(one: Edge, calls: Sequence[SettledCall]) -> None:
+    records = [Record(1, f"{n}-{c.rid}", "settled", c.rid, encode(c)) for n, c in enumerate(calls)]
+    with one.parts.ledger.write() as conn:
+        ledger.book(conn, records, BOOK, 2 * MIDNIGHT_S * S)
+
+
 async def asked(one: Edge, target: str, key: str = "admin") -> httpx.Response:
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=one.app), base_url="http://gateway"
@@ -122,20 +129,73 @@ async def test_an_organization_has_no_part_in_what_nobody_used(one: Edge) -> Non
 
 async def test_requests_are_told_one_by_one_and_in_pages(one: Edge) -> None:
     first = await margins(one, "&group_by=request&limit=1")
-    assert first["has_more"] and first["next_page"] == 1
-    second = await margins(one, "&group_by=request&limit=1&page=1")
+    assert first["has_more"] and first["data"][0]["group"]["request"] == "r2"
+    second = await margins(one, f"&group_by=request&limit=1&page={first['next_page']}")
     assert not second["has_more"] and second["next_page"] is None
     (row,) = second["data"]
     assert row["group"]["request"] == "r1" and row["cogs_usd"] == "0.002"
     assert Decimal(row["revenue_usd"]) - Decimal("0.002") == Decimal(row["margin_usd"])
 
 
+async def test_every_call_of_a_span_is_on_one_page_whatever_comes_meanwhile(one: Edge) -> None:
+    """Several end in one instant, and corrections end at another one than their first record."""
+    estimate = {"source": UsageSource.ESTIMATED, "output": 1}
+    same = [call(f"s{n}", MIDNIGHT_S + 30, **(estimate if n % 2 else {})) for n in range(7)]
+    better = [call(f"s{n}", MIDNIGHT_S + 5000) for n in range(1, 7, 2)]
+    outside = [call("before", MIDNIGHT_S - 1), call("after", MIDNIGHT_S + 2 * HOUR_S)]
+    book(one, [*same, *better, *outside])
+    seen: list[str] = []
+    page = ""
+    while page is not None:
+        answer = await margins(one, f"&group_by=request&limit=2{page and '&page=' + page}")
+        assert len(answer["data"]) == 2 or not answer["has_more"]
+        seen += [row["group"]["request"] for row in answer["data"]]
+        book(one, [call(f"new{len(seen)}", MIDNIGHT_S + 3000)])
+        page = answer["next_page"]
+    assert seen == ["r2", *(f"s{n}" for n in reversed(range(7))), "r1"]
+
+
+async def test_groups_go_on_behind_the_last_one_of_a_page(one: Edge) -> None:
+    grouped = "&group_by=day&group_by=organization"
+    book(one, [call(f"d{n}", MIDNIGHT_S + 60, org=f"org_{n}") for n in range(3)])
+    whole = (await margins(one, grouped))["data"]
+    seen: list[Any] = []
+    page = ""
+    while page is not None:
+        answer = await margins(one, f"{grouped}&limit=2{page and '&page=' + page}")
+        seen += answer["data"]
+        page = answer["next_page"]
+    assert seen == whole and len(whole) == 5
+
+
+@pytest.mark.parametrize(
+    ("groups", "key"),
+    [
+        ("request", ["1", "r1"]),
+        ("request", [1]),
+        ("request", [2**70, "r1"]),
+        ("day", ["org"]),
+        ("pool", ["a\0"]),
+        ("pool", None),
+    ],
+)
+async def test_a_page_that_is_none_is_refused(one: Edge, groups: str, key: Any) -> None:
+    page = "nonsense" if key is None else cursor_of(key)
+    answer = await asked(one, f"/admin/v1/margins?{SPAN}&group_by={groups}&page={page}")
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == "page"
+
+
 async def test_margins_come_as_csv(one: Edge) -> None:
     answer = await asked(one, f"/admin/v1/margins?{SPAN}&group_by=pool&format=csv&limit=1")
     assert answer.headers["content-type"].startswith("text/csv")
-    assert answer.headers["x-sluice-next-page"] == "1"
     (row,) = csv.DictReader(io.StringIO(answer.text))
     assert (row["pool"], row["cogs_usd"], row["bill_usd"]) == ("a", "0.002", "0.20")
+    cursor = answer.headers["x-sluice-next-page"]
+    answer = await asked(
+        one, f"/admin/v1/margins?{SPAN}&group_by=pool&format=csv&limit=1&page={cursor}"
+    )
+    assert [row["pool"] for row in csv.DictReader(io.StringIO(answer.text))] == ["b"]
+    assert "x-sluice-next-page" not in answer.headers
     answer = await asked(one, f"/admin/v1/margins?{SPAN}&group_by=organization&format=csv")
     assert "bill_usd" not in answer.text.splitlines()[0]
 
