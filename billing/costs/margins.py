@@ -47,7 +47,9 @@ class Margin:
     @property
     def unrecorded_nanousd(self) -> int:
         """What was computed and is on no call's record, or not yet: less than nothing where calls
-        were told of before the replicas that computed them."""
+        were told of before the replicas that computed them. Held to zero it would be a figure of
+        our making: it, idle, cold starts and waste are what is unallocated, and with the cost of
+        calls the bill, at any moment."""
         capacity = self.capacity or NOTHING
         return capacity.busy_nanousd - capacity.wasted_nanousd - self.cost_nanousd
 

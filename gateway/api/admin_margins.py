@@ -48,8 +48,9 @@ async def show_margins(
 ) -> dict[str, Any] | Response:
     """Calls whose end was in the hours of the interval, by default the last thirty days and this
     hour, and the capacity of those hours. `fleet` is all of it, whatever the groups: its cost of
-    goods and what was unallocated are its bill. By request the newest call comes first. As CSV the
-    cursor of the next page is the header `x-sluice-next-page`.
+    goods and what was unallocated are its bill, as far as replicas have reported: `unrecorded_usd`
+    is below zero by what calls have cost since then. By request the newest call comes first. As CSV
+    the cursor of the next page is the header `x-sluice-next-page`.
     """
     parts = parts_of(request)
     now_us = round(parts.outside.clock() * 1e6)

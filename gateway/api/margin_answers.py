@@ -22,14 +22,22 @@ _EARNED: dict[str, Schema] = {
     "cogs_usd": USD,
     "margin_usd": USD,
 }
+UNRECORDED = (
+    "decimal USD: what replicas have reported to have computed, less what records of calls tell of."
+    " A replica reports every `life_report_s` (a minute), a call when it ends: so it is below zero"
+    " while calls are told of that were computed since the last report, or computed before the"
+    " first of these hours. What was not reported yet is not in `bill_usd`, `unallocated_usd` and"
+    " `net_margin_usd` either"
+)
 _CAPACITY: dict[str, Schema] = {
     **{
         name: USD
         for name in (
             *("bill_usd", "unallocated_usd", "idle_usd", "cold_start_usd", "wasted_usd"),
-            *("unrecorded_usd", "net_margin_usd"),
+            "net_margin_usd",
         )
     },
+    "unrecorded_usd": USD | {"description": UNRECORDED},
     **{name: NUMBER for name in ("replica_s", "cold_start_s", "busy_s")},
 }
 MARGIN_COMPONENTS: dict[str, Schema] = {

@@ -103,6 +103,22 @@ async def test_cost_of_goods_and_what_nobody_used_are_the_bill_of_the_fleet(one:
     assert sum(Decimal(fleet[name]) for name in parts) == Decimal(fleet["unallocated_usd"])
 
 
+async def test_a_call_that_no_replica_has_reported_yet_is_below_zero_and_the_parts_still_add_up(
+    one: Edge,
+) -> None:
+    before = (await margins(one))["fleet"]
+    book(one, [call("soon", MIDNIGHT_S + 60, pool="a", attempts=[attempt("a", 7)])])
+    fleet = (await margins(one))["fleet"]
+    assert Decimal(before["unrecorded_usd"]) - Decimal(fleet["unrecorded_usd"]) == Decimal("0.007")
+    assert Decimal(fleet["unrecorded_usd"]) < 0
+    assert fleet["bill_usd"] == before["bill_usd"] and fleet["idle_usd"] == before["idle_usd"]
+    parts = ("idle_usd", "cold_start_usd", "wasted_usd", "unrecorded_usd")
+    assert sum(Decimal(fleet[name]) for name in parts) == Decimal(fleet["unallocated_usd"])
+    components = one.app.openapi()["components"]["schemas"]
+    told = components["Margins"]["properties"]["fleet"]["properties"]["unrecorded_usd"]
+    assert "below zero" in told["description"]
+
+
 @pytest.mark.parametrize(
     ("group_by", "groups", "costs"),
     [
