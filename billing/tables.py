@@ -467,6 +467,37 @@ class CreditStanding(SQLModel, table=True):
     moved_us: int = Field(sa_type=Big)
 
 
+class CreditWatch(SQLModel, table=True):
+    """Of which amounts an organization wants to be told when its credit falls below them, and how
+    it was when that was last looked at (see billing/credits/watch.py)."""
+
+    __tablename__ = "credit_watch"
+    org: str = Field(primary_key=True)
+    thresholds: list[list[Any]] = Field(sa_type=JSON)
+    granted_nanousd: int = Field(sa_type=Big)
+    left_nanousd: int = Field(sa_type=Big)
+    below: list[list[Any]] = Field(sa_type=JSON)
+
+
+class CreditAlert(SQLModel, table=True):
+    """The credit of an organization fell below a threshold: once for each fall."""
+
+    __tablename__ = "credit_alert"
+    __table_args__ = (
+        CheckConstraint("unit IN ('nanousd','percent')", name="unit_known"),
+        Index("credit_alert_raised", "raised_us"),
+        Index("credit_alert_org", "org", "raised_us"),
+    )
+    id: int | None = Field(None, primary_key=True, sa_type=SERIAL)
+    org: str
+    unit: str
+    threshold: int = Field(sa_type=Big)
+    limit_nanousd: int = Field(sa_type=Big)
+    left_nanousd: int = Field(sa_type=Big)
+    granted_nanousd: int = Field(sa_type=Big)
+    raised_us: int = Field(sa_type=Big)
+
+
 class Invoice(SQLModel, table=True):
     """One organization, one month. A draft is recomputed; a finalised one never changes."""
 

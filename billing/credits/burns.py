@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from billing.credits.credit import Burn, Grant, Held, Standing, account_of, split
+from billing.credits.watch import left_in_force
 from billing.posting import Posting, transfer, unbilled
 
 Before = dict[tuple[str, int], list[Burn]]
@@ -29,6 +30,11 @@ class Purse:
         for grant, left_nanousd in held:
             self._grants[grant.grant_id] = grant
             self._left[grant.grant_id] = left_nanousd
+
+    def left_in_force(self, at_us: int) -> int:
+        """What grants in force have left now."""
+        held = (Held(grant, self._left[grant_id]) for grant_id, grant in self._grants.items())
+        return left_in_force(held, at_us)
 
     def pay(self, made: Posting, before: Before, now_us: int) -> list[dict[str, Any]]:
         """Transfers for one posting; `before` is asked for its former record, and told of it."""

@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from billing.credits.alerts import tell_now
 from billing.credits.burns import moved
 from billing.credits.credit import Category, CreditLine, Grant, Held, account_of
 from billing.limits.keys import SHARDS
@@ -92,6 +93,7 @@ def _give(
         )
         transfers.post(conn, [row])
         credits.stand(conn, {grant.org: standing})
+        tell_now(conn, [grant.org], now_us)
         return _given(credits.find(conn, grant_id=grant.grant_id)[0]), True
 
 
@@ -152,6 +154,7 @@ def book_ends(store: Store, now_us: int) -> int:
                     rows.append(_end(held, standings[org].moved_us))
         transfers.post(conn, rows)
         credits.stand(conn, standings)
+        tell_now(conn, orgs, now_us)
         return len(rows)
 
 

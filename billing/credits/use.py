@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from billing.credits.alerts import tell
 from billing.credits.burns import Purse, burn
 from billing.posting import Posting
 from billing.store import credits
@@ -27,7 +28,10 @@ def paid_by_credits(
     undone = sorted({burned.grant_id for burns in before.values() for burned in burns})
     held = credits.held(conn, list(standings), also=undone)
     purses = {org: Purse(org, at, held.get(org, ())) for org, at in standings.items()}
+    had = {org: purse.left_in_force(now_us) for org, purse in purses.items()}
     rows = burn(ours, purses, before, now_us)
+    has = {org: purse.left_in_force(now_us) for org, purse in purses.items()}
+    tell(conn, {org: (had[org], has[org]) for org in purses}, now_us)
     moved = {org: purse.standing for org, purse in purses.items()}
     credits.stand(conn, {org: at for org, at in moved.items() if at != standings[org]})
     return rows

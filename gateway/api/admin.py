@@ -4,6 +4,7 @@ from fastapi import APIRouter, Depends
 
 from gateway.api import (
     admin_budgets,
+    admin_credit_alerts,
     admin_credits,
     admin_dead_letters,
     admin_ledger,
@@ -26,6 +27,7 @@ for part in (
     admin_limits,
     admin_budgets,
     admin_credits,
+    admin_credit_alerts,
     admin_serving,
     admin_models,
     admin_prices,

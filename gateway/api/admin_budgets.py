@@ -11,7 +11,9 @@ from billing.budgets.budget import EACH_USER, Budget
 from billing.limits.types import ScopeLimits
 from billing.money import nanousd, usd
 from billing.store import budgets as rows
+from billing.store import watches
 from gateway.admin.budgets import Budgets
+from gateway.api.admin_credit_alerts import credit_alert
 from gateway.api.admin_tenants import attempt, tenants_of
 from gateway.api.budget_bodies import BudgetChange, NewBudget, ScopeBudgetBody, check_amount
 from gateway.api.budget_shapes import alert, with_standings
@@ -99,17 +101,21 @@ async def list_alerts(
     before: EpochS | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> dict[str, Any]:
-    """The newest first; `before` (epoch seconds) is where to go on."""
+    """The newest first; `before` (epoch seconds) is where to go on. Those of credit that ran low
+    stand among them, unless one budget is asked for."""
     before_us = None if before is None else before * 1_000_000
     ledger = parts_of(request).ledger
 
-    def read() -> list[dict[str, Any]]:
+    def read() -> list[tuple[int, dict[str, Any]]]:
+        some: dict[str, Any] = {"org": organization, "before_us": before_us, "limit": limit}
         with ledger.read() as conn:
-            return rows.alerts(
-                conn, org=organization, budget_id=budget, before_us=before_us, limit=limit
-            )
+            of_budgets = rows.alerts(conn, budget_id=budget, **some)
+            of_credits = watches.alerts(conn, **some) if budget is None else []
+        told = [(row["raised_us"], alert(row)) for row in of_budgets]
+        return told + [(row["raised_us"], credit_alert(row)) for row in of_credits]
 
-    return {"object": "list", "data": [alert(row) for row in await asyncio.to_thread(read)]}
+    found = sorted(await asyncio.to_thread(read), key=lambda each: -each[0])[:limit]
+    return {"object": "list", "data": [shown for _, shown in found]}
 
 
 @router.get("/budgets/{budget}")

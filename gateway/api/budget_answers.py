@@ -53,6 +53,7 @@ BUDGET: dict[str, Schema] = {
 BUDGET_COMPONENTS: dict[str, Schema] = {
     "WindowBudget": objects(BUDGET),
     "AnyBudget": either(named("WindowBudget"), named("Budget")),
+    "AnyAlert": either(named("BudgetAlert"), named("CreditAlert")),
     "BudgetAlert": objects(
         {
             "object": const("budget.alert"),
@@ -74,7 +75,7 @@ BUDGETS = "/admin/v1/budgets"
 BUDGET_ANSWERS: dict[tuple[str, str], Schema] = {
     ("get", BUDGETS): listed("AnyBudget"),
     ("post", BUDGETS): named("WindowBudget"),
-    ("get", BUDGETS + "/alerts"): listed("BudgetAlert"),
+    ("get", BUDGETS + "/alerts"): listed("AnyAlert"),
     ("get", BUDGETS + "/{budget}"): named("WindowBudget"),
     ("patch", BUDGETS + "/{budget}"): named("WindowBudget"),
     ("delete", BUDGETS + "/{budget}"): named("WindowBudget"),

@@ -16,6 +16,7 @@ from gateway.api.json_schema import (
     one_of,
 )
 
+_THRESHOLDS: dict[str, Schema] = {"below_usd": array(USD), "below_percent": array(COUNT)}
 CREDIT_COMPONENTS: dict[str, Schema] = {
     "CreditGrant": objects(
         {
@@ -43,6 +44,27 @@ CREDIT_COMPONENTS: dict[str, Schema] = {
             "last_id": maybe(STRING),
         }
     ),
+    "CreditAlerts": objects(
+        {
+            "object": const("credit_alerts"),
+            "organization": STRING,
+            **_THRESHOLDS,
+            "granted_usd": USD,
+            "remaining_usd": USD,
+            "told": objects(_THRESHOLDS),
+        }
+    ),
+    "CreditAlert": objects(
+        {
+            "object": const("credit.alert"),
+            "organization": STRING,
+            "percent": maybe(COUNT),
+            "limit_usd": USD,
+            "remaining_usd": USD,
+            "granted_usd": USD,
+            "raised_at": TIME,
+        }
+    ),
     "Credits": objects(
         {
             "object": const("credits"),
@@ -57,7 +79,10 @@ CREDIT_COMPONENTS: dict[str, Schema] = {
     ),
 }
 
+ALERTS = "/admin/v1/organizations/{organization_id}/credit-alerts"
 CREDIT_ANSWERS: dict[tuple[str, str], Schema] = {
+    ("get", ALERTS): named("CreditAlerts"),
+    ("put", ALERTS): named("CreditAlerts"),
     ("get", "/v1/credits"): named("Credits"),
     ("post", "/admin/v1/credits"): named("CreditGrant"),
     ("get", "/admin/v1/credits"): named("CreditGrants"),
