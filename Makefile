@@ -13,7 +13,7 @@ INSTALL_VLLM := VENV=$(VLLM_VENV) PYTHON='$(abspath $(BIN))/python' TORCH='$(TOR
 # One worker per core, four at most: the tests start real parts, which want a core of their own.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 TEST_LIMIT_S ?= 1500
-PYTEST = timeout --kill-after=20 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+PYTEST = tests/in_folder.sh timeout --kill-after=20 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 .PHONY: help up install install-test vllm vllm-test check lint types arrows test test-all bench lock clean
 .NOTPARALLEL:

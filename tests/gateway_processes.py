@@ -14,14 +14,14 @@ from typing import Any
 
 import aiohttp
 
-from migrations.run import migrate
+from tests.empty_database import put_empty_database
 from tests.redis_server import RedisServer
 from tests.stack_process import environment, free_port, stop_with_parent
 
 ROOT = Path(__file__).parents[1]
 API_KEY = "sk-sluice-canary-0123456789abcdef"
 ADMIN_KEY = "sk-admin-canary-0123456789abcdef"
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 120.0
 
 CONFIG = """
 [gateway]
@@ -120,7 +120,7 @@ async def gateways(
     server: RedisServer, data: Path, upstream: str, *, count: int
 ) -> AsyncIterator[Gateways]:
     """They take calls, and are gone afterwards."""
-    await asyncio.to_thread(migrate, f"sqlite:///{data / 'sluice.db'}")
+    put_empty_database(data / "sluice.db")
     config = data / "sluice.toml"
     config.write_text(CONFIG.format(base_url=upstream))
     env = environment() | {

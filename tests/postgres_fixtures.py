@@ -37,7 +37,7 @@ class Databases:
 def postgres() -> Iterator[Databases]:
     """One server for all tests of a worker; `template0` is an empty database to copy."""
     with (
-        tempfile.TemporaryDirectory(prefix="slp-", dir="/tmp") as folder,
+        tempfile.TemporaryDirectory(prefix="slp-") as folder,
         PostgresServer(Path(folder) / "pg", password=secrets.token_hex(8)) as server,
     ):
         yield Databases(server, count(1))

@@ -19,6 +19,7 @@ from tests.gateway.api.asgi import ask
 from tests.gateway.edge import API_KEY, OUTPUT_PRICE, Edge, edge, story
 from tests.gateway.served import served
 from tests.gateway.wire.responses.calls import named
+from tests.plain_http import NOBODY
 from tests.redis_server import RedisServer
 
 MESSAGES = "/v1/messages"
@@ -211,7 +212,10 @@ async def test_message_is_quoted_like_chat(one: Edge) -> None:
 
 async def test_models_are_listed_in_the_shape_that_anthropics_clients_read(one: Edge) -> None:
     spoken = {"x-api-key": API_KEY, "anthropic-version": "2023-06-01"}
-    async with served(one.app) as url, httpx.AsyncClient(base_url=url, headers=spoken) as client:
+    async with (
+        served(one.app) as url,
+        httpx.AsyncClient(verify=NOBODY, base_url=url, headers=spoken) as client,
+    ):
         listed = (await client.get("/v1/models")).json()
         found = (await client.get("/v1/models/tale")).json()
         missing = await client.get("/v1/models/nope")

@@ -10,6 +10,7 @@ from typing import Any
 import httpx2 as httpx
 
 from tests.openai_api.valid import CHUNKS, assert_events
+from tests.plain_http import NOBODY
 from tests.stack import Stack, Tenant
 
 SMALL, LARGE, NAP, MINILM = "sluice-small", "sluice-large", "sluice-nap", "minilm"
@@ -66,6 +67,7 @@ def opened(stack: Stack, tenant: Tenant, wanted: dict[str, Any], **options: Any)
         headers={"authorization": f"Bearer {tenant.secret}"} | options.pop("headers", {}),
         json=wanted | {"stream": True},
         timeout=60.0,
+        verify=NOBODY,
         **options,
     )
 

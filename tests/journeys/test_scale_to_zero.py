@@ -15,6 +15,7 @@ import openai
 import pytest
 
 from tests.journeys.calls import CHAT, NAP, body, chunks_of, events, opened, rid_of, said
+from tests.plain_http import NOBODY
 from tests.stack import Stack, Tenant
 
 POOL = "nap"
@@ -80,14 +81,20 @@ def test_ten_callers_cause_one_start_and_none_is_lost(stack: Stack, tenant: Tena
     assert len({answer.id for answer in answers}) == 10
     assert len(seen) == 1, seen
     booked = stack.wait_until(
-        lambda: (found := stack.requests_of(tenant)) and len(found) == 10 and found, 20, "ten calls"
+        lambda: (found := stack.requests_of(tenant)) and len(found) == 10 and found, 60, "ten calls"
     )
     assert {call["status"] for call in booked} == {"answered"}
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.5, 1.0])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "after_s", [pytest.param(0.0, marks=LONG), 0.5, pytest.param(1.0, marks=LONG)]
+)
 def test_call_on_the_way_down_is_not_lost(stack: Stack, tenant: Tenant, after_s: float) -> None:
-    """A lone call meets the replica as it leaves, refuses, is proven idle, is gone: answered."""
+    """A lone call meets the replica as it leaves, refuses, is proven idle, is gone: answered.
+    `tests/workers/test_cluster.py` always looks at all of these, without a gateway."""
     stack.call("POST", CHAT, secret=tenant.secret, json=body(NAP, max_tokens=1))
     stack.wait_until(
         lambda: any(replica["state"] == "DRAINING" for replica in published(stack)),
@@ -120,7 +127,7 @@ def test_deadline_shorter_than_the_start_is_refused_at_once(stack: Stack, tenant
         assert raised.value.code == "server_is_overloaded"
         assert int(response.headers["retry-after"]) >= 1
     assert stack.requests_of(tenant) == []
-    stack.wait_until(lambda: stack.replicas(POOL), 30, "the pool to be started for a retry")
+    stack.wait_until(lambda: stack.replicas(POOL), 60, "the pool to be started for a retry")
 
 
 @pytest.mark.usefixtures("cold")
@@ -158,7 +165,7 @@ def test_deadline_that_passes_while_waiting_ends_the_wait(stack: Stack, tenant: 
 
     async def ask_both() -> tuple[httpx.Response, httpx.Response]:
         headers["authorization"] = f"Bearer {tenant.secret}"
-        async with httpx.AsyncClient(timeout=60, headers=headers) as client:
+        async with httpx.AsyncClient(verify=NOBODY, timeout=60, headers=headers) as client:
             url = stack.base_url + CHAT
             whole = client.post(url, json=body(NAP))
             stream = client.post(url, json=body(NAP, stream=True))

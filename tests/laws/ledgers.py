@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,14 @@ from sqlalchemy import event
 from billing.pricebook import PriceRate
 from billing.prices import put_into_force
 from billing.store.engine import Store, open_store
-from migrations.run import migrate
+from tests.empty_database import put_empty_database
 
 
 @contextmanager
 def priced(rates: Sequence[PriceRate]) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "empty.db"
-        migrate(f"sqlite:///{path}")
+        put_empty_database(path)
         store = open_store(f"sqlite:///{path}")
         put_into_force(store, rates, by="test", now_us=1, version_id="pv_1")
         store.close()
@@ -34,8 +35,15 @@ def fresh(template: Path) -> Iterator[Store]:
         path.write_bytes(template.read_bytes())
         store = open_store(f"sqlite:///{path}")
         event.listen(store.engine, "connect", _without_fsync)
+        store.engine.update_execution_options(compiled_cache=_statements())
         yield store
         store.close()
+
+
+@cache
+def _statements() -> dict[Any, Any]:
+    """What SQLAlchemy has compiled, kept from one example to the next."""
+    return {}
 
 
 def _without_fsync(connection: Any, _record: Any) -> None:

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from tests.gateway.edge import API_KEY, CHAT, Edge, edge
 from tests.gateway.served import served
+from tests.plain_http import NOBODY
 from tests.redis_server import RedisServer
 
 MOVING = {"date", "x-request-id", "openai-processing-ms"}
@@ -26,7 +27,9 @@ async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncI
 async def client(one: Edge) -> AsyncIterator[httpx.AsyncClient]:
     async with (
         served(one.app) as url,
-        httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer {API_KEY}"}) as made,
+        httpx.AsyncClient(
+            verify=NOBODY, base_url=url, headers={"authorization": f"Bearer {API_KEY}"}
+        ) as made,
     ):
         yield made
 

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from tests.gateway.edge import API_KEY, Edge, body, edge
 from tests.gateway.served import served
+from tests.plain_http import NOBODY
 from tests.redis_server import RedisServer
 
 
@@ -22,7 +23,7 @@ async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncI
 
 async def scraped(one: Edge, key: str | None = "admin") -> httpx.Response:
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    async with served(one.app) as url, httpx.AsyncClient() as client:
+    async with served(one.app) as url, httpx.AsyncClient(verify=NOBODY) as client:
         return await client.get(f"{url}/metrics", headers=headers)
 
 
