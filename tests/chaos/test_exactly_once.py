@@ -19,10 +19,10 @@ import pytest
 from tests.chaos import faults
 from tests.chaos.auditor import Books
 from tests.chaos.plan import planned
-from tests.chaos.world import EDGES, LEDGER, World, running
+from tests.chaos.world import AUDIT_EVERY_S, EDGES, LEDGER, World, running
 
-pytestmark = pytest.mark.timeout(240)
-DIES_WITHIN_S = 60.0
+pytestmark = pytest.mark.timeout(480)
+DIES_WITHIN_S = 120.0
 SLEEPS_S = 2.5
 """Longer than the leases of an edge, so that the reaper comes by."""
 
@@ -252,7 +252,7 @@ async def test_poison_goes_to_dead_letter_once_and_stops_nobody(world: World, rn
             books = await asyncio.to_thread(world.auditor.read)
             return Counter(rid for rid, _ in books.letters) == Counter(world.poisoned)
 
-        await world.until(is_told, DIES_WITHIN_S, lambda: world.poisoned)
+        await world.until(is_told, DIES_WITHIN_S, lambda: world.poisoned, AUDIT_EVERY_S)
 
 
 # --- clocks --------------------------------------------------------------------------------------

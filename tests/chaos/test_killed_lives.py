@@ -36,7 +36,10 @@ def row_of_pool(stack: Stack) -> dict[str, Any]:
     return next((row for row in rows if row["group"]["pool"] == POOL), nothing)
 
 
-@pytest.mark.parametrize("parts", [["controller"], ["controller", "ledger", "gateway"]])
+@pytest.mark.parametrize(
+    "parts",
+    [pytest.param(["controller"], marks=pytest.mark.long), ["controller", "ledger", "gateway"]],
+)
 def test_killed_parts_lose_no_second_of_a_replica_and_double_none(
     stack: Stack, tenant: Tenant, parts: list[str]
 ) -> None:

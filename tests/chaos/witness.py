@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -100,9 +102,14 @@ class Witness:
         """Every call this witness knows by id has one event, and its net charge is in bounds."""
         self.stack.wait_takes_calls()
         self.stack.wait_quiet(30.0)
-        return [self._assert_call(seen) for seen in self.seen if seen.request_id]
+        known = [seen for seen in self.seen if seen.request_id]
+        cut = [seen for seen in known if not seen.is_whole]
+        with self.stack.openai(self.tenant.secret) as client, ThreadPoolExecutor() as at_once:
+            lengths = at_once.map(partial(would_be, client), cut)
+            whole = dict(zip((seen.request_id for seen in cut), lengths, strict=True))
+        return [self._assert_call(seen, whole.get(seen.request_id, 0)) for seen in known]
 
-    def _assert_call(self, seen: Seen) -> dict[str, Any]:
+    def _assert_call(self, seen: Seen, whole_tokens: int) -> dict[str, Any]:
         assert seen.request_id
         record = self.stack.generation(seen.request_id)
         output = record["usage"]["output"]
@@ -114,17 +121,9 @@ class Witness:
         else:
             assert record["status"] in ("failed", "cancelled", "refused"), record
             assert output >= last_checkpoint(self.stack.data / "spool", seen.request_id)
-            assert output <= self._would_be(seen)
+            assert output <= whole_tokens
         assert net_usd(record) == record["cost_usd"]
         return record
-
-    def _would_be(self, seen: Seen) -> int:
-        """How many tokens the whole answer has: the same seeded question, asked in peace."""
-        client = self.stack.openai(self.tenant.secret)
-        answer = client.chat.completions.create(
-            **{k: v for k, v in seen.question.items() if not k.startswith("stream")}
-        )
-        return answer.usage.completion_tokens
 
     def assert_nothing_is_missing(self) -> None:
         """What the spools say was admitted for this tenant is exactly what the ledger has."""
@@ -133,7 +132,14 @@ class Witness:
         def booked() -> list[str]:
             return sorted(call["id"] for call in self.stack.requests_of(self.tenant))
 
-        self.stack.wait_until(lambda: booked() == sorted(admitted), 10.0, booked)
+        self.stack.wait_until(lambda: booked() == sorted(admitted), 60, booked)
+
+
+def would_be(client: openai.OpenAI, seen: Seen) -> int:
+    """How many tokens the whole answer has: the same seeded question, asked in peace."""
+    question = {k: v for k, v in seen.question.items() if not k.startswith("stream")}
+    tokens: int = client.chat.completions.create(**question).usage.completion_tokens
+    return tokens
 
 
 def net_usd(record: dict[str, Any]) -> str:

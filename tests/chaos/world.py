@@ -38,10 +38,12 @@ from tests.stack_process import environment
 ROOT = Path(__file__).parents[2]
 EDGES = ("gw-1", "gw-2")
 LEDGER = "ledger"
-READY_WITHIN_S = 60.0
-IDLE_WITHIN_S = 40.0
-QUIET_WITHIN_S = 30.0
-LOOK_EVERY_S = 0.1
+READY_WITHIN_S = 120.0
+IDLE_WITHIN_S = 120.0
+QUIET_WITHIN_S = 120.0
+LOOK_EVERY_S = 0.05
+AUDIT_EVERY_S = 0.3
+"""An audit reads all there is."""
 SETTINGS = {
     "BLOCK_MS": "50",
     "LINGER_MS": "0",
@@ -75,7 +77,7 @@ class World:
     database: Database
     seed: int
     callers: int = 4
-    pause_s: float = 0.02
+    pause_s: float = 0.05
     client: Client = field(init=False)
     auditor: Auditor = field(init=False)
     books: Books = field(init=False)
@@ -196,12 +198,13 @@ class World:
         look: Callable[[], Awaitable[bool]],
         within_s: float,
         what: Callable[[], object] = lambda: "it",
+        every_s: float = LOOK_EVERY_S,
     ) -> None:
         deadline = time.monotonic() + within_s
         while not await look():
             if time.monotonic() > deadline:
                 raise AssertionError(f"seed {self.seed}: waited {within_s:g} s for {what()}")
-            await asyncio.sleep(LOOK_EVERY_S / 5)
+            await asyncio.sleep(every_s)
 
     async def heard(self, more: int, within_s: float = READY_WITHIN_S) -> None:
         """Until so many more calls were answered whole."""
@@ -313,7 +316,9 @@ class World:
             state.update(books=books, breaks=breaks)
             return not breaks
 
-        await self.until(holds, QUIET_WITHIN_S, lambda: "\n".join(state.get("breaks", [])))
+        await self.until(
+            holds, QUIET_WITHIN_S, lambda: "\n".join(state.get("breaks", [])), AUDIT_EVERY_S
+        )
         found: Books = state["books"]
         return found
 

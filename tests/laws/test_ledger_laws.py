@@ -160,12 +160,27 @@ def test_any_delivery_leaves_one_event_and_the_net_of_the_best_record(
         assert by_org == total.amount_nanousd
 
 
+ENDS_US = sorted(
+    {
+        FIRST_DAY_US + part
+        for part in (0, 1, HOUR_US - 1, HOUR_US, HOUR_US + 1, DAY_US - HOUR_US, DAY_US, DAY_US + 7)
+    }
+    | {NOW_US, ADMITTED_US + 3}
+)
+SPANS = list(itertools.combinations(ENDS_US, 2))
+
+
 @LAW
-@given(life=lives(), cuts=st.lists(st.integers(1, 6), max_size=8))
+@given(
+    life=lives(),
+    cuts=st.lists(st.integers(1, 6), max_size=8),
+    spans=st.sets(st.sampled_from(SPANS), min_size=1, max_size=9),
+)
 def test_hours_and_days_sum_the_best_records_of_the_calls_that_first_ended_in_them(
     template: Path,
     life: tuple[list[OpenedCall | SettledCall], dict[str, SettledCall]],
     cuts: list[int],
+    spans: set[tuple[int, int]],
 ) -> None:
     deliveries, best = life
     first: dict[str, int] = {}
@@ -201,10 +216,7 @@ def test_hours_and_days_sum_the_best_records_of_the_calls_that_first_ended_in_th
                 + row.request_nanousd
                 for row in found
             )
-        ends_us = (0, 1, HOUR_US - 1, HOUR_US, HOUR_US + 1, DAY_US - HOUR_US, DAY_US, DAY_US + 7)
-        for from_us, to_us in itertools.combinations(
-            sorted({FIRST_DAY_US + part for part in ends_us} | {NOW_US, ADMITTED_US + 3}), 2
-        ):  # wherever a span is cut, it sums what its days, hours and events sum
+        for from_us, to_us in spans:  # wherever one is cut, it sums what its parts sum
             wanted = [GroupBy.ORG, GroupBy.POOL]
             (by_hours, by_days) = (
                 summed(usage_summary(store, None, from_us, to_us, groups), wanted)

@@ -1,4 +1,4 @@
-"""One private cluster for the tests that need one; started at its first use."""
+"""One private cluster for the file that needs one; started at its first use."""
 
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -12,7 +12,7 @@ from tests.workers.cluster import Cluster, Gateway
 __all__ = ["redis", "redis_server"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with tempfile.TemporaryDirectory(prefix="sluice-test-") as folder:
         cluster = Cluster(Path(folder))
