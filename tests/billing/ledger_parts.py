@@ -87,7 +87,7 @@ def unlimited(opened: OpenedCall) -> list[ScopeLimits]:
     return [ScopeLimits(scope=scope) for scope in opened.scopes]
 
 
-async def eventually(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+async def eventually(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - SQL has no event to wait for
             await asyncio.sleep(0.02)

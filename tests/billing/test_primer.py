@@ -158,7 +158,7 @@ async def test_a_restarted_and_a_wiped_redis_are_primed_again(
         await eventually(lambda: call_by_rid(store, "req_old") is not None)
         for disturb in (redis_server.restart, redis_server.wipe):
             await asyncio.to_thread(disturb)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while True:
                     answer = await _admit(redis, disturb.__name__)
                     if isinstance(answer, Admitted):

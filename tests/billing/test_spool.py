@@ -114,7 +114,7 @@ async def test_how_a_call_ended_while_the_disk_was_full_is_written_once_there_is
         with pytest.raises(SpoolFull):
             spool.opened(opened_call("req_new"))
         is_full[0] = False
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not all(call.closed for call in replay(tmp_path, GATEWAY)[:2]):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         is_full[0] = True

@@ -52,7 +52,7 @@ def answered(rid: str = "req_1", **changes: Any) -> SettledCall:
 
 
 async def booked(store: Store, rid: str) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while call_by_rid(store, rid) is None:  # noqa: ASYNC110 - SQL has no event to wait for
             await asyncio.sleep(0.002)
 

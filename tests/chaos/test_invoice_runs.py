@@ -33,7 +33,7 @@ ADMITTED_US = 1_790_000_000_000_000
 NOW_US = ADMITTED_US + 90 * 86_400 * 1_000_000
 MONTH = period_at(ADMITTED_US).name
 KILLS = 6
-RUN_WITHIN_S = 30.0
+RUN_WITHIN_S = 120.0
 
 
 async def test_invoice_run_killed_at_any_statement_bills_every_charge_once(

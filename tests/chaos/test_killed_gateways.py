@@ -20,8 +20,8 @@ from tests.gateway_processes import API_KEY, Gateways, gateways
 from tests.redis_server import RedisServer
 
 PIECES = 6
-BOOKED_WITHIN_S = 20.0
-DIES_WITHIN_S = 30
+BOOKED_WITHIN_S = 60.0
+DIES_WITHIN_S = 90
 ASKS_MAX = 6
 
 
@@ -87,7 +87,7 @@ async def charged(running: Gateways, rid: str) -> Any:
         store.close()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_call_of_a_killed_gateway_is_the_same_call_for_whoever_asks_again(
     server: RedisServer, upstream: fake.FakeUpstream, tmp_path: Path
 ) -> None:

@@ -50,7 +50,7 @@ async def test_gateway_killed_and_restarted_after_the_reaper_settled(
     pid = stack.pids()["gateway"]
     with stack.supervisor_paused():
         await witness.break_while_streaming(STREAMS, 4, lambda: stack.kill9("gateway"))
-        stack.wait_until(lambda: not open_holds(stack), 30.0, "the reaper to settle every hold")
+        stack.wait_until(lambda: not open_holds(stack), 60, "the reaper to settle every hold")
     stack.wait_restarted("gateway", pid)
 
 
@@ -67,7 +67,7 @@ async def test_exact_end_replayed_from_the_spool_corrects_the_estimate(
             os.kill(gateway_pid, signal.SIGKILL)
         finally:
             os.kill(redis_pid, signal.SIGCONT)
-        stack.wait_until(lambda: not open_holds(stack), 30.0, "the reaper to settle every hold")
+        stack.wait_until(lambda: not open_holds(stack), 60, "the reaper to settle every hold")
     stack.wait_restarted("gateway", gateway_pid)
     stack.wait_until(
         lambda: all(
@@ -124,7 +124,7 @@ async def test_g17_ledger_killed_again_and_again_loses_nothing(
         for _ in range(3):
             pid = stack.kill9("ledger")
             stack.wait_until(
-                lambda pid=pid: stack.pids().get("ledger", pid) != pid, 30.0, "a new ledger"
+                lambda pid=pid: stack.pids().get("ledger", pid) != pid, 60, "a new ledger"
             )
             time.sleep(0.2 + witness.rng.random())
 

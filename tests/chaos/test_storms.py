@@ -41,7 +41,7 @@ async def storm(world: World, rng: Random, count: int) -> None:
     assert len(books.events) >= world.whole
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 async def test_storm_of_every_fault_charges_every_call_once(world: World, seed: int) -> None:
     await storm(world, Random(f"storm {seed}"), SHORT)
 
@@ -52,7 +52,7 @@ async def test_long_storm_of_every_fault_charges_every_call_once(world: World, s
     await storm(world, Random(f"storm {seed}"), LONG)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 async def test_two_faults_at_once_charge_every_call_once(world: World, seed: int) -> None:
     """Redis and SQL away together, a ledger that dies while Redis is emptied, and so on."""
     rng = Random(f"pairs {seed}")

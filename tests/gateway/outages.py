@@ -26,7 +26,7 @@ from tests.billing.ledger_parts import SETTINGS, make_primer, make_reaper, make_
 from tests.gateway.edge import OUTPUT_PRICE, SHARD, Edge
 from tests.redis_server import RedisServer
 
-BACK_WITHIN_S = 20.0
+BACK_WITHIN_S = 60.0
 
 
 async def declare(one: Edge, mode: str | None, cap_nanousd: int | None = None) -> None:

@@ -36,7 +36,7 @@ async def served(app: Any) -> AsyncIterator[str]:
     )
     server.capture_signals = _no_signals  # type: ignore[method-assign]
     running = asyncio.create_task(server.serve())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not server.started:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     try:

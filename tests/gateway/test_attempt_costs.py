@@ -140,7 +140,7 @@ def frames_of(one: Edge, tokens: int) -> Any:
     """Leave when so much of the only open call has been counted."""
 
     async def leave(_: Response) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while True:
                 meters = [call.meter for call in one.parts.accounts.open.values() if call.meter]
                 if meters and meters[0].usage.output >= tokens:

@@ -136,7 +136,7 @@ async def test_a_budget_outlives_a_redis_that_is_wiped_in_the_middle_of_a_call(
     made = await make(one, limit_usd="0.01", window={"kind": "rolling", "seconds": 3600})
     one.upstream.scripts.append(story(frames=60, pause_s=0.05))
     running: asyncio.Task[Response] = asyncio.create_task(one.post(body(max_tokens=300)))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not one.parts.accounts.open:  # noqa: ASYNC110 - nobody tells of a call's beginning
             await asyncio.sleep(0.01)
     with OUTAGES["wiped"](redis_server):

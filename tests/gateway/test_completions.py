@@ -197,7 +197,7 @@ async def test_held_stream_is_told_where_it_stands_and_who_serves_it(
     async with edge(redis_server, redis, tmp_path, gateway=soon, behaviour=two_stories) as one:
         await one.publish_fleet()
         waiting = asyncio.create_task(one.post(wanted(stream=True), path=COMPLETIONS))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not await one.redis.keys("sluice:wait:*"):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await asyncio.sleep(0.2)

@@ -74,7 +74,7 @@ async def served(one: Edge) -> AsyncIterator[Served]:
         )
     )
     serving = asyncio.create_task(server._serve())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not server.started:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     try:
@@ -98,7 +98,7 @@ def flood() -> fake.Script:
 
 
 async def _call_ended(here: Served) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not here.edge.upstream.requests or here.edge.parts.accounts.open:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -111,7 +111,7 @@ async def test_client_that_does_not_read_is_given_up_charged_and_its_worker_left
     header = "" if unread == "nothing" else "idempotency-key: slow\r\n"
     connection = await here.post(body(max_tokens=2000), header)
     peak = 0
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not here.edge.upstream.requests or here.edge.parts.accounts.open:
             peak = max(peak, here.buffered_bytes())
             await asyncio.sleep(0.005)
@@ -125,7 +125,7 @@ async def test_client_that_does_not_read_is_given_up_charged_and_its_worker_left
         assert 0 < call.output < FRAMES
         assert here.edge.upstream.sent_bytes < FRAMES * len(TEXT), "its worker was stopped"
     assert call.amount_nanousd == 10 * 1000 + call.output * 5000
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while here.buffered_bytes():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     connection.close()
@@ -158,7 +158,7 @@ async def test_slow_readers_are_all_served_and_bounded(here: Served) -> None:
 async def test_one_reader_who_stops_does_not_stop_the_others(here: Served) -> None:
     here.edge.upstream.scripts.append(flood())
     stuck = await here.post(body(max_tokens=2000))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not here.edge.upstream.requests:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     answers = await asyncio.gather(*(here.edge.post(body()) for _ in range(10)))

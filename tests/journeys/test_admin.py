@@ -217,7 +217,7 @@ def test_pool_and_model_made_by_the_admin_serve_from_zero(stack: Stack, tenant: 
     assert nano(response.headers["x-sluice-cost-usd"]) > 0
     stack.admin("DELETE", "/pools/fresh")
     stack.admin("DELETE", "/models/fresh")
-    stack.wait_until(lambda: "fresh" not in stack.fleet(), 30, "the pool to leave the fleet")
+    stack.wait_until(lambda: "fresh" not in stack.fleet(), 60, "the pool to leave the fleet")
     with stack.openai(tenant.secret) as client, pytest.raises(openai.NotFoundError):
         client.models.retrieve("fresh")
 

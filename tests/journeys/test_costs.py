@@ -71,10 +71,10 @@ def test_margins_of_pools_add_up_to_the_fleet_and_tenants_are_told_nothing(
     answer = stack.call("POST", CHAT, secret=tenant.secret, json=body(NAP, max_tokens=4))
     rid = answer.headers["x-request-id"]
     stack.wait_until(
-        lambda: stack.admin("GET", "/margins?group_by=organization")["data"], 20, "a margin"
+        lambda: stack.admin("GET", "/margins?group_by=organization")["data"], 60, "a margin"
     )
     told = stack.admin("GET", "/margins?group_by=pool")
     assert sum(nano(r["bill_usd"]) for r in told["data"]) == nano(told["fleet"]["bill_usd"])
-    stack.wait_until(lambda: stack.requests_of(tenant), 20, "the call in the ledger")
+    stack.wait_until(lambda: stack.requests_of(tenant), 60, "the call in the ledger")
     own = stack.call("GET", f"/v1/generations/{rid}", secret=tenant.secret).json()
     assert "cogs" not in own and all("cogs_usd" not in one for one in own["attempts"])

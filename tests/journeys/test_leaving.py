@@ -130,7 +130,7 @@ async def test_cancelled_task_of_the_async_client_frees_everything(
     async with stack.async_openai(tenant.secret) as client:
         asked = asyncio.create_task(ask(client))
         await asyncio.to_thread(
-            stack.wait_until, lambda: stack.gauges().in_flight == 1, 10.0, "the call to run"
+            stack.wait_until, lambda: stack.gauges().in_flight == 1, 60, "the call to run"
         )
         if stream:
             await asyncio.wait_for(has_heard.wait(), 10)
@@ -150,7 +150,7 @@ def test_client_that_leaves_while_it_waits_for_a_cold_worker(stack: Stack, tenan
     for stream in (False, True):
         stack.wait_until(lambda: not stack.replicas("nap"), 60, "the pool to go to zero")
         connection = raw_post(stack, tenant, body(NAP, stream=stream))
-        stack.wait_until(lambda: stack.gauges().waiting == 1, 10.0, "the call to wait")
+        stack.wait_until(lambda: stack.gauges().waiting == 1, 60, "the call to wait")
         connection.close()
         stack.wait_until(lambda: stack.gauges().waiting == 0, 5.0, "the waiting room to empty")
         stack.wait_quiet()

@@ -39,7 +39,7 @@ def test_requests_beyond_the_rate_are_refused_with_the_time_to_wait(stack: Stack
     assert headers["x-ratelimit-limit-requests"] == "2"
     assert headers["x-ratelimit-remaining-requests"] == "0"
     assert headers["x-ratelimit-reset-requests"].endswith("s")
-    stack.wait_until(lambda: len(stack.requests_of(limited)) == 2, 20, "two booked calls")
+    stack.wait_until(lambda: len(stack.requests_of(limited)) == 2, 60, "two booked calls")
 
 
 def test_client_that_retries_as_told_gets_its_answer(stack: Stack) -> None:

@@ -92,7 +92,7 @@ def test_every_candidate_says_why(stack: Stack, tenant: Tenant) -> None:
 
 
 def test_pool_that_cannot_be_ready_in_time_says_so(stack: Stack, tenant: Tenant) -> None:
-    stack.wait_until(lambda: not stack.replicas("large-spot"), 30, "large-spot to be cold")
+    stack.wait_until(lambda: not stack.replicas("large-spot"), 60, "large-spot to be cold")
     response = stack.call(
         "POST",
         CHAT,

@@ -112,7 +112,7 @@ def test_it_is_free(stack: Stack) -> None:
 def test_model_of_an_external_server_has_no_tokenizer_here(stack: Stack, tenant: Tenant) -> None:
     stack.admin("PUT", "/models/outside", OUTSIDE_MODEL)
     stack.wait_until(
-        lambda: stack.call("GET", "/v1/models/outside").status_code == 200, 10.0, "the model"
+        lambda: stack.call("GET", "/v1/models/outside").status_code == 200, 60, "the model"
     )
     wanted = {"model": "outside", "messages": said()}
     response = stack.call("POST", TOKENIZE, secret=tenant.secret, json=wanted)

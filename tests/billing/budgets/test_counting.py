@@ -308,7 +308,7 @@ async def test_g22_a_call_whose_gateway_died_frees_what_its_budgets_held(
     await holds.renew(call.rid, call.org, lease_s=0.01, topup_nanousd=500, checkpoint=seen)
     assert await holds.purses(ORG, [purse], now_us=now_us) == [(9_500, 0)]
     reaper = make_reaper(redis, store, tmp_path)
-    async with asyncio.timeout(10), writing(make_writer(redis, store)) as writer:
+    async with asyncio.timeout(30), writing(make_writer(redis, store)) as writer:
         while not await reaper.turn():  # noqa: ASYNC110 - the lease runs by Redis' clock
             await asyncio.sleep(0.02)
         await eventually(lambda: writer.stats.events == 1)

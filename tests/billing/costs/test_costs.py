@@ -324,7 +324,7 @@ async def test_an_outage_is_waited_out(redis: Redis, sqlite_store: Store) -> Non
     await asyncio.sleep(0.05)
     await redis.delete(LIVES_KEY)
     await redis.xadd(LIVES_KEY, {"p": msgspec.json.encode(life(5, 1))})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while await redis.xlen(LIVES_KEY):  # noqa: ASYNC110 - a stream has no event for its end
             await asyncio.sleep(0.01)
     await end(running)

@@ -57,7 +57,7 @@ async def test_cancellation_that_is_lost_on_its_way_is_asked_for_again(lost: int
                 left -= 1
 
     client = Client({}, _leaves, _nobody_sends, watch=watch())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await run(client, work())
     assert (client.departure, left) == (Departure.CLOSED, 0)
 
@@ -66,7 +66,7 @@ async def test_client_that_takes_nothing_is_hung_up_on_and_its_call_cancelled() 
     hung_up = asyncio.Event()
     scope = {"extensions": {HANG_UP: {"now": hung_up.set}}}
     client = Client(scope, _stays, _nobody_sends, watch=watch())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await run(client, client.send({"type": "http.response.body", "more_body": True}))
     assert client.departure is Departure.SLOW
     assert hung_up.is_set()

@@ -71,7 +71,7 @@ async def fuzzed(
     assert started.returncode == 0, report.decode(errors="replace")
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("side", SIDES)
 async def test_fuzzer_finds_nothing(
     redis_server: RedisServer, redis: Redis, tmp_path: Path, side: str

@@ -69,7 +69,7 @@ async def recorded(tapes: Tapes, *messages: dict[str, Any]) -> Listener:
 async def test_finished_answer_is_replayed_with_its_status_headers_and_bytes(tapes: Tapes) -> None:
     client = await recorded(tapes, HEAD, piece(b"one"), piece(b""), piece(b"two", more=False))
     again = Listener()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await replaying(tapes).follow(KEYED, "req_1", Player(), again.send)
     assert again.body == client.body == b"onetwo"
     assert again.heard[0] == HEAD | {"headers": [*HEAD["headers"], REPLAYED]}
@@ -79,7 +79,7 @@ async def test_finished_answer_is_replayed_with_its_status_headers_and_bytes(tap
 async def test_follower_hears_what_left_already_and_then_the_rest(tapes: Tapes) -> None:
     client, follower = Listener(), Listener()
     await tapes.claim(KEYED, "req_1")
-    async with asyncio.timeout(5), Recording(tapes, KEYED, "req_1", client.send) as recording:
+    async with asyncio.timeout(30), Recording(tapes, KEYED, "req_1", client.send) as recording:
         await recording.send(HEAD)
         await recording.send(piece(b"one"))
         follow = replaying(tapes).follow(KEYED, "req_1", Player(), follower.send)

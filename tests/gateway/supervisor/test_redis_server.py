@@ -30,7 +30,7 @@ async def test_server_keeps_what_it_was_told_over_a_restart(tmp_path: Path) -> N
     for expected in (None, b"1"):
         part = await Part.start(spec, data / "redis.log", 1 << 20)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await part.wait_ready()
             redis = Redis.from_url(url)
             assert await redis.get("kept") == expected

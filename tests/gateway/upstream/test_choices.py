@@ -31,7 +31,7 @@ async def talk(
     upstream: OpenAIUpstream, address: str, choices: int, embeds: bool = False
 ) -> list[Frame]:
     target = Target(f"{address}/v1/completions", {}, b"{}", choices, embeds, Patience(0.5, 0.5))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         async with await upstream.open(target) as answer:
             return await frames_of(answer)
 

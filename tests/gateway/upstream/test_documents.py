@@ -46,7 +46,7 @@ async def talk(
     upstream: OpenAIUpstream, server: fake.FakeUpstream, choices: int = 1
 ) -> list[Frame]:
     target = Target(f"{server.address}/v1/x", {}, b"{}", choices, whole=Whole(20, 64))
-    async with asyncio.timeout(10), await upstream.open(target) as answer:
+    async with asyncio.timeout(30), await upstream.open(target) as answer:
         return await frames_of(answer)
 
 

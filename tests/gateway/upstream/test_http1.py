@@ -89,7 +89,7 @@ def says(*answers: bytes | Sequence[bytes], stay: bool = True) -> Callable[[Serv
 async def a_client(idle_timeout_s: float = 5.0) -> AsyncIterator[Http1Client]:
     client = Http1Client(connect_timeout_s=5.0, idle_timeout_s=idle_timeout_s)
     try:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(30):
             yield client
     finally:
         await client.aclose()

@@ -31,7 +31,7 @@ STORY = (
 async def talk(upstream: OpenAIUpstream, server: fake.FakeUpstream) -> list[Frame]:
     url = f"{server.address}/v1/chat/completions"
     target = Target(url, {}, b'{"stream":true}', patience=Patience(0.5, 0.5))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         async with await upstream.open(target) as answer:
             return [frame async for frame in answer.frames()]
 
