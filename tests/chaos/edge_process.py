@@ -140,6 +140,7 @@ class Edge:
         async with asyncio.TaskGroup() as callers:
             for number in range(self.asked.callers):
                 callers.create_task(self.calls(number))
+            await self.stopping.wait()
         while self.accounts.unsettled_count or self.accounts.left_to_spool:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         await end(*beside)

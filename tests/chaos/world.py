@@ -303,7 +303,8 @@ class World:
         await self.said(name, "ready")
         self.signal(name, signal.SIGTERM)
         await self.said(name, "idle", IDLE_WITHIN_S)
-        assert await self.ended(name) == 0, self.log_of(name)
+        status = await self.ended(name)
+        assert status == 0, f"{name} ended with {status}: {self.log_of(name)}"
 
     async def _audited(self) -> Books:
         """Until every law holds; what is on its way is given time to arrive."""
