@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.types import Usage
+from billing.types import SettledCall, Usage
 from gateway.frame import Choice, Frame
 from gateway.open_call import OpenCall
 from gateway.wire.chat import ChatForm
@@ -17,6 +17,7 @@ from gateway.wire.completions import CompletionForm
 from gateway.wire.reply import Exchange, Reply, ReplySettings, StreamReply, WholeReply
 from gateway.wire.request import Streaming
 from routing.types import Candidate, CapacityClass, Tier
+from tests.billing.calls import opened_call, settled_call
 
 SERVING = Candidate(
     pool="tale-spot",
@@ -40,6 +41,10 @@ class Charged:
 
     class charge:
         amount_nanousd = 4250
+
+    def settled(self) -> SettledCall:
+        cost = self.charge.amount_nanousd
+        return settled_call(opened_call(), cost, input=3, cached_input=0, output=2)
 
 
 async def _note(_: OpenCall) -> str:
