@@ -9,8 +9,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Text, any_, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, any_, bindparam, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.types import NullType
+
+from billing.store.arrays import array_text
 
 
 def among(
@@ -18,7 +21,7 @@ def among(
 ) -> Any:
     """The condition, for texts or for whole numbers."""
     if conn.dialect.name == "postgresql":
-        kind = BigInteger if values and isinstance(values[0], int) else Text
-        return column == any_(bindparam(None, list(values), type_=ARRAY(kind)))
+        text = bindparam(None, array_text(values), type_=NullType())
+        return column == any_(cast(text, ARRAY(column.type)))
     each = func.json_each(json.dumps(list(values))).table_valued("value")
     return column.in_(select(each.c.value))

@@ -11,6 +11,8 @@ from sqlalchemy import Connection, Insert, Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
+from billing.store.arrays import array_text
+
 Row = Mapping[str, Any]
 
 
@@ -38,16 +40,20 @@ def add_to(
     summed: Sequence[str],
 ) -> None:
     """Insert rows of these columns, or add `summed` to the row with the same primary key."""
-    if not rows:
-        return
-    named = tuple(columns), tuple(summed)
-    if conn.dialect.name == "postgresql":
-        conn.exec_driver_sql(
-            _add_text(table, *named, "SELECT * FROM unnest({values})", "%s::{type}[]"),
-            tuple(map(list, zip(*rows, strict=True))),
-        )
-    else:
-        conn.exec_driver_sql(_add_text(table, *named, "VALUES ({values})", "?"), list(rows))
+    moved = tuple(f'"{name}" = {table.name}."{name}" + excluded."{name}"' for name in summed)
+    _insert_or_move(conn, table, tuple(columns), rows, moved)
+
+
+def replace_in(
+    conn: Connection,
+    table: Table,
+    columns: Sequence[str],
+    rows: Sequence[tuple[Any, ...]],
+    replaced: Sequence[str],
+) -> None:
+    """Insert rows of these columns, or overwrite `replaced` where the primary key is there."""
+    moved = tuple(f'"{name}" = excluded."{name}"' for name in replaced)
+    _insert_or_move(conn, table, tuple(columns), rows, moved)
 
 
 def insert_new(conn: Connection, table: Table, rows: Sequence[Row]) -> None:
@@ -70,6 +76,24 @@ def insert_or_replace(
         ),
         rows,
     )
+
+
+def _insert_or_move(
+    conn: Connection,
+    table: Table,
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[Any, ...]],
+    moved: tuple[str, ...],
+) -> None:
+    if not rows:
+        return
+    if conn.dialect.name == "postgresql":
+        from_arrays = "SELECT * FROM unnest({values})"
+        text = _insert_or_move_text(table, columns, moved, from_arrays, "%s::{type}[]")
+        conn.exec_driver_sql(text, tuple(map(array_text, zip(*rows, strict=True))))
+    else:
+        text = _insert_or_move_text(table, columns, moved, "VALUES ({values})", "?")
+        conn.exec_driver_sql(text, list(rows))
 
 
 def _insert(conn: Connection, table: Table) -> Any:
@@ -99,15 +123,15 @@ def _insert_text(table: Table, columns: tuple[str, ...]) -> str:
 
 
 @cache
-def _add_text(
-    table: Table, columns: tuple[str, ...], summed: tuple[str, ...], rows: str, place: str
+def _insert_or_move_text(
+    table: Table, columns: tuple[str, ...], moved: tuple[str, ...], rows: str, place: str
 ) -> str:
     places = ", ".join(place.format(type=_type(table.c[name])) for name in columns)
-    moved = ", ".join(f'"{name}" = {table.name}."{name}" + excluded."{name}"' for name in summed)
     return (
         f"INSERT INTO {table.name} ({_quoted(columns)}) "
         f"{rows.format(values=places)} "
-        f"ON CONFLICT ({_quoted(table.primary_key.columns.keys())}) DO UPDATE SET {moved}"
+        f"ON CONFLICT ({_quoted(table.primary_key.columns.keys())}) "
+        f"DO UPDATE SET {', '.join(moved)}"
     )
 
 

@@ -6,25 +6,23 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, func, select
 
-from billing.store.insert import insert_or_replace
+from billing.store.insert import replace_in
 from billing.tables import Watermark, table_of
 
 WATERMARK = table_of(Watermark)
+COLUMNS = ("shard", "entry", "caught_up_us")
 
 
 def advance(conn: Connection, entries: Mapping[int, str]) -> None:
     """Remember the last committed stream entry of each shard."""
-    rows = [
-        {"shard": shard, "entry": entry, "caught_up_us": 0}
-        for shard, entry in sorted(entries.items())
-    ]
-    insert_or_replace(conn, WATERMARK, rows, ["entry"])
+    rows = [(shard, entry, 0) for shard, entry in sorted(entries.items())]
+    replace_in(conn, WATERMARK, COLUMNS, rows, ("entry",))
 
 
 def caught_up(conn: Connection, shards: int, at_us: int) -> None:
     """Remember that what stood in any stream before an instant is booked."""
-    rows = [{"shard": shard, "entry": "0-0", "caught_up_us": at_us} for shard in range(shards)]
-    insert_or_replace(conn, WATERMARK, rows, ["caught_up_us"])
+    rows = [(shard, "0-0", at_us) for shard in range(shards)]
+    replace_in(conn, WATERMARK, COLUMNS, rows, ("caught_up_us",))
 
 
 def caught_up_us(conn: Connection, shards: int) -> int:

@@ -1,0 +1,47 @@
+"""What is written as a PostgreSQL array is read as it was."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import BigInteger, Text, literal, select
+
+from billing.store.among import among
+from billing.store.arrays import array_text
+from billing.store.engine import Store
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=9)
+AWKWARD = st.sampled_from(["", "NULL", "null", '"', "\\", '\\"', "{}", "a,b", " a ", "'", "%s"])
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(st.none() | TEXT | AWKWARD),
+    numbers=st.lists(st.none() | WHOLE),
+    flags=st.lists(st.none() | st.booleans()),
+)
+def test_array_is_read_as_it_was_written(
+    postgres_store: Store,
+    texts: list[str | None],
+    numbers: list[int | None],
+    flags: list[bool | None],
+) -> None:
+    with postgres_store.read() as conn:
+        read = conn.exec_driver_sql(
+            "SELECT %s::VARCHAR[], %s::BIGINT[], %s::BOOLEAN[]",
+            (array_text(texts), array_text(numbers), array_text(flags)),
+        ).one()
+    assert tuple(read) == (texts, numbers, flags)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(one=TEXT | AWKWARD | WHOLE, others=st.lists(TEXT | AWKWARD), numbers=st.lists(WHOLE))
+def test_a_value_is_among_others_if_it_is_one_of_them(
+    either_store: Store, one: str | int, others: list[str], numbers: list[int]
+) -> None:
+    values, kind = (numbers, BigInteger) if isinstance(one, int) else (others, Text)
+    with either_store.read() as conn:
+        for asked in (values, [*values, one]):
+            found = conn.execute(select(among(conn, literal(one, kind), asked))).scalar_one()
+            assert bool(found) == (one in asked)
