@@ -107,7 +107,7 @@ def booked(
         ]
         made_s += time.process_time() - making
         with store.write() as conn:
-            done = ledger.book(conn, records, book, records_now_us(records))
+            done = ledger.book(conn, ledger.read(records, book, records_now_us(records)))
         assert done.events == len(records) and not done.failures, done.failures[:1]
         tell("what is booked", start, count)
     wall_s, cpu_s = time.perf_counter() - begun, sum(os.times()[:2]) - cpu

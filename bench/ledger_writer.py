@@ -1,6 +1,7 @@
 """How many usage records a second the writer books: Redis stream to committed SQLite rows.
 
     python -m bench.ledger_writer [--calls 20000] [--data DIR] [--postgres] [--rounds 1] [--full]
+                                  [--bare]
 
 Starts a real Redis, puts a reserved and a settled record of every call into its stream, and runs
 the writer until all are booked and acknowledged; then delivers everything a second time, and last
@@ -8,7 +9,8 @@ verifies every law. With `--full` a call has what a call can have: an attempt th
 GPU-seconds, the decision that led there, a grant of credit that pays for it, and two budgets.
 SQLite runs as in production: WAL, synchronous=FULL; PostgreSQL with its own defaults, which make
 every commit durable. With several rounds each has a database of its own, and the figures are
-medians.
+medians. `--bare` writes the same rows again into a database beside it, in as many transactions and
+in a bare loop: no stream, no rating, no sums, no balances. That is what no writer of them can pass.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import secrets
 import statistics
@@ -26,6 +29,7 @@ from pathlib import Path
 
 import msgspec
 from redis.asyncio import Redis
+from sqlalchemy import select
 
 from billing.credits.credit import Category, Grant
 from billing.credits.grants import give
@@ -34,8 +38,13 @@ from billing.limits.keys import shard_of, usage_key
 from billing.pricebook import Component, PriceRate
 from billing.prices import put_into_force
 from billing.settings import LedgerSettings
+from billing.store.budgets import COUNTED
 from billing.store.engine import Store, open_store
+from billing.store.insert import insert_rows
+from billing.store.transfers import ACCOUNT, TRANSFER
+from billing.store.usage import ATTEMPT, CALL, EVENT
 from billing.stream import UsageStreams
+from billing.threads import switch_often
 from billing.types import Attempt, BudgetShare, SettledCall, encode
 from billing.verify import verify_all
 from billing.writer import Writer
@@ -65,8 +74,10 @@ def main() -> None:
     parser.add_argument("--postgres", action="store_true", help="into PostgreSQL, not SQLite")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--full", action="store_true", help="attempts, decisions, credits, budgets")
+    parser.add_argument("--bare", action="store_true", help="the same rows in a bare loop, too")
     arguments = parser.parse_args()
     collect_less()  # as the ledger process does
+    switch_often()
     rounds = [once(arguments) for _ in range(arguments.rounds)]
     figures = {name: statistics.median(figure[name] for figure in rounds) for name in rounds[0]}
     print(json.dumps(figures, indent=2))
@@ -78,11 +89,41 @@ def once(arguments: argparse.Namespace) -> Figures:
             stack.enter_context(tempfile.TemporaryDirectory(prefix="sl-", dir=arguments.data))
         )
         server = stack.enter_context(RedisServer(folder))
-        url = f"sqlite:///{folder / 'ledger.db'}"
+        url, bare_url = (f"sqlite:///{folder / name}" for name in ("ledger.db", "bare.db"))
         if arguments.postgres:
-            password = secrets.token_hex(8)
-            url = stack.enter_context(PostgresServer(folder / "pg", password=password)).url()
-        return asyncio.run(measure(server, url, arguments.calls, arguments.full))
+            postgres = PostgresServer(folder / "pg", password=secrets.token_hex(8))
+            stack.enter_context(postgres).psql("CREATE DATABASE bare OWNER sluice")
+            url, bare_url = postgres.url(), postgres.url("bare")
+        figures = asyncio.run(measure(server, url, arguments.calls, arguments.full))
+        if arguments.bare:
+            batches = math.ceil(2 * arguments.calls / LedgerSettings().batch_max)
+            bare_s = write_again(url, bare_url, batches)
+            figures["bare_events_per_s"] = round(arguments.calls / bare_s)
+        return figures
+
+
+def write_again(url: str, bare_url: str, batches: int) -> float:
+    """Seconds for the rows that calls leave, from one database into an empty one."""
+    source = open_store(url)
+    with source.read() as conn:
+        rows = {
+            table: [dict(row) for row in conn.execute(select(table)).mappings()]
+            for table in (ACCOUNT, EVENT, CALL, ATTEMPT, COUNTED, TRANSFER)
+        }
+    source.close()
+    migrate(bare_url)
+    target = open_store(bare_url)
+    with target.write() as conn:
+        insert_rows(conn, ACCOUNT, rows.pop(ACCOUNT))
+    begun = time.perf_counter()
+    for batch in range(batches):
+        with target.write() as conn:
+            for table, found in rows.items():
+                part = -(-len(found) // batches)
+                insert_rows(conn, table, found[batch * part : (batch + 1) * part])
+    spent_s = time.perf_counter() - begun
+    target.close()
+    return spent_s
 
 
 async def measure(server: RedisServer, url: str, count: int, is_full: bool) -> Figures:
@@ -114,6 +155,7 @@ async def measure(server: RedisServer, url: str, count: int, is_full: bool) -> F
         "replay_events_per_s": round(count / second_s),
         "batches": writer.stats.batches,
         "bytes_per_event": round(size_bytes / count),
+        "load": round(os.getloadavg()[0], 1),
         "laws_hold": report.ok,
     }
 

@@ -34,6 +34,7 @@ from billing.settings import CONFIG_VARIABLE, BillingSettings
 from billing.store.engine import Store, open_store
 from billing.stream import UsageStreams
 from billing.tasks import end
+from billing.threads import switch_often
 from billing.waiting import once_sql_is_there
 from billing.writer import Writer
 
@@ -78,6 +79,7 @@ def main() -> int:
         print(f"ledger: the database is not ready (sluice migrate?): {why}", file=sys.stderr)
         return 3
     collect_less()
+    switch_often()
     asyncio.run(_serve(settings, store))
     store.close()
     return 0

@@ -174,7 +174,7 @@ def _booked(conn: Connection, letter: Letter, prices: PriceBook, now_us: int) ->
     if letter.kind == LIFE:
         return _life_booked(conn, letter, now_us)
     record = Record(letter.shard, letter.entry, letter.kind, letter.rid, letter.payload)
-    booked = ledger.book(conn, [record], prices, now_us)
+    booked = ledger.book(conn, ledger.read([record], prices, now_us))
     for failure in booked.failures:
         raise StillDead(f"{failure.reason}: {failure.detail}")
     if booked.conflicts:

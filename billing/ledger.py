@@ -7,7 +7,7 @@ reported, never dropped: a conflict becomes a dead letter at once, the rest is t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -22,7 +22,7 @@ from billing.costs import capacity
 from billing.credits.use import paid_by_credits
 from billing.posting import Known, Posting, Step
 from billing.pricebook import PriceBook
-from billing.rating import Unrateable
+from billing.rating import Charge, Unrateable
 from billing.store import costs, holds, letters, rollups, transfers, usage
 from billing.types import OpenedCall, SettledCall, decode_opened, decode_settled
 
@@ -32,8 +32,7 @@ class RecordKind(StrEnum):
     SETTLED = "settled"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """One stream entry as it was read."""
 
     shard: int
@@ -64,25 +63,61 @@ class Booked:
     failures: list[Failure] = field(default_factory=list)
 
 
+class Settled(msgspec.Struct, frozen=True):
+    """A call that ended, with all of its booking that needs no look at the ledger: what it is
+    charged, and its rows if it is the first record of its request id."""
+
+    record: Record
+    call: SettledCall
+    payload_sha: bytes
+    charge: Charge
+    first: Posting
+
+
+@dataclass(slots=True)
+class Batch:
+    """Records, and what they say: read at one instant, and rated by one state of the book."""
+
+    records: Sequence[Record]
+    prices: PriceBook
+    now_us: int
+    settled: list[Settled] = field(default_factory=list)
+    opened: dict[str, Record] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class _Plan:
     """Rows gathered for one transaction, and what is known of each request id so far."""
 
     known: dict[str, Known]
     postings: list[Posting] = field(default_factory=list)
-    opened: dict[str, Record] = field(default_factory=dict)
     ended_before: list[str] = field(default_factory=list)
     letters: list[dict[str, Any]] = field(default_factory=list)
     booked: Booked = field(default_factory=Booked)
 
 
-def book(conn: Connection, records: Sequence[Record], prices: PriceBook, now_us: int) -> Booked:
-    """Book a batch inside the caller's transaction and say what came of it."""
-    rids = list({record.rid for record in records})
-    plan = _Plan(known=usage.latest(conn, rids))
+def read(records: Sequence[Record], prices: PriceBook, now_us: int) -> Batch:
+    """Decode and rate records, and make their rows: whatever can be done outside a transaction."""
+    batch = Batch(records, prices, now_us)
     for record in records:
-        _plan(plan, record, prices, now_us)
-    _write(conn, plan, _still_open(plan), now_us)
+        try:
+            _read(batch, record)
+        except msgspec.MsgspecError as error:
+            batch.failures.append(Failure(record, "malformed", str(error)))
+        except Unrateable as error:
+            batch.failures.append(Failure(record, "unpriced", str(error)))
+    return batch
+
+
+def book(conn: Connection, batch: Batch) -> Booked:
+    """Book a batch inside the caller's transaction and say what came of it."""
+    rids = list({record.rid for record in batch.records})
+    plan = _Plan(known=usage.latest(conn, rids))
+    plan.booked.failures += batch.failures
+    for settled in batch.settled:
+        _plan(plan, settled, batch.now_us)
+    _write(conn, plan, _still_open(plan, batch.opened), batch.now_us)
     return plan.booked
 
 
@@ -91,29 +126,27 @@ def give_up(conn: Connection, failures: Sequence[Failure], now_us: int) -> None:
     letters.add(conn, [_letter(failure, now_us) for failure in failures])
 
 
-def _plan(plan: _Plan, record: Record, prices: PriceBook, now_us: int) -> None:
-    try:
-        if record.kind == RecordKind.SETTLED:
-            _plan_settled(plan, record, decode_settled(record.payload), prices, now_us)
-        elif record.kind == RecordKind.RESERVED:
-            plan.opened[record.rid] = record
-        else:
-            plan.booked.failures.append(Failure(record, "unknown_kind", record.kind))
-    except msgspec.MsgspecError as error:
-        plan.booked.failures.append(Failure(record, "malformed", str(error)))
-    except Unrateable as error:
-        plan.booked.failures.append(Failure(record, "unpriced", str(error)))
-
-
-def _plan_settled(
-    plan: _Plan, record: Record, call: SettledCall, prices: PriceBook, now_us: int
-) -> None:
+def _read(batch: Batch, record: Record) -> None:
+    if record.kind == RecordKind.RESERVED:
+        batch.opened[record.rid] = record
+        return
+    if record.kind != RecordKind.SETTLED:
+        batch.failures.append(Failure(record, "unknown_kind", record.kind))
+        return
+    call = decode_settled(record.payload)
     if call.rid != record.rid or min(msgspec.structs.astuple(call.usage)) < 0:
-        plan.booked.failures.append(Failure(record, "malformed", "contradicts itself"))
+        batch.failures.append(Failure(record, "malformed", "contradicts itself"))
         return
     sha = sha256(record.payload).digest()
+    charge = posting.charge_for(call, batch.prices)
+    first = posting.posting(call, sha, charge, None, batch.now_us)
+    batch.settled.append(Settled(record, call, sha, charge, first))
+
+
+def _plan(plan: _Plan, settled: Settled, now_us: int) -> None:
+    record, call = settled.record, settled.call
     known = plan.known.get(call.rid)
-    step = posting.step_for(call, sha, known)
+    step = posting.step_for(call, settled.payload_sha, known)
     if step == Step.CONFLICT:
         plan.booked.conflicts += 1
         plan.letters.append(_letter(Failure(record, "conflict", "another exact record"), now_us))
@@ -121,19 +154,21 @@ def _plan_settled(
         plan.booked.repeated += 1
         plan.ended_before.append(call.rid)
         return
-    charge = posting.charge_for(call, prices)
+    charge = settled.charge
     if charge.amount_nanousd != call.amount_nanousd:
         detail = f"the call says {call.amount_nanousd}, booked {charge.amount_nanousd}"
         plan.letters.append(_letter(Failure(record, "amount_mismatch", detail), now_us))
-    made = posting.posting(call, sha, charge, known, now_us)
+    made = settled.first
+    if known:
+        made = posting.posting(call, settled.payload_sha, charge, known, now_us)
     plan.postings.append(made)
     plan.known[call.rid] = made.known
 
 
-def _still_open(plan: _Plan) -> list[OpenedCall]:
+def _still_open(plan: _Plan, opened: Mapping[str, Record]) -> list[OpenedCall]:
     """Calls that were opened and are not booked: what a booked one was opened with adds nothing."""
     found = []
-    for record in plan.opened.values():
+    for record in opened.values():
         if record.rid in plan.known:
             continue
         try:

@@ -53,8 +53,8 @@ class UsageStreams:
             if isinstance(answer, Exception):
                 raise answer
 
-    async def read_new(self, block_ms: int) -> list[Record]:
-        """What nobody has read yet; waits for news. Raises GroupMissing."""
+    async def read_new(self, block_ms: int | None) -> list[Record]:
+        """What nobody has read yet; waits for news, if it is told how long. Raises GroupMissing."""
         streams = {usage_key(shard): ">" for shard in range(SHARDS)}
         try:
             answer = await self._redis.xreadgroup(

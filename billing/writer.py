@@ -1,21 +1,24 @@
 """The writer: from the usage streams into SQL, then acknowledge, then trim.
 
 The order is the guarantee: a writer killed between any two steps repeats a step that has no
-second effect. A record that cannot be booked does not stop the others; it stays pending, is tried
-again, and after `deliveries_max` deliveries goes to dead_letter. Guards law 4.
+second effect. While a batch is booked the next is read and rated and the one before acknowledged:
+neither SQL nor Redis waits for Python. A record that cannot be booked does not stop the others; it
+stays pending, is tried again, and after `deliveries_max` deliveries goes to dead_letter. Guards
+law 4.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from redis.exceptions import RedisError
 
 from billing import ledger
-from billing.ledger import Booked, Failure, Record
+from billing.ledger import Batch, Booked, Failure, Record
 from billing.limits.keys import SHARDS
 from billing.pricebook import PriceBook
 from billing.prices import load_book
@@ -39,6 +42,19 @@ class WriterStats:
     repeated: int = 0
     dead: int = 0
     trimmed_at: dict[int, str] = field(default_factory=dict)
+
+
+Deliveries = Mapping[tuple[int, str], int]
+"""By place how often a record was delivered, where that was more than once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What came of a batch, and what of it is to be acknowledged."""
+
+    booked: Booked
+    dead: int
+    entries: dict[int, list[str]]
 
 
 class Writer:
@@ -80,8 +96,7 @@ class Writer:
         pending_left = await self._round_if_due()
         begun_us = self._now_us()
         records = await self._streams.read_new(self._settings.block_ms)
-        for batch in _chunks(records, self._settings.batch_max):
-            await self._book_and_acknowledge(batch, {})
+        await self._book_all(self._new(records), {})
         if 0 < len(records) < READ_MAX:
             await asyncio.sleep(self._settings.linger_ms / 1000)
         elif not records and pending_left == 0:
@@ -103,7 +118,7 @@ class Writer:
         The first round takes whatever is pending at once: it was left by the process before.
         """
         first = self._next_round is None
-        if self._next_round is not None and self._tick() < self._next_round:
+        if not self._is_round_due():
             return None
         if first:
             await self._streams.ensure_groups()
@@ -111,16 +126,43 @@ class Writer:
         idle_ms = 0 if first else self._settings.retry_after_s * 1000
         due = [item for item in pending if item.idle_ms >= idle_ms]
         deliveries = {(item.shard, item.entry): item.deliveries + 1 for item in due}
-        for batch in _chunks(await self._streams.claim(due) if due else [], 500):
-            await self._book_and_acknowledge(batch, deliveries)
+        claimed = await self._streams.claim(due) if due else []
+        await self._book_all(self._batches(claimed), deliveries)
         await self._trim({item.shard: item.entry for item in reversed(pending)})
         full_round = first and len(due) >= self._settings.pending_max
         self._next_round = None if full_round else self._tick() + self._settings.retry_after_s
         return len(pending)
 
-    async def _book_and_acknowledge(
-        self, batch: Sequence[Record], deliveries: dict[tuple[int, str], int]
-    ) -> None:
+    def _is_round_due(self) -> bool:
+        return self._next_round is None or self._tick() >= self._next_round
+
+    async def _new(self, records: Sequence[Record]) -> AsyncIterator[Batch]:
+        """What was read, and what can be read while it is booked: until little comes, or a round
+        is due."""
+        while records:
+            async for batch in self._batches(records):
+                yield batch
+            if len(records) < READ_MAX or self._is_round_due():
+                return
+            records = await self._streams.read_new(None)
+
+    async def _batches(self, records: Sequence[Record]) -> AsyncIterator[Batch]:
+        for part in _chunks(records, self._settings.batch_max):
+            yield await asyncio.to_thread(self._read, part)
+
+    async def _book_all(self, batches: AsyncIterator[Batch], deliveries: Deliveries) -> None:
+        """Three things at a time: a batch is made, the one before it is booked, and the one before
+        that is acknowledged."""
+        done: _Done | None = None
+        batch = await anext(batches, None)
+        while batch or done:
+            batch, done, _ = await _all(
+                anext(batches, None), self._booked(batch, deliveries), self._acknowledge(done)
+            )
+
+    async def _booked(self, batch: Batch | None, deliveries: Deliveries) -> _Done | None:
+        if batch is None:
+            return None
         booked = await asyncio.to_thread(self._book, batch)
         hopeless = [
             failure
@@ -130,16 +172,21 @@ class Writer:
         if hopeless:
             await asyncio.to_thread(self._give_up, hopeless)
         waiting = {_place(f.record) for f in booked.failures} - {_place(f.record) for f in hopeless}
-        done: dict[int, list[str]] = {}
-        for record in batch:
+        entries: dict[int, list[str]] = {}
+        for record in batch.records:
             if _place(record) not in waiting:
-                done.setdefault(record.shard, []).append(record.entry)
-        await self._streams.acknowledge(done)
-        for shard, entry in _newest(done).items():
-            self._acknowledged[shard] = max(self._acknowledged.get(shard, "0-0"), entry, key=_order)
-        self._count(booked, len(hopeless))
+                entries.setdefault(record.shard, []).append(record.entry)
+        return _Done(booked, len(hopeless), entries)
 
-    def _book(self, batch: Sequence[Record]) -> Booked:
+    async def _acknowledge(self, done: _Done | None) -> None:
+        if done is None:
+            return
+        await self._streams.acknowledge(done.entries)
+        for shard, entry in _newest(done.entries).items():
+            self._acknowledged[shard] = max(self._acknowledged.get(shard, "0-0"), entry, key=_order)
+        self._count(done.booked, done.dead)
+
+    def _book(self, batch: Batch) -> Booked:
         """In one transaction; a batch with a record that breaks it is booked one by one.
 
         Whatever is raised here but an outage is the fault of a record, and must not stop the rest.
@@ -149,30 +196,33 @@ class Writer:
         except OUTAGE:
             raise
         except Exception as error:
-            log.warning("a batch of %d is booked one by one: %s", len(batch), error)
-            return self._book_apart(batch)
+            log.warning("a batch of %d is booked one by one: %s", len(batch.records), error)
+            return self._book_apart(batch.records)
         unpriced = [f.record for f in booked.failures if f.reason == "unpriced"]
-        if unpriced and self._reload_prices():
-            again = self._book_together(unpriced)
+        if unpriced and self._reload_prices(batch.prices):
+            again = self._book_together(self._read(unpriced))
             others = [f for f in booked.failures if f.reason != "unpriced"]
             return _sum(booked, again, others + again.failures)
         return booked
 
-    def _book_together(self, batch: Sequence[Record]) -> Booked:
-        entries: dict[int, list[str]] = {}
-        for record in batch:
-            entries.setdefault(record.shard, []).append(record.entry)
+    def _read(self, records: Sequence[Record]) -> Batch:
         prices = self._prices or self._read_prices()
+        return ledger.read(records, prices, self._now_us())
+
+    def _book_together(self, batch: Batch) -> Booked:
+        entries: dict[int, list[str]] = {}
+        for record in batch.records:
+            entries.setdefault(record.shard, []).append(record.entry)
         with self._store.write() as conn:
-            booked = ledger.book(conn, batch, prices, self._now_us())
+            booked = ledger.book(conn, batch)
             marks.advance(conn, _newest(entries))
         return booked
 
-    def _book_apart(self, batch: Sequence[Record]) -> Booked:
+    def _book_apart(self, records: Sequence[Record]) -> Booked:
         total = Booked()
-        for record in batch:
+        for record in records:
             try:
-                booked = self._book_together([record])
+                booked = self._book_together(self._read([record]))
             except OUTAGE:
                 raise
             except Exception as error:
@@ -186,10 +236,9 @@ class Writer:
         with self._store.write() as conn:
             ledger.give_up(conn, failures, self._now_us())
 
-    def _reload_prices(self) -> bool:
+    def _reload_prices(self, known: PriceBook) -> bool:
         """A version may have been activated since the book was read."""
-        before = self._prices
-        return before is None or self._read_prices().revision != before.revision
+        return self._read_prices().revision != known.revision
 
     def _read_prices(self) -> PriceBook:
         self._prices = load_book(self._store)
@@ -224,6 +273,15 @@ class Writer:
 
     def _now_us(self) -> int:
         return int(self._now() * MICROSECONDS)
+
+
+async def _all(*steps: Awaitable[Any]) -> list[Any]:
+    """Their results, when all have ended; then the first error raises."""
+    results = await asyncio.gather(*steps, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
 
 
 def _sum(a: Booked, b: Booked, failures: list[Failure]) -> Booked:

@@ -66,7 +66,7 @@ def record(payload: bytes, *, kind: str = "settled", rid: str = "req_1", entry: 
 def tell(store: Store, *records: Record) -> None:
     """As the writer books a batch, and gives up at once what cannot be booked."""
     with store.write() as conn:
-        booked = ledger.book(conn, records, load_book(store), NOW_US)
+        booked = ledger.book(conn, ledger.read(records, load_book(store), NOW_US))
         ledger.give_up(conn, booked.failures, NOW_US)
 
 

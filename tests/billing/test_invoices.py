@@ -67,7 +67,7 @@ def book(store: Store, *payloads: SettledCall | OpenedCall, now_us: int = IN_NOV
     ]
     prices = load_book(store)
     with store.write() as conn:
-        booked = ledger.book(conn, records, prices, now_us)
+        booked = ledger.book(conn, ledger.read(records, prices, now_us))
     assert not booked.failures
 
 

@@ -21,7 +21,7 @@ def record(call: OpenedCall | SettledCall, entry: str) -> Record:
 
 
 def book(conn: Connection, store: Store, *records: Record) -> None:
-    assert not ledger.book(conn, records, load_book(store), NOW_US).failures
+    assert not ledger.book(conn, ledger.read(records, load_book(store), NOW_US)).failures
 
 
 def open_holds(store: Store) -> list[str]:

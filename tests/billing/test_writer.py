@@ -8,14 +8,21 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
+from billing import ledger
+from billing.ledger import Batch, Booked
 from billing.limits.keys import shard_of, usage_key
+from billing.pricebook import Component, PriceRate
+from billing.prices import put_into_force
 from billing.queries import call_by_rid, open_call
 from billing.settings import LedgerSettings
 from billing.store import letters as letter_rows
-from billing.store import marks
+from billing.store import marks, transfers
 from billing.store.engine import Store
-from billing.stream import UsageStreams
+from billing.stream import READ_MAX, UsageStreams
 from billing.types import SettledCall, UsageSource, encode
 from billing.writer import Writer
 from tests.billing.calls import opened_call, settled_call
@@ -24,6 +31,7 @@ from tests.billing.ledger_parts import writing
 SETTINGS = LedgerSettings(block_ms=20, linger_ms=0, retry_after_s=0.01, mark_interval_s=0.01)
 EXACT = 44 * 5 + 56 * 20.000004 + 1  # nano-USD, before rounding
 AMOUNT = 220 + 1120 + 1
+PRICED = (Component.INPUT, Component.OUTPUT)
 
 
 @pytest.fixture
@@ -271,3 +279,105 @@ async def test_an_idle_writer_says_that_it_has_caught_up(redis: Redis, store: St
     await writer.turn()
     with store.read() as conn:
         assert marks.caught_up_us(conn, 64) >= begun_us
+
+
+MANY = SETTINGS.model_copy(update={"batch_max": 100, "pending_max": 1000})
+
+
+async def settle_many(redis: Redis, count: int) -> None:
+    for start in range(0, count, 1000):
+        pipe = redis.pipeline(transaction=False)
+        for n in range(start, min(count, start + 1000)):
+            call = answered(f"req_{n}")
+            fields: dict[Any, Any] = {"k": "settled", "r": call.rid, "p": encode(call)}
+            pipe.xadd(usage_key(shard_of(call.org)), fields)
+        await pipe.execute()
+
+
+def charged(store: Store) -> int:
+    with store.read() as conn:
+        return sum(row["debits"] for row in transfers.accounts(conn))
+
+
+async def test_one_turn_books_what_is_there_though_it_is_read_in_parts(
+    redis: Redis, store: Store
+) -> None:
+    settings = MANY.model_copy(update={"retry_after_s": 60.0})
+    streams = UsageStreams(redis, "ledger")
+    writer = Writer(streams, store, settings, now=time.time, tick=time.monotonic)
+    await writer.turn()
+    await settle_many(redis, 2 * READ_MAX + 250)
+    await writer.turn()
+    assert writer.stats.events == 2 * READ_MAX + 250 and writer.stats.repeated == 0
+    assert charged(store) == writer.stats.events * AMOUNT
+    assert await streams.pending(10) == []
+
+
+async def test_an_outage_of_sql_leaves_pending_what_was_read_ahead_and_nothing_else(
+    redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = UsageStreams(redis, "ledger")
+    writer = Writer(streams, store, MANY, now=time.time, tick=time.monotonic)
+    await writer.turn()
+    await settle_many(redis, 400)
+    book, begun = ledger.book, []
+
+    def book_until_the_outage(conn: Connection, batch: Batch) -> Booked:
+        begun.append(batch)
+        if len(begun) == 3:
+            raise OperationalError("the third", None, OSError("gone"))
+        return book(conn, batch)
+
+    monkeypatch.setattr(ledger, "book", book_until_the_outage)
+    with pytest.raises(OperationalError):
+        await writer.turn()
+    assert writer.stats.events == 200, "what was booked before the outage is acknowledged"
+    assert len(await streams.pending(1000)) == 200
+    await asyncio.sleep(0.012)
+    await writer.turn()
+    assert (writer.stats.events, writer.stats.repeated) == (400, 0)
+    assert charged(store) == 400 * AMOUNT
+    assert await streams.pending(1000) == []
+
+
+async def test_an_outage_of_redis_before_the_acknowledgement_repeats_without_effect(
+    redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = UsageStreams(redis, "ledger")
+    writer = Writer(streams, store, MANY, now=time.time, tick=time.monotonic)
+    await writer.turn()
+    await settle_many(redis, 300)
+    acknowledge, asked = streams.acknowledge, []
+
+    async def acknowledge_but_once(entries: dict[int, list[str]]) -> None:
+        asked.append(entries)
+        if len(asked) == 1:
+            raise RedisConnectionError("gone")
+        await acknowledge(entries)
+
+    monkeypatch.setattr(streams, "acknowledge", acknowledge_but_once)
+    with pytest.raises(RedisConnectionError):
+        await writer.turn()
+    assert charged(store) == 200 * AMOUNT, "the second batch was booked meanwhile"
+    await asyncio.sleep(0.012)
+    await writer.turn()
+    assert (writer.stats.events, writer.stats.repeated) == (100, 200)
+    assert charged(store) == 300 * AMOUNT
+    assert await streams.pending(1000) == []
+
+
+async def test_a_price_that_came_into_force_meanwhile_is_known_to_what_was_read_ahead(
+    redis: Redis, store: Store
+) -> None:
+    settings = MANY.model_copy(update={"batch_max": 1, "retry_after_s": 60.0})
+    streams = UsageStreams(redis, "ledger")
+    writer = Writer(streams, store, settings, now=time.time, tick=time.monotonic)
+    await writer.turn()
+    rates = [PriceRate("tale-new", "default", part, 1_000_000) for part in PRICED]
+    put_into_force(store, rates, by="test", now_us=2, version_id="pv_2")
+    unknown = {"model": "tale-new", "price_version": "pv_2", "amount_nanousd": 100}
+    for n in range(5):
+        await settle(redis, answered(f"req_{n}", **unknown))
+    await writer.turn()
+    assert writer.stats.events == 5
+    assert letters(store) == []

@@ -120,7 +120,7 @@ def book_calls(url: str, seed: int) -> None:
         records.append(_record(records, exact.rid, encode(exact)))
     store = open_store(url)
     with store.write() as conn:
-        booked = ledger.book(conn, records, load_book(store), NOW_US)
+        booked = ledger.book(conn, ledger.read(records, load_book(store), NOW_US))
         marks.caught_up(conn, SHARDS, NOW_US)
     store.close()
     assert not booked.failures

@@ -63,7 +63,7 @@ async def booked(one: Edge) -> SettledCall:
     raw: Any = await one.parts.redis.get("sluice:prices")
     with one.parts.ledger.write() as conn:
         record = Record(0, "1-0", "settled", call.rid, encode(call))
-        done = ledger.book(conn, [record], read_published(raw), call.ended_us)
+        done = ledger.book(conn, ledger.read([record], read_published(raw), call.ended_us))
     assert not done.failures
     return call
 

@@ -224,7 +224,7 @@ def deliver(store: Store, deliveries: list[SettledCall | LifeReport], cuts: list
             if isinstance(report, LifeReport)
         ]
         with store.write() as conn:
-            assert not ledger.book(conn, calls, book, NOW_US).failures
+            assert not ledger.book(conn, ledger.read(calls, book, NOW_US)).failures
         with store.write() as conn:
             book_lives(conn, told, NOW_US)
 

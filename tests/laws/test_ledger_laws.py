@@ -124,7 +124,7 @@ def deliver(store: Store, deliveries: list[OpenedCall | SettledCall], cuts: list
     while records:
         size = cuts.pop() if cuts else len(records)
         with store.write() as conn:
-            booked = ledger.book(conn, records[:size], book, NOW_US)
+            booked = ledger.book(conn, ledger.read(records[:size], book, NOW_US))
         assert not booked.failures
         records = records[size:]
 

@@ -210,7 +210,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """Killed before it was committed: it has not happened."""
         batch = self._batch(data, again=True)
         with pytest.raises(_Broken), self.store.write() as conn:
-            ledger.book(conn, batch, load_book(self.store), self.now_us)
+            ledger.book(conn, ledger.read(batch, load_book(self.store), self.now_us))
             raise _Broken
 
     @precondition(lambda self: self.heard)
@@ -220,7 +220,7 @@ class LedgerMachine(RuleBasedStateMachine):
         before = self.auditor.read().digest
         again = [*self.heard, *self.heard[:3]]
         with self.store.write() as conn:
-            booked = ledger.book(conn, again, load_book(self.store), self.now_us)
+            booked = ledger.book(conn, ledger.read(again, load_book(self.store), self.now_us))
         assert not booked.failures
         assert (booked.events, booked.corrections) == (0, 0)
         assert self.auditor.read().digest == before
@@ -236,7 +236,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def _book(self, batch: Sequence[Record]) -> None:
         with self.store.write() as conn:
-            booked = ledger.book(conn, batch, load_book(self.store), self.now_us)
+            booked = ledger.book(conn, ledger.read(batch, load_book(self.store), self.now_us))
         assert not booked.failures
         for record in batch:
             self._hear(record)

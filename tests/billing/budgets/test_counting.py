@@ -90,7 +90,7 @@ def book(store: Store, *calls: SettledCall, now_us: int = NOW_US) -> None:
         Record(SHARD, f"{n}-1", "settled", call.rid, encode(call)) for n, call in enumerate(calls)
     ]
     with store.write() as conn:
-        assert not ledger.book(conn, records, load_book(store), now_us).failures
+        assert not ledger.book(conn, ledger.read(records, load_book(store), now_us)).failures
 
 
 def sums(store: Store) -> dict[tuple[str, str, int], int]:

@@ -79,7 +79,7 @@ def booked(store: Store, *calls: SettledCall) -> None:
         Record(0, f"{n}-0", "settled", call.rid, encode(call)) for n, call in enumerate(calls)
     ]
     with store.write() as conn:
-        assert not ledger.book(conn, records, load_book(store), NOW_US).failures
+        assert not ledger.book(conn, ledger.read(records, load_book(store), NOW_US)).failures
 
 
 def lived(store: Store, *reports: LifeReport) -> int:

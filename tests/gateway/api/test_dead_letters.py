@@ -42,7 +42,7 @@ async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncI
         with running.parts.ledger.write() as conn:
             for record, reason in zip(records, ("malformed", "unbookable"), strict=False):
                 ledger.give_up(conn, [ledger.Failure(record, reason, "as it was")], 1)
-            ledger.book(conn, records[2:], BOOK, 2 * MIDNIGHT_S * 1_000_000)
+            ledger.book(conn, ledger.read(records[2:], BOOK, 2 * MIDNIGHT_S * 1_000_000))
         yield running
 
 

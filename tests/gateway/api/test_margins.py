@@ -69,7 +69,7 @@ async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncI
         records = [Record(0, f"{n}-0", "settled", c.rid, encode(c)) for n, c in enumerate(CALLS)]
         lives = [LifeEntry(f"{n}-0", msgspec.json.encode(life)) for n, life in enumerate(LIVES)]
         with running.parts.ledger.write() as conn:
-            ledger.book(conn, records, BOOK, 2 * MIDNIGHT_S * S)
+            ledger.book(conn, ledger.read(records, BOOK, 2 * MIDNIGHT_S * S))
             book_lives(conn, lives, 2 * MIDNIGHT_S * S)
         yield running
 
@@ -77,7 +77,7 @@ async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncI
 def book(one: Edge, calls: Sequence[SettledCall]) -> None:
     records = [Record(1, f"{n}-{c.rid}", "settled", c.rid, encode(c)) for n, c in enumerate(calls)]
     with one.parts.ledger.write() as conn:
-        ledger.book(conn, records, BOOK, 2 * MIDNIGHT_S * S)
+        ledger.book(conn, ledger.read(records, BOOK, 2 * MIDNIGHT_S * S))
 
 
 async def asked(one: Edge, target: str, key: str = "admin") -> httpx.Response:

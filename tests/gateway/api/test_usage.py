@@ -85,7 +85,8 @@ async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncI
     async with edge(redis_server, redis, tmp_path) as running:
         records = [Record(0, f"{n}-0", "settled", c.rid, encode(c)) for n, c in enumerate(CALLS)]
         with running.parts.ledger.write() as conn:
-            assert ledger.book(conn, records, BOOK, 2 * MIDNIGHT_S * 1_000_000).events == len(CALLS)
+            batch = ledger.read(records, BOOK, 2 * MIDNIGHT_S * 1_000_000)
+            assert ledger.book(conn, batch).events == len(CALLS)
         yield running
 
 
