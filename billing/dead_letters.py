@@ -25,7 +25,7 @@ from billing.prices import load_book
 from billing.primer import RECOUNT_KEY
 from billing.store import holds, letters
 from billing.store.engine import OUTAGE, Store
-from billing.types import decode_opened, decode_settled
+from billing.types import UNREADABLE, decode_opened, decode_settled
 
 OF_PEOPLE = {
     "amount_mismatch": "its call is booked for what our prices say, and the record says another"
@@ -155,7 +155,7 @@ def readable(payload: bytes) -> Any:
     """JSON as what it says, all else as text."""
     try:
         return msgspec.json.decode(payload)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return payload.decode(errors="backslashreplace")
 
 
@@ -186,7 +186,7 @@ def _booked(conn: Connection, letter: Letter, prices: PriceBook, now_us: int) ->
 def _life_booked(conn: Connection, letter: Letter, now_us: int) -> str:
     try:
         decode_report(letter.payload)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise StillDead(f"malformed_life: {error}") from error
     is_news = book_lives(conn, [LifeEntry(letter.entry, letter.payload)], now_us)
     return "" if is_news else "the ledger had this report already"
@@ -198,7 +198,7 @@ def _is_an_end(letter: Letter) -> bool:
         return letter.kind == RecordKind.SETTLED and (
             decode_settled(letter.payload).rid == letter.rid
         )
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return False
 
 
@@ -250,6 +250,6 @@ def _kind_of(shard: int, payload: bytes) -> str:
         return LIFE
     try:
         decode_opened(payload)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return RecordKind.SETTLED
     return RecordKind.RESERVED

@@ -24,7 +24,7 @@ from billing.posting import Known, Posting, Step
 from billing.pricebook import PriceBook
 from billing.rating import Charge, Unrateable
 from billing.store import costs, holds, letters, rollups, transfers, usage
-from billing.types import OpenedCall, SettledCall, decode_opened, decode_settled
+from billing.types import UNREADABLE, OpenedCall, SettledCall, decode_opened, decode_settled
 
 
 class RecordKind(StrEnum):
@@ -103,10 +103,12 @@ def read(records: Sequence[Record], prices: PriceBook, now_us: int) -> Batch:
     for record in records:
         try:
             _read(batch, record)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             batch.failures.append(Failure(record, "malformed", str(error)))
         except Unrateable as error:
             batch.failures.append(Failure(record, "unpriced", str(error)))
+        except Exception as error:  # whatever else it may be, the record is at fault
+            batch.failures.append(Failure(record, "unbookable", repr(error)))
     return batch
 
 
@@ -173,7 +175,7 @@ def _still_open(plan: _Plan, opened: Mapping[str, Record]) -> list[OpenedCall]:
             continue
         try:
             found.append(decode_opened(record.payload))
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             plan.booked.failures.append(Failure(record, "malformed", str(error)))
     return found
 

@@ -217,6 +217,9 @@ class SettledCall(msgspec.Struct, frozen=True, kw_only=True):
 
 Payload = OpenedCall | UsageCheckpoint | SettledCall
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What a decoder raises of bytes that are no JSON, are nested too deeply, or have another shape."""
+
 _ENCODER = msgspec.json.Encoder()
 _OPENED = msgspec.json.Decoder(OpenedCall)
 _CHECKPOINT = msgspec.json.Decoder(UsageCheckpoint)

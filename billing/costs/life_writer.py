@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from sqlalchemy import Connection
@@ -23,6 +22,7 @@ from billing.costs import capacity
 from billing.costs.lifetimes import Bill, Cell, LifeReport, added, decode_report
 from billing.store import costs, letters, transfers
 from billing.store.engine import Store
+from billing.types import UNREADABLE
 
 log = logging.getLogger("sluice.ledger.lives")
 
@@ -53,7 +53,7 @@ def book_lives(conn: Connection, entries: Sequence[LifeEntry], now_us: int) -> i
     for entry in entries:
         try:
             report = decode_report(entry.payload)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             plan.letters.append(_letter(entry, str(error), now_us))
         else:
             plan.reports.setdefault(report.replica, []).append(report)

@@ -13,11 +13,10 @@ from typing import Annotated, Any
 import msgspec
 
 from billing.limits.gcra import UNITS_MAX
-from billing.types import Usage
+from billing.types import UNREADABLE, Usage
 from gateway.frame import Choice, Frame, Index, Logprobs
 from gateway.upstream.answer import Cut
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 FLOAT_BYTES = 4
 TOKEN_BYTES = 4
 """About as much text as a token stands for, where a server does not say how many there are."""

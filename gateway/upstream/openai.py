@@ -13,9 +13,10 @@ from typing import Any, Self
 
 import msgspec
 
+from billing.types import UNREADABLE
 from gateway.frame import Frame
 from gateway.upstream.answer import Cut, Late, Rejected, Rejection, Saturated, Unreachable
-from gateway.upstream.chunks import UNREADABLE, read_answer, read_chunk, read_vectors
+from gateway.upstream.chunks import read_answer, read_chunk, read_vectors
 from gateway.upstream.http1 import (
     ConnectFailed,
     Http1Client,

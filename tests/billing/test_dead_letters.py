@@ -99,6 +99,21 @@ def charged(store: Store, rid: str = "req_1") -> list[int]:
     return [] if found is None else [t["amount_nanousd"] for t in found.transfers]
 
 
+NESTED = b'{"a":' * 5000 + b"1" + b"}" * 5000
+"""Deeper than any reader follows."""
+
+
+def test_what_is_nested_too_deeply_is_a_letter_like_any_other(store: Store) -> None:
+    tell(store, record(NESTED), record(encode(ended("req_2")), rid="req_2", entry=2))
+    with store.write() as conn:
+        assert book_lives(conn, [LifeEntry("9-0", NESTED)], NOW_US) == 0
+    assert sorted(reasons(store)) == ["malformed", "malformed_life"] and charged(store, "req_2")
+    for letter in dead_letters.listed(store):
+        with pytest.raises(StillDead, match="malformed"):
+            retry(store, letter.number, by="ann", now_us=NOW_US)
+        judge(store, letter.number, by="ann", note="nonsense", now_us=NOW_US)
+
+
 # --- trying again --------------------------------------------------------------------------------
 
 

@@ -176,8 +176,20 @@ async def test_a_free_call_has_an_event_and_no_transfer(redis: Redis, store: Sto
     assert found is not None and found.transfers == [] and found.usage.amount_nanousd == 0
 
 
+def nested(depth: int) -> bytes:
+    """A record whose decision is deeper than any reader follows."""
+    deep = b'{"decision":' + b'{"a":' * depth + b"1" + b"}" * depth
+    return encode(answered()).replace(b'{"v"', deep + b',"v"', 1)
+
+
 @pytest.mark.parametrize(
-    "payload", [b"{not json", encode(answered(model="unheard-of")), b'{"v":2}'], ids=str
+    "payload",
+    [
+        pytest.param(b"{not json", id="no JSON"),
+        pytest.param(encode(answered(model="unheard-of")), id="no price"),
+        pytest.param(b'{"v":2}', id="another version"),
+        pytest.param(nested(5000), id="nested"),
+    ],
 )
 async def test_poison_goes_to_dead_letter_after_five_deliveries(
     redis: Redis, store: Store, payload: bytes
