@@ -52,13 +52,11 @@ class Grant:
         """It was voided before it would have expired."""
         return self.voided_us is not None and self.voided_us == self.ends_us
 
+    def is_in_force(self, at_us: int) -> bool:
+        return _is_within(self.effective_us, self.ends_us, at_us)
+
     def pays_for(self, model: str, admitted_us: int) -> bool:
-        ends_us = self.ends_us
-        return (
-            self.effective_us <= admitted_us
-            and (ends_us is None or admitted_us < ends_us)
-            and (not self.models or model in self.models)
-        )
+        return self.is_in_force(admitted_us) and (not self.models or model in self.models)
 
 
 class Burn(NamedTuple):
@@ -136,7 +134,7 @@ class LeftOf(msgspec.Struct, frozen=True, array_like=True):
     left_nanousd: int
 
     def is_in_force(self, at_us: int) -> bool:
-        return self.from_us <= at_us and (self.ends_us is None or at_us < self.ends_us)
+        return _is_within(self.from_us, self.ends_us, at_us)
 
 
 class CreditLine(msgspec.Struct, frozen=True):
@@ -167,3 +165,7 @@ class CreditLine(msgspec.Struct, frozen=True):
                 for model in models
             )
         return self.cleared_nanousd + of_all + credit_limit_nanousd
+
+
+def _is_within(from_us: int, ends_us: int | None, at_us: int) -> bool:
+    return from_us <= at_us and (ends_us is None or at_us < ends_us)

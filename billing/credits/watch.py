@@ -54,10 +54,4 @@ class Watch:
 
 def left_in_force(held: Iterable[Held], at_us: int) -> int:
     """Nano-USD that grants in force have left, for whichever models."""
-    return sum(
-        left for grant, left in held if _is_in_force(grant.effective_us, grant.ends_us, at_us)
-    )
-
-
-def _is_in_force(from_us: int, ends_us: int | None, at_us: int) -> bool:
-    return from_us <= at_us and (ends_us is None or at_us < ends_us)
+    return sum(left for grant, left in held if grant.is_in_force(at_us))
