@@ -14,14 +14,16 @@ SHARE_MAX = 0.05
 
 
 class Remembered(Generic[T]):
-    def __init__(self, age_max_s: float) -> None:
+    def __init__(self, age_max_s: float, now_s: Callable[[], float] | None = None) -> None:
+        """`now_s` is the clock; the running event loop's if there is none."""
         self._age_max_s = age_max_s
+        self._now_s = now_s
         self._one_at_a_time = asyncio.Lock()
         self._answer: tuple[Hashable, float, T] | None = None
 
     async def get(self, question: Hashable, look: Callable[[], T]) -> T:
         """The answer to `question`, asked anew with `look` when it has become too old."""
-        now_s = asyncio.get_running_loop().time
+        now_s = self._now_s or asyncio.get_running_loop().time
         async with self._one_at_a_time:
             if self._answer is not None:
                 asked, good_until_s, answer = self._answer

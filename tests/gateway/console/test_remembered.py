@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gateway.console.remembered import Remembered
+from gateway.console.remembered import SHARE_MAX, Remembered
 
 
 async def test_watchers_at_the_same_time_cause_one_look() -> None:
@@ -29,8 +29,17 @@ async def test_another_question_is_asked_at_once() -> None:
     assert await remembered.get("tuesday", lambda: "t") == "t"
 
 
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
 async def test_old_answer_is_asked_again_and_a_failed_look_is_not_kept() -> None:
-    remembered: Remembered[str] = Remembered(age_max_s=0)
+    clock = Clock()
+    remembered: Remembered[str] = Remembered(age_max_s=5, now_s=clock)
 
     def fail() -> str:
         raise OSError
@@ -38,5 +47,22 @@ async def test_old_answer_is_asked_again_and_a_failed_look_is_not_kept() -> None
     with pytest.raises(OSError):
         await remembered.get("q", fail)
     assert await remembered.get("q", lambda: "first") == "first"
-    await asyncio.sleep(0.05)
+    clock.now_s += 4.9
+    assert await remembered.get("q", lambda: "second") == "first"
+    clock.now_s += 0.1
+    assert await remembered.get("q", lambda: "second") == "second"
+
+
+async def test_dear_answer_is_kept_so_long_that_looking_is_a_small_share_of_the_time() -> None:
+    clock = Clock()
+    remembered: Remembered[str] = Remembered(age_max_s=5, now_s=clock)
+
+    def dear() -> str:
+        clock.now_s += 2
+        return "first"
+
+    assert await remembered.get("q", dear) == "first"
+    clock.now_s += 2 / SHARE_MAX - 0.1
+    assert await remembered.get("q", lambda: "second") == "first"
+    clock.now_s += 0.1
     assert await remembered.get("q", lambda: "second") == "second"
