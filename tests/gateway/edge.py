@@ -83,6 +83,16 @@ class Response:
 
 
 @dataclass(slots=True)
+class Watch:
+    """A gateway's clock: this machine's, and the seconds that a test lets pass beside it."""
+
+    passed_s: float = 0.0
+
+    def __call__(self) -> float:
+        return time() + self.passed_s
+
+
+@dataclass(slots=True)
 class Edge:
     app: Any
     parts: Parts
@@ -90,6 +100,7 @@ class Edge:
     holds: Holds
     upstream: fake.FakeUpstream
     spool_root: Path
+    watch: Watch
 
     async def post(
         self,
@@ -142,6 +153,28 @@ class Edge:
         async with asyncio.timeout(60):
             await self.app(scope, receive, send)
         return response
+
+    async def waits(self) -> None:
+        """Until a call stands in a waiting room."""
+        async with asyncio.timeout(SETTLED_WITHIN_S):
+            while not await self.redis.keys("sluice:wait:*"):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    async def post_and_outwait(
+        self, wanted: dict[str, Any], *, path: str = CHAT, told: bytes = b""
+    ) -> Response:
+        """A call whose deadline passes while it waits for a worker, once it was told that much."""
+        given_ms = 60_000
+
+        async def outwait(response: Response) -> None:
+            await self.waits()
+            while told not in response.body:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            self.watch.passed_s += given_ms / 1000
+            await asyncio.Event().wait()
+
+        late = {"x-sluice-deadline-ms": str(given_ms)}
+        return await self.post(wanted, path=path, headers=late, leave=outwait)
 
     async def refused(
         self, wrong: bytes | dict[str, Any], *, path: str, headers: dict[str, str] | None = None
@@ -304,11 +337,12 @@ async def edge(
     await redis.set(REVISION_KEY, 1)
     holds = Holds(redis)
     await open_shard(holds, shard=SHARD)
-    outside = Outside(clock=time, rng=Random(1), entropy=Random(2).randbytes, environment={})
+    watch = Watch()
+    outside = Outside(clock=watch, rng=Random(1), entropy=Random(2).randbytes, environment={})
     settings = _settings(server, data, gateway or {}, limits or {}, outer)
     app = create_app(settings, outside)
     async with fake.FakeUpstream(behaviour) as upstream, app.router.lifespan_context(app):
-        running = Edge(app, app.state.parts, redis, holds, upstream, data / "spool")
+        running = Edge(app, app.state.parts, redis, holds, upstream, data / "spool", watch)
         await running.publish_fleet(running.replica())
         async with asyncio.timeout(30):
             while not running.parts.accounts.is_ready:  # noqa: ASYNC110

@@ -39,9 +39,11 @@ async def test_call_that_is_cancelled_again_and_again_on_its_way_in_leaves_nothi
     monkeypatch.setattr(tasks, "ASK_AGAIN_S", 0.01)
     holds = one.parts.accounts._holds
     quick, quick_settle = holds.admit, holds.settle
+    admitted = asyncio.Event()
 
     async def slow(*args: Any, **named: Any) -> Any:
         answer = await quick(*args, **named)
+        admitted.set()
         await asyncio.sleep(0.1)
         return answer
 
@@ -53,7 +55,7 @@ async def test_call_that_is_cancelled_again_and_again_on_its_way_in_leaves_nothi
     monkeypatch.setattr(holds, "settle", slow_settle)
 
     async def leave_at_once(_: Response) -> None:
-        await asyncio.sleep(0.02)
+        await admitted.wait()
 
     await one.post(body(), leave=leave_at_once)
     await asyncio.sleep(0.15)

@@ -196,14 +196,14 @@ async def test_held_stream_is_told_where_it_stands_and_who_serves_it(
     soon = {"commit_after_s": 0.05, "keepalive_s": 0.05}
     async with edge(redis_server, redis, tmp_path, gateway=soon, behaviour=two_stories) as one:
         await one.publish_fleet()
-        waiting = asyncio.create_task(one.post(wanted(stream=True), path=COMPLETIONS))
-        async with asyncio.timeout(30):
-            while not await one.redis.keys("sluice:wait:*"):  # noqa: ASYNC110
+
+        async def warm_once_told(response: Response) -> None:
+            while b": waiting for pool tale-" not in response.body:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        await asyncio.sleep(0.2)
-        await one.publish_fleet(one.replica("late"))
-        response = await waiting
-        assert b": waiting for pool tale-" in response.body
+            await one.publish_fleet(one.replica("late"))
+            await asyncio.Event().wait()
+
+        response = await one.post(wanted(stream=True), path=COMPLETIONS, leave=warm_once_told)
         assert response.chunks[0]["sluice"] == {"pool": "tale-reserved", "tier": "default"}
         assert response.chunks[-1]["sluice"]["cost"] == "0.000035"
         noted = [chunk for chunk in response.chunks if "sluice" in chunk]

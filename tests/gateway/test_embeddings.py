@@ -152,7 +152,6 @@ async def test_client_that_leaves_hangs_up_and_pays_for_what_was_computed(one: E
 
 async def test_deadline_that_passes_while_waiting_is_a_504(one: Edge) -> None:
     await one.publish_fleet()
-    late = {"x-sluice-deadline-ms": "700"}
-    response = await one.post(wanted(), path=EMBEDDINGS, headers=late)
+    response = await one.post_and_outwait(wanted(), path=EMBEDDINGS)
     assert (response.status, response.error_code) == (504, "deadline_exceeded")
     await one.settled()

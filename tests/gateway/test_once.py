@@ -192,11 +192,17 @@ async def test_run_that_was_lost_ends_in_the_words_of_its_dialect(one: Edge, pat
     named = KEY | {"x-api-key": API_KEY}
     wanted = NEWER[path] | {"stream": True}
     one.upstream.scripts.append(fake.stream(fake.own_frame("a", 2), then=[fake.Stall()]))
-    stopped = asyncio.create_task(one.post(wanted, path=path, headers=named))
-    async with asyncio.timeout(30):
-        while not one.parts.fleet.in_flight:  # noqa: ASYNC110
+    heard = asyncio.Event()
+
+    async def hear(response: Response) -> None:
+        while b'"a"' not in response.body:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.2)
+        heard.set()
+        await asyncio.Event().wait()
+
+    stopped = asyncio.create_task(one.post(wanted, path=path, headers=named, leave=hear))
+    async with asyncio.timeout(30):
+        await heard.wait()
     await end(stopped)
     again = await one.post(wanted, path=path, headers=named)
     assert b"event: error\n" in again.body
@@ -287,13 +293,17 @@ async def test_refusal_by_a_limit_releases_the_key(
     redis_server: RedisServer, redis: Redis, tmp_path: Path
 ) -> None:
     async with edge(redis_server, redis, tmp_path, limits={"concurrency": 1}) as one:
-        one.upstream.scripts.append(story(pause_s=0.1))
-        running = asyncio.create_task(one.post(body()))
-        async with asyncio.timeout(30):
+        one.upstream.scripts.append(fake.Script([fake.Stall()]))
+        refused: list[int | None] = []
+
+        async def refuse(_: Response) -> None:
             while not one.upstream.requests:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
-        assert (await one.post(WHOLE, headers=KEY)).status == 429
-        await running
+            refused.append((await one.post(WHOLE, headers=KEY)).status)
+
+        await one.post(body(), leave=refuse)
+        assert refused == [429]
+        await one.settled()
         assert (await one.post(WHOLE, headers=KEY)).status == 200
 
 

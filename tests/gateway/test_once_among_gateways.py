@@ -35,12 +35,12 @@ READY_WITHIN_S = 120.0
 CONFIG = """
 [gateway]
 port = {port}
-lease_s = 1.0
+lease_s = 5.0
 renew_s = 0.3
-drain_s = 1.0
+drain_s = 4.0
 
 [gateway.idempotency]
-lease_s = 1.0
+lease_s = 5.0
 settle_wait_s = 20.0
 
 [bootstrap]
@@ -203,7 +203,7 @@ async def test_runner_killed_in_the_middle_is_told_as_lost_with_its_charge_and_n
         with contextlib.suppress(httpx.HTTPError):
             async for line in two.stream(client, 0):
                 if "word3" in line:
-                    await asyncio.sleep(1.0)  # a renewal has its checkpoint in Redis
+                    await _is_checkpointed(redis, output=3)
                     await two.kill9(0)
         running = asyncio.create_task(two.whole(client, 1))
         await two.restart(0)
@@ -217,6 +217,16 @@ async def test_runner_killed_in_the_middle_is_told_as_lost_with_its_charge_and_n
     money = await Holds(redis).money(ORGANIZATION_ID, f"org:{ORGANIZATION_ID}")
     assert (money.held_nanousd, money.spent.total_nanousd) == (0, 25_000)
     assert "0.000025 USD" in error["message"]
+
+
+async def _is_checkpointed(redis: Redis, *, output: int) -> None:
+    """Until Redis knows of so many tokens of the call."""
+    async with asyncio.timeout(READY_WITHIN_S):
+        while True:
+            for call in await Holds(redis).due(SHARD, limit=10, now_ms=2**53):
+                if call.checkpoint is not None and call.checkpoint.usage.output >= output:
+                    return
+            await asyncio.sleep(0.05)
 
 
 async def _left_after(two: Gateways, word: str) -> None:

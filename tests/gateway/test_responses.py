@@ -80,8 +80,7 @@ async def test_failure_while_it_waits_is_an_error_event_too(
     early = {"commit_after_s": 0.05, "keepalive_s": 0.05}
     async with edge(redis_server, redis, tmp_path, gateway=early) as one:
         await one.publish_fleet(others="no capacity")
-        late = {"x-sluice-deadline-ms": "2000"}
-        response = await one.post(body(stream=True), path=RESPONSES, headers=late)
+        response = await one.post_and_outwait(body(stream=True), path=RESPONSES, told=b": ")
         assert response.status == 200
         assert response.body.startswith(b": ")
         last = response.body.rpartition(b"event: ")[2]

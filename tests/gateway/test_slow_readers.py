@@ -26,7 +26,7 @@ from tests.stack_process import free_port
 WRITE_BUFFER_BYTES = 65536
 TEXT = "x" * 8192
 FRAMES = 3000
-GIVEN_UP_AFTER_S = 0.6
+GIVEN_UP_AFTER_S = 2.0
 WHAT_ONE_STREAM_MAY_TAKE = WRITE_BUFFER_BYTES + 2 * http1.BUFFER_BYTES + 4 * len(TEXT)
 """In this process: what its server buffers and what its client reads ahead, each a piece beyond."""
 
@@ -134,7 +134,7 @@ async def test_client_that_does_not_read_is_given_up_charged_and_its_worker_left
 async def test_slow_readers_are_all_served_and_bounded(here: Served) -> None:
     """Each takes a little at a time, for longer than a reader who takes nothing would be given."""
     here.edge.upstream.behaviour = lambda _: story(frames=40, pause_s=0.005)
-    streams = 100
+    streams = 40
     connections = [await here.post(body(max_tokens=200)) for _ in range(streams)]
 
     async def sip(connection: socket.socket) -> bytes:
@@ -144,7 +144,7 @@ async def test_slow_readers_are_all_served_and_bounded(here: Served) -> None:
             assert piece, taken[-300:]
             taken += piece
             assert here.buffered_bytes() <= streams * WHAT_ONE_STREAM_MAY_TAKE
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
         connection.close()
         return taken
 

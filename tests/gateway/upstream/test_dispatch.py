@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -62,29 +63,33 @@ async def test_worker_that_refuses_for_ever_is_a_503_with_its_own_retry_after(on
 async def test_replica_that_becomes_warm_takes_the_waiting_call(one: Edge) -> None:
     await one.publish_fleet()
     waiting = asyncio.create_task(one.post(WHOLE))
-    await _in_room(one)
+    await one.waits()
     await one.publish_fleet(one.replica("late"))
     assert (await waiting).status == 200
     assert await outcomes(one) == ["answered"]
 
 
 async def test_call_that_waits_for_a_cold_pool_takes_the_first_place_that_is_free_anywhere(
-    one: Edge,
+    one: Edge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own pool may be free again long before the one it waits for has started."""
+    entered: list[str] = []
+    enter = WaitingRoom.enter
+
+    async def noted(room: WaitingRoom, pool: str, *args: Any, **named: Any) -> int:
+        entered.append(pool)
+        return await enter(room, pool, *args, **named)
+
+    monkeypatch.setattr(WaitingRoom, "enter", noted)
     one.upstream.scripts.extend([BUSY, BUSY])
-    waiting = asyncio.create_task(one.post(WHOLE))
-    async with asyncio.timeout(30):
-        while not await one.redis.keys("sluice:wait:tale-spot"):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    async with asyncio.timeout(30):
-        assert (await waiting).status == 200
+    assert (await one.post(WHOLE)).status == 200
+    assert "tale-spot" in entered
     assert await outcomes(one) == ["saturated", "saturated", "answered"]
 
 
 async def test_deadline_that_passes_in_the_waiting_room_is_a_504(one: Edge) -> None:
     await one.publish_fleet()
-    response = await one.post(WHOLE, headers={"x-sluice-deadline-ms": "700"})
+    response = await one.post_and_outwait(WHOLE)
     assert (response.status, response.error_code) == (504, "deadline_exceeded")
     assert await outcomes(one) == []
 
@@ -113,7 +118,7 @@ async def test_deadline_that_no_worker_can_meet_is_a_503_however_warm_it_is(one:
 
 async def test_deadline_that_passes_in_the_workers_queue_is_a_504(one: Edge) -> None:
     one.upstream.scripts.append(fake.Script([fake.Stall()]))
-    response = await one.post(WHOLE, headers={"x-sluice-deadline-ms": "300"})
+    response = await one.post(WHOLE, headers={"x-sluice-deadline-ms": "2000"})
     assert (response.status, response.error_code) == (504, "deadline_exceeded")
     assert len(await outcomes(one)) == 1
 
@@ -132,12 +137,14 @@ async def test_held_stream_is_told_where_it_stands_and_still_answered(
     soon = {"commit_after_s": 0.05, "keepalive_s": 0.05}
     async with edge(redis_server, redis, tmp_path, gateway=soon) as one:
         await one.publish_fleet()
-        waiting = asyncio.create_task(one.post(body()))
-        await _in_room(one)
-        await asyncio.sleep(0.3)
-        await one.publish_fleet(one.replica("late"))
-        response = await waiting
-        assert b": waiting for pool tale-" in response.body
+
+        async def warm_once_told(response: Response) -> None:
+            while b": waiting for pool tale-" not in response.body:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await one.publish_fleet(one.replica("late"))
+            await asyncio.Event().wait()
+
+        response = await one.post(body(), leave=warm_once_told)
         assert (response.status, response.events[-1]) == (200, "[DONE]")
         await one.settled()
 
@@ -148,7 +155,7 @@ async def test_failure_after_the_commit_is_an_error_event_without_done(
     soon = {"commit_after_s": 0.05, "keepalive_s": 0.05}
     async with edge(redis_server, redis, tmp_path, gateway=soon) as one:
         await one.publish_fleet()
-        response = await one.post(body(), headers={"x-sluice-deadline-ms": "1500"})
+        response = await one.post_and_outwait(body(), told=b": ")
         assert response.status == 200
         assert response.chunks[-1]["error"]["code"] == "deadline_exceeded"
         assert "[DONE]" not in response.events
@@ -175,9 +182,3 @@ async def test_attempts_record_where_and_how_much(one: Edge) -> None:
     (attempt,) = call.attempts
     assert (attempt.pool, attempt.replica, attempt.output) == ("tale-reserved", "r1", 6)
     assert attempt.started_us <= attempt.ended_us
-
-
-async def _in_room(one: Edge) -> None:
-    async with asyncio.timeout(30):
-        while not await one.redis.keys("sluice:wait:*"):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)

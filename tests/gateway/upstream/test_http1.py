@@ -323,7 +323,7 @@ async def test_connection_that_was_closed_while_idle_is_not_used() -> None:
 
 async def test_connection_that_was_idle_for_long_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http1, "KEEP_ALIVE_S", 0.05)
-    async with serving(says(SIZED)) as server, a_client(idle_timeout_s=0.4) as client:
+    async with serving(says(SIZED)) as server, a_client() as client:
         assert await ask(client, server.url) == b"hello"
         while client.idle_connections:  # noqa: ASYNC110 bounded by the block
             await asyncio.sleep(0.01)

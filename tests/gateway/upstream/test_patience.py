@@ -15,6 +15,8 @@ from tests.redis_server import RedisServer
 
 WHOLE = body(stream=False, stream_options=None)
 BOTH_FORMS = pytest.mark.parametrize("wanted", [WHOLE, body()], ids=["whole", "stream"])
+FIRST_TOKEN_S = 1.5
+"""Long for a server that is there, on a machine that has other things to do."""
 ROLE = fake.event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})
 
 BEFORE_THE_FIRST_TOKEN: dict[str, fake.Script] = {
@@ -22,7 +24,7 @@ BEFORE_THE_FIRST_TOKEN: dict[str, fake.Script] = {
     "a status and silence": fake.Script([fake.Stall()]),
     "a role and silence": fake.stream(ROLE, then=[fake.Stall()]),
     "comments for ever": fake.Script(
-        [act for _ in range(100) for act in (fake.Send(b": ping\n\n"), fake.Pause(0.05))]
+        [act for _ in range(200) for act in (fake.Send(b": ping\n\n"), fake.Pause(0.05))]
     ),
     "a reset": fake.Script([fake.Reset()], status=None),
     "a role and a reset": fake.stream(ROLE, then=[fake.Reset()]),
@@ -33,7 +35,7 @@ BEFORE_THE_FIRST_TOKEN: dict[str, fake.Script] = {
 
 @pytest.fixture
 async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[Edge]:
-    quick = {"first_token_timeout_s": 0.4, "idle_timeout_s": 0.8}
+    quick = {"first_token_timeout_s": FIRST_TOKEN_S, "idle_timeout_s": 2 * FIRST_TOKEN_S}
     async with edge(redis_server, redis, tmp_path, gateway=quick) as running:
         await running.publish_fleet(running.replica("r1"), running.replica("r2"))
         yield running
@@ -60,7 +62,8 @@ async def test_first_token_that_comes_in_time_may_be_followed_by_a_longer_silenc
 ) -> None:
     """Its own bound is for the first token only."""
     first, last = fake.own_frame("a", 1), fake.own_frame("b", 2, finish="stop")
-    acts = [fake.Send(first), fake.Pause(0.5), fake.Send(last), fake.Send(fake.DONE)]
+    pause = fake.Pause(1.2 * FIRST_TOKEN_S)
+    acts = [fake.Send(first), pause, fake.Send(last), fake.Send(fake.DONE)]
     one.upstream.scripts.append(fake.Script(acts))
     response = await one.post(body())
     assert response.events[-1] == "[DONE]"
@@ -79,7 +82,7 @@ async def test_g35_stream_that_stalls_in_the_middle_ends_with_an_error_event(one
 
 async def test_deadline_that_ends_first_is_still_a_504(one: Edge) -> None:
     one.upstream.behaviour = lambda _: fake.Script([fake.Stall()])
-    response = await one.post(WHOLE, headers={"x-sluice-deadline-ms": "200"})
+    response = await one.post(WHOLE, headers={"x-sluice-deadline-ms": "1000"})
     assert (response.status, response.error_code) == (504, "deadline_exceeded")
     await one.settled()
 
