@@ -11,9 +11,18 @@ ASK_AGAIN_S = 1.0
 
 
 async def end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel and wait; the tasks' own outcomes stay in them."""
-    running = {task for task in tasks if not task.done()}
-    while running:
+    """Cancel and wait; the tasks' own outcomes stay in them.
+
+    Who is cancelled meanwhile sees them to their end first: a task that lost its cancellation would
+    run on for ever, with nobody to ask it again.
+    """
+    left: asyncio.CancelledError | None = None
+    while running := {task for task in tasks if not task.done()}:
         for task in running:
             task.cancel()
-        _, running = await asyncio.wait(running, timeout=ASK_AGAIN_S)
+        try:
+            await asyncio.wait(running, timeout=ASK_AGAIN_S)
+        except asyncio.CancelledError as again:
+            left = again
+    if left is not None:
+        raise left

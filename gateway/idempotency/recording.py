@@ -54,9 +54,11 @@ class Recording:
         trace: TracebackType | None,
     ) -> None:
         assert self._writer is not None, "a recording is left after it was entered"
-        await end(self._writer)
-        if not self._has_ended:
-            await asyncio.shield(self._abandon())
+        try:
+            await end(self._writer)
+        finally:
+            if not self._has_ended:
+                await asyncio.shield(self._abandon())
 
     async def send(self, message: dict[str, Any]) -> None:
         """ASGI's `send`. A client that is gone is passed over."""

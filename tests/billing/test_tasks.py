@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from billing.tasks import end
 
 
@@ -22,6 +24,29 @@ async def test_a_task_that_swallows_a_cancellation_is_asked_again() -> None:
     await asyncio.sleep(0)
     await asyncio.wait_for(end(task), 5)
     assert task.done() and asked == 2
+
+
+async def test_who_is_cancelled_while_ending_a_task_ends_it_all_the_same() -> None:
+    """Else what swallowed a cancellation would run on for ever, with nobody to ask it again."""
+    asked = 0
+
+    async def stubborn() -> None:
+        nonlocal asked
+        while asked < 3:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                asked += 1
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    ending = asyncio.create_task(end(task))
+    await asyncio.sleep(0)
+    ending.cancel()
+    async with asyncio.timeout(30):
+        with pytest.raises(asyncio.CancelledError):
+            await ending
+    assert task.done() and asked == 3
 
 
 async def test_a_task_that_failed_keeps_its_exception() -> None:

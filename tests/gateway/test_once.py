@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from billing import tasks
 from billing.tasks import end
 from billing.types import CallStatus
 from gateway.upstream import fake
@@ -139,8 +140,12 @@ async def test_client_that_leaves_at_any_turn_may_come_back_and_has_paid_once(on
     assert await running_claims(one) == []
 
 
-async def test_server_that_stops_at_any_turn_leaves_no_run_without_an_end(one: Edge) -> None:
+@pytest.mark.parametrize("asks_again_s", [1.0, 0.0005], ids=["once", "again and again"])
+async def test_server_that_stops_at_any_turn_leaves_no_run_without_an_end(
+    one: Edge, monkeypatch: pytest.MonkeyPatch, asks_again_s: float
+) -> None:
     """As a server does that has waited long enough for its calls: it cancels them."""
+    monkeypatch.setattr(tasks, "ASK_AGAIN_S", asks_again_s)
     for turns in range(0, 120, 4):
         own = {"idempotency-key": f"stop {turns}"}
         stopped = asyncio.create_task(one.post(body(), headers=own))

@@ -139,6 +139,30 @@ async def test_followers_are_bounded_and_leave_by_every_way_out(tapes: Tapes) ->
     assert one_at_most.followers == 0
 
 
+async def test_run_that_is_cancelled_again_while_it_ends_is_known_to_have_ended(
+    redis: Redis,
+) -> None:
+    tapes = Tapes(redis, TapeSettings(lease_s=600))
+    await tapes.claim(KEYED, "req_1")
+    inside = asyncio.Event()
+
+    async def run() -> None:
+        async with Recording(tapes, KEYED, "req_1", Listener().send) as recording:
+            await recording.send(HEAD)
+            inside.set()
+            await asyncio.Event().wait()
+
+    running = asyncio.create_task(run())
+    await inside.wait()
+    for _ in range(3):
+        running.cancel()
+        await asyncio.sleep(0)
+    async with asyncio.timeout(30):
+        while (await tapes.read(KEYED, "req_1", 0))[0] != "lapsed":  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert running.done()
+
+
 async def test_silent_run_keeps_its_lease(redis: Redis) -> None:
     tapes = Tapes(redis, TapeSettings(lease_s=0.3))
     await tapes.claim(KEYED, "req_1")
