@@ -17,6 +17,7 @@ from random import Random
 
 import pytest
 
+from billing.limits.keys import SHARDS, due_key
 from tests.chaos.witness import Witness
 from tests.stack import Stack
 
@@ -140,4 +141,4 @@ async def test_g17_ledger_killed_again_and_again_loses_nothing(
 
 def open_holds(stack: Stack) -> int:
     with stack.redis() as client:
-        return sum(client.zcard(f"{{s{shard:02d}}}:due") for shard in range(64))
+        return sum(client.zcard(due_key(shard)) for shard in range(SHARDS))

@@ -23,6 +23,7 @@ from billing.queries import call_by_rid
 from billing.store.engine import Store, open_store
 from billing.verify import verify_all
 from gateway.admin.bootstrap import KEY_ID, ORGANIZATION_ID
+from gateway.recovery import GATEWAYS_KEY
 from gateway.upstream import fake
 from tests.gateway.outages import OUTAGES, stopped
 from tests.gateway_processes import API_KEY, Gateways, gateways
@@ -31,16 +32,19 @@ from tests.redis_server import RedisServer
 CALLERS = 8
 WHOLE_WITHIN_S = 120.0
 ANSWERED_WITHIN_S = 60.0
+AROUND_THE_HARM = 30
+"""Calls that are answered before it and after it."""
 
 
 @dataclass
 class Seen:
-    """`cost` is what the answer said it cost, where it came to its end."""
+    """`cost_nanousd` is what the answer said it cost, where it came to its end; `requests_limit`
+    what it said of the rate of requests."""
 
     status: int
     rid: str
     cost_nanousd: int | None
-    took_s: float
+    requests_limit: str | None
 
 
 @pytest.fixture
@@ -66,7 +70,8 @@ async def upstream() -> AsyncIterator[fake.FakeUpstream]:
 
 
 async def call(running: Gateways, number: int, user: str = "u") -> Seen | None:
-    """One streamed call; None where its gateway was not there or died under it."""
+    """One streamed call; None where its gateway was not there or died under it. Raises
+    TimeoutError where it was not answered."""
     sent = {
         "model": "outside",
         "messages": [{"role": "user", "content": "Tell a story."}],
@@ -75,11 +80,13 @@ async def call(running: Gateways, number: int, user: str = "u") -> Seen | None:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    started = time.monotonic()
     named = {"authorization": f"Bearer {API_KEY}"}
     url = running.url(number, "/v1/chat/completions")
     try:
-        async with running.session.post(url, json=sent, headers=named) as response:
+        async with (
+            asyncio.timeout(ANSWERED_WITHIN_S),
+            running.session.post(url, json=sent, headers=named) as response,
+        ):
             text = await response.text()
     except aiohttp.ClientError:
         return None
@@ -87,28 +94,34 @@ async def call(running: Gateways, number: int, user: str = "u") -> Seen | None:
     if text.endswith("data: [DONE]\n\n"):
         events = [json.loads(e[6:]) for e in text.split("\n\n") if e.startswith("data: {")]
         cost = nanousd(str(events[-1]["usage"]["cost"]))
-    rid = response.headers["x-request-id"]
-    return Seen(response.status, rid, cost, time.monotonic() - started)
-
-
-async def keep_calling(running: Gateways, number: int, stop: asyncio.Event) -> list[Seen]:
-    found = []
-    while not stop.is_set():
-        if seen := await call(running, number):
-            found.append(seen)
-        await asyncio.sleep(0.02)
-    return found
+    rid, limit = response.headers["x-request-id"], "x-ratelimit-limit-requests"
+    return Seen(response.status, rid, cost, response.headers.get(limit))
 
 
 async def storm(running: Gateways, harm: Any) -> list[Seen]:
     """Calls to all gateways before, during and after the harm."""
+    seen: list[Seen] = []
     stop = asyncio.Event()
-    callers = [asyncio.create_task(keep_calling(running, n, stop)) for n in range(CALLERS)]
-    await asyncio.sleep(0.7)
-    await harm()
-    await asyncio.sleep(1.5)
-    stop.set()
-    return [seen for caller in callers for seen in await caller]
+
+    async def keep_calling(number: int) -> None:
+        while not stop.is_set():
+            if one := await call(running, number):
+                seen.append(one)
+            await asyncio.sleep(0.02)
+
+    async def answered(more: int) -> None:
+        wanted = sum(one.status == 200 for one in seen) + more
+        while sum(one.status == 200 for one in seen) < wanted:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+    async with asyncio.timeout(WHOLE_WITHIN_S), asyncio.TaskGroup() as callers:
+        for number in range(CALLERS):
+            callers.create_task(keep_calling(number))
+        await answered(AROUND_THE_HARM)
+        await harm()
+        await answered(AROUND_THE_HARM)
+        stop.set()
+    return seen
 
 
 async def assert_whole(running: Gateways, server: RedisServer, seen: list[Seen]) -> None:
@@ -173,8 +186,7 @@ async def test_g34_local_calls_of_several_gateways_are_in_the_ledger_once(
 
         seen = await storm(running, harm)
         found = Counter(one.status for one in seen)
-        assert found[200] > 20 and set(found) <= {200, 503}
-        assert max(one.took_s for one in seen) < ANSWERED_WITHIN_S
+        assert set(found) <= {200, 503}
         await assert_whole(running, server, seen)
 
 
@@ -195,9 +207,38 @@ async def test_g34_denied_calls_of_several_gateways_cost_nothing(
 
         seen = await storm(running, harm)
         assert {one.status for one in refused} == {503}
-        assert max(one.took_s for one in refused) < ANSWERED_WITHIN_S
-        assert Counter(one.status for one in seen)[200] > 10
         await assert_whole(running, server, seen)
+
+
+async def know_the_limit(running: Gateways) -> None:
+    """Until every gateway tells a user of a limit, which the next ones share."""
+    async with asyncio.timeout(WHOLE_WITHIN_S):
+        for number in range(len(running.ports)):
+            while not await is_told_of_a_limit(running, number):  # noqa: ASYNC110
+                await asyncio.sleep(0.3)
+
+
+async def is_told_of_a_limit(running: Gateways, number: int) -> bool:
+    one = await call(running, number, "carol")
+    return one is not None and one.requests_limit is not None
+
+
+async def know_of_each_other(running: Gateways, server: RedisServer) -> None:
+    """Until every gateway has had a heartbeat since all of them had one: with it they are told
+    how many there are."""
+    redis = server.client()
+    try:
+        async with asyncio.timeout(WHOLE_WITHIN_S):
+            first: dict[bytes, float] = {}
+            while len(first) < len(running.ports):
+                first = dict(await redis.zrange(GATEWAYS_KEY, 0, -1, withscores=True))
+                await asyncio.sleep(0.1)
+            later = first
+            while any(later[name] == beat for name, beat in first.items()):
+                later = dict(await redis.zrange(GATEWAYS_KEY, 0, -1, withscores=True))
+                await asyncio.sleep(0.1)
+    finally:
+        await redis.aclose()
 
 
 async def test_caps_and_rates_of_several_gateways_hold_while_redis_is_away(
@@ -207,7 +248,8 @@ async def test_caps_and_rates_of_several_gateways_hold_while_redis_is_away(
     async with gateways(server, tmp_path, upstream.address, count=2) as running:
         limits = {"requests_per_minute": 20}
         await running.admin("PUT", f"/limits/org:{ORGANIZATION_ID}/user:*", limits)
-        await asyncio.sleep(1.5)  # until every gateway knows of both
+        await know_of_each_other(running, server)
+        await know_the_limit(running)
         with stopped(server):
             calls = [call(running, n, user) for n in range(30) for user in ("alice", "bob")]
             answers = await asyncio.gather(*calls)
