@@ -30,8 +30,8 @@ from tests.redis_server import RedisServer
 
 AMOUNT = 220 + 1120 + 1
 OPENED = opened_call("req_new")
-PATIENT = SETTINGS.model_copy(update={"recovery_grace_s": 60.0})
-LESS_THAN_THE_GRACE_S = 20.0
+PATIENT = SETTINGS.model_copy(update={"recovery_grace_s": 120.0, "gateway_silent_s": 120.0})
+LESS_THAN_THE_GRACE_S = 60.0
 
 
 async def settled_before(redis: Redis, rid: str = "req_old") -> None:
@@ -95,7 +95,7 @@ async def test_a_shard_opens_only_behind_its_last_record(redis: Redis, store: St
     assert isinstance(refused, Refused) and refused.dimension == "unprimed"
     assert not priming.done()
     async with writing(make_writer(redis, store)):
-        await asyncio.wait_for(priming, 5)
+        await asyncio.wait_for(priming, 30)
     assert call_by_rid(store, "req_old") is not None
     assert await spent(redis) == AMOUNT
     assert isinstance(await Holds(redis).admit(OPENED, unlimited(OPENED), lease_s=5), Admitted)
@@ -137,12 +137,12 @@ async def test_a_gateway_that_never_comes_is_not_waited_for_long(
     await redis.zadd(GATEWAYS_KEY, {"gw-1": time.time() * 1000})
     begun = time.monotonic()
     async with writing(make_writer(redis, store)):
-        await asyncio.wait_for(make_primer(redis, store).turn(), 20)
+        await asyncio.wait_for(make_primer(redis, store).turn(), 60)
     assert time.monotonic() - begun > 0.35
 
 
 async def test_a_silent_gateway_is_not_waited_for(redis: Redis, store: Store) -> None:
-    await redis.zadd(GATEWAYS_KEY, {"gw-1": (time.time() - 60) * 1000})
+    await redis.zadd(GATEWAYS_KEY, {"gw-1": (time.time() - 600) * 1000})
     async with writing(make_writer(redis, store)):
         primer = make_primer(redis, store, settings=PATIENT)
         await asyncio.wait_for(primer.turn(), LESS_THAN_THE_GRACE_S)

@@ -52,7 +52,8 @@ def test_killed_parts_lose_no_second_of_a_replica_and_double_none(
         pid = stack.kill9(part)
         stack.wait_restarted(part, pid)
     stack.wait_takes_calls()
-    alive_s = time.monotonic() if stack.replicas(POOL, "WARM") else seen_s
+    looked_s = time.monotonic()
+    alive_s = looked_s if stack.replicas(POOL, "WARM") else seen_s
     stack.wait_until(lambda: is_told(stack), 90, "the pool to go to zero again")
     after, ended_s = row_of_pool(stack), time.monotonic()
 

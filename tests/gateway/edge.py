@@ -49,7 +49,7 @@ SETTLED_WITHIN_S = 30.0
 QUICK: dict[str, Any] = {
     "idle_timeout_s": 2.0,
     "fleet_poll_s": 0.05,
-    "limiter": {"timeout_ms": 2_000.0, "connect_timeout_ms": 2_000.0},
+    "limiter": {"timeout_ms": 10_000.0, "connect_timeout_ms": 10_000.0},
 }
 """Unless a test says otherwise: Redis is not away because this machine is busy."""
 
@@ -84,12 +84,17 @@ class Response:
 
 @dataclass(slots=True)
 class Watch:
-    """A gateway's clock: this machine's, and the seconds that a test lets pass beside it."""
+    """A gateway's clock: this machine's and the seconds that a test lets pass beside it, until the
+    test stops it."""
 
     passed_s: float = 0.0
+    stands_at_s: float | None = None
 
     def __call__(self) -> float:
-        return time() + self.passed_s
+        return time() + self.passed_s if self.stands_at_s is None else self.stands_at_s
+
+    def stop(self) -> None:
+        self.stands_at_s = self()
 
 
 @dataclass(slots=True)

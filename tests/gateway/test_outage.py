@@ -144,7 +144,7 @@ async def test_stream_is_stopped_where_the_cap_is(one: Edge, redis_server: Redis
     one.upstream.behaviour = lambda _: story(frames=500, tokens_a_frame=2)
     with stopped(redis_server):
         asking = asyncio.create_task(one.post(body(max_tokens=1_000)))
-        answered = await asyncio.wait_for(asking, 18)
+        answered = await asyncio.wait_for(asking, BOUNDED_BY_S)
     *_, last, _ = answered.chunks
     assert last["choices"][0]["finish_reason"] == "length"
 
@@ -161,6 +161,7 @@ async def test_rates_are_shared_by_the_gateways_that_live(
         return one.parts.accounts._outage.gateways == 2
 
     await until(heard)
+    one.watch.stop()  # no bucket leaks meanwhile
     with stopped(redis_server):
         found = Counter([(await one.post(body())).status for _ in range(20)])
     assert found == {200: 8, 429: 12}

@@ -39,7 +39,7 @@ async def test_locked_database_is_waited_out(one: Edge, monkeypatch: pytest.Monk
     monkeypatch.setattr(one.parts.recovery, "_recover", locked)
     await one.redis.delete(recovery.RECOVERED_KEY)
     keeping = asyncio.create_task(one.parts.recovery.run())
-    await asyncio.wait_for(asked.wait(), 5)
+    await asyncio.wait_for(asked.wait(), 30)
     await asyncio.wait({keeping}, timeout=0.05)
     assert not keeping.done()
     keeping.cancel()

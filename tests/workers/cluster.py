@@ -117,6 +117,10 @@ class Cluster:
         return [] if session is None else members(session)
 
 
+GUESSED_START_S = 600.0
+"""Longer than any start."""
+
+
 def pool(name: str, **fields: Any) -> dict[str, Any]:
     return {
         "name": name,
@@ -130,7 +134,7 @@ def pool(name: str, **fields: Any) -> dict[str, Any]:
         "idle_s": 600.0,
         "num_cpus": 0.1,
         "max_ongoing": 16,
-        "cold_start_s": 5.0,
+        "cold_start_s": GUESSED_START_S,
     } | fields
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.workers.cluster import Cluster, Gateway, pool
+from tests.workers.cluster import GUESSED_START_S, Cluster, Gateway, pool
 from workers.fleet_publisher import PoolEntry
 from workers.ray_session import members
 
@@ -71,8 +71,8 @@ async def test_ten_callers_of_a_cold_pool_cause_one_start(
 
 
 async def test_measured_start_replaces_the_guess(gateway: Gateway) -> None:
-    entry = await gateway.until("brief", lambda p: p.cold_start_s != 5.0)
-    assert 0 < entry.cold_start_s < 5.0
+    entry = await gateway.until("brief", lambda p: p.cold_start_s != GUESSED_START_S)
+    assert 0 < entry.cold_start_s < GUESSED_START_S
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.5, 0.7, 1.0])

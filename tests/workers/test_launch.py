@@ -48,7 +48,7 @@ def test_stopped_while_starting_it_leaves_nothing(data: Path) -> None:
         time.sleep(0.05)
     time.sleep(1.0)
     launcher.send_signal(signal.SIGTERM)
-    assert launcher.wait(timeout=15) == 0
+    assert launcher.wait(timeout=60) == 0
     assert members(file.session) == []
     assert not Path(file.temp_dir).exists()
     assert not (data / "ray.json").exists()
@@ -63,19 +63,19 @@ def test_addresses_are_private_and_hold_no_token(data: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert TOKEN not in path.read_text()
     launcher.send_signal(signal.SIGTERM)
-    assert launcher.wait(timeout=15) == 0
+    assert launcher.wait(timeout=60) == 0
 
 
 def test_second_launcher_on_the_same_data_is_refused_in_one_line(data: Path) -> None:
     with open(data / "ray.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        out, err = (launcher := launch(data)).communicate(timeout=30)
+        out, err = (launcher := launch(data)).communicate(timeout=60)
     assert (launcher.returncode, out) == (1, "")
     assert err.splitlines() == [f"workers: another launcher runs on {data}"]
 
 
 def test_wrong_setting_is_refused_in_one_line_that_names_it(data: Path) -> None:
-    out, err = (launcher := launch(data, SLUICE_RAY__NUM_CPUS="none")).communicate(timeout=30)
+    out, err = (launcher := launch(data, SLUICE_RAY__NUM_CPUS="none")).communicate(timeout=60)
     assert (launcher.returncode, out) == (1, "")
     assert len(err.splitlines()) == 1
     assert "ray.num_cpus" in err
@@ -83,6 +83,6 @@ def test_wrong_setting_is_refused_in_one_line_that_names_it(data: Path) -> None:
 
 @pytest.mark.parametrize("secret", ["RAY_AUTH_TOKEN", "SLUICE_WORKER_SECRET"])
 def test_nothing_starts_without_secrets(data: Path, secret: str) -> None:
-    _, err = (launcher := launch(data, **{secret: ""})).communicate(timeout=30)
+    _, err = (launcher := launch(data, **{secret: ""})).communicate(timeout=60)
     assert launcher.returncode == 1
     assert err.splitlines() == [f"workers: {secret} is not set"]

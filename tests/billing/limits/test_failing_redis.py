@@ -22,7 +22,7 @@ async def test_a_redis_that_hangs_is_given_up_within_the_bound(
     redis_server: RedisServer, redis: Redis
 ) -> None:
     holds = Holds(redis, timeout_s=0.2)
-    await open_shard(holds)
+    await open_shard(Holds(redis))
     os.kill(redis_server.pid, signal.SIGSTOP)
     try:
         with pytest.raises(LimitsUnavailable):
@@ -39,7 +39,7 @@ async def test_a_redis_that_is_gone_is_told_within_the_bound(
     redis_server: RedisServer, redis: Redis
 ) -> None:
     holds = Holds(redis, timeout_s=0.2)
-    await open_shard(holds)
+    await open_shard(Holds(redis))
     redis_server.kill9()
     try:
         with pytest.raises(LimitsUnavailable):

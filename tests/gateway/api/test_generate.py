@@ -43,6 +43,6 @@ async def test_body_that_does_not_come_is_not_waited_for() -> None:
         new_id=lambda: "req_1",
         told=lambda _: None,
     )
-    await asyncio.wait_for(endpoint({"headers": []}, receive, send), 10)
+    await asyncio.wait_for(endpoint({"headers": []}, receive, send), 30)
     assert sent[0]["status"] == 408
     assert b'"error"' in sent[1]["body"]

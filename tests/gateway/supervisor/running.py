@@ -83,7 +83,7 @@ def family(data: Path) -> list[psutil.Process]:
     return found
 
 
-def wait_for(look: Callable[[], T | None], within_s: float = 20.0) -> T:
+def wait_for(look: Callable[[], T | None], within_s: float = 60.0) -> T:
     until_s = time.monotonic() + within_s
     while time.monotonic() < until_s:
         if (seen := look()) is not None:
