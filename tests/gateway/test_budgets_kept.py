@@ -24,7 +24,7 @@ from tests.redis_server import RedisServer
 
 DEN = 1_000_000_000
 QUICK: dict[str, Any] = {
-    "limiter": {"timeout_ms": 100.0, "open_s": 0.3, "failures_max": 3},
+    "limiter": {"timeout_ms": 1_000.0, "open_s": 1.0, "failures_max": 1},
     "catalog_poll_s": 0.2,
 }
 
@@ -161,9 +161,9 @@ async def test_g48_a_budget_that_another_gateway_made_binds_here_within_seconds(
 
     made = await make(one, limit_usd="1")
     await asyncio.to_thread(elsewhere.change, made["id"], {"amount_nanousd": 0})
-    await until(refused, within_s=5.0)
+    await until(refused, within_s=30.0)
     await asyncio.to_thread(elsewhere.end, made["id"])
-    await until(lambda: _answered(one), within_s=5.0)
+    await until(lambda: _answered(one), within_s=30.0)
 
 
 async def _answered(one: Edge) -> bool:

@@ -109,7 +109,7 @@ async def test_answers_to_requests_in_a_row_leave_in_their_order() -> None:
 
 
 async def test_connection_without_another_request_is_closed_after_its_time() -> None:
-    wire = await answered(whole(b"hello", (b"content-length", b"5")), kept_s=0.05)
+    wire = await answered(whole(b"hello", (b"content-length", b"5")), kept_s=1.0)
     assert not wire.closed
     async with asyncio.timeout(30):
         await wire.gone.wait()

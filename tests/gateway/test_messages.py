@@ -106,8 +106,7 @@ async def test_failure_while_it_waits_is_an_error_event_after_pings(
     early = {"commit_after_s": 0.05, "keepalive_s": 0.05}
     async with edge(redis_server, redis, tmp_path, gateway=early) as one:
         await one.publish_fleet(others="no capacity")
-        late = {"x-sluice-deadline-ms": "2000"}
-        response = await one.post(body(stream=True), path=MESSAGES, headers=late)
+        response = await one.post_and_outwait(body(stream=True), path=MESSAGES, told=b"event: ping")
         assert response.status == 200
         blocks = response.body.decode().split("\n\n")[:-1]
         assert re.fullmatch(r': .+\nevent: ping\ndata: \{"type":"ping"\}', blocks[0])

@@ -25,8 +25,8 @@ PROMPT_COST = 10 * 1_000
 """Of a call: its ten tokens of input, as the fake upstream counts them."""
 DEN = 1_000_000_000
 BOUNDED_BY_S = 30.0
-"""Of waits of a tenth of a second, on a machine that has other things to do."""
-QUICK = {"limiter": {"timeout_ms": 100.0, "open_s": 0.3, "failures_max": 3}}
+"""Of waits of a second, on a machine that has other things to do."""
+QUICK = {"limiter": {"timeout_ms": 1_000.0, "open_s": 1.0, "failures_max": 1}}
 
 
 @pytest.fixture

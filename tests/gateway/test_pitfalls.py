@@ -34,7 +34,7 @@ CLEAN_ENDS = (b"[DONE]", b"response.completed", b"response.incomplete", b"messag
 
 @pytest.fixture
 async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[Edge]:
-    quick = {"first_token_timeout_s": 0.5, "idle_timeout_s": 0.5}
+    quick = {"first_token_timeout_s": 1.5, "idle_timeout_s": 1.5}
     async with edge(redis_server, redis, tmp_path, gateway=quick) as running:
         await running.publish_fleet(running.replica("r1"), running.replica("r2"))
         yield running
@@ -89,7 +89,7 @@ async def test_g2_g3_client_that_leaves_pays_for_what_was_produced_and_stops_it(
 ) -> None:
     one.upstream.scripts.append(fake.stream(fake.own_frame("a", 3), then=[fake.Stall()]))
     await one.post(wanted, leave=once_produced(one, 3))
-    await one.upstream.all_hung_up(within_s=5)
+    await one.upstream.all_hung_up(within_s=30)
     call = await only(one)
     assert (call.status, call.error_code) == (CallStatus.CANCELLED, "client_closed_request")
     assert (call.output, call.amount_nanousd) == (3, PROMPT + 3 * TOKEN)

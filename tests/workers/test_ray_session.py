@@ -29,7 +29,7 @@ def test_all_processes_end_even_those_that_ignore_being_asked() -> None:
     session = session_of(leader.pid)
     assert len(members(session)) == 2
     assert end_session(session, grace_s=0.2) == 2
-    leader.wait(timeout=5)
+    leader.wait(timeout=30)
     assert members(session) == []
 
 
@@ -53,4 +53,4 @@ def test_a_number_given_to_somebody_else_is_left_alone() -> None:
         assert leader.poll() is None
     finally:
         end_session(ours, grace_s=0.1)
-        leader.wait(timeout=5)
+        leader.wait(timeout=30)

@@ -44,11 +44,11 @@ class Web:
 
 @pytest.fixture
 async def web(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[Web]:
-    settings = {"body_bytes_max": BODY_MAX, "body_timeout_s": 0.3}
+    settings = {"body_bytes_max": BODY_MAX, "body_timeout_s": 2.0}
     async with (
         edge(redis_server, redis, tmp_path, gateway=settings) as running,
         served(running.app) as url,
-        httpx.AsyncClient(verify=NOBODY, timeout=10) as client,
+        httpx.AsyncClient(verify=NOBODY, timeout=60) as client,
     ):
         yield Web(running, url, client)
 

@@ -262,4 +262,4 @@ async def test_leaving_the_block_hangs_up_so_that_the_worker_stops(
         frames = answer.frames()
         await anext(frames)
         await frames.aclose()
-    await server.all_hung_up(within_s=5)
+    await server.all_hung_up(within_s=30)
