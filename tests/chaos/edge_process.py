@@ -1,4 +1,4 @@
-"""A gateway's part in the money of calls, as a process to be killed: `python -m` with JSON.
+"""A gateway's part in the money of calls, as a process to be killed.
 
 Holds, leases, accounts, spool, outage and recovery are the gateway's own; HTTP and workers are
 not there. Each call is what `plan` says of its id. What a client would be told is a line on stdout,
@@ -13,7 +13,6 @@ import errno
 import json
 import os
 import signal
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +62,7 @@ BEGINS_US = 1
 
 @dataclass(frozen=True)
 class Asked:
-    """What the process is told on its command line."""
+    """What the process is told."""
 
     name: str
     life: int
@@ -341,5 +340,5 @@ async def main(asked: Asked) -> None:
         await redis.aclose()
 
 
-if __name__ == "__main__":
-    asyncio.run(main(Asked(**json.loads(sys.argv[1]))))
+def run(asked: Asked) -> None:
+    asyncio.run(main(asked))

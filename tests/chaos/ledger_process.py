@@ -6,7 +6,6 @@ Everything else is `python -m billing`; its settings are in the environment.
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -19,11 +18,13 @@ from tests.chaos.knobs import Knobs
 
 BUSY_TIMEOUT_MS = 200
 
-if __name__ == "__main__":
-    death = Death(os.environ.get("CHAOS_DIE", ""))
+
+def run(die: str, knobs: Path) -> None:
+    """`die` is a step to die at, if any."""
+    death = Death(die)
     booking.book = death.at("book", booking.book)
     UsageStreams.acknowledge = death.at("acknowledge", UsageStreams.acknowledge)  # type: ignore[method-assign]
     UsageStreams.trim = death.at("trim", UsageStreams.trim)  # type: ignore[method-assign]
-    ledger.now = Knobs(Path(os.environ["CHAOS_KNOBS"])).now
+    ledger.now = Knobs(knobs).now
     engine.BUSY_TIMEOUT_MS = BUSY_TIMEOUT_MS
     sys.exit(ledger.main())

@@ -8,14 +8,11 @@ in `auditor`. Every wait has a bound, and every process ends with the test run.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import json
-import os
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -29,13 +26,14 @@ from billing.limits.keys import SHARDS, due_key, usage_key
 from billing.store.engine import open_store
 from billing.tasks import end
 from billing.verify import verify_all
+from tests.chaos import edge_process, ledger_process
 from tests.chaos.auditor import Auditor, Books, Client
 from tests.chaos.databases import Database
 from tests.chaos.knobs import Knobs
+from tests.chaos.nursery import Child
 from tests.redis_server import RedisServer
 from tests.stack_process import environment
 
-ROOT = Path(__file__).parents[2]
 EDGES = ("gw-1", "gw-2")
 LEDGER = "ledger"
 READY_WITHIN_S = 120.0
@@ -57,14 +55,13 @@ SETTINGS = {
     "RECOVERY_GRACE_S": "1.0",
     "GATEWAY_SILENT_S": "1.0",
 }
-Process = asyncio.subprocess.Process
 
 
 @dataclass
 class Part:
     """A process, and what it says until it ends."""
 
-    process: Process
+    process: Child
     knobs: Knobs
     listening: asyncio.Task[None] | None = None
     said: set[str] = field(default_factory=set)
@@ -104,55 +101,41 @@ class World:
     ) -> None:
         env = environment() | {f"SLUICE_LEDGER__{key}": said for key, said in SETTINGS.items()}
         env |= {
-            "PYTHONPATH": str(ROOT),
             "SLUICE_DATA": str(self.folder),
             "SLUICE_REDIS_URL": self.redis.url,
             "SLUICE_SQL_URL": self.database.url,
             "SLUICE_LEDGER__CONSUMER": consumer,
-            "CHAOS_DIE": die,
-            "CHAOS_KNOBS": str(self.folder / f"{name}.knobs"),
         }
-        await self._start(name, [sys.executable, "-m", "tests.chaos.ledger_process"], env)
+        knobs = self.folder / f"{name}.knobs"
+        await self._start(name, Child(ledger_process.run, die, knobs, env=env))
 
     async def start_edge(self, name: str, *, die: str = "", callers: int | None = None) -> None:
         """`die` says at which step it kills itself; without callers it only recovers."""
         self.lives += 1
-        asked = {
-            "name": name,
-            "life": self.lives,
-            "seed": self.seed,
-            "callers": self.callers if callers is None else callers,
-            "pause_s": self.pause_s,
-            "spool": str(self.spool),
-            "redis": self.redis.url,
-            "sql": self.database.url,
-            "knobs": str(self.folder / f"{name}.knobs"),
-            "die": die,
-        }
-        command = [sys.executable, "-m", "tests.chaos.edge_process", json.dumps(asked)]
-        await self._start(name, command, environment() | {"PYTHONPATH": str(ROOT)})
+        asked = edge_process.Asked(
+            name=name,
+            life=self.lives,
+            seed=self.seed,
+            callers=self.callers if callers is None else callers,
+            pause_s=self.pause_s,
+            spool=str(self.spool),
+            redis=self.redis.url,
+            sql=self.database.url,
+            knobs=str(self.folder / f"{name}.knobs"),
+            die=die,
+        )
+        await self._start(name, Child(edge_process.run, asked, env=environment()))
 
-    async def _start(self, name: str, command: list[str], env: dict[str, str]) -> None:
+    async def _start(self, name: str, process: Child) -> None:
         assert name not in self.parts, f"{name} runs already"
         knobs = self.knobs(name)
-        with (self.folder / f"{name}.log").open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                cwd=ROOT,
-                env=env,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-                preexec_fn=_die_with_parent,
-            )
+        await process.start(self.folder / f"{name}.log")
         part = self.parts[name] = Part(process, knobs)
         part.listening = asyncio.create_task(self._listen(part))
 
     async def _listen(self, part: Part) -> None:
         """What a client was told, it was told: the pipe is read to its end whatever dies."""
-        stdout = part.process.stdout
-        assert stdout is not None
-        async for line in stdout:
+        async for line in part.process.stdout:
             if not line.startswith(b"["):
                 part.said.add(line.decode().strip())
                 continue
@@ -164,8 +147,7 @@ class World:
             del words
 
     async def kill9(self, name: str) -> None:
-        with suppress(ProcessLookupError):
-            self.parts[name].process.kill()
+        self.parts[name].process.kill()
         await self.ended(name)
 
     async def ended(self, name: str, within_s: float = READY_WITHIN_S) -> int:
@@ -385,10 +367,6 @@ class World:
         assert not broken, f"seed {self.seed}: {broken}"
 
 
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
 @asynccontextmanager
 async def running(world: World, *, edges: tuple[str, ...] = EDGES) -> AsyncIterator[World]:
     """Ledger and edges at work, and ended afterwards. The seed is printed."""
@@ -408,5 +386,5 @@ async def running(world: World, *, edges: tuple[str, ...] = EDGES) -> AsyncItera
     finally:
         await end(tap)
         for name in list(world.parts):
-            os.kill(world.parts[name].process.pid, signal.SIGCONT)
+            world.signal(name, signal.SIGCONT)
             await world.kill9(name)
