@@ -8,12 +8,10 @@ the buffer goes with it; a client that has stopped acknowledging altogether is l
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
-    RequestResponseCycle,
 )
 
 from gateway.heads import HeadProtocol, Heads
@@ -27,12 +25,14 @@ WHOLE = "sluice.whole"
 """The extension whose `has_left` takes the scope and an answer in one piece (its status, the lines
 of its head with the body's length among them, its body) and writes it at once. False where it did
 not: then `send` has it."""
+PIECE = "sluice.piece"
+"""The extension whose `has_left` takes the scope and some of the body of a stream that has begun,
+and writes it at once; False likewise."""
 LEAVING = "sluice.leaving"
 """The extension whose `tell` has a callback called once the connection is lost, until `forget`:
 for a fraction of what a task costs that waits in `receive`."""
 
 Told = Callable[[], None]
-Message = dict[str, Any]
 BODILESS = (204, 304)
 
 
@@ -57,6 +57,7 @@ def protocol(
                 HANG_UP: {"now": transport.abort},
                 BODY: {"whole": self._whole_body},
                 WHOLE: {"has_left": self._has_left},
+                PIECE: {"has_left": self._piece_has_left},
                 LEAVING: {"tell": self._tell, "forget": self._told.discard},
             }
 
@@ -99,9 +100,6 @@ def protocol(
             else:
                 self._look_again_in(self.timeout_keep_alive - idle_s)
 
-        def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-            super()._start_asgi_task(cycle, _Pieces(cycle, app))
-
         def _whole_body(self, scope: object) -> bytes | None:
             cycle = self.cycle
             if cycle.scope is not scope or cycle.more_body:
@@ -128,6 +126,17 @@ def protocol(
             cycle.on_response()
             return True
 
+        def _piece_has_left(self, scope: object, piece: bytes) -> bool:
+            cycle = self.cycle
+            if cycle.scope is not scope or cycle.chunked_encoding is not True or not piece:
+                return False
+            if cycle.response_complete or cycle.disconnected or cycle.flow.write_paused:
+                return False
+            if cycle.scope["method"] == "HEAD":
+                return False
+            cycle.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            return True
+
         def _tell(self, told: Told) -> None:
             """Reading goes on, as `receive` has it: a connection that is not read is not seen to
             be lost."""
@@ -139,34 +148,3 @@ def protocol(
 
     BoundedProtocol.heads = heads
     return BoundedProtocol
-
-
-class _Pieces:
-    """An application the pieces of whose streams are written as they are; everything else is sent
-    by uvicorn."""
-
-    __slots__ = ("_app", "_cycle")
-
-    def __init__(self, cycle: RequestResponseCycle, app: Callable[..., Awaitable[None]]) -> None:
-        self._app = app
-        self._cycle = cycle
-
-    def __call__(self, scope: object, receive: object, send: object) -> Awaitable[None]:
-        return self._app(scope, receive, self._send)
-
-    async def _send(self, message: Message) -> None:
-        if self._is_next_piece(message):
-            body = message["body"]
-            self._cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
-        else:
-            await self._cycle.send(message)  # type: ignore[arg-type]
-
-    def _is_next_piece(self, message: Message) -> bool:
-        """Some of a body of unknown length, to a client that takes it."""
-        cycle = self._cycle
-        return (
-            cycle.chunked_encoding is True
-            and bool(message.get("more_body") and message["body"])
-            and not (cycle.response_complete or cycle.disconnected or cycle.flow.write_paused)
-            and cycle.scope["method"] != "HEAD"
-        )

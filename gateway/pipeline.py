@@ -283,20 +283,25 @@ class Pipeline:
 
         A frame that is not covered is neither charged nor sent: nothing is ever overspent.
         """
-        leases, meter = self._leases, opened.meter
+        leases, meter, answer = self._leases, opened.meter, opened.answer
         for frame in opened.opening:
             await reply.forward(frame)
-        async for frame in opened.frames:
-            output_tokens = meter.output_with(frame)
-            is_covered = leases.has_plenty(open_call, output_tokens)
-            if not is_covered and not await leases.covers(open_call, output_tokens):
-                beyond = output_tokens > open_call.call.output_tokens_max
-                open_call.finish_reason = "length"
-                open_call.error_code = None if beyond else BUDGET_EXHAUSTED
-                await reply.stop_early("max_tokens" if beyond else BUDGET_EXHAUSTED)
-                return
-            meter.observe(frame, self._clock())
-            await reply.forward(frame, more=opened.answer.has_more)
+        frames = opened.behind or await answer.more()
+        while frames:
+            for place, frame in enumerate(frames, 1):
+                output = meter.output_with(frame)
+                has_plenty = leases.has_plenty(open_call, output)
+                if not has_plenty and not await leases.covers(open_call, output):
+                    await self._stop(open_call, reply, output > open_call.call.output_tokens_max)
+                    return
+                meter.observe(frame, self._clock())
+                await reply.forward(frame, more=place < len(frames) or answer.is_over)
+            frames = await answer.more()
+
+    async def _stop(self, open_call: OpenCall, reply: Reply, is_beyond_its_most: bool) -> None:
+        open_call.finish_reason = "length"
+        open_call.error_code = None if is_beyond_its_most else BUDGET_EXHAUSTED
+        await reply.stop_early("max_tokens" if is_beyond_its_most else BUDGET_EXHAUSTED)
 
 
 def _tier(asked: str, leave: Leave) -> Tier:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import Any, Self
 
-from gateway.listener import BODY, HANG_UP, LEAVING, WHOLE
+from gateway.listener import BODY, HANG_UP, LEAVING, PIECE, WHOLE
 from routing.types import Clock
 
 Message = dict[str, Any]
@@ -64,6 +64,11 @@ class Client:
             return False
         self.has_begun = self._has_all = True
         return True
+
+    def piece_has_left(self, piece: bytes) -> bool:
+        """Some of a stream that has begun, likewise."""
+        extension = self._extensions.get(PIECE)
+        return extension is not None and bool(extension["has_left"](self._scope, piece))
 
     def __enter__(self) -> Self:
         self._work = asyncio.current_task()

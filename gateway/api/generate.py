@@ -87,6 +87,7 @@ class Generating:
         exchange = Exchange(
             *(self._new_id(), self._clock(), self._clock, client.send, self._dialect),
             at_once=client.has_left,
+            piece_at_once=client.piece_has_left,
         )
         found = _headers(scope)
         try:
@@ -141,9 +142,8 @@ class Generating:
             await self._tell_again(key, replace(exchange, request_id=runner), received, client)
             return
         async with self._once.recording(key, runner, exchange.send) as recording:
-            reply = self._reply(
-                replace(exchange, send=recording.send, at_once=None), received.request
-            )
+            recorded = replace(exchange, send=recording.send, at_once=None, piece_at_once=None)
+            reply = self._reply(recorded, received.request)
             journey = asyncio.create_task(self._pipeline.journey(principal, received, reply))
             try:
                 if await client.left_before(journey) is not None:

@@ -1,9 +1,6 @@
 """What the adapters hand back: an opened stream of frames, or one of four ways it went wrong."""
 
 from dataclasses import dataclass
-from typing import Self
-
-from gateway.frame import Frame
 
 
 class UpstreamError(Exception):
@@ -54,13 +51,3 @@ class Rejected(UpstreamError):
     def __init__(self, rejection: Rejection) -> None:
         super().__init__(rejection.message)
         self.rejection = rejection
-
-
-class NothingMore:
-    """The frames behind an answer that came in one."""
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Frame:
-        raise StopAsyncIteration

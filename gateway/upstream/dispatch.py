@@ -6,7 +6,6 @@ money and shapes no output. Every attempt is recorded, every wait is bounded and
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
 from random import Random
 from typing import NamedTuple
 
@@ -25,7 +24,6 @@ from gateway.open_call import OpenCall
 from gateway.tried import Tried
 from gateway.upstream.answer import (
     Late,
-    NothingMore,
     Rejected,
     Rejection,
     Saturated,
@@ -52,13 +50,13 @@ about the next. Never for ever, or a call would outwait its deadline beside the 
 
 
 class Opened(NamedTuple):
-    """An answer that has begun: the frame with its first token is here, and what came before; the
-    rest follow from `frames`."""
+    """An answer that has begun: the frame with its first token is here, what came before it, and
+    `behind` it what has come already; `answer` has the rest."""
 
     candidate: Candidate
     meter: Meter
     opening: list[Frame]
-    frames: AsyncIterator[Frame]
+    behind: list[Frame]
     answer: OpenAIAnswer
 
 
@@ -189,7 +187,6 @@ class _Attempt:
         self._fleet = fleet
         self._clock = clock
         self._answer: OpenAIAnswer | None = None
-        self._frames: AsyncGenerator[Frame] | None = None
         self.started_us = round(clock() * 1e6)
         self.tried = Tried(place.pool, place.id, candidate.model, self.started_us)
         self.meter: Meter | None = None
@@ -225,22 +222,17 @@ class _Attempt:
         self._answer = answer = await upstream.open(target, within_s, seen_through)
         meter = Meter(self._open_call.call.prompt_tokens[candidate.model], target.choices)
         if answer.is_document:
-            return Opened(candidate, meter, [await answer.document()], NothingMore(), answer)
-        self._frames = frames = answer.frames()
-        opening = await _until_first_token(frames)
+            return Opened(candidate, meter, [await answer.document()], [], answer)
+        opening, behind = await _until_first_token(answer)
         answer.begun()
-        return Opened(candidate, meter, opening, frames, answer)
+        return Opened(candidate, meter, opening, behind, answer)
 
     async def close(self, failed: BaseException | None) -> None:
         self._fleet.ended(self._place.id)
         self._open_call.attempts.append(self._record(failed))
-        try:
-            if self._frames is not None:
-                await self._frames.aclose()
-        finally:
-            if self._answer is not None:
-                kind, trace = (type(failed), failed.__traceback__) if failed else (None, None)
-                await self._answer.__aexit__(kind, failed, trace)
+        if self._answer is not None:
+            kind, trace = (type(failed), failed.__traceback__) if failed else (None, None)
+            await self._answer.__aexit__(kind, failed, trace)
 
     def _record(self, failed: BaseException | None) -> Attempt:
         return self.tried.record(self.meter, round(self._clock() * 1e6), _outcome(failed))
@@ -254,14 +246,16 @@ def _outcome(failed: BaseException | None) -> str:
     return "cancelled" if isinstance(failed, asyncio.CancelledError) else "failed"
 
 
-async def _until_first_token(frames: AsyncGenerator[Frame]) -> list[Frame]:
-    """A server that has said its role and no more has not begun: it can still be passed over."""
+async def _until_first_token(answer: OpenAIAnswer) -> tuple[list[Frame], list[Frame]]:
+    """Up to the frame with it, and what came behind that frame at the same time. A server that has
+    said its role and no more has not begun: it can still be passed over."""
     found: list[Frame] = []
-    async for frame in frames:
-        found.append(frame)
-        if frame.says_something or len(found) == OPENING_FRAMES_MAX:
-            break
-    return found
+    while frames := await answer.more():
+        for place, frame in enumerate(frames, 1):
+            found.append(frame)
+            if frame.says_something or len(found) == OPENING_FRAMES_MAX:
+                return found, frames[place:]
+    return found, []
 
 
 def _callers_fault(rejection: Rejection, wanted: Wanted) -> ApiError:

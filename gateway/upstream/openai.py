@@ -6,7 +6,7 @@ malformed event, an earlier end or a silence beyond the idle bound is `Cut`.
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -120,8 +120,10 @@ class OpenAIAnswer:
         self._whole = target.whole
         self._choices = target.choices
         self._unfinished = set(range(target.choices))
-        self.has_more = False
-        """Frames behind the one given last are here already: they may be passed on together."""
+        self._decoder = SseDecoder()
+        self._cut: Cut | None = None
+        self.is_over = False
+        """All its choices have finished, and nothing more comes."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -163,25 +165,38 @@ class OpenAIAnswer:
         self._end()
         return frame
 
-    async def frames(self) -> AsyncGenerator[Frame]:
-        """Of a stream, until the finish; raises Cut if it ends any other way."""
-        decoder = SseDecoder()
-        try:
-            while received := await self._response.read():
-                events = decoder.feed(received)
-                for place, payload in enumerate(events, 1):
-                    if payload == DONE:
-                        self._end()
-                        return
-                    frame = read_chunk(payload)
-                    self._note(frame)
-                    self.has_more = place < len(events)
-                    yield frame
-                if decoder.is_too_large:
-                    raise Cut("an event was larger than any event may be")
-        except HttpError as broken:
-            raise _broken(broken) from broken
-        self._end()
+    async def more(self) -> list[Frame]:
+        """Of a stream: the frames that have come since the last time, none only where it is over.
+
+        Raises Cut if it ends any other way, once the frames before that have been given.
+        """
+        found: list[Frame] = []
+        while not found and not self.is_over:
+            if self._cut is not None:
+                raise self._cut
+            try:
+                received = await self._response.read()
+            except HttpError as broken:
+                raise _broken(broken) from broken
+            try:
+                self._take(received, found)
+            except Cut as cut:
+                self._cut = cut
+        return found
+
+    def _take(self, received: bytes, found: list[Frame]) -> None:
+        """Reads the frames of what was received into `found`, up to the end or what cuts it."""
+        for payload in self._decoder.feed(received):
+            if payload == DONE:
+                self._end()
+                return
+            frame = read_chunk(payload)
+            self._note(frame)
+            found.append(frame)
+        if self._decoder.is_too_large:
+            raise Cut("an event was larger than any event may be")
+        if not received:
+            self._end()
 
     def _note(self, frame: Frame) -> None:
         if self._embeds and frame.usage is not None and frame.usage.output:
@@ -197,6 +212,7 @@ class OpenAIAnswer:
     def _end(self) -> None:
         if self._unfinished:
             raise Cut(f"the stream ended before {len(self._unfinished)} choices had finished")
+        self.is_over = True
 
 
 def _broken(error: HttpError) -> Cut:

@@ -27,6 +27,8 @@ from routing.types import Candidate, Clock
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 AtOnce = Callable[[int, bytes, bytes], bool]
 """Takes the status, the lines of the head and the body of a whole answer; False if it did not."""
+PieceAtOnce = Callable[[bytes], bool]
+"""Takes some of the body of a stream that has begun; False if it did not: then `send` has it."""
 QueueNote = Callable[[OpenCall], Awaitable[str]]
 
 LARGE_ANSWER_CHOICES = 64
@@ -85,6 +87,7 @@ class Exchange:
     send: Send
     dialect: Dialect = OPENAI
     at_once: AtOnce | None = None
+    piece_at_once: PieceAtOnce | None = None
 
     async def start(self, status: int, found: dict[str, str]) -> None:
         raw = headers.raw(self._named(found))
@@ -234,8 +237,10 @@ class StreamReply:
     async def forward(self, frame: Frame, more: bool = False) -> None:
         for choice in frame.choices:
             self._held.append(self._piece(choice))
-        if not more:
-            await self._events(self._released())
+        if not more and (events := self._released()):
+            at_once = self._exchange.piece_at_once
+            if at_once is None or not at_once(events):
+                await self._exchange.body(events, more=True)
 
     def _piece(self, choice: Choice, notes: Notes | None = None) -> bytes:
         """Of a choice that goes on; what a server adds after its end says nothing new."""

@@ -10,7 +10,7 @@ import pytest
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from gateway.listener import BODY, LEAVING, WHOLE, protocol
+from gateway.listener import BODY, LEAVING, PIECE, WHOLE, protocol
 from tests.gateway.served import HEADS
 
 CALL = b"POST /v1 HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}"
@@ -135,6 +135,70 @@ async def test_pieces_of_a_stream_are_chunks_and_empty_ones_end_nothing() -> Non
     wire = await answered(app)
     body = b"".join(wire.writes).partition(b"\r\n\r\n")[2]
     assert body == b"5\r\nhello\r\n11\r\n" + b"x" * 17 + b"\r\n3\r\nbye\r\n0\r\n\r\n"
+
+
+def in_pieces(said: list[bool], *pieces: bytes, **start: Any) -> App:
+    async def app(scope: dict[str, Any], receive: Any, send: Send) -> None:
+        has_left = scope["extensions"][PIECE]["has_left"]
+        said.append(has_left(scope, b"too early"))
+        await send({"type": "http.response.start", "status": 200, "headers": [], **start})
+        said.extend([has_left(scope, piece) for piece in pieces])
+        await send({"type": "http.response.body", "body": b"bye"})
+        said.append(has_left(scope, b"too late"))
+
+    return app
+
+
+async def test_piece_of_a_stream_leaves_in_a_write_of_its_own() -> None:
+    said: list[bool] = []
+    wire = await answered(in_pieces(said, b"hello", b"x" * 17))
+    assert said == [False, True, True, False]
+    assert wire.writes[1:3] == [b"5\r\nhello\r\n", b"11\r\n" + b"x" * 17 + b"\r\n"]
+    assert b"".join(wire.writes).endswith(b"3\r\nbye\r\n0\r\n\r\n")
+
+
+async def test_piece_that_says_nothing_ends_nothing() -> None:
+    said: list[bool] = []
+    wire = await answered(in_pieces(said, b"", b"hello"))
+    assert said == [False, False, True, False]
+    assert b"".join(wire.writes).count(b"0\r\n\r\n") == 1
+
+
+@pytest.mark.parametrize(
+    "start",
+    [{"headers": [(b"content-length", b"3")]}, {"status": 204}],
+    ids=["known_length", "no_body"],
+)
+async def test_piece_of_what_is_not_chunked_is_left_to_the_server(start: dict[str, Any]) -> None:
+    said: list[bool] = []
+    await answered(in_pieces(said, b"hello", **start))
+    assert said[:2] == [False, False]
+
+
+async def test_piece_for_a_client_that_does_not_read_or_wants_a_head_is_left_to_the_server() -> (
+    None
+):
+    said: list[bool] = []
+    await answered(in_pieces(said, b"hello"), CALL.replace(b"POST", b"HEAD"))
+    assert said == [False, False, False]
+
+    async def app(scope: dict[str, Any], receive: Any, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        send.__self__.flow.pause_writing()  # type: ignore[attr-defined]
+        said.append(scope["extensions"][PIECE]["has_left"](scope, b"hello"))
+        send.__self__.flow.resume_writing()  # type: ignore[attr-defined]
+        await send({"type": "http.response.body", "body": b"bye"})
+
+    wire = await answered(app)
+    assert said[3:] == [False]
+    assert b"hello" not in b"".join(wire.writes)
+
+
+async def test_pieces_of_the_first_of_two_requests_in_a_row_are_left_to_the_server() -> None:
+    """Of what waits in a row only the last one is looked at."""
+    said: list[bool] = []
+    await answered(in_pieces(said, b"hello"), CALL + CALL)
+    assert said == [False, False, False, False, True, False]
 
 
 async def test_answer_to_head_has_no_body() -> None:

@@ -160,7 +160,8 @@ async def test_run_that_is_cancelled_again_while_it_ends_is_known_to_have_ended(
     async with asyncio.timeout(30):
         while (await tapes.read(KEYED, "req_1", 0))[0] != "lapsed":  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-    assert running.done()
+        await asyncio.wait({running})
+    assert running.cancelled()
 
 
 async def test_silent_run_keeps_its_lease(redis: Redis) -> None:

@@ -42,4 +42,7 @@ async def frames_of(answer: OpenAIAnswer) -> list[Frame]:
     """All of an answer, however it comes."""
     if answer.is_document:
         return [await answer.document()]
-    return [frame async for frame in answer.frames()]
+    found: list[Frame] = []
+    while frames := await answer.more():
+        found += frames
+    return found

@@ -17,7 +17,7 @@ from gateway.upstream import fake
 from gateway.upstream.answer import Cut, Rejected, Saturated, Unreachable, UpstreamError
 from gateway.upstream.chunks import read_chunk
 from gateway.upstream.openai import OpenAIUpstream, Patience, Target
-from tests.gateway.upstream.conftest import one_adapter
+from tests.gateway.upstream.conftest import frames_of, one_adapter
 
 STORY = (
     fake.own_frame("Once", 1, prompt=12, cached=4)
@@ -33,7 +33,7 @@ async def talk(upstream: OpenAIUpstream, server: fake.FakeUpstream) -> list[Fram
     target = Target(url, {}, b'{"stream":true}', patience=Patience(0.5, 0.5))
     async with asyncio.timeout(30):
         async with await upstream.open(target) as answer:
-            return [frame async for frame in answer.frames()]
+            return await frames_of(answer)
 
 
 def text_of(frames: list[Frame]) -> str:
@@ -119,6 +119,31 @@ async def test_whatever_is_not_a_finished_stream_is_cut(
     server.scripts.append(script)
     with pytest.raises(Cut):
         await talk(upstream, server)
+
+
+async def test_frames_that_came_together_with_what_cuts_their_stream_are_given_first(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream
+) -> None:
+    """They are charged and passed on whether TCP kept them apart from it or not."""
+    server.scripts.append(fake.stream(FIRST + FIRST + b"data: {nonsense\n\n"))
+    target = Target(f"{server.address}/v1/chat/completions", {}, b"{}")
+    async with await upstream.open(target) as answer:
+        assert text_of(await answer.more()) == "OnceOnce"
+        for _ in range(2):
+            with pytest.raises(Cut):
+                await answer.more()
+    assert not answer.is_over
+
+
+async def test_what_comes_behind_the_end_is_passed_over(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream
+) -> None:
+    server.scripts.append(fake.stream(STORY + FIRST + b"data: {nonsense\n\n"))
+    target = Target(f"{server.address}/v1/chat/completions", {}, b"{}")
+    async with await upstream.open(target) as answer:
+        assert len(await answer.more()) == 3
+        assert answer.is_over
+        assert await answer.more() == []
 
 
 async def test_reset_before_a_single_byte_is_cut(
@@ -259,7 +284,5 @@ async def test_leaving_the_block_hangs_up_so_that_the_worker_stops(
     server.scripts.append(fake.stream(FIRST, then=[fake.Stall()]))
     target = Target(f"{server.address}/v1/chat/completions", {}, b"{}")
     async with await upstream.open(target) as answer:
-        frames = answer.frames()
-        await anext(frames)
-        await frames.aclose()
+        assert len(await answer.more()) == 1
     await server.all_hung_up(within_s=30)
