@@ -76,7 +76,7 @@ async def test_exact_end_replayed_from_the_spool_corrects_the_estimate(
             for seen in witness.seen
             if seen.is_whole and seen.request_id
         ),
-        20.0,
+        60.0,
         "the replayed ends to be booked",
     )
 

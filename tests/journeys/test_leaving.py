@@ -27,7 +27,7 @@ def raw_post(stack: Stack, tenant: Tenant, wanted: dict[str, Any]) -> socket.soc
         f"POST {CHAT} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {tenant.secret}\r\n"
         f"content-type: application/json\r\ncontent-length: {len(payload)}\r\n\r\n"
     )
-    connection = socket.create_connection(("127.0.0.1", stack.port), timeout=10)
+    connection = socket.create_connection(("127.0.0.1", stack.port), timeout=60)
     connection.sendall(head.encode() + payload)
     return connection
 
@@ -35,7 +35,7 @@ def raw_post(stack: Stack, tenant: Tenant, wanted: dict[str, Any]) -> socket.soc
 def booked_of(stack: Stack, tenant: Tenant, count: int) -> list[dict[str, Any]]:
     return stack.wait_until(
         lambda: (found := stack.requests_of(tenant)) and len(found) == count and found,
-        20.0,
+        60.0,
         f"{count} calls in the ledger",
     )
 
@@ -152,7 +152,7 @@ def test_client_that_leaves_while_it_waits_for_a_cold_worker(stack: Stack, tenan
         connection = raw_post(stack, tenant, body(NAP, stream=stream))
         stack.wait_until(lambda: stack.gauges().waiting == 1, 60, "the call to wait")
         connection.close()
-        stack.wait_until(lambda: stack.gauges().waiting == 0, 5.0, "the waiting room to empty")
+        stack.wait_until(lambda: stack.gauges().waiting == 0, STOPS_WITHIN_S, "an empty room")
         stack.wait_quiet()
     for call in booked_of(stack, tenant, 2):
         assert (call["status"], call["cost_usd"]) == ("cancelled", "0.00")
@@ -167,14 +167,14 @@ def test_client_that_leaves_after_the_first_keep_alive(stack: Stack, tenant: Ten
     while b": waiting" not in received:
         received += connection.recv(4096)
     connection.close()
-    stack.wait_until(lambda: stack.gauges().waiting == 0, 5.0, "the waiting room to empty")
+    stack.wait_until(lambda: stack.gauges().waiting == 0, STOPS_WITHIN_S, "an empty room")
     [call] = booked_of(stack, tenant, 1)
     assert received.startswith(b"HTTP/1.1 200")
     assert (call["status"], call["cost_usd"]) == ("cancelled", "0.00")
 
 
 def test_client_that_leaves_in_the_middle_of_its_body(stack: Stack, tenant: Tenant) -> None:
-    connection = socket.create_connection(("127.0.0.1", stack.port), timeout=10)
+    connection = socket.create_connection(("127.0.0.1", stack.port), timeout=60)
     head = (
         f"POST {CHAT} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {tenant.secret}\r\n"
         'content-length: 500\r\n\r\n{"model": '

@@ -73,7 +73,7 @@ class Desk:
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
         )
 
     def put_weights(self, *, seed: int = 0) -> None:
