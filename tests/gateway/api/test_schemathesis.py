@@ -77,7 +77,7 @@ async def test_fuzzer_finds_nothing(
     redis_server: RedisServer, redis: Redis, tmp_path: Path, side: str
 ) -> None:
     await fuzzed(
-        redis_server, redis, tmp_path, side, examples=1, phases="examples,coverage,fuzzing"
+        redis_server, redis, tmp_path, side, examples=3, phases="examples,coverage,fuzzing"
     )
 
 
