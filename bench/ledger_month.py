@@ -18,7 +18,6 @@ import json
 import os
 import random
 import resource
-import secrets
 import shutil
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench.ledger_writer import bytes_of, priced_store
+from bench.ledger_writer import bytes_of, durable_postgres, priced_store
 from bench.usage_queries import questions, timed
 from billing import ledger
 from billing.checks.report import silent
@@ -39,7 +38,6 @@ from billing.store.engine import Store
 from billing.types import Attempt, SettledCall, encode
 from billing.verify import told_on, verify_all
 from tests.billing.calls import opened_call, settled_call
-from tests.postgres_server import PostgresServer
 
 MONTH_US = 30 * 24 * 3_600_000_000
 POOLS = ("large-reserved", "large-spot", "outside")
@@ -64,8 +62,7 @@ def main() -> None:
             stack.callback(shutil.rmtree, folder)
         url = f"sqlite:///{folder / 'ledger.db'}"
         if arguments.postgres:
-            server = PostgresServer(folder / "pg", password=secrets.token_hex(8))
-            url = stack.enter_context(server).url()
+            url = stack.enter_context(durable_postgres(folder)).url()
         print(json.dumps(measure(url, arguments.calls, arguments.tenants, arguments.batch)))
 
 

