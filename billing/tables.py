@@ -12,6 +12,7 @@ from typing import Any, cast
 from sqlalchemy import (
     JSON,
     CheckConstraint,
+    ForeignKeyConstraint,
     Index,
     LargeBinary,
     Table,
@@ -24,6 +25,8 @@ from sqlalchemy import Integer as Int
 from sqlmodel import Field, SQLModel
 
 SERIAL = Big().with_variant(Int, "sqlite")  # SQLite counts up only an INTEGER primary key
+ONLY_IN_SQLITE = {"engine": "sqlite"}
+"""Of a constraint for which PostgreSQL has a trigger: once a statement, not once a row."""
 
 
 def table_of(row: type[SQLModel]) -> Table:
@@ -50,6 +53,8 @@ class Transfer(SQLModel, table=True):
     __table_args__ = (
         CheckConstraint("amount_nanousd > 0", name="amount_positive"),
         CheckConstraint("debit_account <> credit_account", name="two_accounts"),
+        ForeignKeyConstraint(["debit_account"], ["account.code"], info=ONLY_IN_SQLITE),
+        ForeignKeyConstraint(["credit_account"], ["account.code"], info=ONLY_IN_SQLITE),
         CheckConstraint(
             "kind IN ('charge','reversal','invoice','rounding','grant','burn','breakage','void',"
             "'cost','unallocated')",
@@ -61,8 +66,8 @@ class Transfer(SQLModel, table=True):
     )
     transfer_id: str = Field(primary_key=True)
     kind: str
-    debit_account: str = Field(foreign_key="account.code")
-    credit_account: str = Field(foreign_key="account.code")
+    debit_account: str
+    credit_account: str
     amount_nanousd: int = Field(sa_type=Big)
     currency: str = "USD"
     org: str

@@ -20,6 +20,9 @@ def run(conn: Connection) -> None:
         target_metadata=SQLModel.metadata,
         transactional_ddl=True,
         compare_type=True,
+        include_object=lambda item, *_: (
+            item.info.get("engine", conn.dialect.name) == conn.dialect.name
+        ),
     )
     with context.begin_transaction():
         context.run_migrations()

@@ -126,6 +126,7 @@ SHRINK = (
     "UPDATE account SET debits = debits - 1 WHERE debits > 0",
     "UPDATE account SET credits = 0 WHERE credits > 0",
     "UPDATE account SET org = 'org_2' WHERE org = 'org_1'",
+    "UPDATE account SET code = code || '2'",
     "UPDATE account SET currency = 'EUR'",
     "DELETE FROM account",
     "UPDATE invoice_counter SET next_number = next_number - 1",

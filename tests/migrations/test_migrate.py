@@ -13,11 +13,14 @@ from alembic import command
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import IntegrityError
 
+from billing.posting import transfer
 from billing.pricebook import Discount, Prices
 from billing.prices import list_versions, load_book, put_into_force
 from billing.rollup import DAY_US, HOUR_US
 from billing.store import audit_sums
 from billing.store.engine import open_store
+from billing.store.insert import insert_rows
+from billing.store.transfers import TRANSFER
 from gateway.store import TenantStore, open_engine
 from migrations.run import BrokenReference, alembic_config, migrate, rebuilding
 
@@ -184,23 +187,61 @@ def test_processes_that_start_together_migrate_once(tmp_path: Path) -> None:
     assert [process.wait(timeout=60) for process in started] == [0, 0, 0]
 
 
+TWO_ACCOUNTS = "INSERT INTO account VALUES ('a', NULL, 'USD', 0, 0), ('b', NULL, 'USD', 0, 0)"
+
+
 @pytest.mark.parametrize(
     "row",
     [
         "('t', 'charge', 'a', 'b', 0, 'USD', 'o', NULL, NULL, 1, 1)",
         "('t', 'charge', 'a', 'a', 1, 'USD', 'o', NULL, NULL, 1, 1)",
         "('t', 'charge', 'a', 'nobody', 1, 'USD', 'o', NULL, NULL, 1, 1)",
+        "('t', 'charge', 'nobody', 'b', 1, 'USD', 'o', NULL, NULL, 1, 1)",
         "('t', 'gift', 'a', 'b', 1, 'USD', 'o', NULL, NULL, 1, 1)",
+        "('t', 'reversal', 'a', 'b', 1, 'USD', 'o', NULL, 'nothing', 1, 1)",
     ],
-    ids=["nothing moved", "one account", "unknown account", "unknown kind"],
+    ids=[
+        "nothing moved",
+        "one account",
+        "to an unknown account",
+        "from an unknown account",
+        "unknown kind",
+        "of nothing",
+    ],
 )
-def test_a_transfer_moves_something_between_two_accounts(tmp_path: Path, row: str) -> None:
-    url = f"sqlite:///{tmp_path / 'a.db'}"
+def test_a_transfer_moves_something_between_two_accounts(url: str, row: str) -> None:
     migrate(url)
     store = open_store(url)
     with store.write() as conn:
-        conn.execute(text("INSERT INTO account VALUES ('a', NULL, 'USD', 0, 0)"))
-        conn.execute(text("INSERT INTO account VALUES ('b', NULL, 'USD', 0, 0)"))
+        conn.execute(text(TWO_ACCOUNTS))
     with pytest.raises(IntegrityError), store.write() as conn:
         conn.execute(text(f"INSERT INTO transfer VALUES {row}"))
     store.close()
+
+
+@pytest.mark.parametrize("revision", ["0017", "head"])
+def test_one_unknown_account_among_many_transfers_refuses_all_of_them(
+    url: str, revision: str
+) -> None:
+    """In the way of the hot writer; with the foreign keys of old, and as they were put back."""
+    store = open_store(url)
+    with rebuilding(store) as conn:
+        command.upgrade(alembic_config(conn), "0017")
+        conn.execute(text(TWO_ACCOUNTS))
+        insert_rows(conn, TRANSFER, [_charge("old", "a", "b")])
+        command.upgrade(alembic_config(conn), "head")
+        if revision != "head":
+            command.downgrade(alembic_config(conn), revision)
+    many = [_charge(f"t{number}", "a", "b") for number in range(50)]
+    for unknown in (_charge("t", "nobody", "b"), _charge("t", "b", "nobody")):
+        with pytest.raises(IntegrityError), store.write() as conn:
+            insert_rows(conn, TRANSFER, [*many, unknown])
+    with store.write() as conn:
+        insert_rows(conn, TRANSFER, many)
+    with store.read() as conn:
+        assert conn.execute(text("SELECT count(*) FROM transfer")).scalar_one() == 51
+    store.close()
+
+
+def _charge(transfer_id: str, debit: str, credit: str) -> dict[str, Any]:
+    return transfer(transfer_id, "charge", debit, credit, 1, org="o", booked_us=1, created_us=1)
