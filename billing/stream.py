@@ -17,7 +17,7 @@ from billing.ledger import Record
 from billing.limits.keys import SHARDS, usage_key
 
 GROUP = "ledger"
-READ_MAX = 500  # entries a stream and read
+READ_MAX = 250  # entries a stream and read: 16,000 of all of them
 _SHARD_OF_KEY = {usage_key(shard).encode(): shard for shard in range(SHARDS)}
 
 

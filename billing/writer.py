@@ -138,13 +138,18 @@ class Writer:
 
     async def _new(self, records: Sequence[Record]) -> AsyncIterator[Batch]:
         """What was read, and what can be read while it is booked: until little comes, or a round
-        is due."""
+        is due. One busy stream alone is read until it fills a batch."""
+        came = len(records)
         while records:
+            while came >= READ_MAX and len(records) < self._settings.batch_max:
+                more = await self._streams.read_new(None)
+                came, records = len(more), [*records, *more]
             async for batch in self._batches(records):
                 yield batch
-            if len(records) < READ_MAX or self._is_round_due():
+            if came < READ_MAX or self._is_round_due():
                 return
             records = await self._streams.read_new(None)
+            came = len(records)
 
     async def _batches(self, records: Sequence[Record]) -> AsyncIterator[Batch]:
         for part in _chunks(records, self._settings.batch_max):
@@ -310,6 +315,8 @@ def _order(entry: str) -> tuple[int, int]:
     return int(time_ms), int(sequence or 0)
 
 
-def _chunks(records: Sequence[Record], size: int) -> Iterator[Sequence[Record]]:
-    for start in range(0, len(records), size):
-        yield records[start : start + size]
+def _chunks(records: Sequence[Record], size_max: int) -> Iterator[Sequence[Record]]:
+    """Of one size, as few as may be."""
+    chunks = -(-len(records) // size_max)
+    for place in range(chunks):
+        yield records[place * len(records) // chunks : (place + 1) * len(records) // chunks]

@@ -293,7 +293,7 @@ async def test_an_idle_writer_says_that_it_has_caught_up(redis: Redis, store: St
         assert marks.caught_up_us(conn, 64) >= begun_us
 
 
-MANY = SETTINGS.model_copy(update={"batch_max": 100, "pending_max": 1000})
+MANY = SETTINGS.model_copy(update={"batch_max": 50, "pending_max": 1000})
 
 
 async def settle_many(redis: Redis, count: int) -> None:
@@ -325,13 +325,25 @@ async def test_one_turn_books_what_is_there_though_it_is_read_in_parts(
     assert await streams.pending(10) == []
 
 
+async def test_one_busy_stream_alone_is_read_until_it_fills_a_batch(
+    redis: Redis, store: Store
+) -> None:
+    settings = MANY.model_copy(update={"batch_max": 2 * READ_MAX, "retry_after_s": 60.0})
+    streams = UsageStreams(redis, "ledger")
+    writer = Writer(streams, store, settings, now=time.time, tick=time.monotonic)
+    await writer.turn()
+    await settle_many(redis, 4 * READ_MAX)
+    await writer.turn()
+    assert (writer.stats.events, writer.stats.batches) == (4 * READ_MAX, 2)
+
+
 async def test_an_outage_of_sql_leaves_pending_what_was_read_ahead_and_nothing_else(
     redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     streams = UsageStreams(redis, "ledger")
     writer = Writer(streams, store, MANY, now=time.time, tick=time.monotonic)
     await writer.turn()
-    await settle_many(redis, 400)
+    await settle_many(redis, 200)
     book, begun = ledger.book, []
 
     def book_until_the_outage(conn: Connection, batch: Batch) -> Booked:
@@ -343,12 +355,12 @@ async def test_an_outage_of_sql_leaves_pending_what_was_read_ahead_and_nothing_e
     monkeypatch.setattr(ledger, "book", book_until_the_outage)
     with pytest.raises(OperationalError):
         await writer.turn()
-    assert writer.stats.events == 200, "what was booked before the outage is acknowledged"
-    assert len(await streams.pending(1000)) == 200
+    assert writer.stats.events == 100, "what was booked before the outage is acknowledged"
+    assert len(await streams.pending(1000)) == 100
     await asyncio.sleep(0.012)
     await writer.turn()
-    assert (writer.stats.events, writer.stats.repeated) == (400, 0)
-    assert charged(store) == 400 * AMOUNT
+    assert (writer.stats.events, writer.stats.repeated) == (200, 0)
+    assert charged(store) == 200 * AMOUNT
     assert await streams.pending(1000) == []
 
 
@@ -358,7 +370,7 @@ async def test_an_outage_of_redis_before_the_acknowledgement_repeats_without_eff
     streams = UsageStreams(redis, "ledger")
     writer = Writer(streams, store, MANY, now=time.time, tick=time.monotonic)
     await writer.turn()
-    await settle_many(redis, 300)
+    await settle_many(redis, 150)
     acknowledge, asked = streams.acknowledge, []
 
     async def acknowledge_but_once(entries: dict[int, list[str]]) -> None:
@@ -370,11 +382,11 @@ async def test_an_outage_of_redis_before_the_acknowledgement_repeats_without_eff
     monkeypatch.setattr(streams, "acknowledge", acknowledge_but_once)
     with pytest.raises(RedisConnectionError):
         await writer.turn()
-    assert charged(store) == 200 * AMOUNT, "the second batch was booked meanwhile"
+    assert charged(store) == 100 * AMOUNT, "the second batch was booked meanwhile"
     await asyncio.sleep(0.012)
     await writer.turn()
-    assert (writer.stats.events, writer.stats.repeated) == (100, 200)
-    assert charged(store) == 300 * AMOUNT
+    assert (writer.stats.events, writer.stats.repeated) == (50, 100)
+    assert charged(store) == 150 * AMOUNT
     assert await streams.pending(1000) == []
 
 
