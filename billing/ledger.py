@@ -24,6 +24,7 @@ from billing.posting import Known, Posting, Step
 from billing.pricebook import PriceBook
 from billing.rating import Charge, Unrateable
 from billing.store import costs, holds, letters, rollups, transfers, usage
+from billing.store.engine import look_up_by_index
 from billing.types import UNREADABLE, OpenedCall, SettledCall, decode_opened, decode_settled
 
 
@@ -114,6 +115,7 @@ def read(records: Sequence[Record], prices: PriceBook, now_us: int) -> Batch:
 
 def book(conn: Connection, batch: Batch) -> Booked:
     """Book a batch inside the caller's transaction and say what came of it."""
+    look_up_by_index(conn)
     rids = list({record.rid for record in batch.records})
     plan = _Plan(known=usage.latest(conn, rids))
     plan.booked.failures += batch.failures

@@ -45,6 +45,13 @@ class Store:
         self.engine.dispose()
 
 
+def look_up_by_index(conn: Connection) -> None:
+    """For the rest of a transaction that asks for rows by their keys alone: PostgreSQL, which knows
+    little of young tables, would read them through for every batch."""
+    if conn.dialect.name == "postgresql":
+        conn.exec_driver_sql("SET LOCAL enable_seqscan = off")
+
+
 def open_store(sql_url: str) -> Store:
     """Connect lazily to `sqlite:///path` or `postgresql+psycopg://...`."""
     url = make_url(sql_url)

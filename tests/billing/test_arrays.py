@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import BigInteger, Text, literal, select
+from sqlalchemy import BigInteger, Connection, Text, literal, select
 
 from billing.store.among import among
 from billing.store.arrays import array_text
-from billing.store.engine import Store
+from billing.store.engine import Store, look_up_by_index
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=9)
 AWKWARD = st.sampled_from(["", "NULL", "null", '"', "\\", '\\"', "{}", "a,b", " a ", "'", "%s"])
@@ -45,3 +45,19 @@ def test_a_value_is_among_others_if_it_is_one_of_them(
         for asked in (values, [*values, one]):
             found = conn.execute(select(among(conn, literal(one, kind), asked))).scalar_one()
             assert bool(found) == (one in asked)
+
+
+def test_young_table_is_looked_into_by_index_for_as_long_as_a_transaction_asks_for_keys(
+    postgres_store: Store,
+) -> None:
+    def plan(conn: Connection) -> str:
+        keys = array_text(f"r{n}" for n in range(999))
+        asked = "EXPLAIN SELECT * FROM usage_event WHERE rid = ANY (%s::VARCHAR[])"
+        return "".join(conn.exec_driver_sql(asked, (keys,)).scalars())
+
+    with postgres_store.write() as conn:
+        assert "Seq Scan" in plan(conn), "else there would be nothing to do"
+        look_up_by_index(conn)
+        assert "Seq Scan" not in plan(conn) and "usage_event_pkey" in plan(conn)
+    with postgres_store.write() as conn:
+        assert "Seq Scan" in plan(conn)
