@@ -27,7 +27,8 @@ def insert_rows(conn: Connection, table: Table, rows: Sequence[Row]) -> None:
     columns = tuple(rows[0])
     values = list(map(itemgetter(*columns), rows))
     if conn.dialect.name == "postgresql":
-        _copy(conn, f"COPY {table.name} ({_quoted(columns)}) FROM STDIN", values)
+        types = [_type(table.c[name]).lower() for name in columns]
+        _copy(conn, f"COPY {table.name} ({_quoted(columns)}) FROM STDIN", types, values)
     else:
         conn.exec_driver_sql(_insert_text(table, columns), values)
 
@@ -102,12 +103,16 @@ def _insert(conn: Connection, table: Table) -> Any:
     return statement
 
 
-def _copy(conn: Connection, text: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Raises what SQLAlchemy would raise, so that an outage is known as one."""
+def _copy(
+    conn: Connection, text: str, types: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Types that are told are not looked up value by value. Raises what SQLAlchemy would raise, so
+    that an outage is known as one."""
     driver: Any = conn.connection.driver_connection
     dialect = conn.dialect
     try:
         with driver.cursor() as cursor, cursor.copy(text) as copy:
+            copy.set_types(types)
             for row in rows:
                 copy.write_row(row)
     except dialect.loaded_dbapi.Error as error:
@@ -135,6 +140,7 @@ def _insert_or_move_text(
     )
 
 
+@cache
 def _type(column: Any) -> str:
     """PostgreSQL's name of a column's type."""
     dialect: Any = postgresql.dialect  # its class has no types of its own
