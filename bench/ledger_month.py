@@ -1,6 +1,6 @@
 """A month of calls booked, asked about and verified: time, memory, bytes.
 
-    python -m bench.ledger_month [--calls 1000000] [--tenants 1000] [--batch 1000] [--postgres]
+    python -m bench.ledger_month [--calls 1000000] [--tenants 1000] [--batch 2000] [--postgres]
         [--data DIR] [--keep]
 
 Makes the calls of thirty days in the order in which they ended, busy tenants and quiet ones, gives
@@ -48,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=1_000_000)
     parser.add_argument("--tenants", type=int, default=1000)
-    parser.add_argument("--batch", type=int, default=1000)
+    parser.add_argument("--batch", type=int, default=2000)
     parser.add_argument("--postgres", action="store_true", help="into PostgreSQL, not SQLite")
     parser.add_argument("--data", help="folder on the disk to measure (default: a temporary one)")
     parser.add_argument("--keep", action="store_true", help="leave the database where it is")

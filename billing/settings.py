@@ -52,7 +52,7 @@ class LedgerSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     consumer: str = "ledger"  # name inside the consumer group; one active writer may use it
-    batch_max: int = Field(2000, ge=1, le=5000)  # stream records in one transaction
+    batch_max: int = Field(4000, ge=1, le=10_000)  # stream records in one transaction
     linger_ms: int = Field(100, ge=0)  # pause where little had come, so that commits group
     block_ms: int = Field(500, ge=1)  # how long one read waits for news
     retry_after_s: float = Field(1.0, gt=0)  # a record not booked is tried again after this
