@@ -6,12 +6,14 @@ by that a charge and its reversal are known among the other transfers of a call.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    Select,
     String,
     Subquery,
     case,
@@ -55,7 +57,7 @@ def charges_missing(conn: Connection, part: Part) -> list[tuple[Any, ...]]:
         .where(records.c.amount_nanousd != charged)
         .order_by(records.c.rid)
     )
-    return [tuple(row) for row in conn.execute(statement.limit(FEW))]
+    return [tuple(row) for row in _few(conn, statement)]
 
 
 def charges_astray(conn: Connection, part: Part) -> list[str]:
@@ -76,7 +78,7 @@ def charges_astray(conn: Connection, part: Part) -> list[str]:
         .where(part.of(TRANSFER.c.rid), of_charges, ~behind.exists())
         .order_by(TRANSFER.c.transfer_id)
     )
-    return list(conn.execute(statement.limit(FEW)).scalars())
+    return [row[0] for row in _few(conn, statement)]
 
 
 def reversals_amiss(conn: Connection, part: Part) -> list[str]:
@@ -103,7 +105,7 @@ def reversals_amiss(conn: Connection, part: Part) -> list[str]:
         )
         .order_by(TRANSFER.c.transfer_id)
     )
-    return list(conn.execute(statement.limit(FEW)).scalars())
+    return [row[0] for row in _few(conn, statement)]
 
 
 def wrong_nets(conn: Connection, part: Part) -> list[tuple[Any, ...]]:
@@ -127,7 +129,7 @@ def wrong_nets(conn: Connection, part: Part) -> list[tuple[Any, ...]]:
         .where(best.c.amount_nanousd != moved)
         .order_by(best.c.rid)
     )
-    return [tuple(row) for row in conn.execute(statement.limit(FEW))]
+    return [tuple(row) for row in _few(conn, statement)]
 
 
 def parts_unlike_amounts(conn: Connection, part: Part) -> list[tuple[Any, ...]]:
@@ -138,7 +140,7 @@ def parts_unlike_amounts(conn: Connection, part: Part) -> list[tuple[Any, ...]]:
         statement = select(table.c.rid, table.c.amount_nanousd, total).where(
             part.of(table.c.rid), table.c.amount_nanousd != total
         )
-        found += [tuple(row) for row in conn.execute(statement.order_by(table.c.rid).limit(FEW))]
+        found += [tuple(row) for row in _few(conn, statement.order_by(table.c.rid))]
     return found
 
 
@@ -156,6 +158,13 @@ def drawn(conn: Connection, part: Part, seed: int, chances: int) -> list[Row[Any
 def count_records(conn: Connection) -> int:
     counts = (select(func.count()).select_from(table) for table in (EVENT, CORRECTION))
     return sum(int(conn.execute(one).scalar_one()) for one in counts)
+
+
+def _few(conn: Connection, statement: Select[Any]) -> Sequence[Row[Any]]:
+    """The first of what a part has. PostgreSQL is not told how few: it would think to find them
+    soon, where there are none, and compare every row with every other on the way."""
+    with conn.execute(statement) as rows:
+        return rows.fetchmany(FEW)
 
 
 def _is_drawn(sha: ColumnElement[Any], seed: int, chances: int) -> ColumnElement[bool]:
