@@ -25,6 +25,7 @@ from billing.prices import load_book
 from billing.settings import LedgerSettings
 from billing.store import marks
 from billing.store.engine import OUTAGE, Store
+from billing.store.marks import order_of
 from billing.stream import READ_MAX, GroupMissing, UsageStreams
 
 log = logging.getLogger("sluice.ledger.writer")
@@ -188,7 +189,9 @@ class Writer:
             return
         await self._streams.acknowledge(done.entries)
         for shard, entry in _newest(done.entries).items():
-            self._acknowledged[shard] = max(self._acknowledged.get(shard, "0-0"), entry, key=_order)
+            self._acknowledged[shard] = max(
+                self._acknowledged.get(shard, "0-0"), entry, key=order_of
+            )
         self._count(done.booked, done.dead)
 
     def _book(self, batch: Batch) -> Booked:
@@ -251,7 +254,7 @@ class Writer:
 
     async def _trim(self, oldest_pending: dict[int, str]) -> None:
         kept = {
-            shard: min(entry, oldest_pending.get(shard, entry), key=_order)
+            shard: min(entry, oldest_pending.get(shard, entry), key=order_of)
             for shard, entry in self._acknowledged.items()
         }
         fresh = {s: entry for s, entry in kept.items() if self.stats.trimmed_at.get(s) != entry}
@@ -306,13 +309,7 @@ def _place(record: Record) -> tuple[int, str]:
 
 def _newest(entries: Mapping[int, Sequence[str]]) -> dict[int, str]:
     """Of each shard, which may come in any order."""
-    return {shard: max(found, key=_order) for shard, found in entries.items()}
-
-
-def _order(entry: str) -> tuple[int, int]:
-    """Stream ids compare as two numbers, not as text."""
-    time_ms, _, sequence = entry.partition("-")
-    return int(time_ms), int(sequence or 0)
+    return {shard: max(found, key=order_of) for shard, found in entries.items()}
 
 
 def _chunks(records: Sequence[Record], size_max: int) -> Iterator[Sequence[Record]]:

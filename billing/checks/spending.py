@@ -21,6 +21,7 @@ from billing.primer import open_in
 from billing.spending import ScopeSums, spent_by_shard
 from billing.store import marks
 from billing.store.engine import Store
+from billing.store.marks import order_of
 
 SPENT = ("I11 spent_in_redis", "what Redis counts as spent is what SQL has charged")
 HELD = ("I11 held_in_redis", "what Redis counts as held is what its open calls hold")
@@ -73,7 +74,7 @@ async def booked_up_to(store: Store, ends: Mapping[int, str]) -> bool:
     """Wait a while for the writer to have what was settled."""
     for _ in range(round(BEHIND_MAX_S / POLL_S)):
         booked = await asyncio.to_thread(_booked, store)
-        if all(_order(booked.get(shard, "0-0")) >= _order(end) for shard, end in ends.items()):
+        if all(order_of(booked.get(shard, "0-0")) >= order_of(end) for shard, end in ends.items()):
             return True
         await asyncio.sleep(POLL_S)
     return False
@@ -82,11 +83,6 @@ async def booked_up_to(store: Store, ends: Mapping[int, str]) -> bool:
 def _booked(store: Store) -> dict[int, str]:
     with store.read() as conn:
         return marks.entries(conn)
-
-
-def _order(entry: str) -> tuple[int, ...]:
-    """Stream ids compare as two numbers, not as text."""
-    return tuple(map(int, entry.split("-")))
 
 
 async def _held_matches(holds: Holds) -> Check:

@@ -13,10 +13,22 @@ WATERMARK = table_of(Watermark)
 COLUMNS = ("shard", "entry", "caught_up_us")
 
 
-def advance(conn: Connection, entries: Mapping[int, str]) -> None:
-    """Remember the last committed stream entry of each shard."""
-    rows = [(shard, entry, 0) for shard, entry in sorted(entries.items())]
+def advance(conn: Connection, newest: Mapping[int, str]) -> None:
+    """Remember the last committed stream entry of each shard: what is booked later than entries
+    after it, because it was tried again, takes nothing back."""
+    known = entries(conn)
+    rows = [
+        (shard, entry, 0)
+        for shard, entry in sorted(newest.items())
+        if order_of(entry) > order_of(known.get(shard, "0-0"))
+    ]
     replace_in(conn, WATERMARK, COLUMNS, rows, ("entry",))
+
+
+def order_of(entry: str) -> tuple[int, int]:
+    """Stream ids compare as two numbers, not as text."""
+    time_ms, _, sequence = entry.partition("-")
+    return int(time_ms), int(sequence or 0)
 
 
 def caught_up(conn: Connection, shards: int, at_us: int) -> None:

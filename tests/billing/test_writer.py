@@ -293,6 +293,26 @@ async def test_an_idle_writer_says_that_it_has_caught_up(redis: Redis, store: St
         assert marks.caught_up_us(conn, 64) >= begun_us
 
 
+async def test_a_record_that_is_booked_after_later_ones_takes_no_mark_back(
+    redis: Redis, store: Store
+) -> None:
+    writer = make_writer(redis, store)
+    unpriced = {"model": "tale-new", "price_version": "pv_2", "amount_nanousd": 100}
+    await settle(redis, answered("req_1", **unpriced))
+    await settle(redis, answered("req_2"))
+    await writer.turn()
+    shard = shard_of("org_1")
+    with store.read() as conn:
+        before = marks.entries(conn)[shard]
+    rates = [PriceRate("tale-new", "default", part, 1_000_000) for part in PRICED]
+    put_into_force(store, rates, by="test", now_us=2, version_id="pv_2")
+    await asyncio.sleep(0.012)
+    await writer.turn()
+    assert writer.stats.events == 2, "the first was booked after the second"
+    with store.read() as conn:
+        assert marks.entries(conn)[shard] == before
+
+
 MANY = SETTINGS.model_copy(update={"batch_max": 50, "pending_max": 1000})
 
 
