@@ -19,12 +19,11 @@ from sqlalchemy import (
     union_all,
 )
 
+from billing.store.few import few
 from billing.store.holds import HOLD
 from billing.store.invoices import INVOICE, LINE, LINK, ON_INVOICE
 from billing.store.transfers import ACCOUNT, TRANSFER
 from billing.store.usage import EVENT
-
-FEW = 3
 
 
 def count(conn: Connection, name: str) -> int:
@@ -78,7 +77,7 @@ def moved_in(conn: Connection, code: str, currency: str) -> str:
 
 def holds_of_booked_calls(conn: Connection) -> list[str]:
     statement = select(HOLD.c.rid).join(EVENT, EVENT.c.rid == HOLD.c.rid)
-    return list(conn.execute(statement.limit(FEW)).scalars())
+    return [row[0] for row in few(conn, statement)]
 
 
 def invoice_sums(conn: Connection) -> list[dict[str, Any]]:
@@ -133,7 +132,7 @@ def lines_unlike_links(conn: Connection) -> list[tuple[Any, ...]]:
         )
         .where(LINE.c.kind != "rounding", LINE.c.amount_nanousd != total)
     )
-    return [tuple(row) for row in conn.execute(statement.limit(FEW))]
+    return [tuple(row) for row in few(conn, statement)]
 
 
 def transfers_unlike_links(conn: Connection) -> list[tuple[Any, ...]]:
@@ -150,4 +149,4 @@ def transfers_unlike_links(conn: Connection) -> list[tuple[Any, ...]]:
         .outerjoin(linked, linked.c.transfer_id == TRANSFER.c.transfer_id)
         .where(TRANSFER.c.amount_nanousd != total)
     )
-    return [tuple(row) for row in conn.execute(statement.limit(FEW))]
+    return [tuple(row) for row in few(conn, statement)]

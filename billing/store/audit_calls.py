@@ -6,14 +6,12 @@ by that a charge and its reversal are known among the other transfers of a call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
-    Select,
     String,
     Subquery,
     case,
@@ -28,11 +26,11 @@ from sqlalchemy import (
 )
 
 from billing.posting import REVENUE
+from billing.store.few import few
 from billing.store.parts import Part
 from billing.store.transfers import TRANSFER
 from billing.store.usage import CORRECTION, EVENT, USAGE_COLUMNS
 
-FEW = 3
 SHA_BYTES = 32
 DRAWS = 1 << 16
 """Of so many equally likely values a record draws one: two bytes of its digest."""
@@ -57,7 +55,7 @@ def charges_missing(conn: Connection, part: Part) -> list[tuple[Any, ...]]:
         .where(records.c.amount_nanousd != charged)
         .order_by(records.c.rid)
     )
-    return [tuple(row) for row in _few(conn, statement)]
+    return [tuple(row) for row in few(conn, statement)]
 
 
 def charges_astray(conn: Connection, part: Part) -> list[str]:
@@ -78,7 +76,7 @@ def charges_astray(conn: Connection, part: Part) -> list[str]:
         .where(part.of(TRANSFER.c.rid), of_charges, ~behind.exists())
         .order_by(TRANSFER.c.transfer_id)
     )
-    return [row[0] for row in _few(conn, statement)]
+    return [row[0] for row in few(conn, statement)]
 
 
 def reversals_amiss(conn: Connection, part: Part) -> list[str]:
@@ -105,7 +103,7 @@ def reversals_amiss(conn: Connection, part: Part) -> list[str]:
         )
         .order_by(TRANSFER.c.transfer_id)
     )
-    return [row[0] for row in _few(conn, statement)]
+    return [row[0] for row in few(conn, statement)]
 
 
 def wrong_nets(conn: Connection, part: Part) -> list[tuple[Any, ...]]:
@@ -129,7 +127,7 @@ def wrong_nets(conn: Connection, part: Part) -> list[tuple[Any, ...]]:
         .where(best.c.amount_nanousd != moved)
         .order_by(best.c.rid)
     )
-    return [tuple(row) for row in _few(conn, statement)]
+    return [tuple(row) for row in few(conn, statement)]
 
 
 def parts_unlike_amounts(conn: Connection, part: Part) -> list[tuple[Any, ...]]:
@@ -140,7 +138,7 @@ def parts_unlike_amounts(conn: Connection, part: Part) -> list[tuple[Any, ...]]:
         statement = select(table.c.rid, table.c.amount_nanousd, total).where(
             part.of(table.c.rid), table.c.amount_nanousd != total
         )
-        found += [tuple(row) for row in _few(conn, statement.order_by(table.c.rid))]
+        found += [tuple(row) for row in few(conn, statement.order_by(table.c.rid))]
     return found
 
 
@@ -158,13 +156,6 @@ def drawn(conn: Connection, part: Part, seed: int, chances: int) -> list[Row[Any
 def count_records(conn: Connection) -> int:
     counts = (select(func.count()).select_from(table) for table in (EVENT, CORRECTION))
     return sum(int(conn.execute(one).scalar_one()) for one in counts)
-
-
-def _few(conn: Connection, statement: Select[Any]) -> Sequence[Row[Any]]:
-    """The first of what a part has. PostgreSQL is not told how few: it would think to find them
-    soon, where there are none, and compare every row with every other on the way."""
-    with conn.execute(statement) as rows:
-        return rows.fetchmany(FEW)
 
 
 def _is_drawn(sha: ColumnElement[Any], seed: int, chances: int) -> ColumnElement[bool]:

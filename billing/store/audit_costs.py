@@ -10,11 +10,11 @@ from sqlalchemy import ColumnElement, Connection, Integer, Row, case, func, lite
 from billing.costs.lifetimes import Cell
 from billing.rollup import HOUR_US
 from billing.store.costs import REPORT
+from billing.store.few import few
 from billing.store.rollups import DAY
 from billing.store.transfers import ACCOUNT
 from billing.store.usage import ATTEMPT, CORRECTION, EVENT
 
-FEW = 3
 HEARD_US = 20_000_000
 PREFIXES = ("cogs:pool:", "unallocated:pool:", "payable:pool:")
 
@@ -66,7 +66,7 @@ def costs_unlike_attempts(conn: Connection) -> list[tuple[Any, ...]]:
         .select_from(EVENT.outerjoin(served, (served.c.rid == EVENT.c.rid) & served.c.served))
         .where(stands != cost)
     )
-    return [tuple(row) for row in conn.execute(asked.limit(FEW))]
+    return [tuple(row) for row in few(conn, asked)]
 
 
 def newest_attempts(conn: Connection, limit: int) -> Iterator[Row[Any]]:
@@ -87,7 +87,7 @@ def shares_beyond_lives(conn: Connection) -> list[tuple[Any, ...]]:
         .group_by(ended.c.replica, ended.c.until_us, ended.c.busy_us)
         .having(shared > ended.c.busy_us)
     )
-    return [tuple(row) for row in conn.execute(asked.limit(FEW))]
+    return [tuple(row) for row in few(conn, asked)]
 
 
 def count_ended(conn: Connection) -> int:

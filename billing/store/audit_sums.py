@@ -22,11 +22,10 @@ from sqlalchemy import (
 )
 
 from billing.rollup import DAY_CELL, DAY_US, DIMENSIONS, HOUR_CELL, ORG_DAY_CELL, SUMMED
+from billing.store.few import few
 from billing.store.rollups import DAY, HOUR, ORG_DAY
 from billing.store.sums import best_records, hour_of
 from billing.store.usage import EVENT
-
-FEW = 3
 
 WrongSums = list[tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...]]]
 """(cell, its sums as they stand, as they should be) where they differ."""
@@ -99,7 +98,7 @@ def _wrong_sums(
             tuple(map(int, row[len(key) : -len(SUMMED)])),
             tuple(map(int, row[-len(SUMMED) :])),
         )
-        for row in conn.execute(statement.limit(FEW))
+        for row in few(conn, statement)
     ]
 
 
