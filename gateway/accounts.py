@@ -11,7 +11,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from billing.budgets.budget import Budget, share_of
 from billing.limits.holds import Holds
@@ -53,8 +54,7 @@ DOUBTS_MAX = 2_000
 """Calls remembered because Redis did not say whether it admitted them; the reaper has the rest."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Owed:
+class _Owed(msgspec.Struct, frozen=True):
     """A call that has ended and is not settled in Redis yet."""
 
     settled: SettledCall

@@ -6,7 +6,8 @@ are asked in its stead.
 """
 
 from collections.abc import Container
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gateway.open_call import Quote
 from routing.types import Call, Candidate, Decision

@@ -6,7 +6,6 @@ where a name ends in `_us`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
@@ -33,8 +32,7 @@ from routing.types import Call, Candidate, Decision
 NOTHING_DISPATCHED = (Unreachable.outcome, Saturated.outcome)
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(msgspec.Struct, frozen=True):
     """The retail prices of every model the call may end on, all of one tier and version."""
 
     version_id: str
@@ -48,8 +46,7 @@ class Quote:
         )
 
 
-@dataclass(slots=True)
-class OpenCall:
+class OpenCall(msgspec.Struct):
     principal: Principal
     call: Call
     quote: Quote
@@ -62,10 +59,10 @@ class OpenCall:
     purses: tuple[Purse, ...] = ()
     """Of those of its budgets that are hard, in their order."""
     output_tokens_asked_for: int = 0
-    rates: Mapping[Dimension, RateState] = field(default_factory=dict)
+    rates: Mapping[Dimension, RateState] = msgspec.field(default_factory=dict)
     served: Candidate | None = None
     meter: Meter | None = None
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[Attempt] = msgspec.field(default_factory=list)
     status: CallStatus | None = None
     finish_reason: str | None = None
     error_code: str | None = None

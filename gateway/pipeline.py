@@ -7,8 +7,10 @@ one round trip, and whatever happens after it, leaving its block settles (step 8
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from random import Random
+
+import msgspec
+from msgspec.structs import replace
 
 from billing.limits.types import ScopeLimits
 from gateway.accounts import Accounts
@@ -63,8 +65,7 @@ LARGE_BODY_BYTES = 16 * 1024
 """A larger conversation is tokenized beside the event loop, so that others need not wait for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(msgspec.Struct, frozen=True):
     """A generating request as it came in: its id, when, what it said and who it claims to be."""
 
     request_id: str

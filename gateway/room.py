@@ -1,8 +1,9 @@
 """The room a call has: which models its longest prompt fits into, and what is left for output."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from gateway.errors import ApiError, bad_request, context_length_exceeded
 from gateway.tokens import TokenCounter
@@ -21,8 +22,7 @@ class Countable(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(msgspec.Struct, frozen=True):
     """`output_tokens_each` is what every choice may have, whichever of `models` it ends on."""
 
     models: tuple[Model, ...]

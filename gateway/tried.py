@@ -4,7 +4,7 @@ The prices of the pool are frozen here: what an attempt costs us is what held wh
 replica of ours costs its time, a server outside its tokens; no pool has both.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from billing.types import Attempt, Usage
 from gateway.meter import Meter
@@ -13,8 +13,7 @@ from routing.types import Pool
 RUNNING = "running"
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(msgspec.Struct, frozen=True):
     pool: Pool
     replica: str
     model: str

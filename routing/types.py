@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+import msgspec
+
 AUTO_MODEL = "auto"
 
 
@@ -48,8 +50,7 @@ class ReplicaState(StrEnum):
     DRAINING = "DRAINING"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """What a caller wants, free of HTTP.
 
     `models` are the public names the call may end on: one, or several for `auto`.
@@ -144,8 +145,7 @@ class PoolState:
     """Why the controller will not start it now (a failing start that backs off), if so."""
 
 
-@dataclass(frozen=True, slots=True)
-class FleetSnapshot:
+class FleetSnapshot(msgspec.Struct, frozen=True):
     """The fleet at `at_s`, by pool name, and the models it serves."""
 
     at_s: float
@@ -153,8 +153,7 @@ class FleetSnapshot:
     pools: tuple[PoolState, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """One pool weighed for one call.
 
     `score_nanousd` is what the choice costs us, all told (lower is better): expected cost of
@@ -173,8 +172,7 @@ class Candidate:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """Ordered candidates, the best first; those that were ruled out stand last with a reason."""
 
     rule: str

@@ -124,12 +124,11 @@ class RateState(msgspec.Struct, frozen=True):
     reset_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True):
     """`new` may run. `held` and `settled`: this id was admitted before and must not run again."""
 
     state: Literal["new", "held", "settled"]
-    rates: Mapping[Dimension, RateState] = field(default_factory=dict)
+    rates: Mapping[Dimension, RateState] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

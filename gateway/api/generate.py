@@ -8,8 +8,9 @@ this file gets exactly one answer, an error object included (law 1).
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from billing.tasks import end
 from gateway.api.client import Client, Receive, Send, Watch

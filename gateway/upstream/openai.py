@@ -51,8 +51,7 @@ class Patience:
         return Patience(self.first_token_s + self.idle_s, self.idle_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
+class Whole(msgspec.Struct, frozen=True):
     """An answer asked for in one piece: how many tokens its prompt has at most, as far as we know,
     and how many tokens of output are held for it."""
 
@@ -60,8 +59,7 @@ class Whole:
     output_tokens_max: int
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """Where an attempt goes: the URL, the headers and the JSON body to post; and what is awaited:
     so many choices, which are vectors where it `embeds`, and one document where `whole`."""
 

@@ -6,7 +6,6 @@ candidate. Every wait is bounded by the call's deadline, and the room is left on
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -28,8 +27,7 @@ WANTED_S = 4.0
 """How long a refused call's demand stands: some rounds of the controller."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     id: str
     target: Target
     pool: Pool

@@ -2,7 +2,6 @@
 of them share."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -19,8 +18,7 @@ Notes = dict[str, str]
 """Our own words in a chunk, as its `sluice`."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerHead:
+class AnswerHead(msgspec.Struct, frozen=True):
     """What every chunk and the whole answer share. `id` is without the prefix of its route,
     `created` in seconds, `begun_with` the usage as far as it was known when the answer began."""
 

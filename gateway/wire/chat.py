@@ -4,8 +4,9 @@ Nothing of a body is dropped silently. Knows no prices, no pools and no HTTP bey
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from billing.types import Usage
 from gateway.frame import Choice, Logprobs
@@ -48,8 +49,7 @@ def output_tokens_max(fields: Mapping[str, Any]) -> int | None:
     return ceiling if ceiling is not None else fields.get("max_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class ChatForm:
+class ChatForm(msgspec.Struct, frozen=True):
     """`scored`: log probabilities were asked for."""
 
     choices: int

@@ -2,8 +2,9 @@
 route that has messages. Nothing of a body is dropped silently."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import msgspec
 
 from gateway.errors import bad_request
 from gateway.tokens import TokenCounter, UnrenderableConversation
@@ -43,8 +44,7 @@ LABELS = ("user", "safety_identifier", "prompt_cache_key", "metadata")
 """What says who asks and why; a server outside may want to know, a model does not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(msgspec.Struct, frozen=True):
     """Messages that are to be answered. `messages` are plain (see `plain_message`), `said` as they
     came; `sampling` goes to the engine as it is. `logprobs` is how many of the likeliest tokens
     each token comes with, None where it comes alone. `response_format` is None for any text."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+import msgspec
+
 from billing.money import usd
 from billing.types import Usage
 from gateway.errors import ApiError
@@ -77,8 +79,7 @@ class Reply(Protocol):
     async def fail(self, error: ApiError) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(msgspec.Struct, frozen=True):
     """One HTTP exchange: what every reply needs of it."""
 
     request_id: str

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
+
 from gateway.tokens import TokenCounter
 from gateway.wire.answer import AnswerHead, Chunks, Form, StreamableForm
 from routing.types import Task
@@ -59,8 +61,7 @@ class Streaming:
         return self.form.chunks(head, self.includes_usage)
 
 
-@dataclass(frozen=True, slots=True)
-class GeneratingRequest:
+class GeneratingRequest(msgspec.Struct, frozen=True):
     """`output_tokens_max` is that of each choice, None for as many as there is room for; without
     `streaming` a whole answer is asked for."""
 

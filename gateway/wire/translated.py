@@ -1,8 +1,9 @@
 """The conversation of a body that is not chat's, from the chat fields it was translated into."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gateway.wire.conversation import Conversation, check_conversation, conversation_of
 from gateway.wire.origins import Origins, origin, told_by_origin

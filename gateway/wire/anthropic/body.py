@@ -4,8 +4,9 @@ Nothing of a body is dropped silently.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gateway.errors import bad_request
 from gateway.wire.anthropic.form import MessageForm

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from redis.asyncio import Redis
 
@@ -125,7 +126,7 @@ async def test_admitting_again_is_told_and_changes_nothing(redis: Redis) -> None
     before = await digest(redis)
     again = await holds.admit(call, scopes, lease_s=LEASE_S)
     assert isinstance(first, Admitted) and isinstance(again, Admitted)
-    assert again == replace(first, state="held")
+    assert again == msgspec.structs.replace(first, state="held")
     assert await digest(redis) == before
     await holds.settle(settled_call(call))
     again = await holds.admit(call, scopes, lease_s=LEASE_S)
