@@ -26,7 +26,8 @@ def raw(headers: Mapping[str, str]) -> RawHeaders:
 def lines(headers: Mapping[str, str]) -> bytes | None:
     """The same as HTTP writes them, their names being ours; None where a value has something in it
     that HTTP cannot carry."""
-    if _UNSENDABLE.search("".join(headers.values())):
+    values = "".join(headers.values())
+    if not (values.isascii() and values.isprintable()) and _UNSENDABLE.search(values):
         return None
     try:
         return "".join([f"{name}: {v}\r\n" for name, v in headers.items()]).encode("latin-1")
