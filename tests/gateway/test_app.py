@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from gateway.app import REDIS_CONNECTIONS_MAX, _redis
-from gateway.settings import Settings
+from gateway.settings import GatewaySettings, LimiterSettings, Settings
 from tests.redis_server import RedisServer
 
 
@@ -19,6 +19,7 @@ async def test_many_who_ask_redis_at_once_wait_for_a_connection(redis_server: Re
         api_key="sk-sluice-0123456789abcdef",
         admin_key="admin",
         worker_secret="secret",
+        gateway=GatewaySettings(limiter=LimiterSettings(connect_timeout_ms=30_000)),
     )
     async with _redis(settings) as redis:
         answers = await asyncio.gather(*(redis.incr("asked") for _ in range(1_000)))
