@@ -13,13 +13,35 @@ fail() { printf 'sluice: %s\n' "$*" >&2; exit 1; }
 supported='import sys, platform; ok = (3, 11) <= sys.version_info[:2] <= (3, 13)
 sys.exit(not (ok and sys.platform == "linux" and platform.machine() == "x86_64"))'
 
+# The best of five runs of a loop, in microseconds of CPU.
+pace='import time
+def once():
+    began_ns = time.process_time_ns()
+    for number in range(100_000): number % 7
+    return time.process_time_ns() - began_ns
+print(min(once() for _ in range(5)) // 1_000)'
+
+# The first of this name in the path, unless another one is faster by a tenth: an interpreter that was built without
+# profile-guided optimisation takes a seventh more CPU for every call. One that cannot make environments comes last.
+choose_fastest() {
+  local candidate took_us found='' best_us=0
+  while read -r candidate; do
+    "$candidate" -c "$supported" 2>/dev/null || continue
+    took_us=$("$candidate" -c "$pace") || continue
+    "$candidate" -c 'import ensurepip, venv' 2>/dev/null || took_us=$((took_us + 60000000))
+    if [ -z "$found" ] || ((took_us * 10 < best_us * 9)); then found=$candidate best_us=$took_us; fi
+  done < <(type -ap "$1")
+  [ -n "$found" ] && PYTHON=$found
+}
+
 choose_python() {
   if [ -n "${PYTHON:-}" ]; then
     "$PYTHON" -c "$supported" 2>/dev/null || fail "PYTHON=$PYTHON is not a Python 3.11, 3.12 or 3.13 for Linux on x86-64"
     return
   fi
-  for PYTHON in python3.11 python3.12 python3.13 python3; do
-    if "$PYTHON" -c "$supported" 2>/dev/null; then return; fi
+  local name
+  for name in python3.11 python3.12 python3.13 python3; do
+    if choose_fastest "$name"; then return; fi
   done
   fail "needs Python 3.11, 3.12 or 3.13 for Linux on x86-64 (python3 here: $(python3 --version 2>&1 || echo none));" \
     "on Debian: apt-get install python3 python3-venv; or name one: make up PYTHON=/path/to/python"
@@ -30,7 +52,7 @@ make_venv() {
   choose_python
   "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null ||
     fail "$PYTHON cannot make virtual environments; on Debian or Ubuntu: apt-get install python3-venv"
-  echo "== making $VENV with $("$PYTHON" --version)"
+  echo "== making $VENV with $("$PYTHON" --version), $PYTHON"
   "$PYTHON" -m venv --clear "$VENV" || fail "could not make $VENV"
 }
 

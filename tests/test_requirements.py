@@ -62,6 +62,38 @@ def test_python_without_venv_names_the_package_to_install(tmp_path: Path) -> Non
     assert len(ended.stderr.splitlines()) == 1
 
 
+SLOW, QUICK, QUICK_WITHOUT_VENV = "50", "40", "10"
+
+
+@pytest.mark.parametrize(
+    ("paces", "chosen"),
+    [
+        ([SLOW, QUICK], 1),
+        ([QUICK, SLOW], 0),
+        (["41", QUICK], 0),
+        ([SLOW, QUICK_WITHOUT_VENV], 0),
+        ([QUICK_WITHOUT_VENV, SLOW], 1),
+    ],
+    ids=["later", "first", "hardly_slower", "no_venv", "first_has_no_venv"],
+)
+def test_fastest_of_the_interpreters_of_a_version_is_taken(
+    tmp_path: Path, paces: list[str], chosen: int
+) -> None:
+    """Stand-ins that say how fast they are, in us, and end where an environment is to be made."""
+    folders = [tmp_path / str(number) for number in range(len(paces))]
+    for folder, pace_us in zip(folders, paces, strict=True):
+        folder.mkdir()
+        no_venv = "exit 1" if pace_us == QUICK_WITHOUT_VENV else "exit 0"
+        asked = (
+            f'case "$2" in *process_time*) echo {pace_us};; *ensurepip*) {no_venv};; venv) exit 1;;'
+        )
+        _program(folder / "python3.11", f'{asked} esac; [ "$1" != --version ] || echo Python 3.11')
+    path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
+    ended = _install("runtime", VENV=str(tmp_path / "venv"), PATH=path, PYTHON="")
+    assert ended.returncode == 1
+    assert f"with Python 3.11, {folders[chosen]}/python3.11\n" in ended.stdout
+
+
 TOOLS = ("bash", "dirname", "sleep", "grep", "touch", "id", "cut", "tail")
 
 
