@@ -5,9 +5,10 @@ limits of its own is no second choice; and where the limits of the first are use
 are asked in its stead.
 """
 
+import dataclasses
 from collections.abc import Container
 
-from msgspec.structs import replace
+import msgspec
 
 from gateway.open_call import Quote
 from routing.types import Call, Candidate, Decision
@@ -23,7 +24,7 @@ def bound(
         return call, quote, decision
     candidates = [_ruled(candidate, models, chosen) for candidate in decision.candidates]
     ordered = sorted(candidates, key=lambda candidate: not candidate.eligible)
-    return *only(call, quote, models), replace(decision, candidates=tuple(ordered))
+    return *only(call, quote, models), dataclasses.replace(decision, candidates=tuple(ordered))
 
 
 def without(call: Call, quote: Quote, model: str | None) -> tuple[Call, Quote] | None:
@@ -34,11 +35,11 @@ def without(call: Call, quote: Quote, model: str | None) -> tuple[Call, Quote] |
 
 def only(call: Call, quote: Quote, models: tuple[str, ...]) -> tuple[Call, Quote]:
     prices = {model: quote.prices[model] for model in models}
-    return replace(call, models=models), replace(quote, prices=prices)
+    return call._replace(models=models), msgspec.structs.replace(quote, prices=prices)
 
 
 def _ruled(candidate: Candidate, models: tuple[str, ...], chosen: str) -> Candidate:
     if candidate.model in models or not candidate.eligible:
         return candidate
     reason = f"has limits of its own, and those of {chosen} are taken"
-    return replace(candidate, eligible=False, reason=reason)
+    return dataclasses.replace(candidate, eligible=False, reason=reason)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from random import Random
 
 import msgspec
-from msgspec.structs import replace
 
 from billing.limits.types import ScopeLimits
 from gateway.accounts import Accounts
@@ -213,7 +212,7 @@ class Pipeline:
         if tariff is None or not priced:
             raise model_not_priced(call.model_requested, call.tier)
         if len(priced) < len(call.models):
-            call = replace(call, models=tuple(priced))
+            call = call._replace(models=tuple(priced))
         return call, Quote(tariff.version_id, priced)
 
     # 4 -----------------------------------------------------------------------------------------

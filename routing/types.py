@@ -7,9 +7,7 @@ an argument or a field. Guards law 5: the same (call, snapshot, policy, seed) de
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
-
-import msgspec
+from typing import NamedTuple, Protocol
 
 AUTO_MODEL = "auto"
 
@@ -53,7 +51,7 @@ class ReplicaState(StrEnum):
     DRAINING = "DRAINING"
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(NamedTuple):
     """What a caller wants, free of HTTP.
 
     `models` are the public names the call may end on: one, or several for `auto`.
@@ -148,7 +146,7 @@ class PoolState:
     """Why the controller will not start it now (a failing start that backs off), if so."""
 
 
-class FleetSnapshot(msgspec.Struct, frozen=True):
+class FleetSnapshot(NamedTuple):
     """The fleet at `at_s`, by pool name, and the models it serves."""
 
     at_s: float
@@ -156,7 +154,8 @@ class FleetSnapshot(msgspec.Struct, frozen=True):
     pools: tuple[PoolState, ...]
 
 
-class Candidate(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Candidate:
     """One pool weighed for one call.
 
     `score_nanousd` is what the choice costs us, all told (lower is better): expected cost of
@@ -175,7 +174,8 @@ class Candidate(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Decision(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Decision:
     """Ordered candidates, the best first; those that were ruled out stand last with a reason."""
 
     rule: str
