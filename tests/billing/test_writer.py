@@ -316,6 +316,16 @@ async def test_a_record_that_is_booked_after_later_ones_takes_no_mark_back(
 MANY = SETTINGS.model_copy(update={"batch_max": 50, "pending_max": 1000})
 
 
+async def after_a_round(
+    redis: Redis, store: Store, settings: LedgerSettings
+) -> tuple[Writer, UsageStreams]:
+    """A writer after its first round, and the streams it reads."""
+    streams = UsageStreams(redis, "ledger")
+    writer = Writer(streams, store, settings, now=time.time, tick=time.monotonic)
+    await writer.turn()
+    return writer, streams
+
+
 async def settle_many(redis: Redis, count: int) -> None:
     for start in range(0, count, 1000):
         pipe = redis.pipeline(transaction=False)
@@ -335,9 +345,7 @@ async def test_one_turn_books_what_is_there_though_it_is_read_in_parts(
     redis: Redis, store: Store
 ) -> None:
     settings = MANY.model_copy(update={"retry_after_s": 60.0})
-    streams = UsageStreams(redis, "ledger")
-    writer = Writer(streams, store, settings, now=time.time, tick=time.monotonic)
-    await writer.turn()
+    writer, streams = await after_a_round(redis, store, settings)
     await settle_many(redis, 2 * READ_MAX + 250)
     await writer.turn()
     assert writer.stats.events == 2 * READ_MAX + 250 and writer.stats.repeated == 0
@@ -349,9 +357,7 @@ async def test_one_busy_stream_alone_is_read_until_it_fills_a_batch(
     redis: Redis, store: Store
 ) -> None:
     settings = MANY.model_copy(update={"batch_max": 2 * READ_MAX, "retry_after_s": 60.0})
-    streams = UsageStreams(redis, "ledger")
-    writer = Writer(streams, store, settings, now=time.time, tick=time.monotonic)
-    await writer.turn()
+    writer, _ = await after_a_round(redis, store, settings)
     await settle_many(redis, 4 * READ_MAX)
     await writer.turn()
     assert (writer.stats.events, writer.stats.batches) == (4 * READ_MAX, 2)
@@ -360,9 +366,7 @@ async def test_one_busy_stream_alone_is_read_until_it_fills_a_batch(
 async def test_an_outage_of_sql_leaves_pending_what_was_read_ahead_and_nothing_else(
     redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    streams = UsageStreams(redis, "ledger")
-    writer = Writer(streams, store, MANY, now=time.time, tick=time.monotonic)
-    await writer.turn()
+    writer, streams = await after_a_round(redis, store, MANY)
     await settle_many(redis, 200)
     book, begun = ledger.book, []
 
@@ -387,9 +391,7 @@ async def test_an_outage_of_sql_leaves_pending_what_was_read_ahead_and_nothing_e
 async def test_an_outage_of_redis_before_the_acknowledgement_repeats_without_effect(
     redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    streams = UsageStreams(redis, "ledger")
-    writer = Writer(streams, store, MANY, now=time.time, tick=time.monotonic)
-    await writer.turn()
+    writer, streams = await after_a_round(redis, store, MANY)
     await settle_many(redis, 150)
     acknowledge, asked = streams.acknowledge, []
 
@@ -414,9 +416,7 @@ async def test_a_price_that_came_into_force_meanwhile_is_known_to_what_was_read_
     redis: Redis, store: Store
 ) -> None:
     settings = MANY.model_copy(update={"batch_max": 1, "retry_after_s": 60.0})
-    streams = UsageStreams(redis, "ledger")
-    writer = Writer(streams, store, settings, now=time.time, tick=time.monotonic)
-    await writer.turn()
+    writer, _ = await after_a_round(redis, store, settings)
     rates = [PriceRate("tale-new", "default", part, 1_000_000) for part in PRICED]
     put_into_force(store, rates, by="test", now_us=2, version_id="pv_2")
     unknown = {"model": "tale-new", "price_version": "pv_2", "amount_nanousd": 100}

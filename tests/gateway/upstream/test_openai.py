@@ -36,6 +36,10 @@ async def talk(upstream: OpenAIUpstream, server: fake.FakeUpstream) -> list[Fram
             return await frames_of(answer)
 
 
+def plain_target(server: fake.FakeUpstream) -> Target:
+    return Target(f"{server.address}/v1/chat/completions", {}, b"{}")
+
+
 def text_of(frames: list[Frame]) -> str:
     return "".join(choice.content for frame in frames for choice in frame.choices)
 
@@ -126,8 +130,7 @@ async def test_frames_that_came_together_with_what_cuts_their_stream_are_given_f
 ) -> None:
     """They are charged and passed on whether TCP kept them apart from it or not."""
     server.scripts.append(fake.stream(FIRST + FIRST + b"data: {nonsense\n\n"))
-    target = Target(f"{server.address}/v1/chat/completions", {}, b"{}")
-    async with await upstream.open(target) as answer:
+    async with await upstream.open(plain_target(server)) as answer:
         assert text_of(await answer.more()) == "OnceOnce"
         for _ in range(2):
             with pytest.raises(Cut):
@@ -139,8 +142,7 @@ async def test_what_comes_behind_the_end_is_passed_over(
     upstream: OpenAIUpstream, server: fake.FakeUpstream
 ) -> None:
     server.scripts.append(fake.stream(STORY + FIRST + b"data: {nonsense\n\n"))
-    target = Target(f"{server.address}/v1/chat/completions", {}, b"{}")
-    async with await upstream.open(target) as answer:
+    async with await upstream.open(plain_target(server)) as answer:
         assert len(await answer.more()) == 3
         assert answer.is_over
         assert await answer.more() == []
@@ -282,7 +284,6 @@ async def test_leaving_the_block_hangs_up_so_that_the_worker_stops(
     upstream: OpenAIUpstream, server: fake.FakeUpstream
 ) -> None:
     server.scripts.append(fake.stream(FIRST, then=[fake.Stall()]))
-    target = Target(f"{server.address}/v1/chat/completions", {}, b"{}")
-    async with await upstream.open(target) as answer:
+    async with await upstream.open(plain_target(server)) as answer:
         assert len(await answer.more()) == 1
     await server.all_hung_up(within_s=30)
