@@ -30,6 +30,7 @@ from billing.orphans import Orphans
 from billing.prices import PriceError, load_book, publish_prices, seed
 from billing.primer import Primer
 from billing.reaper import Reaper
+from billing.scheduler import take_long_turns
 from billing.settings import CONFIG_VARIABLE, BillingSettings
 from billing.store.engine import Store, open_store
 from billing.stream import UsageStreams
@@ -80,6 +81,7 @@ def main() -> int:
         return 3
     collect_less()
     switch_often()
+    take_long_turns()
     asyncio.run(_serve(settings, store))
     store.close()
     return 0
