@@ -7,7 +7,7 @@ import sys
 
 from billing.limits.holds import Holds
 from billing.spool import Spool
-from gateway import __main__ as gateway
+from gateway import process as gateway
 from tests.chaos.deadly import Death
 
 if __name__ == "__main__":
