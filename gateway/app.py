@@ -61,6 +61,7 @@ from gateway.pipeline import Pipeline
 from gateway.pressure import Pressure
 from gateway.principals import StoredKeys
 from gateway.recovery import Recovery
+from gateway.revision import RevisionWatch
 from gateway.settings import GatewaySettings, Settings
 from gateway.store import TenantStore, open_engine
 from gateway.tokens import Checkpoints, CheckpointTokens
@@ -143,9 +144,8 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     kept_keys = StoredKeys(tenants)
     keys = KeyDirectory(kept_keys, outside.clock)
     checkpoints = Checkpoints(partial(CheckpointTokens, clock=outside.clock))
-    catalog = CatalogKeeper(
-        tenants, redis, checkpoints, changed=keys.forget, poll_s=own.catalog_poll_s
-    )
+    watch = RevisionWatch(tenants, changed=keys.forget, poll_s=own.catalog_poll_s)
+    catalog = CatalogKeeper(tenants, redis, checkpoints, watch=watch, poll_s=own.catalog_poll_s)
     fleet = FleetKeeper(redis, lambda: catalog.catalog, outside.clock, own.fleet_poll_s)
     gateway_id = f"gw-{own.port}"
     spool = await stack.enter_async_context(
@@ -245,6 +245,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         ledger=ledger,
         redis=redis,
         keys=keys,
+        revision=watch,
         catalog=catalog,
         fleet=fleet,
         accounts=accounts,
@@ -350,7 +351,7 @@ async def _run_in_background(parts: Parts, stack: AsyncExitStack) -> None:
     looking = parts.catalog, parts.fleet, accounts.credits, accounts.pressure
     for keeper in looking:
         await keeper.refresh()
-    keepers = *looking, accounts, parts.recovery, parts.observed.lag
+    keepers = parts.revision, *looking, accounts, parts.recovery, parts.observed.lag
     for run in [keeper.run for keeper in keepers]:
         task = asyncio.create_task(run(), name=run.__qualname__)
         task.add_done_callback(_report_end)

@@ -7,7 +7,7 @@ publication. Guards the rule that no SQL is on the path of a call.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from billing.pricebook import PriceBook, read_published
 from gateway.errors import bad_request, model_not_found
+from gateway.revision import RevisionWatch
 from gateway.store import TenantStore
 from gateway.tables import ModelRow, PoolRow
 from gateway.tokens import ByteBound, Checkpoints, CheckpointTokens, TokenCounter
@@ -58,8 +59,7 @@ class Catalog:
 
 
 class CatalogKeeper:
-    """Keeps `catalog` and `prices` current; `changed` is called at each new revision, even if
-    the catalog itself cannot be read: a key may have been revoked."""
+    """Keeps `catalog` and `prices` current: what `watch` sees of a new revision is read here."""
 
     def __init__(
         self,
@@ -67,12 +67,12 @@ class CatalogKeeper:
         redis: Redis,
         checkpoints: Checkpoints,
         *,
-        changed: Callable[[], None],
+        watch: RevisionWatch,
         poll_s: float,
     ) -> None:
         self._store = store
         self._redis = redis
-        self._changed = changed
+        self._watch = watch
         self._poll_s = poll_s
         self._prices_raw = b""
         self._checkpoints = checkpoints
@@ -97,10 +97,8 @@ class CatalogKeeper:
             log.warning("catalog: not published, prices kept as they were: %s", unreachable)
 
     async def _read_sql(self) -> None:
-        revision = await asyncio.to_thread(self._store.revision)
-        if revision != self.catalog.revision:
-            self._changed()
-        elif not self.catalog.unreadable:
+        revision = await self._watch.look()
+        if revision == self.catalog.revision and not self.catalog.unreadable:
             return
         loaded = await asyncio.to_thread(self._load)
         if loaded.unreadable != self.catalog.unreadable:

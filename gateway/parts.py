@@ -17,6 +17,7 @@ from gateway.identity import NewId
 from gateway.metrics.observed import Observed
 from gateway.pipeline import Pipeline
 from gateway.recovery import Recovery
+from gateway.revision import RevisionWatch
 from gateway.settings import Settings
 from gateway.store import TenantStore
 from gateway.upstream.places import Places
@@ -44,6 +45,7 @@ class Parts:
     ledger: Store
     redis: Redis
     keys: KeyDirectory
+    revision: RevisionWatch
     catalog: CatalogKeeper
     fleet: FleetKeeper
     accounts: Accounts

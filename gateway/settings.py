@@ -26,6 +26,8 @@ FILE_NAME = "sluice.toml"
 HTTP_URL = r"^https?://[^\s/]+\S*$"
 PACKAGE = "package:"
 IMAGE_TOKENS_MAX = 1_000_000
+CATALOG_POLL_S_MAX = 4.0
+"""A key is to stop within 5 s: this much to notice its revocation, and the rest to read it."""
 
 
 class SettingsError(Exception):
@@ -87,7 +89,7 @@ class GatewaySettings(Section):
     external_ca_file: str = ""
     slow_reader_timeout_s: float = Field(30.0, gt=0)
     write_buffer_bytes: int = Field(65536, gt=0)
-    catalog_poll_s: float = Field(1.0, gt=0)
+    catalog_poll_s: float = Field(1.0, gt=0, le=CATALOG_POLL_S_MAX)
     fleet_poll_s: float = Field(0.15, gt=0)
     spool_segment_bytes: int = Field(16 << 20, gt=0)
     spool_fsync_ms: float = Field(20.0, gt=0)

@@ -18,6 +18,7 @@ from gateway.catalog import (
     CatalogKeeper,
     unreadable_because,
 )
+from gateway.revision import RevisionWatch
 from gateway.store import TenantStore
 from gateway.tokens import ByteBound, Checkpoints, CheckpointTokens
 from routing.types import Task
@@ -32,9 +33,9 @@ class Edge:
     def __init__(self, tenants: TenantStore, redis: Redis) -> None:
         self.changes = 0
         self.serving = Serving(tenants, lambda: 1.79e9)
-        self.keeper = CatalogKeeper(
-            tenants, redis, Checkpoints(CheckpointTokens), changed=self._changed, poll_s=0.01
-        )
+        watch = RevisionWatch(tenants, changed=self._changed, poll_s=0.01)
+        checkpoints = Checkpoints(CheckpointTokens)
+        self.keeper = CatalogKeeper(tenants, redis, checkpoints, watch=watch, poll_s=0.01)
 
     def _changed(self) -> None:
         self.changes += 1
