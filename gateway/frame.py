@@ -14,6 +14,17 @@ Index = Annotated[int, msgspec.Meta(ge=0)]
 Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
 
+SAYING = {
+    "content": "content",
+    "refusal": "refusal",
+    "tool_calls": "tool_calls",
+    "reasoning_content": "reasoning_content",
+    "reasoning": "reasoning_content",
+}
+"""What of a delta reaches callers, and under which name: OpenAI's words, and the reasoning of
+servers outside, which newer ones of vLLM, Ollama and OpenRouter call `reasoning`."""
+
+
 class Likely(msgspec.Struct, frozen=True):
     """A token that was likely in some place; `bytes` where it may be half a character."""
 
@@ -50,6 +61,16 @@ class ToolCallPiece(msgspec.Struct, frozen=True):
     id: str | None = None
     function: FunctionPiece | None = None
 
+    def shape(self) -> dict[str, object]:
+        """As OpenAI writes it: some servers say null where there is nothing more to say."""
+        told: dict[str, object] = {"index": self.index}
+        if self.id:
+            told |= {"id": self.id, "type": "function"}
+        if self.function is not None:
+            said = {"name": self.function.name, "arguments": self.function.arguments}
+            told["function"] = {field: text for field, text in said.items() if text is not None}
+        return told
+
 
 class Choice(msgspec.Struct, frozen=True):
     """A piece of the answer number `index`; `finish_reason` says that it was the last one, and
@@ -70,8 +91,8 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def said(self) -> dict[str, object]:
-        """What the delta says beside its role: text, refusals, calls of tools."""
-        return {name: value for name, value in self.delta.items() if value and name != "role"}
+        """What the delta says beside its role: text, refusals, calls of tools, reasoning."""
+        return {SAYING[k]: value for k, value in self.delta.items() if value and k in SAYING}
 
     @property
     def only_text(self) -> str | None:
@@ -85,6 +106,11 @@ class Choice(msgspec.Struct, frozen=True):
         if self.text is not None:
             return bool(self.text)
         return bool(self.delta.get("content") or self.said)
+
+    @property
+    def reasoning(self) -> str:
+        found = self.delta.get("reasoning_content") or self.delta.get("reasoning")
+        return found if isinstance(found, str) else ""
 
     @property
     def tool_calls(self) -> tuple[ToolCallPiece, ...]:

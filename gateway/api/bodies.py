@@ -54,12 +54,16 @@ MESSAGE = objects(
         "tool_calls": maybe(array(TOOL_CALL)),
         "tool_call_id": maybe(STRING),
         "refusal": maybe(STRING),
+        "annotations": maybe(array(ANYTHING, maxItems=0)),
+        "reasoning_content": maybe(STRING),
     },
     "content",
     "name",
     "tool_calls",
     "tool_call_id",
     "refusal",
+    "annotations",
+    "reasoning_content",
 )
 RESPONSE_FORMAT = either(
     objects({"type": one_of(("text", "json_object"))}),

@@ -30,7 +30,12 @@ class Told:
     streams: bool = True
 
 
-FINISH = maybe(one_of(("stop", "length", "tool_calls", "content_filter")))
+FINISH = maybe(one_of(("stop", "length", "tool_calls", "content_filter", "function_call")))
+ENDED = maybe(one_of(("stop", "length", "content_filter")))
+REASONING = STRING | {
+    "description": "What a server outside thought before it answered, also in the deltas of a"
+    " stream. OpenAI's document has no such field; its tokens are billed as reasoning or output."
+}
 SERVED = maybe(one_of(("default", "priority", "flex")))
 USAGE = objects(
     {
@@ -77,9 +82,11 @@ GENERATED_COMPONENTS: dict[str, Schema] = {
                     "refusal": maybe(STRING),
                     "annotations": array(ANYTHING),
                     "tool_calls": array(CALL),
+                    "reasoning_content": REASONING,
                 },
                 "annotations",
                 "tool_calls",
+                "reasoning_content",
             ),
             "logprobs": maybe(ANYTHING),
             "finish_reason": FINISH,
@@ -91,7 +98,7 @@ GENERATED_COMPONENTS: dict[str, Schema] = {
             "text": STRING,
             "index": COUNT,
             "logprobs": maybe(ANYTHING),
-            "finish_reason": FINISH,
+            "finish_reason": ENDED,
         },
     ),
     "Embeddings": objects(

@@ -62,6 +62,7 @@ TEXT_PART = objects({"type": one_of(("input_text", "output_text")), "text": STRI
 IMAGE_PART = objects(
     {"type": const("input_image"), "image_url": STRING, "detail": STRING}, "detail"
 )
+THOUGHT = array(objects({"type": const("reasoning_text"), "text": STRING}))
 ITEM = either(
     objects(
         {
@@ -71,6 +72,7 @@ ITEM = either(
         },
         "type",
     ),
+    objects({"type": const("reasoning"), "content": THOUGHT}),
     objects(
         {"type": const("function_call"), "call_id": STRING, "name": STRING, "arguments": STRING}
     ),
@@ -127,6 +129,15 @@ PART = either(
     objects({"type": const("refusal"), "refusal": STRING}),
 )
 OUTPUT = either(
+    objects(
+        {
+            "id": STRING,
+            "type": const("reasoning"),
+            "status": STATUS,
+            "summary": array(ANYTHING),
+            "content": THOUGHT,
+        }
+    ),
     objects(
         {
             "id": STRING,

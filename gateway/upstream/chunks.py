@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from billing.limits.gcra import UNITS_MAX
 from billing.types import UNREADABLE, Usage
@@ -21,6 +22,25 @@ FLOAT_BYTES = 4
 TOKEN_BYTES = 4
 """About as much text as a token stands for, where a server does not say how many there are."""
 TOOL_CALLS_MAX = 1024
+SHOWN_MAX = 64
+TEXTS = ("refusal", "reasoning_content", "reasoning")
+FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
+"""OpenAI's. Whatever is neither of these nor of SYNONYMS, `abort` or `error` say, is no end of an
+answer but what became of it instead, and cuts it."""
+SYNONYMS = {
+    "": None,
+    "eos": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "end_turn": "stop",
+    "max_tokens": "length",
+    "model_length": "length",
+    "repetition": "length",
+    "tool_use": "tool_calls",
+}
+"""What servers say instead: text-generation-inference (`eos_token`, `stop_sequence`), Together
+(`eos`), Mistral (`model_length`), vLLM (`repetition`), xAI and whoever stands before Anthropic's
+models. Some say an empty one for none yet."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=UNITS_MAX // 3)]
 """What an upstream says it used is charged, so it is not believed below zero or beyond reason:
@@ -67,6 +87,7 @@ class _Answered(msgspec.Struct):
     message: dict[str, object] = {}
     text: str | None = None
     finish_reason: str | None = None
+    stop_reason: str | int | None = None
     logprobs: Logprobs | None = None
 
 
@@ -94,12 +115,28 @@ def read_chunk(payload: bytes) -> Frame:
         raise Cut(f"a malformed chunk: {malformed}") from malformed
     if chunk.error is not None:
         raise Cut(f"the upstream reported: {chunk.error.get('message')}")
-    for choice in chunk.choices:
+    choices = chunk.choices
+    for choice in choices:
         _check(choice)
+        if choice.finish_reason is not None and choice.finish_reason not in FINISH_REASONS:
+            choices = _in_openais_words(choices)
     said = chunk.sluice
     if said is None:
-        return Frame(chunk.choices, _plain_usage(chunk.usage) if chunk.usage else None)
-    return Frame(chunk.choices, _own_usage(said), said.position, said.busy_us)
+        return Frame(choices, _plain_usage(chunk.usage) if chunk.usage else None)
+    return Frame(choices, _own_usage(said), said.position, said.busy_us)
+
+
+def _in_openais_words(choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
+    return tuple([replace(c, finish_reason=_finish_reason(c.finish_reason)) for c in choices])
+
+
+def _finish_reason(said: str | None) -> str | None:
+    """In OpenAI's words; raises Cut for an end that is none."""
+    if said is None or said in FINISH_REASONS:
+        return said
+    if said not in SYNONYMS:
+        raise Cut(f"the upstream ended an answer with '{said[:SHOWN_MAX]}'")
+    return SYNONYMS[said]
 
 
 def read_answer(body: bytes, prompt_tokens: int, output_tokens_max: int) -> Frame:
@@ -137,7 +174,8 @@ def _answered(answered: _Answered) -> Choice:
         index=answered.index,
         delta=delta,
         text=answered.text,
-        finish_reason=answered.finish_reason,
+        finish_reason=_finish_reason(answered.finish_reason),
+        stop_reason=answered.stop_reason,
         logprobs=answered.logprobs,
     )
     _check(choice)
@@ -145,11 +183,16 @@ def _answered(answered: _Answered) -> Choice:
 
 
 def _check(choice: Choice) -> None:
-    content = choice.delta.get("content")
+    delta = choice.delta
+    content = delta.get("content")
     if content is not None and not isinstance(content, str):
         raise Cut("a malformed chunk: its content is no text")
-    if choice.delta.get("tool_calls"):
-        _check_tool_calls(choice)
+    if len(delta) > 1 or content is None:  # most say text alone
+        for name in TEXTS:
+            if not isinstance(delta.get(name) or "", str):
+                raise Cut(f"a malformed chunk: its {name} is no text")
+        if delta.get("tool_calls"):
+            _check_tool_calls(choice)
     if choice.embedding is not None:
         _check_vector(choice.embedding)
 

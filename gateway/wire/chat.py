@@ -72,6 +72,8 @@ class ChatForm(msgspec.Struct, frozen=True):
         }
         if calls := choice.tool_calls:
             message["tool_calls"] = calls
+        if reasoning := choice.reasoning:
+            message["reasoning_content"] = reasoning
         if not text and (calls or refusal):
             message["content"] = None
         return {
@@ -105,6 +107,8 @@ class ChatChunks:
         if scores is None and (text := choice.only_text) is not None:
             found.append(self._envelope.text_chunk(choice.index, text))
         elif (delta := choice.said) or scores:
+            if "tool_calls" in delta:
+                delta["tool_calls"] = [call.shape() for call in choice.tool_calls]
             found.append(self._chunk(choice.index, delta, scores=scores))
         if choice.finish_reason is not None:
             found.append(self._chunk(choice.index, {}, choice.finish_reason, notes=notes))

@@ -42,6 +42,8 @@ ID_PREFIX = "cmpl"
 NAME = "text_completion"
 OUTPUT_TOKENS_DEFAULT = 16
 LOGPROBS_MAX = 5
+FINISH_REASONS = ("stop", "length", "content_filter")
+"""OpenAI's of texts, which call no tools."""
 
 TextOf = Callable[[str, Sequence[int]], str]
 """The text of a model's token ids; raises ApiError where the model or its tokenizer is not here."""
@@ -169,6 +171,8 @@ class CompletionChunks:
 def _shape(
     index: int, text: str, finish_reason: str | None = None, scores: dict[str, Any] | None = None
 ) -> dict[str, Any]:
+    if finish_reason is not None and finish_reason not in FINISH_REASONS:
+        finish_reason = "stop"
     return {"text": text, "index": index, "logprobs": scores, "finish_reason": finish_reason}
 
 

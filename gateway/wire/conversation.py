@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from gateway.errors import bad_request
-from gateway.tokens import TokenCounter, UnrenderableConversation
+from gateway.tokens import CheckpointTokens, TokenCounter, UnrenderableConversation
 from gateway.wire.checks import (
     GENERATED,
     Check,
@@ -29,6 +29,7 @@ from gateway.wire.messages import (
     images_not_taken,
     is_plain,
     plain_message,
+    reasoning,
 )
 from gateway.wire.prompts import check_biased, check_biases
 from gateway.wire.request import outside_stream
@@ -46,7 +47,8 @@ LABELS = ("user", "safety_identifier", "prompt_cache_key", "metadata")
 
 class Conversation(msgspec.Struct, frozen=True):
     """Messages that are to be answered. `messages` are plain (see `plain_message`), `said` as they
-    came; `sampling` goes to the engine as it is. `logprobs` is how many of the likeliest tokens
+    came, `reasoning` what earlier answers thought, which servers outside are told;
+    `sampling` goes to the engine as it is. `logprobs` is how many of the likeliest tokens
     each token comes with, None where it comes alone. `response_format` is None for any text."""
 
     task: ClassVar[Task] = Task.GENERATE
@@ -63,6 +65,7 @@ class Conversation(msgspec.Struct, frozen=True):
     said: tuple[dict[str, Any], ...] = ()
     labels: Mapping[str, Any] | None = None
     images: tuple[str, ...] = ()
+    reasoning: tuple[str, ...] = ()
 
     @property
     def offered(self) -> tuple[dict[str, Any], ...]:
@@ -72,11 +75,14 @@ class Conversation(msgspec.Struct, frozen=True):
     def prompt_tokens(self, tokens: TokenCounter) -> Sequence[int]:
         check_biased(self.sampling, tokens)
         try:
-            return (tokens.count(self.messages, self.offered) + self._seen(tokens),)
+            counted = tokens.count(self.messages, self.offered) + self._seen(tokens)
         except ToolsUnsupported as untold:
             raise unsupported(untold.param) from untold
         except UnrenderableConversation as refused:
             raise bad_request(str(refused), self.param) from refused
+        if self.reasoning and not isinstance(tokens, CheckpointTokens):
+            counted += sum(map(tokens.count_text, self.reasoning))
+        return (counted,)
 
     def longest_characters(self) -> int:
         return characters(self.messages)
@@ -139,7 +145,7 @@ def check_conversation(fields: Mapping[str, Any]) -> None:
 def conversation_of(fields: Mapping[str, Any]) -> Conversation:
     """Of fields that passed `check_conversation`."""
     form = fields.get("response_format")
-    said, plain, seen = _spoken(fields["messages"])
+    said, plain, seen, thought = _spoken(fields["messages"])
     labels = {n: v for n, v in fields.items() if n in LABELS and v is not None}
     return Conversation(
         messages=plain,
@@ -153,25 +159,29 @@ def conversation_of(fields: Mapping[str, Any]) -> Conversation:
         said=said,
         labels=labels or None,
         images=seen,
+        reasoning=thought,
     )
 
 
 def _spoken(
     messages: Sequence[dict[str, Any]],
-) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...], tuple[str, ...]]:
-    """Messages as they were said, as models that know only text are told of them, and where their
-    images are. Mostly the first two are the same."""
+) -> tuple[
+    tuple[dict[str, Any], ...], tuple[dict[str, Any], ...], tuple[str, ...], tuple[str, ...]
+]:
+    """Messages as they were said, as models that know only text are told of them, where their
+    images are, and what earlier answers thought. Mostly the first two are the same."""
     if all(map(is_plain, messages)):
         said = tuple(messages)
-        return said, said, ()
+        return said, said, (), ()
     said = tuple(map(_said, messages))
-    return said, tuple(map(plain_message, said)), images("messages", said)
+    return said, tuple(map(plain_message, said)), images("messages", said), reasoning(said)
 
 
 def _said(message: dict[str, Any]) -> dict[str, Any]:
-    if None not in message.values():
+    """Without what says nothing: nulls, and that there are no annotations."""
+    found = {n: value for n, value in message.items() if value is not None and n != "annotations"}
+    if len(found) == len(message):
         return message
-    found = {field: value for field, value in message.items() if value is not None}
     return found if "content" in found else found | {"content": None}
 
 

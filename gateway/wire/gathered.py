@@ -19,6 +19,7 @@ class Gathered:
         self.embedding: str | None = None
         self._texts: list[str] = []
         self._refusals: list[str] = []
+        self._reasoning: list[str] = []
         self._calls: dict[int, _Call] = {}
         self._logprobs: list[Logprobs] = []
         self._finish_reason: str | None = None
@@ -28,16 +29,23 @@ class Gathered:
         """What comes after its end is no part of it: some servers repeat that beside the usage."""
         if self._finish_reason is not None:
             return
-        self._texts.append(piece.content)
-        if isinstance(refusal := piece.delta.get("refusal"), str):
-            self._refusals.append(refusal)
-        for call in piece.tool_calls:
-            self._calls.setdefault(call.index, _Call()).add(call)
+        if (text := piece.only_text if piece.text is None else piece.text) is not None:
+            self._texts.append(text)
+        else:
+            self._add_said(piece)
         if piece.logprobs is not None:
             self._logprobs.append(piece.logprobs)
         self.embedding = piece.embedding or self.embedding
         self._finish_reason = piece.finish_reason
         self.stop_reason = piece.stop_reason
+
+    def _add_said(self, piece: Choice) -> None:
+        self._texts.append(piece.content)
+        self._reasoning.append(piece.reasoning)
+        if isinstance(refusal := piece.delta.get("refusal"), str):
+            self._refusals.append(refusal)
+        for call in piece.tool_calls:
+            self._calls.setdefault(call.index, _Call()).add(call)
 
     @property
     def text(self) -> str:
@@ -46,6 +54,10 @@ class Gathered:
     @property
     def refusal(self) -> str | None:
         return "".join(self._refusals) or None
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(self._reasoning)
 
     @property
     def tool_calls(self) -> tuple[dict[str, Any], ...]:

@@ -12,6 +12,7 @@ from gateway.wire.checks import (
     invalid_type,
     missing,
     one_of,
+    only,
     require_known,
     string,
     unsupported,
@@ -21,7 +22,7 @@ from gateway.wire.tools import tool_calls
 ROLES = ("system", "developer", "user", "assistant", "tool")
 EVERY = frozenset({"role", "content"})
 FIELDS = {
-    "assistant": EVERY | {"name", "refusal", "tool_calls"},
+    "assistant": EVERY | {"name", "refusal", "tool_calls", "annotations", "reasoning_content"},
     "tool": EVERY | {"tool_call_id"},
 }
 OTHERS = EVERY | {"name"}
@@ -79,8 +80,12 @@ def _message(name: str, message: object) -> None:
 
 
 def _assistant(name: str, message: Mapping[str, Any]) -> None:
-    if message.get("refusal") is not None:
-        string(f"{name}.refusal", message["refusal"])
+    """Also what answers of ours say: clients send them back as they are."""
+    for field in ("refusal", "reasoning_content"):
+        if message.get(field) is not None:
+            string(f"{name}.{field}", message[field])
+    if message.get("annotations") is not None:
+        only([])(f"{name}.annotations", message["annotations"])
     if message.get("tool_calls") is not None:
         tool_calls(f"{name}.tool_calls", message["tool_calls"])
 
@@ -177,9 +182,15 @@ def characters(messages: Sequence[Mapping[str, Any]]) -> int:
     return said + sum(len(str(call["function"]["arguments"])) for call in calls)
 
 
+def reasoning(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Of earlier answers, in messages that passed their check."""
+    return tuple(said for message in messages if (said := message.get("reasoning_content")))
+
+
 def plain_message(message: dict[str, Any]) -> dict[str, Any]:
-    """Text as one string, and what else was said; a developer message is a system message to models
-    that know no developer."""
+    """Text as one string, and what else was said but the reasoning of earlier answers, which only
+    servers outside give and get; a developer message is a system message to models that know no
+    developer."""
     if is_plain(message):
         return message
     role = "system" if message["role"] == "developer" else message["role"]

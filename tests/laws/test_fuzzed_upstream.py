@@ -1,8 +1,8 @@
 """Whatever bytes an upstream sends, on whichever route they are asked for: the relay stands.
 
-Every call gets one whole answer with a status that is no bug (never a 500), a stream says that it
-is complete or that it failed and never both, nothing stays open, the money adds up, and no task
-ends in an exception that nobody saw.
+Every call gets one whole answer with a status that is no bug (never a 500), which OpenAI's document
+knows, event by event; a stream says that it is complete or that it failed and never both, nothing
+stays open, the money adds up, and no task ends in an exception that nobody saw.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from billing.limits.holds import Holds
 from gateway.upstream import fake
 from tests.gateway.edge import API_KEY, CHAT, COMPLETIONS, EMBEDDINGS, Edge, Response, body, edge
+from tests.openai_api.valid import assert_answer
 from tests.redis_server import RedisServer
 
 RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
-SAID = [{"role": "user", "content": "Tell a story."}]
+ASKED = [{"role": "user", "content": "Tell a story."}]
 BODIES: dict[str, dict[str, Any]] = {
     CHAT: body(stream_options=None),
     COMPLETIONS: {"model": "tale", "prompt": "Once", "max_tokens": 64},
     RESPONSES: {"model": "tale", "input": "Tell a story.", "max_output_tokens": 64},
-    MESSAGES: {"model": "tale", "messages": SAID, "max_tokens": 64},
+    MESSAGES: {"model": "tale", "messages": ASKED, "max_tokens": 64},
     EMBEDDINGS: {"model": "vectors", "input": "Once"},
 }
 BUSY = fake.refusal(503, {"message": "busy"})
@@ -92,16 +93,28 @@ def bench() -> Iterator[Bench]:
 
 NUMBERS = st.sampled_from([0, 1, 7, 255, 2**31, 2**53, 2**63, 2**70, -1, 1.5, None, "9", [], True])
 WORDS = st.sampled_from(["", "a", "é\U0001f600", "\x00", "\ud800", "x" * 2000, "[DONE]", "data: "])
-REASONS = st.sampled_from([None, None, "stop", "length", "tool_calls", "content_filter", "", 5])
+REASONS = st.sampled_from(
+    [
+        *(None, None, "stop", "stop", "length", "tool_calls", "content_filter", "function_call"),
+        *("", "eos_token", "max_tokens", "abort", "error", 5),
+    ]
+)
+
+
+SAID = st.one_of(WORDS, st.just(None))
+INDEXES = st.one_of(st.just(0), st.just(0), NUMBERS)
 
 
 @st.composite
 def chunks(draw: st.DrawFn) -> bytes:
     """An event that is nearly right, or anything."""
     delta: dict[str, Any] = {"content": draw(WORDS)}
+    for more in draw(st.lists(st.sampled_from(["refusal", "reasoning_content", "x"]), max_size=2)):
+        delta[more] = draw(SAID)
     if draw(st.booleans()):
-        function = {"name": draw(WORDS), "arguments": draw(WORDS)}
-        delta["tool_calls"] = [{"index": draw(NUMBERS), "id": draw(WORDS), "function": function}]
+        function = {"name": draw(SAID), "arguments": draw(SAID), "x": 1}
+        call = {"index": draw(INDEXES), "id": draw(SAID), "type": "f", "function": function}
+        delta["tool_calls"] = [call]
     choice = {"index": draw(st.sampled_from([0, 0, 0, 0, 1, -1, "0"])), "delta": delta}
     choice["finish_reason"] = draw(REASONS)
     event: dict[str, Any] = {"choices": draw(st.sampled_from([[choice], [choice], [], None, 3]))}
@@ -119,7 +132,9 @@ def chunks(draw: st.DrawFn) -> bytes:
 @st.composite
 def documents(draw: st.DrawFn) -> bytes:
     """An answer in one piece, which servers outside are asked for, nearly right."""
-    message = draw(st.sampled_from([{"role": "assistant", "content": "a"}, {}, None, "a"]))
+    call = {"id": draw(SAID), "type": "f", "function": {"name": draw(SAID), "arguments": "{}"}}
+    said = {"role": "assistant", "content": "a", "refusal": draw(SAID), "tool_calls": [call]}
+    message = draw(st.sampled_from([{"role": "assistant", "content": "a"}, said, {}, None, "a"]))
     choice = {"index": 0, "message": message, "text": draw(WORDS), "finish_reason": draw(REASONS)}
     used = {"prompt_tokens": draw(NUMBERS), "completion_tokens": draw(NUMBERS)}
     choices = draw(st.sampled_from([[choice], [choice], [choice, choice], [], None]))
@@ -228,8 +243,9 @@ def _ends(response: Response) -> set[str]:
     return found
 
 
-def _check(response: Response, stream: bool) -> None:
+def _check(path: str, response: Response, stream: bool) -> None:
     assert response.is_complete
+    assert_answer(path, response.status, response.headers["content-type"], response.body)
     assert response.status in (200, 400, 502, 503, 504), response.body
     if response.status != 200:
         assert isinstance(response.json["error"], dict)
@@ -241,10 +257,17 @@ def _check(response: Response, stream: bool) -> None:
 CALLS = st.tuples(st.sampled_from(list(BODIES)), st.booleans(), st.booleans(), st.booleans())
 """A route; streamed, under a key, and first by the server outside: or not."""
 SENT = st.lists(scripts(), min_size=1, max_size=4)
+ABORTED = [fake.stream(fake.plain_frame("a"), fake.plain_frame("b", "abort"), fake.DONE)]
+NULLS = {"index": 0, "id": None, "type": "function", "function": {"name": None, "arguments": ""}}
+CALLING = {"choices": [{"index": 0, "delta": {"content": None, "x": "y", "tool_calls": [NULLS]}}]}
+CALLED = [fake.stream(fake.event(CALLING), fake.plain_frame("", "tool_calls"), fake.DONE)]
 
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(call=CALLS, sent=SENT)
+@example(call=(CHAT, True, False, True), sent=ABORTED)
+@example(call=(COMPLETIONS, True, False, True), sent=ABORTED)
+@example(call=(CHAT, True, False, True), sent=CALLED)
 def test_no_upstream_crashes_the_relay_or_unbalances_the_ledger(
     bench: Bench,
     caplog: pytest.LogCaptureFixture,
@@ -298,12 +321,12 @@ async def _one_example(
     one.upstream.behaviour = lambda _: sent[-1]
     key = f"example {next(bench.numbers)}" if is_keyed else None
     first = await _ask(one, path, stream, key)
-    _check(first, stream)
+    _check(path, first, stream)
     before = await one.settled()
     if key is None:
         return
     again = await _ask(one, path, stream, key)
-    _check(again, stream)
+    _check(path, again, stream)
     assert "idempotent-replayed" not in first.headers
     if "idempotent-replayed" in again.headers:
         assert (again.status, again.body) == (first.status, first.body)

@@ -17,6 +17,8 @@ from jsonschema import Draft202012Validator
 from tests.openai_api.extract import FILE
 
 EXTENSIONS: dict[str, tuple[str, ...]] = {
+    "ChatCompletionResponseMessage": ("reasoning_content",),
+    "ChatCompletionStreamResponseDelta": ("reasoning_content",),
     "CompletionUsage": ("cost",),
     "CreateChatCompletionStreamResponse": ("sluice",),
     "CreateCompletionResponse": ("sluice", "service_tier"),
@@ -26,7 +28,8 @@ EXTENSIONS: dict[str, tuple[str, ...]] = {
         *("supported_parameters", "tiers", "capabilities"),
     ),
 }
-"""Our own words: what a call cost, where it was served, and what a model is for."""
+"""Our own words: what a call cost, where it was served, what a model is for, and what one outside
+thought before it answered, in the field that everybody but OpenAI has for it."""
 CLOSED = (
     "CreateChatCompletionResponse",
     "CreateChatCompletionStreamResponse",

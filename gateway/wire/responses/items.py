@@ -25,8 +25,8 @@ STATUSES = ("in_progress", "completed", "incomplete")
 STATELESS = (
     "This service keeps no answers: send the messages and calls themselves instead of '{}' items."
 )
-KEPT_ELSEWHERE = ("item_reference", "reasoning", "compaction", "compaction_trigger")
-"""Kinds that stand for what another server remembers or has encrypted."""
+KEPT_ELSEWHERE = ("item_reference", "compaction", "compaction_trigger")
+"""Kinds that stand for what another server remembers."""
 PARTS = {"assistant": ("output_text", "refusal"), "user": ("input_text", "input_image")}
 TEXT_PARTS = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
 
@@ -38,8 +38,28 @@ class Translation:
         self.messages: list[Json] = []
         self.origins: dict[str, str] = {}
         self._calls_open = False
+        self._thought = ""
+        self._thought_at: str | None = None
+
+    def think(self, text: str, origin: str) -> None:
+        """Reasoning belongs to what the assistant says next."""
+        self._thought += text
+        self._thought_at = origin
+        self._calls_open = False
+
+    def require_said(self) -> None:
+        """Raises ApiError 400 for reasoning without what it led to, as OpenAI does."""
+        if self._thought_at is not None:
+            message = (
+                "An item of type 'reasoning' was provided without its required following item."
+            )
+            raise bad_request(message, self._thought_at, "invalid_value")
 
     def add(self, message: Json, origin: str) -> None:
+        if self._thought_at is not None and message["role"] == "assistant":
+            message = message | {"reasoning_content": self._thought}
+            self._thought, self._thought_at = "", None
+        self.require_said()
         self.origins[f"messages[{len(self.messages)}]"] = origin
         self.messages.append(message)
         self._calls_open = message["role"] == "assistant"
@@ -89,6 +109,7 @@ def translated(instructions: str | None, given: object) -> Translation:
         raise invalid_type("input", "a string or an array of items", given)
     for index, item in enumerate(given):
         _add_item(found, f"input[{index}]", item)
+    found.require_said()
     _require_answers(given)
     return found
 
@@ -103,10 +124,14 @@ def _add_item(found: Translation, name: str, item: object) -> None:
         found.add_call(_call(name, item), name)
     elif kind == "function_call_output":
         found.add_output(_output(name, item), name)
+    elif kind == "reasoning":
+        found.think(_reasoning(name, item), name)
     elif kind in KEPT_ELSEWHERE:
         raise bad_request(STATELESS.format(kind), f"{name}.type", "unsupported_value")
     else:
-        one_of("message", "function_call", "function_call_output")(f"{name}.type", kind)
+        one_of("message", "function_call", "function_call_output", "reasoning")(
+            f"{name}.type", kind
+        )
 
 
 def _message(name: str, item: Mapping[str, Any]) -> Json:
@@ -158,6 +183,28 @@ def _image(name: str, part: Mapping[str, Any]) -> Json:
     seen = {"url": part["image_url"], "detail": part.get("detail")}
     said = {field: value for field, value in seen.items() if value is not None}
     return {"type": "image_url", "image_url": said}
+
+
+def _reasoning(name: str, item: Mapping[str, Any]) -> str:
+    """As an earlier answer of ours said it. What another server has encrypted, or sums up of what
+    it keeps, nobody here can read."""
+    require_known(name, item, "type", "id", "status", "summary", "content", "encrypted_content")
+    _bookkeeping(name, item)
+    content = item.get("content")
+    if item.get("encrypted_content") is not None or item.get("summary") or not content:
+        raise bad_request(STATELESS.format("reasoning"), f"{name}.type", "unsupported_value")
+    if not isinstance(content, list):
+        raise invalid_type(f"{name}.content", "an array of parts", content)
+    return "".join(_thought(f"{name}.content[{n}]", part) for n, part in enumerate(content))
+
+
+def _thought(name: str, part: object) -> str:
+    if not isinstance(part, dict):
+        raise invalid_type(name, "an object", part)
+    one_of("reasoning_text")(f"{name}.type", part.get("type"))
+    require_known(name, part, "type", "text")
+    string(f"{name}.text", part.get("text"))
+    return str(part["text"])
 
 
 def _call(name: str, item: Mapping[str, Any]) -> Json:

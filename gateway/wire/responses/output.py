@@ -1,4 +1,4 @@
-"""The items of a response's output: a message of text or refusal, and calls of functions."""
+"""The items of a response's output: reasoning, a message of text or refusal, calls of functions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,9 +22,12 @@ def gathered_output(answer_id: str, choice: Gathered, scored: bool) -> list[Json
         parts.append(text_part(choice.text, scores))
     if choice.refusal:
         parts.append(refusal_part(choice.refusal))
-    items = [message_item(answer_id, 0)] if parts else []
-    for item in items:
-        item["content"] = parts
+    items = []
+    if choice.reasoning:
+        thought = [reasoning_part(choice.reasoning)]
+        items.append(reasoning_item(answer_id, 0) | {"content": thought})
+    if parts:
+        items.append(message_item(answer_id, len(items)) | {"content": parts})
     for call in calls:
         item = call_item(answer_id, len(items), call["id"], call["function"]["name"])
         items.append(item | {"arguments": call["function"]["arguments"]})
@@ -38,6 +41,16 @@ def end_items(items: Sequence[Json], finish_reason: str) -> None:
         item["status"] = "completed"
     if items and finish_reason in INCOMPLETE:
         items[-1]["status"] = "incomplete"
+
+
+def reasoning_item(answer_id: str, place: int) -> Json:
+    return {
+        "id": f"rs_{answer_id}_{place}",
+        "type": "reasoning",
+        "status": IN_PROGRESS,
+        "summary": [],
+        "content": [],
+    }
 
 
 def message_item(answer_id: str, place: int) -> Json:
@@ -63,6 +76,10 @@ def call_item(answer_id: str, place: int, call_id: str, name: str) -> Json:
 
 def text_part(text: str, scores: Sequence[Json]) -> Json:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": scores}
+
+
+def reasoning_part(text: str) -> Json:
+    return {"type": "reasoning_text", "text": text}
 
 
 def refusal_part(refusal: str) -> Json:

@@ -4,7 +4,7 @@ done before the next one begins.
 Guards law 9 here: `response.completed` and `response.incomplete` are what only `end` says.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -18,6 +18,8 @@ from gateway.wire.responses.output import (
     INCOMPLETE,
     call_item,
     message_item,
+    reasoning_item,
+    reasoning_part,
     refusal_part,
     scores_of,
     text_part,
@@ -25,6 +27,18 @@ from gateway.wire.responses.output import (
 from gateway.wire.sse import named_event
 
 Json = dict[str, Any]
+
+ITEMS: dict[str, tuple[Callable[[str, int], Json], str]] = {
+    "reasoning_text": (reasoning_item, "reasoning"),
+    "output_text": (message_item, "message"),
+    "refusal": (message_item, "message"),
+}
+"""What begins the item that a part of this kind stands in, and that item's type."""
+PARTS: dict[str, Callable[[str], Json]] = {
+    "reasoning_text": reasoning_part,
+    "output_text": lambda text: text_part(text, []),
+    "refusal": refusal_part,
+}
 
 
 class Frames(Protocol):
@@ -64,6 +78,8 @@ class ResponseChunks:
     def piece(self, choice: Choice, notes: Notes | None) -> Iterator[bytes]:
         if self._form.scored and choice.logprobs is not None:
             self._untold += scores_of(choice.logprobs)
+        if reasoning := choice.reasoning:
+            yield from self._say("reasoning_text", reasoning)
         if choice.content:
             yield from self._say("output_text", choice.content)
         if isinstance(refusal := choice.delta.get("refusal"), str) and refusal:
@@ -76,7 +92,8 @@ class ResponseChunks:
 
     def end(self, usage: Usage, cost: str, notes: Notes) -> bytes:
         reason = self._finish_reason
-        events = [] if self._items else [*self._say("output_text", "")]
+        says_something = any(item["type"] != "reasoning" for item in self._items)
+        events = [] if says_something else [*self._say("output_text", "")]
         events += self._close("incomplete" if reason in INCOMPLETE else "completed")
         response = self._form.ended(self._head, self._items, reason, usage, cost)
         told = {"response": response, "sluice": self._notes | notes}
@@ -88,13 +105,14 @@ class ResponseChunks:
     # items -------------------------------------------------------------------------------------
 
     def _say(self, kind: str, text: str) -> Iterator[bytes]:
-        if self._open is None or self._open.get("role") is None:
-            yield from self._begin(message_item(self._head.id, len(self._items)))
+        begun, item_type = ITEMS[kind]
+        if self._open is None or self._open["type"] != item_type:
+            yield from self._begin(begun(self._head.id, len(self._items)))
         assert self._open is not None
         parts = self._open["content"]
         if not parts or parts[-1]["type"] != kind:
             yield from self._close_part()
-            parts.append(text_part("", []) if kind == "output_text" else refusal_part(""))
+            parts.append(PARTS[kind](""))
             yield self._event("response.content_part.added", self._at_part() | {"part": parts[-1]})
         if text:
             self._pieces.append(text)
@@ -152,6 +170,9 @@ class ResponseChunks:
         if part["type"] == "refusal":
             part["refusal"] = text
             yield self._event("response.refusal.done", self._at_part() | {"refusal": text})
+        elif part["type"] == "reasoning_text":
+            part["text"] = text
+            yield self._event("response.reasoning_text.done", self._at_part() | {"text": text})
         else:
             self._told()
             part["text"], part["logprobs"], self._scores = text, self._scores, []

@@ -114,10 +114,20 @@ async def test_every_chunk_of_a_stream_that_waited_has_a_choice_unless_usage_was
     assert chunks[-1]["sluice"] == receipt, "the headers had left, so the last chunk says it"
 
 
+MESSAGE = {"role", "content", "refusal", "annotations", "reasoning_content"}
 pieces = st.builds(
     Choice,
     index=st.integers(0, 2),
-    delta=st.sampled_from([{}, {"content": "a"}, {"content": "b "}]),
+    delta=st.sampled_from(
+        [
+            {},
+            {"content": "a"},
+            {"content": "b "},
+            {"content": None, "reasoning_content": "hm", "reasoning": "hm"},
+            {"content": "c", "reasoning": "so", "reasoning_details": [{}]},
+            {"refusal": "no"},
+        ]
+    ),
     finish_reason=st.sampled_from([None, None, "stop", "length"]),
 )
 
@@ -164,6 +174,10 @@ def test_stream_and_whole_answer_say_the_same_and_every_choice_ends_once(
     for choice in whole:
         said = [piece for piece in found if piece["index"] == choice["index"]]
         text = "".join(p["delta"].get("content", "") if is_chat else p["text"] for p in said)
-        assert text == (choice["message"]["content"] if is_chat else choice["text"])
+        assert text == ((choice["message"]["content"] or "") if is_chat else choice["text"])
+        assert choice.get("message", {}).keys() <= MESSAGE
+        for field in ("reasoning_content", "refusal") if is_chat else ():
+            told = "".join(piece["delta"].get(field) or "" for piece in said)
+            assert told == (choice["message"].get(field) or "")
         ends = [piece["finish_reason"] for piece in said]
         assert [end for end in ends if end] == [ends[-1]] == [choice["finish_reason"]]

@@ -23,6 +23,11 @@ def says(text: str, finish: str | None = None, **rest: Any) -> Choice:
     return Choice(delta={"content": text}, finish_reason=finish, **rest)
 
 
+def thinks(text: str) -> Choice:
+    """As servers outside say it, by either name."""
+    return Choice(delta={"reasoning" if len(text) % 2 else "reasoning_content": text})
+
+
 def calls(
     index: int, arguments: str, *, name: str | None = None, finish: str | None = None
 ) -> Choice:
@@ -36,9 +41,9 @@ def calls(
 
 @st.composite
 def answers(draw: st.DrawFn) -> list[Choice]:
-    """Text, then calls of functions, each in pieces, and a reason to stop."""
-    texts = draw(st.lists(st.sampled_from(["", "Once", " upon", " a\n\n", "time…"]), max_size=4))
-    pieces = [says(text) for text in texts]
+    """Reasoning, text, then calls of functions, each in pieces, and a reason to stop."""
+    texts = st.lists(st.sampled_from(["", "Once", " upon", " a\n\n", "time…"]), max_size=4)
+    pieces = [thinks(text) for text in draw(texts)] + [says(text) for text in draw(texts)]
     for index in range(draw(st.integers(0, 2))):
         pieces.append(calls(index, "", name=f"tool_{index}"))
         sent = draw(st.sampled_from([["{}"], ["{", '"a"', ": 1}"], ['{"a": "\\u00e9"}']]))

@@ -17,6 +17,8 @@ from tests.gateway.wire.bodies import assert_taken_or_refused, refused, values
 TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": True}
 CALL = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "Rain."}
+THOUGHT = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}]}
+SECRET = {"encrypted_content": "gAAAA"}
 
 
 def body(**changes: Any) -> dict[str, Any]:
@@ -172,7 +174,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         body(input=[{"role": "user", "content": [{"type": "input_text", "text": 1}]}]),
         "input[0].content[0].text",
     ),
-    "reasoning": (body(input=[USER, {"type": "reasoning", "summary": []}]), "input[1].type"),
+    "reasoning that was kept": (body(input=[USER, {"type": "reasoning"}]), "input[1].type"),
+    "reasoning in short": (body(input=[USER, THOUGHT | {"summary": [{}]}]), "input[1].type"),
+    "reasoning in secret": (body(input=[USER, THOUGHT | SECRET]), "input[1].type"),
+    "reasoning that is no text": (
+        body(input=[USER, THOUGHT | {"content": [{"type": "reasoning_text", "text": 1}]}]),
+        "input[1].content[0].text",
+    ),
+    "reasoning that led nowhere": (body(input=[USER, THOUGHT]), "input[1]"),
+    "reasoning before a question": (body(input=[THOUGHT, USER]), "input[0]"),
     "a reference": (body(input=[USER, {"type": "item_reference", "id": "x"}]), "input[1].type"),
     "a call of a built-in tool": (body(input=[{"type": "web_search_call"}]), "input[0].type"),
     "a call without an output": (body(input=[USER, CALL]), "input[1].call_id"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from pydantic import TypeAdapter
 
 from gateway.errors import upstream_lost
 from gateway.frame import Choice, Likely, Logprobs, Scored
+from gateway.wire.conversation import Conversation
+from gateway.wire.responses.body import parse_response
 from gateway.wire.responses.form import ResponseForm
 from tests.gateway.wire.responses.calls import (
     COST,
@@ -21,6 +24,7 @@ from tests.gateway.wire.responses.calls import (
     named,
     says,
     streamed,
+    thinks,
     whole,
 )
 from tests.openai_api.valid import assert_valid
@@ -76,7 +80,7 @@ def test_items_and_parts_are_opened_told_and_done_in_order(pieces: list[Choice])
             open_item = None
     assert open_item is None
     for place, item in enumerate(output):
-        said = item["content"][0]["text"] if item["type"] == "message" else item["arguments"]
+        said = item["arguments"] if "arguments" in item else item["content"][0]["text"]
         assert told.get(place, "") == said
 
 
@@ -85,6 +89,8 @@ def test_every_event_of_an_answer_is_one_that_openais_document_knows() -> None:
     for pieces in (
         [says("Hi", logprobs=score), calls(0, "", name="f"), calls(0, "{}", finish="tool_calls")],
         [says("Hi", "length")],
+        [thinks("Hm."), thinks(" So."), says("Hi", "stop")],
+        [thinks("Hm."), calls(0, "{}", name="f", finish="tool_calls")],
         [Choice(delta={"refusal": "No."}, finish_reason="content_filter")],
     ):
         found = form(scored=True, tools=[TOOL], metadata={"a": "b"}, user="somebody")
@@ -94,6 +100,25 @@ def test_every_event_of_an_answer_is_one_that_openais_document_knows() -> None:
     chunks = form().chunks(HEAD, includes_usage=False)
     for event in named(chunks.failed(upstream_lost("The worker was lost."))):
         assert_valid("ResponseStreamEvent", event)
+
+
+@given(answers())
+def test_what_was_answered_can_be_sent_back_as_it_is(pieces: list[Choice]) -> None:
+    """Nothing is kept here: it is the caller who says what was said before."""
+    output = whole(form(), pieces)["output"]
+    told = [
+        {"type": "function_call_output", "call_id": item["call_id"], "output": "Rain."}
+        for item in output
+        if item["type"] == "function_call"
+    ]
+    asked = {"role": "user", "content": "Tell."}
+    given = [asked, *output, *told, asked]
+    wanted = parse_response(json.dumps({"model": "tale", "input": given}).encode()).wanted
+    assert isinstance(wanted, Conversation)
+    thought = "".join(piece.reasoning for piece in pieces)
+    assert "".join(wanted.reasoning) == thought
+    sent = wanted.outside_body(9)["messages"]
+    assert "".join(m.get("reasoning_content", "") for m in sent) == thought
 
 
 def test_answer_repeats_what_was_asked_for() -> None:
