@@ -89,7 +89,7 @@ TOOL_CHOICE = either(
     objects({"type": const("function"), "function": objects({"name": STRING})}),
 )
 STREAM_OPTIONS = objects(
-    {"include_usage": BOOLEAN, "include_obfuscation": BOOLEAN},
+    {"include_usage": BOOLEAN, "include_obfuscation": const(False)},
     "include_usage",
     "include_obfuscation",
     closed=True,

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from billing.types import Usage
+from gateway.errors import bad_request
 from gateway.frame import Choice, Logprobs
 from gateway.wire.answer import AnswerHead, Envelope, Notes, envelope_fields, whole_answer
 from gateway.wire.checks import json_object
@@ -32,6 +33,10 @@ __all__ = [
 ]
 
 ID_PREFIX = "chatcmpl"
+TWO_CEILINGS = (
+    "Setting 'max_tokens' and 'max_completion_tokens' to different values at the same time is not"
+    " supported."
+)
 
 
 def parse_chat(body: bytes) -> GeneratingRequest:
@@ -44,9 +49,13 @@ def parse_chat(body: bytes) -> GeneratingRequest:
 
 
 def output_tokens_max(fields: Mapping[str, Any]) -> int | None:
-    """The newer ceiling wins over the older."""
-    ceiling = fields.get("max_completion_tokens")
-    return ceiling if ceiling is not None else fields.get("max_tokens")
+    """The ceiling by its newer or its older name; raises ApiError 400 where they contradict."""
+    newer, older = fields.get("max_completion_tokens"), fields.get("max_tokens")
+    if newer is None:
+        return older
+    if older not in (None, newer):
+        raise bad_request(TWO_CEILINGS, "max_tokens", "invalid_parameter_combination")
+    return int(newer)
 
 
 class ChatForm(msgspec.Struct, frozen=True):

@@ -226,6 +226,8 @@ def _stream_options(name: str, value: object) -> None:
                 param=f"{name}.{option}",
             )
         boolean(f"{name}.{option}", setting)
+    if value.get("include_obfuscation"):
+        raise unsupported(f"{name}.include_obfuscation")
 
 
 SAMPLING = (

@@ -51,7 +51,8 @@ TextOf = Callable[[str, Sequence[int]], str]
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Texts to go on with, each `n` times. Choice `i` belongs to prompt `i // n`."""
+    """Texts to go on with, each `n` times. Choice `i` belongs to prompt `i // n`. Servers outside
+    may want to know the `user`, a model does not."""
 
     task: ClassVar[Task] = Task.GENERATE
     param: ClassVar[str] = "prompt"
@@ -60,6 +61,7 @@ class Prompts:
     n: int
     sampling: dict[str, Any]
     logprobs: int | None
+    user: str | None = None
 
     @property
     def choices(self) -> int:
@@ -82,7 +84,7 @@ class Prompts:
         }
 
     def outside_body(self, output_tokens_max: int) -> dict[str, Any]:
-        body = self.own_body(output_tokens_max)
+        body = self.own_body(output_tokens_max) | {"user": self.user}
         if len(self.prompts) == 1:
             body["prompt"] = self.prompts[0]
         return outside_stream({k: v for k, v in body.items() if v is not None})
@@ -101,6 +103,7 @@ def parse_completion(body: bytes, text_of: TextOf) -> GeneratingRequest:
         n=n,
         sampling=sampling(fields),
         logprobs=fields.get("logprobs"),
+        user=fields.get("user"),
     )
     if wanted.choices > CHOICES_MAX:
         message = (

@@ -30,10 +30,11 @@ from gateway.wire.messages import (
     is_plain,
     plain_message,
     reasoning,
+    with_rule,
 )
 from gateway.wire.prompts import check_biased, check_biases
 from gateway.wire.request import outside_stream
-from gateway.wire.response_format import response_format
+from gateway.wire.response_format import described, response_format
 from gateway.wire.tools import require_offered, tool_choice, tools
 from routing.types import Task
 from workers.templates import ToolsUnsupported
@@ -146,6 +147,8 @@ def conversation_of(fields: Mapping[str, Any]) -> Conversation:
     """Of fields that passed `check_conversation`."""
     form = fields.get("response_format")
     said, plain, seen, thought = _spoken(fields["messages"])
+    if form is not None and (rule := described(form)) is not None:
+        plain = with_rule(plain, rule)
     labels = {n: v for n, v in fields.items() if n in LABELS and v is not None}
     return Conversation(
         messages=plain,

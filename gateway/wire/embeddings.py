@@ -40,6 +40,7 @@ class Inputs:
     path: ClassVar[str] = "/embeddings"
     inputs: tuple[Prompt, ...]
     dimensions: int | None
+    user: str | None = None
 
     @property
     def choices(self) -> int:
@@ -60,8 +61,9 @@ class Inputs:
         return {"input": self.inputs, "dimensions": self.dimensions}
 
     def outside_body(self, output_tokens_max: int) -> dict[str, Any]:
-        shortened = {} if self.dimensions is None else {"dimensions": self.dimensions}
-        return {"input": self.inputs, "encoding_format": "base64", **shortened}
+        said = {"dimensions": self.dimensions, "user": self.user}
+        more = {name: value for name, value in said.items() if value is not None}
+        return {"input": self.inputs, "encoding_format": "base64", **more}
 
 
 def parse_embedding(body: bytes) -> GeneratingRequest:
@@ -72,6 +74,7 @@ def parse_embedding(body: bytes) -> GeneratingRequest:
         wanted=Inputs(
             inputs=prompt_list("input", fields["input"], fields["model"]),
             dimensions=fields.get("dimensions"),
+            user=fields.get("user"),
         ),
         form=EmbeddingForm(as_base64=fields.get("encoding_format") == "base64"),
         streaming=None,

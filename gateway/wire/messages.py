@@ -105,6 +105,7 @@ def _content(name: str, content: object, role: str) -> None:
         if not isinstance(part, dict):
             raise invalid_type(where, "an object", part)
         one_of(*KINDS.get(role, ("text",)))(f"{where}.type", part.get("type"))
+        require_known(where, part, "type", part["type"])
         if part["type"] == IMAGE:
             _image(f"{where}.{IMAGE}", part.get(IMAGE))
         else:
@@ -201,7 +202,15 @@ def plain_message(message: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def with_rule(messages: Sequence[dict[str, Any]], rule: str) -> tuple[dict[str, Any], ...]:
+    """Plain messages whose system message says this too."""
+    first, *others = messages
+    if first["role"] != "system":
+        return ({"role": "system", "content": rule}, *messages)
+    return (first | {"content": f"{first['content']}\n\n{rule}"}, *others)
+
+
 def _text(content: object, refusal: str | None) -> str:
     if isinstance(content, list):
-        return "".join(part[part["type"]] for part in content if part["type"] != IMAGE)
-    return content if isinstance(content, str) else refusal or ""
+        content = "".join(part[part["type"]] for part in content if part["type"] != IMAGE)
+    return f"{content or ''}{refusal or ''}"

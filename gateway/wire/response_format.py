@@ -1,5 +1,8 @@
 """The form that an answer's text is to have: any text, a JSON object, or JSON by a schema."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from gateway.wire.checks import (
     boolean,
     invalid_type,
@@ -22,6 +25,14 @@ def response_format(name: str, value: object) -> None:
         return
     require_known(name, value, "type", "json_schema")
     _json_schema(f"{name}.json_schema", value.get("json_schema"))
+
+
+def described(form: Mapping[str, Any] | None) -> str | None:
+    """What a form is for, in words for a model that knows its schema by the grammar alone."""
+    schema = (form or {}).get("json_schema")
+    if schema is None or not schema.get("description"):
+        return None
+    return f"Answer in the form '{schema['name']}': {schema['description']}"
 
 
 def _json_schema(name: str, value: object) -> None:

@@ -38,6 +38,7 @@ def image(url: str = "https://example.com/a.png", **more: str) -> dict[str, Any]
     return {"type": "image_url", "image_url": {"url": url} | more}
 
 
+OBFUSCATED = {"stream": True, "stream_options": {"include_obfuscation": True}}
 WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"model": None}, "model", "missing_required_parameter"),
     ({"model": 5}, "model", "invalid_type"),
@@ -91,7 +92,20 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
         "messages[0].tool_calls",
         "unsupported_parameter",
     ),
+    *(
+        (
+            {"messages": [{"role": role, "content": [part | {"cache_control": {}}]}]},
+            "messages[0].content[0].cache_control",
+            "unknown_parameter",
+        )
+        for role, part in (
+            ("user", {"type": "text", "text": "a"}),
+            ("user", image()),
+            ("assistant", {"type": "refusal", "refusal": "no"}),
+        )
+    ),
     ({"stream": "yes"}, "stream", "invalid_type"),
+    (OBFUSCATED, "stream_options.include_obfuscation", "unsupported_parameter"),
     ({"stream_options": True}, "stream_options", "invalid_type"),
     ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage", "invalid_type"),
     ({"stream_options": {"other": True}}, "stream_options.other", None),
@@ -100,6 +114,11 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"max_tokens": 1.5}, "max_tokens", "invalid_type"),
     ({"max_tokens": True}, "max_tokens", "invalid_type"),
     ({"max_completion_tokens": "many"}, "max_completion_tokens", "invalid_type"),
+    (
+        {"max_tokens": 5, "max_completion_tokens": 7},
+        "max_tokens",
+        "invalid_parameter_combination",
+    ),
     ({"temperature": 2.1}, "temperature", "invalid_value"),
     ({"temperature": "hot"}, "temperature", "invalid_type"),
     ({"top_p": -0.1}, "top_p", "invalid_value"),
@@ -185,8 +204,37 @@ def test_sampling_goes_on_as_it_is() -> None:
     assert wanted(**sampling).sampling == sampling
 
 
-def test_newer_ceiling_wins_over_the_older() -> None:
-    assert parse(max_tokens=5, max_completion_tokens=7).output_tokens_max == 7
+def test_ceiling_has_two_names_that_may_not_contradict_each_other() -> None:
+    for ceiling in ({"max_tokens": 7}, {"max_completion_tokens": 7}):
+        assert parse(**ceiling).output_tokens_max == 7
+    assert parse(max_tokens=7, max_completion_tokens=7).output_tokens_max == 7
+
+
+@pytest.mark.parametrize("content", ["I would, but ", [{"type": "text", "text": "I would, but "}]])
+def test_model_is_told_what_it_said_and_what_it_refused(content: object) -> None:
+    both = {"role": "assistant", "content": content, "refusal": "no."}
+    assert wanted(messages=[both, USER]).messages[0]["content"] == "I would, but no."
+
+
+def by_schema(description: str | None) -> dict[str, Any]:
+    schema = {"name": "town", "schema": {"type": "object"}, "description": description}
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def test_model_is_told_what_its_form_is_for() -> None:
+    """Servers outside get the field itself; ours know a schema by its grammar alone."""
+    asked = wanted(response_format=by_schema("A town in France."))
+    told = {"role": "system", "content": "Answer in the form 'town': A town in France."}
+    assert asked.own_body(9)["messages"] == (told, USER)
+    assert asked.outside_body(9)["messages"] == (USER,)
+    outside = asked.outside_body(9)["response_format"]["json_schema"]
+    assert outside["description"] == "A town in France."
+    ruled = {"role": "system", "content": "Be kind."}
+    asked = wanted(messages=[ruled, USER], response_format=by_schema("A town."))
+    both = {"role": "system", "content": "Be kind.\n\nAnswer in the form 'town': A town."}
+    assert asked.own_body(9)["messages"] == (both, USER)
+    for nothing in (None, ""):
+        assert wanted(response_format=by_schema(nothing)).own_body(9)["messages"] == (USER,)
 
 
 def test_parts_are_joined_and_developer_speaks_as_system() -> None:

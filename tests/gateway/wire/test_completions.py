@@ -91,6 +91,11 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"presence_penalty": 3}, "presence_penalty", "invalid_value"),
     ({"logit_bias": {"5": 1}, "model": "auto"}, "logit_bias", "invalid_value"),
     ({"stream_options": {"include_usage": True}}, "stream_options", None),
+    (
+        {"stream": True, "stream_options": {"include_obfuscation": True}},
+        "stream_options.include_obfuscation",
+        "unsupported_parameter",
+    ),
     ({"service_tier": "gold"}, "service_tier", "invalid_value"),
     ({"messages": []}, "messages", None),
 ]
@@ -102,6 +107,12 @@ def test_wrong_field_is_named_with_its_code(
 ) -> None:
     error = refused(PARSE, GOOD | changes)
     assert (error.param, error.code) == (param, code)
+
+
+def test_servers_outside_are_told_who_asks_and_ours_are_not() -> None:
+    assert wanted(user="u").outside_body(9)["user"] == "u"
+    assert "user" not in wanted(user="u").own_body(9)
+    assert "user" not in wanted().outside_body(9)
 
 
 def test_neutral_values_pass() -> None:

@@ -56,6 +56,12 @@ def test_wrong_field_is_named_with_its_code(
     assert (error.param, error.code) == (param, code)
 
 
+def test_servers_outside_are_told_who_asks_and_ours_are_not() -> None:
+    assert parse(user="u").wanted.outside_body(0)["user"] == "u"
+    assert "user" not in parse(user="u").wanted.own_body(0)
+    assert "user" not in parse().wanted.outside_body(0)
+
+
 class _Short(ByteBound):
     vector_size = 384
 
@@ -86,7 +92,7 @@ def test_no_output_is_asked_for_and_nothing_streamed() -> None:
 
 def test_own_workers_and_outside_are_asked_in_their_own_words() -> None:
     asked = parse(input=[[1, 2]], dimensions=8, user="u").wanted
-    assert asked == Inputs(((1, 2),), 8)
+    assert asked == Inputs(((1, 2),), 8, "u")
     assert asked.own_body(0) == {"input": ((1, 2),), "dimensions": 8}
     assert asked.outside_body(0) == {
         "input": ((1, 2),),
