@@ -98,6 +98,7 @@ def test_own_workers_and_outside_are_asked_in_their_own_words() -> None:
         "input": ((1, 2),),
         "encoding_format": "base64",
         "dimensions": 8,
+        "user": "u",
     }
     assert "dimensions" not in parse().wanted.outside_body(0)
 
