@@ -150,7 +150,7 @@ class Accounts:
     ) -> "Admission":
         """Take rate, tokens, concurrency and money of every scope, all or nothing.
 
-        Raises ApiError 429, 400 or 503. Leaving the block settles, whatever happened in it.
+        Raises ApiError 429, 402, 400 or 503. Leaving the block settles, whatever happened in it.
         """
         opened = self._open_call(principal, call, quote, decision, scopes, budgets)
         return Admission(self, opened)
@@ -290,10 +290,12 @@ class Accounts:
             case Refused(dimension=Dimension.UNPRIMED):
                 return self._outage.admit(open_call, self._slots)
             case Refused(scope=name, dimension=Dimension.BUDGET) if _is_purse(name, open_call):
-                raise out_of_budget(*_bound_by(name, open_call))
+                status = open_call.principal.quota_status
+                raise out_of_budget(*_bound_by(name, open_call), status)
             case refused:
+                status = open_call.principal.quota_status
                 told = self._slots.told(refused, open_call.scopes, self._clock())
-                raise refusal(told, open_call.scopes)
+                raise refusal(told, open_call.scopes, status)
 
     def _remember(self, open_call: OpenCall) -> None:
         self.open[open_call.rid] = open_call

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from billing.limits.types import ScopeLimits
 from gateway.budgets import UNBUDGETED, KeyBudgets
-from gateway.errors import invalid_key, missing_key, organization_frozen
+from gateway.errors import QuotaStatus, invalid_key, missing_key, organization_frozen
 from routing.types import CapacityClass, Clock, Tier
 
 CACHE_KEYS_MAX = 10_000
@@ -85,6 +85,7 @@ class Principal:
     outage: OutageRule = OutageRule(OutageMode.DENY)
     may_owe_nanousd: int | None = None
     """The most its organization may owe beyond its credits; None is whatever it comes to."""
+    quota_status: QuotaStatus = QuotaStatus.TOO_MANY_REQUESTS
     budgets: KeyBudgets = UNBUDGETED
 
 

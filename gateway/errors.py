@@ -5,11 +5,19 @@ Owns statuses, codes and their headers; knows nothing of how a no came about.
 
 import math
 from collections.abc import Mapping
+from enum import IntEnum
 
 import msgspec
 
 MESSAGE_CHARS_MAX = 4000
 """Messages quote what was sent, which may be as long as a body; the answer need not be."""
+
+
+class QuotaStatus(IntEnum):
+    """What a call is answered that its money does not cover, as its organization has chosen."""
+
+    TOO_MANY_REQUESTS = 429
+    PAYMENT_REQUIRED = 402
 
 
 class ApiError(Exception):
@@ -165,9 +173,13 @@ def rate_limited(message: str, retry_after_s: float, extra_headers: Mapping[str,
     )
 
 
-def insufficient_quota(message: str) -> ApiError:
+def insufficient_quota(message: str, status: QuotaStatus) -> ApiError:
     return ApiError(
-        429, message, type="insufficient_quota", code="insufficient_quota", stop_retrying=True
+        status.value,
+        message,
+        type="insufficient_quota",
+        code="insufficient_quota",
+        stop_retrying=True,
     )
 
 

@@ -68,7 +68,7 @@ class Outage:
         if not self._may_owe(open_call, hold):
             raise self._denied("The limiter is out of reach, and as much is owed as may be.")
         if (full := self._full(open_call.scopes, slots)) is not None:
-            raise refusal(full, open_call.scopes)
+            raise _refusal(full, open_call)
         permit = self._permit(open_call)
         self._owing[open_call.rid] = _Owing(open_call.opened.org, hold, permit)
         self._owed[open_call.opened.org] += hold
@@ -135,7 +135,7 @@ class Outage:
             where = f"larger than what one gateway admits alone for {large}"
             raise self._denied(f"The limiter is out of reach, and the call is {where}.") from large
         if isinstance(answer, Refused):
-            raise refusal(answer, open_call.scopes)
+            raise _refusal(answer, open_call)
         return answer
 
     def _full(self, scopes: tuple[ScopeLimits, ...], slots: Slots) -> Refused | None:
@@ -154,3 +154,7 @@ class Outage:
 
     def _now_us(self) -> int:
         return round(self.clock() * 1e6)
+
+
+def _refusal(refused: Refused, open_call: OpenCall) -> ApiError:
+    return refusal(refused, open_call.scopes, open_call.principal.quota_status)

@@ -16,7 +16,7 @@ from billing.budgets.budget import Budget
 from billing.limits.types import ScopeLimits
 from gateway.auth import ANY, CACHE_KEYS_MAX, Leave, Narrow, OutageMode, OutageRule, Principal
 from gateway.budgets import KeyBudgets
-from gateway.errors import overloaded
+from gateway.errors import QuotaStatus, overloaded
 from gateway.store import USER, KnownKey, TenantStore
 from gateway.tables import PREPAID, NarrowLimits, Organization, Outage
 from routing.types import CapacityClass, Tier
@@ -76,6 +76,7 @@ def principal_of(known: KnownKey) -> Principal:
         narrow=_narrow(known) if known.narrow or known.has_users_apart else ANY,
         outage=_outage(known.outage, scopes, known.budgets, has_ceiling=may_owe is not None),
         may_owe_nanousd=may_owe,
+        quota_status=QuotaStatus(known.organization.insufficient_quota_status),
         budgets=known.budgets,
     )
 

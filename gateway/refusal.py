@@ -1,4 +1,4 @@
-"""What the limiter's no looks like to the caller: 429, 400 or 503, with the time to wait."""
+"""What the limiter's no looks like to the caller: 429, 402, 400 or 503, with the time to wait."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -6,7 +6,14 @@ from datetime import UTC, datetime
 from billing.budgets.budget import Budget
 from billing.limits.types import Dimension, RateState, Refused, ScopeLimits
 from billing.types import BudgetShare
-from gateway.errors import ApiError, bad_request, insufficient_quota, overloaded, rate_limited
+from gateway.errors import (
+    ApiError,
+    QuotaStatus,
+    bad_request,
+    insufficient_quota,
+    overloaded,
+    rate_limited,
+)
 from gateway.wire.headers import RATE_NAMES, rates
 
 WORDS = {
@@ -18,26 +25,31 @@ WORDS = {
 }
 
 
-def refusal(refused: Refused, scopes: Sequence[ScopeLimits]) -> ApiError:
-    """`scopes` are the ones that were asked, the one that refused among them."""
-    error = _refusal(refused, scopes)
+def refusal(refused: Refused, scopes: Sequence[ScopeLimits], quota_status: QuotaStatus) -> ApiError:
+    """`scopes` are the ones that were asked, the one that refused among them; `quota_status` is
+    that of a call whose money is gone."""
+    error = _refusal(refused, scopes, quota_status)
     _, is_of_model, model = refused.scope.partition("/model:")
     error.limited_model = model if is_of_model else None
     return error
 
 
-def _refusal(refused: Refused, scopes: Sequence[ScopeLimits]) -> ApiError:
+def _refusal(
+    refused: Refused, scopes: Sequence[ScopeLimits], quota_status: QuotaStatus
+) -> ApiError:
     where, after_s = refused.scope, (refused.retry_after_ms or 1000) / 1000
     match refused.dimension:
         case Dimension.BUDGET:
             return insufficient_quota(
                 f"What is left of the budget of {where} does not cover this call: /v1/key says"
-                " what is left. A shorter prompt or a smaller 'max_tokens' costs less."
+                " what is left. A shorter prompt or a smaller 'max_tokens' costs less.",
+                quota_status,
             )
         case Dimension.CREDIT:
             return insufficient_quota(
                 f"What is left of the credit of {where} does not cover this call: /v1/credits says"
-                " what is left. A shorter prompt or a smaller 'max_tokens' costs less."
+                " what is left. A shorter prompt or a smaller 'max_tokens' costs less.",
+                quota_status,
             )
         case Dimension.TOO_LARGE:
             words = WORDS[refused.of or Dimension.TOKENS].removesuffix(" per minute")
@@ -54,13 +66,15 @@ def _refusal(refused: Refused, scopes: Sequence[ScopeLimits]) -> ApiError:
             return rate_limited(message, after_s, rates(_states(refused, limit)))
 
 
-def out_of_budget(budget: Budget, share: BudgetShare) -> ApiError:
-    """What the no of a purse looks like to the caller: 429 without a time to wait, for money comes
+def out_of_budget(budget: Budget, share: BudgetShare, quota_status: QuotaStatus) -> ApiError:
+    """What the no of a purse looks like to the caller: without a time to wait, for money comes
     back with the next period at the earliest."""
     again = f" It begins anew at {_utc(share.until_us)}." if share.until_us else ""
     return insufficient_quota(
         f"What is left of the budget '{budget.name}' of {budget.owner} does not cover this call:"
-        f" /v1/key says what is left.{again} A shorter prompt or a smaller 'max_tokens' costs less."
+        f" /v1/key says what is left.{again} A shorter prompt or a smaller 'max_tokens' costs"
+        " less.",
+        quota_status,
     )
 
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from billing.settings import LedgerSettings, PriceSettings
+from gateway.errors import QuotaStatus
 from routing.types import AUTO_MODEL
 from workers.settings import ControllerSettings, RaySettings, VllmSettings
 
@@ -141,6 +142,7 @@ class BootstrapSettings(Section):
     concurrency: int | None = None
     budget_nanousd: int | None = None
     budget_window: Literal["total", "month"] = "month"
+    insufficient_quota_status: QuotaStatus = QuotaStatus.TOO_MANY_REQUESTS
 
 
 class ModelSettings(Section):

@@ -25,6 +25,9 @@ class Organization(SQLModel, table=True):
     __table_args__ = (
         CheckConstraint("settlement_mode IN ('postpaid','prepaid')", name="settlement_mode_known"),
         CheckConstraint("credit_limit_nanousd >= 0", name="credit_limit_not_negative"),
+        CheckConstraint(
+            "insufficient_quota_status IN (402,429)", name="insufficient_quota_status_known"
+        ),
     )
     id: str = Field(primary_key=True)
     name: str
@@ -34,6 +37,8 @@ class Organization(SQLModel, table=True):
     settlement_mode: str = Field(default=POSTPAID, sa_column_kwargs={"server_default": POSTPAID})
     credit_limit_nanousd: int | None = Field(default=None, sa_type=Big)
     """The most it may owe; none is no limit where it pays afterwards, and zero where before."""
+    insufficient_quota_status: int = Field(default=429, sa_column_kwargs={"server_default": "429"})
+    """What a call is answered that its money does not cover."""
 
 
 class Project(SQLModel, table=True):

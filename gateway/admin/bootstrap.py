@@ -28,6 +28,8 @@ FROM_FILE = "file"
 ORGANIZATION_ID = "org_default"
 PROJECT_ID = "proj_default"
 KEY_ID = "key_default"
+OF_TENANT = {"organization", "project", "insufficient_quota_status"}
+"""What [bootstrap] says of the tenant; the rest are limits of its key."""
 Row = TypeVar("Row", bound=SQLModel)
 
 
@@ -107,6 +109,7 @@ def _first_tenant(store: TenantStore, wanted: BootstrapSettings, api_key: str, n
                     name=wanted.organization,
                     slug="default",
                     created_us=now_us,
+                    insufficient_quota_status=wanted.insufficient_quota_status.value,
                 )
             )
             session.flush()
@@ -131,7 +134,7 @@ def _first_tenant(store: TenantStore, wanted: BootstrapSettings, api_key: str, n
         session.flush()
         session.exec(delete(KeySecret).where(col(KeySecret.key_id) == KEY_ID))
         session.add(KeySecret(hash=digest, key_id=KEY_ID, created_us=now_us))
-        limits = wanted.model_dump(exclude={"organization", "project"})
+        limits = wanted.model_dump(exclude=OF_TENANT)
         session.merge(Limits(scope=f"key:{KEY_ID}", **limits))
         return key
 

@@ -33,6 +33,9 @@ class Settlement(BaseModel):
         description="decimal USD: the most it may owe beyond its credits; null is no limit where it"
         " pays afterwards, and zero where before",
     )
+    insufficient_quota_status: Literal[429, 402] = Field(
+        429, description="of a call that credits, a credit limit or a budget do not cover"
+    )
 
     @field_validator("credit_limit_usd")
     @classmethod
@@ -220,6 +223,7 @@ def organization(row: Organization) -> dict[str, Any]:
         "credit_limit_usd": None
         if row.credit_limit_nanousd is None
         else usd(row.credit_limit_nanousd),
+        "insufficient_quota_status": row.insufficient_quota_status,
         "created_at": at(row.created_us),
     }
 

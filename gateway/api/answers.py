@@ -31,6 +31,7 @@ from gateway.api.json_schema import (
 from gateway.api.margin_answers import MARGIN_ANSWERS, MARGIN_COMPONENTS
 from gateway.api.price_answers import PRICE_ANSWERS, PRICE_COMPONENTS
 from gateway.api.usage_answers import USAGE_ANSWERS, USAGE_COMPONENTS
+from gateway.errors import QuotaStatus
 from gateway.tables import POSTPAID, PREPAID, Entitlement, Limits, ModelRow, PoolRow
 from routing.types import CapacityClass, Tier
 
@@ -221,6 +222,7 @@ COMPONENTS: dict[str, Schema] = USAGE_COMPONENTS | {
             "status": one_of(("active", "frozen")),
             "settlement_mode": one_of((POSTPAID, PREPAID)),
             "credit_limit_usd": maybe(USD),
+            "insufficient_quota_status": {"enum": [status.value for status in QuotaStatus]},
             "created_at": TIME,
         }
     ),

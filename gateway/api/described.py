@@ -32,6 +32,7 @@ WRITING = NAMING | {
 }
 TENANT = {"403": "The organization is frozen, or the key may not do this"}
 GENERATING = {
+    "402": "The money is gone, and the organization has chosen this status for it",
     "410": "The answer under this idempotency key was too large to be kept",
     "422": "The idempotency key was used with another body",
     "429": "A limit is reached, and `retry-after` says when it is not, or the money is gone",

@@ -186,3 +186,10 @@ def test_value_that_no_part_could_use_is_refused(tmp_path: Path, text: str, mess
     with pytest.raises(SettingsError) as refused:
         load_settings(file)
     assert message in str(refused.value)
+
+
+def test_status_of_money_that_is_gone_may_come_from_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICE_BOOTSTRAP__INSUFFICIENT_QUOTA_STATUS", "402")
+    assert load_settings(_file(tmp_path, "")).bootstrap.insufficient_quota_status == 402
