@@ -48,14 +48,6 @@ class SpoolFull(Exception):
     """The line was not written: the disk or the spool's own bound is full, or the disk failed."""
 
 
-class _Written(msgspec.Struct):
-    """A `Line` as it is written."""
-
-    k: LineKind
-    r: str
-    p: Payload
-
-
 class SpoolInUse(Exception):
     """Another process writes to this gateway's spool."""
 
@@ -255,7 +247,7 @@ def replay(root: Path, gateway: str) -> list[SpooledCall]:
 
 
 def _line(kind: LineKind, rid: str, payload: Payload) -> bytes:
-    return _ENCODER.encode(_Written(kind, rid, payload)) + b"\n"
+    return _ENCODER.encode(Line(kind, rid, msgspec.Raw(payload.encoded))) + b"\n"
 
 
 def _with(call: SpooledCall, line: Line) -> SpooledCall:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -88,7 +88,15 @@ class BudgetShare(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return ended_us - ended_us % self.width_us if self.width_us else self.start_us
 
 
-class OpenedCall(msgspec.Struct, frozen=True, kw_only=True):
+class _Recorded(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """What is written down more than once, in the spool and in Redis, and made into JSON once."""
+
+    @cached_property
+    def encoded(self) -> bytes:
+        return _ENCODER.encode(self)
+
+
+class OpenedCall(_Recorded, frozen=True, kw_only=True):
     """What was admitted, and under which price version. `month` is UTC, `YYYYMM`."""
 
     v: Literal[1] = 1
@@ -138,7 +146,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.input + self.cached_input + self.output + self.cache_write + self.reasoning
 
 
-class UsageCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+class UsageCheckpoint(_Recorded, frozen=True, kw_only=True):
     """Cumulative usage of a running call; of two, the one with the higher `seq` counts. `attempt`
     is the one that serves it, as far as it has come."""
 
@@ -168,7 +176,7 @@ class UsageCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class SettledCall(msgspec.Struct, frozen=True, kw_only=True):
+class SettledCall(_Recorded, frozen=True, kw_only=True):
     """How a call ended and what is owed for it. `model`, `pool` and `tier` are those served."""
 
     v: Literal[1] = 1
@@ -228,7 +236,7 @@ _SETTLED = msgspec.json.Decoder(SettledCall)
 
 def encode(payload: Payload) -> bytes:
     """Compact JSON with every field, in declared order: equal payloads give equal bytes."""
-    return _ENCODER.encode(payload)
+    return payload.encoded
 
 
 def decode_opened(data: bytes | str) -> OpenedCall:

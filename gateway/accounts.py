@@ -210,7 +210,7 @@ class Accounts:
         budgets: tuple[Bound, ...],
     ) -> OpenCall:
         granted = min(call.output_tokens_max, self._leases.settings.slice_tokens)
-        prompt_tokens = max(call.prompt_tokens[model] for model in quote.prices)
+        prompt_tokens = max(map(call.prompt_tokens.__getitem__, quote.prices))
         now_us = self._now_us()
         scopes = self.credits.bound(scopes, principal, quote.prices, now_us)
         shares = [share_of(budget, subject, now_us) for budget, subject in budgets]

@@ -41,8 +41,10 @@ class Quote(msgspec.Struct, frozen=True):
     def hold_nanousd(self, call: Call, output_tokens: int) -> int:
         """The dearest of them: an upper bound of any charge with that much output."""
         return max(
-            hold_for(call.prompt_tokens[model], output_tokens, prices)
-            for model, prices in self.prices.items()
+            [
+                hold_for(call.prompt_tokens[model], output_tokens, prices)
+                for model, prices in self.prices.items()
+            ]
         )
 
 
@@ -106,7 +108,7 @@ class OpenCall(msgspec.Struct):
     @property
     def was_tried(self) -> bool:
         """A worker has taken it, though maybe nothing came of it: the request counts."""
-        return any(attempt.outcome not in NOTHING_DISPATCHED for attempt in self.attempts)
+        return any([attempt.outcome not in NOTHING_DISPATCHED for attempt in self.attempts])
 
     @property
     def usage(self) -> Usage:

@@ -161,7 +161,7 @@ class Pipeline:
             project=principal.project,
             key=principal.key,
             model_requested=request.model,
-            models=tuple(model.name for model in room.models),
+            models=tuple([model.name for model in room.models]),
             tier=tier,
             stream=request.streaming is not None,
             prompt_tokens={name: sum(counts) for name, counts in prompts.items()},
@@ -207,7 +207,7 @@ class Pipeline:
         """
         tariff = self._catalog.prices.tariff(round(call.arrived_s * 1e6), call.organization)
         found = tariff.prices if tariff else {}
-        tier = call.tier.value
+        tier = call.tier
         priced = {m: found[m, tier, False] for m in call.models if (m, tier, False) in found}
         if tariff is None or not priced:
             raise model_not_priced(call.model_requested, call.tier)

@@ -78,7 +78,7 @@ def room_for(
     asked = request.output_tokens_max
     least = 1 if asked is None else asked
     left = {model.name: _left(model, max(prompts[model.name])) for model in models}
-    fitting = tuple(model for model in models if left[model.name] >= least)
+    fitting = tuple([model for model in models if left[model.name] >= least])
     if not fitting:
         _check_ceiling(models, prompts, least)
         widest = max(models, key=lambda model: model.context_tokens)

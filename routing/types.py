@@ -184,7 +184,7 @@ class Decision:
 
     @property
     def eligible(self) -> tuple[Candidate, ...]:
-        return tuple(c for c in self.candidates if c.eligible)
+        return tuple([c for c in self.candidates if c.eligible])
 
     @property
     def chosen(self) -> Candidate:

@@ -434,10 +434,7 @@ def _units(opened: OpenedCall) -> Units:
 
 def _call_keys(shard: int, rid: str, scopes: tuple[str, ...]) -> list[str]:
     return [
-        keys.due_key(shard),
-        keys.usage_key(shard),
-        keys.epoch_key(shard),
-        keys.lapsed_key(shard),
+        *keys.shard_keys(shard),
         keys.call_key(shard, rid),
         *keys.scope_keys(shard, scopes),
     ]

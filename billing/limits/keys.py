@@ -58,6 +58,12 @@ def scopes_key(shard: int) -> str:
     return f"{key_prefix(shard)}scopes"
 
 
+@cache
+def shard_keys(shard: int) -> tuple[str, str, str, str]:
+    """What admit and settle need of a shard, in their order."""
+    return due_key(shard), usage_key(shard), epoch_key(shard), lapsed_key(shard)
+
+
 def call_key(shard: int, rid: str) -> str:
     """Packed: an open hold, and for a while after it what it was settled with."""
     return f"{key_prefix(shard)}call:{rid}"

@@ -150,7 +150,7 @@ def read_answer(body: bytes, prompt_tokens: int, output_tokens_max: int) -> Fram
         raise Cut(f"a malformed document: {malformed}") from malformed
     if found.error is not None:
         raise Cut(f"the upstream reported: {found.error.get('message')}")
-    choices = tuple(_answered(answered) for answered in found.choices)
+    choices = tuple([_answered(answered) for answered in found.choices])
     said = _plain_usage(found.usage) if found.usage else None
     if said is None:
         size = sum(len(str(value)) for choice in choices for value in choice.said.values())

@@ -37,7 +37,8 @@ def checked(body: bytes, checks: Mapping[str, Check], *required: str) -> dict[st
 
 def check_fields(fields: Mapping[str, Any], checks: Mapping[str, Check], *required: str) -> None:
     """The same of fields that are decoded already."""
-    for name in fields.keys() - checks.keys():
+    if not fields.keys() <= checks.keys():
+        name = next(name for name in fields if name not in checks)
         raise ApiError(400, f"Unrecognized request argument supplied: {name}", param=name)
     for name, value in fields.items():
         if value is not None:
