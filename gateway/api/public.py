@@ -1,9 +1,9 @@
 """The tenant's own reading routes: models with prices and limits, and what became of a call."""
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 
 from billing.money import usd
 from billing.pricebook import Unpriced
@@ -14,25 +14,35 @@ from gateway.api.shapes import explained
 from gateway.catalog import CatalogKeeper
 from gateway.errors import ApiError, model_not_found
 from gateway.wire.anthropic.dialect import VERSION
-from gateway.wire.anthropic.models import model_info, model_list
+from gateway.wire.anthropic.models import PAGE_DEFAULT, PAGE_MAX, model_info, page
 from gateway.wire.supported import capabilities, supported_parameters
 from routing.types import Model, Tier
 
 router = APIRouter(prefix="/v1", tags=["public"])
+
+PageSize = Annotated[int, Query(ge=1, le=PAGE_MAX, description="of Anthropic's clients")]
+Beside = Annotated[Label | None, Query(description="of Anthropic's clients")]
 
 LEDGER_LAG_S = 2.0
 LEDGER_LOOK_EVERY_S = 0.1
 
 
 @router.get("/models")
-async def list_models(request: Request, caller: Caller) -> dict[str, Any]:
-    """The models that the key may use; in Anthropic's shape for its clients."""
+async def list_models(
+    request: Request,
+    caller: Caller,
+    limit: PageSize = PAGE_DEFAULT,
+    after_id: Beside = None,
+    before_id: Beside = None,
+) -> dict[str, Any]:
+    """The models that the key may use. For Anthropic's clients, which say `anthropic-version`, in
+    its shape and page by page; OpenAI has no pages of them, and all come at once."""
     parts = parts_of(request)
     now_us = round(parts.outside.clock() * 1e6)
     usable = [m for m in parts.catalog.catalog.models.values() if caller.leave.may_use(m.name)]
     models = sorted(usable, key=lambda m: m.size_rank)
     if VERSION in request.headers:
-        return model_list(models)
+        return page(models, limit, after_id=after_id, before_id=before_id)
     return {
         "object": "list",
         "data": [_shape(m, parts.catalog, now_us, caller.organization) for m in models],

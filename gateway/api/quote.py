@@ -18,20 +18,14 @@ from gateway.api.needs import Caller, parts_of, require_json, whole_body
 from gateway.api.parsers import doors
 from gateway.api.shapes import candidate
 from gateway.auth import Principal
-from gateway.errors import ApiError, bad_request
+from gateway.errors import ApiError
 from gateway.parts import Parts
 from gateway.pipeline import Received
+from gateway.wire.checks import check_fields, json_object, one_of
 from gateway.wire.request import GeneratingRequest, Wanted
 from routing.types import Call
 
 router = APIRouter(prefix="/v1", tags=["public"], dependencies=[Depends(require_json)])
-
-
-class _Asked(msgspec.Struct, forbid_unknown_fields=True):
-    """As a line of a batch: the route, and the body that it would get."""
-
-    url: str
-    body: msgspec.Raw
 
 
 @router.post("/quote")
@@ -62,14 +56,23 @@ def _quoted(parts: Parts, caller: Principal, headers: dict[str, str], raw: bytes
 
 
 def _parsed(parts: Parts, raw: bytes) -> tuple[str, GeneratingRequest]:
-    try:
-        asked = msgspec.json.decode(raw, type=_Asked)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
-        raise bad_request(f"The body must be an object with 'url' and 'body': {wrong}.") from wrong
+    """As a line of a batch: the route, and the body that it would get. Raises ApiError 400."""
     known = doors(parts.catalog)
-    if asked.url not in known:
-        raise bad_request(f"'url' must be one of {', '.join(known)}.", "url", "invalid_value")
+    checks = {"url": one_of(*known), "body": _anything}
+    check_fields(json_object(raw), checks, "url", "body")
+    asked = msgspec.json.decode(raw, type=_Asked)
     return asked.url, known[asked.url].parse(bytes(asked.body))
+
+
+class _Asked(msgspec.Struct):
+    """What passed the checks; the body byte for byte."""
+
+    url: str
+    body: msgspec.Raw
+
+
+def _anything(name: str, value: object) -> None:
+    """The route that is asked about checks it."""
 
 
 def _of_model(call: Call, model: str, prices: Prices) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from gateway.errors import ApiError, bad_request
 
 SERVICE_TIERS = ("auto", "default", "priority", "flex")
 STOP_MAX = 4
+USER_MAX = 512
 SCHEMA_BYTES_MAX = 64 * 1024
 """Of one schema; whoever compiles it has bounds on the work beside."""
 BIASES_MAX = 1024
@@ -189,7 +190,7 @@ def only(neutral: object) -> Check:
     """A parameter this engine does not take: its neutral value passes, all else is refused."""
 
     def check(name: str, value: object) -> None:
-        if value != neutral:
+        if value != neutral or type(value) is not type(neutral):
             raise unsupported(name)
 
     return check
@@ -244,7 +245,7 @@ NEUTRAL_AT_NOTHING = ("presence_penalty", "frequency_penalty", "logit_bias")
 COMMON: dict[str, Check] = {
     "model": string,
     "service_tier": one_of(*SERVICE_TIERS),
-    "user": string,
+    "user": text_up_to(USER_MAX),
 }
 GENERATED: dict[str, Check] = COMMON | {
     "stream": boolean,

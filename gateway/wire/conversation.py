@@ -18,7 +18,6 @@ from gateway.wire.checks import (
     only,
     require_together,
     sampling,
-    string,
     text_up_to,
     unsupported,
 )
@@ -42,6 +41,7 @@ from workers.templates import ToolsUnsupported
 METADATA_MAX = 16
 METADATA_KEY_MAX, METADATA_VALUE_MAX = 64, 512
 TOP_LOGPROBS_MAX = 20
+PROMPT_CACHE_KEY_MAX = 64
 LABELS = ("user", "safety_identifier", "prompt_cache_key", "metadata")
 """What says who asks and why; a server outside may want to know, a model does not."""
 
@@ -221,7 +221,7 @@ CHECKS: dict[str, Check] = GENERATED | {
     "reasoning_effort": only("none"),
     "verbosity": only("medium"),
     "web_search_options": only(None),
-    "prompt_cache_key": string,
+    "prompt_cache_key": text_up_to(PROMPT_CACHE_KEY_MAX),
     "prompt_cache_options": only(None),
     "prompt_cache_retention": only("in_memory"),
 }

@@ -100,6 +100,8 @@ def _content(name: str, content: object, role: str) -> None:
         return
     if not isinstance(content, list):
         raise invalid_type(name, "a string or an array of parts", content)
+    if not content:
+        raise empty_array(name)
     for index, part in enumerate(content):
         where = f"{name}[{index}]"
         if not isinstance(part, dict):

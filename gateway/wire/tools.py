@@ -141,12 +141,17 @@ def tool_calls(name: str, value: object) -> None:
     """The check of the calls that an assistant's message made."""
     if not isinstance(value, list) or not value:
         raise invalid_type(name, "a non-empty array of objects", value)
+    ids = set[str]()
     for index, call in enumerate(value):
         where = f"{name}[{index}]"
         found = _object(where, call, "id", "type", "function")
         if found.get("id") is None:
             raise missing(f"{where}.id")
         string(f"{where}.id", found["id"])
+        if found["id"] in ids:
+            message = f"Invalid '{where}.id': two calls have the id '{found['id']}'."
+            raise bad_request(message, f"{where}.id", "invalid_value")
+        ids.add(found["id"])
         one_of("function")(f"{where}.type", found.get("type"))
         said = _object(f"{where}.function", found.get("function"), "name", "arguments")
         function_name(f"{where}.function.name", said.get("name"))

@@ -224,3 +224,29 @@ async def test_models_are_listed_in_the_shape_that_anthropics_clients_read(one: 
     assert (listed["has_more"], listed["last_id"]) == (False, listed["data"][-1]["id"])
     assert_refused(missing.status_code, missing.json(), 404, "not_found_error")
     assert_refused(stranger.status_code, stranger.json(), 401, "authentication_error")
+
+
+async def test_models_come_in_pages_as_anthropics_clients_ask_for_them(one: Edge) -> None:
+    spoken = {"x-api-key": API_KEY, "anthropic-version": "2023-06-01"}
+    async with (
+        served(one.app) as url,
+        httpx.AsyncClient(verify=NOBODY, base_url=url, headers=spoken) as client,
+    ):
+
+        async def page(**asked: object) -> httpx.Response:
+            return await client.get("/v1/models", params={k: str(v) for k, v in asked.items()})
+
+        every = [model["id"] for model in (await page()).json()["data"]]
+        first = (await page(limit=1)).json()
+        second = (await page(limit=1, after_id=first["last_id"])).json()
+        back = (await page(limit=1, before_id=second["first_id"])).json()
+        wrong = {name: (await page(**{name: "nope"})).json() for name in ("after_id", "before_id")}
+        statuses = [(await page(limit=n)).status_code for n in (0, 1001, "x")]
+        both = await page(after_id=every[0], before_id=every[1])
+    assert [first["first_id"], second["first_id"]] == every[:2]
+    assert (first["has_more"], back) == (True, first | {"has_more": False})
+    assert statuses == [400, 400, 400]
+    assert_refused(both.status_code, both.json(), 400, "invalid_request_error")
+    for name, told in wrong.items():
+        assert_refused(400, told, 400, "invalid_request_error")
+        assert name in told["error"]["message"]

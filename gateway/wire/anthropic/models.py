@@ -1,20 +1,48 @@
-"""Models as Anthropic's clients list them."""
+"""Models as Anthropic's clients list them, page by page."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from gateway.errors import bad_request
 from routing.types import Model
 
+PAGE_DEFAULT, PAGE_MAX = 20, 1000
 
-def model_list(models: Sequence[Model]) -> dict[str, Any]:
-    """All of them on one page."""
+
+def page(
+    models: Sequence[Model],
+    limit: int,
+    *,
+    after_id: str | None = None,
+    before_id: str | None = None,
+) -> dict[str, Any]:
+    """At most `limit` of them: the first, those right after one, or those right before one.
+
+    Raises ApiError 400 for an id that is not among them, and for two.
+    """
+    if after_id is not None and before_id is not None:
+        message = "'after_id' and 'before_id' may not be given at once."
+        raise bad_request(message, "before_id", "invalid_value")
+    if before_id is not None:
+        rest = models[: _place(models, "before_id", before_id)]
+        found = rest[-limit:]
+    else:
+        rest = models if after_id is None else models[_place(models, "after_id", after_id) + 1 :]
+        found = rest[:limit]
     return {
-        "data": [model_info(model) for model in models],
-        "first_id": models[0].name if models else None,
-        "last_id": models[-1].name if models else None,
-        "has_more": False,
+        "data": [model_info(model) for model in found],
+        "first_id": found[0].name if found else None,
+        "last_id": found[-1].name if found else None,
+        "has_more": len(rest) > len(found),
     }
+
+
+def _place(models: Sequence[Model], name: str, model_id: str) -> int:
+    for place, model in enumerate(models):
+        if model.name == model_id:
+            return place
+    raise bad_request(f"'{name}' names no model of yours: '{model_id}'.", name, "invalid_value")
 
 
 def model_info(model: Model) -> dict[str, Any]:

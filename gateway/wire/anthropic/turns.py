@@ -74,8 +74,8 @@ class Turns:
 def translated(system: object, given: object) -> Turns:
     """Raises ApiError 400 naming the place in `messages`."""
     turns = Turns()
-    if system is not None:
-        turns.say("system", _texts("system", system), "system")
+    if system is not None and (rules := _texts("system", system)):
+        turns.say("system", rules, "system")
     if not isinstance(given, list):
         raise invalid_type("messages", "an array of objects", given)
     if not given:
@@ -101,7 +101,7 @@ def _add_message(turns: Turns, name: str, message: object) -> None:
         turns.say(role, _texts(f"{name}.content", content), name)
         return
     if not content:
-        turns.say(role, [], name)
+        raise empty_array(f"{name}.content")
     for index, block in enumerate(content):
         _add_block(turns, role, f"{name}.content[{index}]", block)
 
@@ -184,7 +184,7 @@ def _result(name: str, block: Mapping[str, Any]) -> Json:
         raise missing(f"{name}.tool_use_id")
     string(f"{name}.tool_use_id", block["tool_use_id"])
     content = block.get("content")
-    parts = [] if content is None else _texts(f"{name}.content", content)
+    parts = _texts(f"{name}.content", "" if content in (None, []) else content)
     if block.get("is_error") is not None:
         boolean(f"{name}.is_error", block["is_error"])
     if block.get("is_error"):

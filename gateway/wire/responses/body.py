@@ -110,7 +110,7 @@ def _object_of(*known: str) -> Check:
 
 def _stateless(neutral: object, why: str) -> Check:
     def check(name: str, value: object) -> None:
-        if value != neutral:
+        if value != neutral or type(value) is not type(neutral):
             message = f"Unsupported parameter: '{name}'. This service keeps no answers: {why}"
             raise bad_request(message, name, "unsupported_parameter")
 

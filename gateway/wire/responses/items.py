@@ -7,8 +7,12 @@ tools of its own could understand is refused, never dropped.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from gateway.errors import ApiError, bad_request
+from gateway.frame import Scored
 from gateway.wire.checks import (
+    empty_array,
     invalid_type,
     missing,
     one_of,
@@ -107,6 +111,8 @@ def translated(instructions: str | None, given: object) -> Translation:
         return found
     if not isinstance(given, list):
         raise invalid_type("input", "a string or an array of items", given)
+    if not given:
+        raise empty_array("input")
     for index, item in enumerate(given):
         _add_item(found, f"input[{index}]", item)
     found.require_said()
@@ -171,8 +177,18 @@ def _part(name: str, part: object, kinds: Sequence[str]) -> Json:
     require_known(name, part, "type", field, *known)
     if part.get("annotations") is not None:
         only([])(f"{name}.annotations", part["annotations"])
+    if part.get("logprobs") is not None:
+        _scores(f"{name}.logprobs", part["logprobs"])
     string(f"{name}.{field}", part.get(field))
     return {"type": "refusal" if kind == "refusal" else "text", field: part[field]}
+
+
+def _scores(name: str, value: object) -> None:
+    """Of an earlier answer: nothing is made of them, but they are what they say they are."""
+    try:
+        msgspec.convert(value, list[Scored])
+    except msgspec.ValidationError as wrong:
+        raise invalid_type(name, "an array of log probabilities", value) from wrong
 
 
 def _image(name: str, part: Mapping[str, Any]) -> Json:

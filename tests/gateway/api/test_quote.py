@@ -69,8 +69,11 @@ async def test_call_that_would_be_refused_is_quoted_with_the_refusal(one: Edge) 
 
 WRONG: dict[str, tuple[bytes, int, str | None]] = {
     "no JSON": (b"{", 400, None),
-    "no url": (json.dumps({"body": body()}).encode(), 400, None),
-    "an unknown field": (json.dumps({"url": CHAT, "body": body(), "x": 1}).encode(), 400, None),
+    "no object": (b"[]", 400, None),
+    "no url": (json.dumps({"body": body()}).encode(), 400, "url"),
+    "no body": (json.dumps({"url": CHAT}).encode(), 400, "body"),
+    "a url that is no string": (json.dumps({"url": 5, "body": body()}).encode(), 400, "url"),
+    "an unknown field": (json.dumps({"url": CHAT, "body": body(), "x": 1}).encode(), 400, "x"),
     "an unknown route": (json.dumps({"url": "/v1/x", "body": body()}).encode(), 400, "url"),
     "a wrong body": (
         json.dumps({"url": CHAT, "body": body(temperature=9)}).encode(),

@@ -99,6 +99,11 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"messages": [ASKED, TOLD, TOLD]}, "messages[2].role", "invalid_value"),
     ({"messages": [ASKED | {"tool_calls": []}]}, "messages[0].tool_calls", "invalid_type"),
     (
+        {"messages": [ASKED | {"tool_calls": [CALL, CALL]}, TOLD]},
+        "messages[0].tool_calls[1].id",
+        "invalid_value",
+    ),
+    (
         {"messages": [ASKED | {"tool_calls": [CALL | {"id": None}]}]},
         "messages[0].tool_calls[0].id",
         "missing_required_parameter",

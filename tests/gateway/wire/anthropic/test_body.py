@@ -182,6 +182,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         body(messages=turns("?", [], "?")),
         "messages[1].content",
     ),
+    "a user's turn without a word": (body(messages=turns([], "!", "?")), "messages[0].content"),
+    "two uses of one id": (
+        body(messages=turns("?", [USE, USE], [RESULT])),
+        "messages[1].content[1].id",
+    ),
     "a use without a result": (body(messages=turns("?", [USE], "?")), "messages[1].content[0]"),
     "a result without a use": (
         body(messages=[{"role": "user", "content": [RESULT]}]),

@@ -18,6 +18,9 @@ TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}, "s
 CALL = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "Rain."}
 THOUGHT = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}]}
+SCORED = {"role": "assistant"}
+UNSCORED = {"type": "output_text", "text": "a", "logprobs": [{"token": 5, "logprob": "x"}]}
+SCORES_AT = "input[0].content[0].logprobs"
 SECRET = {"encrypted_content": "gAAAA"}
 
 
@@ -174,6 +177,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         body(input=[{"role": "user", "content": [{"type": "input_text", "text": 1}]}]),
         "input[0].content[0].text",
     ),
+    "nothing at all": (body(input=[]), "input"),
+    "nothing but instructions": (body(instructions="Be kind.", input=[]), "input"),
+    "a message of no parts": (body(input=[USER | {"content": []}]), "input[0].content"),
+    "two calls of one id": (body(input=[CALL, CALL, OUTPUT]), "input[1].call_id"),
+    "scores that are none": (body(input=[SCORED | {"content": [UNSCORED]}]), SCORES_AT),
+    "a store that is no boolean": (body(store=0), "store"),
     "reasoning that was kept": (body(input=[USER, {"type": "reasoning"}]), "input[1].type"),
     "reasoning in short": (body(input=[USER, THOUGHT | {"summary": [{}]}]), "input[1].type"),
     "reasoning in secret": (body(input=[USER, THOUGHT | SECRET]), "input[1].type"),
