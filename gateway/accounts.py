@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 
 import msgspec
 
@@ -41,12 +42,17 @@ from gateway.open_call import OpenCall, Quote
 from gateway.outage import Outage
 from gateway.pressure import Pressure
 from gateway.refusal import out_of_budget, refusal
-from gateway.slots import Slots
+from gateway.slots import Slots, slot_s
 from routing.types import Call, Clock, Decision
 
 log = logging.getLogger(__name__)
 
 REDIS_RETRY_S = 1.0
+"""How long Redis stays away, or the replay of a former life takes, nobody knows: it is looked for
+about as often."""
+SPOOL_FULL_RETRY_S = 10.0
+"""When a disk has room again cannot be told from how full it is: the ledger frees what it has
+confirmed by whole segments, or somebody does. The spool looks at every call that comes back."""
 PUT_OFF_MAX = 10_000
 """Calls that ended while Redis was away, in memory; the spool has them all."""
 SETTLED_AT_ONCE = 64
@@ -256,7 +262,7 @@ class Accounts:
         if not self.is_ready:
             raise overloaded("The gateway is still recovering.", REDIS_RETRY_S)
         if len(self.open) >= self._calls_max:
-            raise overloaded("The gateway has as many open calls as it may.", REDIS_RETRY_S)
+            raise overloaded("The gateway has as many open calls as it may.", self._full_s())
         if (shed := self.pressure.refusal(open_call.call.tier)) is not None:
             raise shed
         open_call.rates = await self._rates(open_call)
@@ -265,7 +271,13 @@ class Accounts:
             self._spool.opened(open_call.opened)
         except SpoolFull as full:
             await self._abandon(open_call)
-            raise overloaded("The usage spool is full.", retry_after_s=10.0) from full
+            raise overloaded("The usage spool is full.", SPOOL_FULL_RETRY_S) from full
+
+    def _full_s(self) -> float:
+        """When one of the open calls ends, as long as they last: twice what the middle one of them
+        has lasted by now, for they stand in the order in which they began."""
+        middle = next(islice(self.open.values(), len(self.open) // 2, None))
+        return slot_s(2 * (self._clock() - middle.opened.admitted_us / 1e6), len(self.open))
 
     async def _rates(self, open_call: OpenCall) -> Mapping[Dimension, RateState]:
         """Ask Redis for the call, or where it is away, the gateway's own limits."""

@@ -193,8 +193,14 @@ def overloaded(message: str, retry_after_s: float) -> ApiError:
     )
 
 
-def deadline_passed(message: str) -> ApiError:
-    return ApiError(504, message, type="timeout_error", code="deadline_exceeded", retry_after_s=1.0)
+def deadline_passed(message: str, retry_after_s: float) -> ApiError:
+    return ApiError(
+        504,
+        message,
+        type="timeout_error",
+        code="deadline_exceeded",
+        retry_after_s=retry_after_s,
+    )
 
 
 def upstream_lost(message: str) -> ApiError:

@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 FLEX_AT, ALL_AT = 0.60, 0.85
 """Of the memory that Redis may use (`maxmemory`), or that its machine has where it is not bound."""
 RETRY_S = 30.0
+"""How fast the streams drain depends on what keeps the ledger, which Redis does not know: a
+database that is away is so for minutes. Who comes back sooner would fill what has been drained."""
 
 
 class Pressure:

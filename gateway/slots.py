@@ -62,7 +62,7 @@ class Slots:
         lasting_s = FIRST_GUESS_S if found.lasting_s is None else found.lasting_s
         if found.open:
             lasting_s = max(lasting_s, now_s - found.began_s / found.open)
-        return min(max(lasting_s / slots, WAIT_S_MIN), WAIT_S_MAX)
+        return slot_s(lasting_s, slots)
 
     def told(self, refused: Refused, scopes: Iterable[ScopeLimits], now_s: float) -> Refused:
         """The same, with the wait where it is a slot that lacks: Redis counts calls and does not
@@ -81,3 +81,8 @@ class Slots:
                     del self._scopes[name]
         found = self._scopes[scope] = _Scope()
         return found
+
+
+def slot_s(lasting_s: float, slots: int) -> float:
+    """When one of so many calls ends that last so long and began at different times."""
+    return min(max(lasting_s / slots, WAIT_S_MIN), WAIT_S_MAX)

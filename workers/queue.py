@@ -35,7 +35,11 @@ return math.max(redis.call('ZCARD', KEYS[1]), redis.call('EXISTS', KEYS[2]))
 
 
 class WaitingRoomFull(Exception):
-    """As many callers wait for this pool as its room holds."""
+    """As many callers wait for this pool as its room holds: `waiting`."""
+
+    def __init__(self, pool: str, waiting: int) -> None:
+        super().__init__(f"{waiting} callers already wait for pool {pool}")
+        self.waiting = waiting
 
 
 def room_key(pool: str) -> str:
@@ -63,7 +67,7 @@ class WaitingRoom:
         """
         position = await self._enter(keys=[room_key(pool)], args=[rid, wait_ms, self._bound])
         if position < 0:
-            raise WaitingRoomFull(f"{self._bound} callers already wait for pool {pool}")
+            raise WaitingRoomFull(pool, self._bound)
         return int(position)
 
     async def want(self, pool: str, *, for_ms: int) -> None:

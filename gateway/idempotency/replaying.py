@@ -19,6 +19,8 @@ from gateway.idempotency.tapes import Tapes, TapesUnavailable
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 RETRY_S = 1.0
+"""Who follows leaves when the followed call ends, whose length nobody knows; Redis that is away is
+looked for as often."""
 
 
 class Replaying:

@@ -22,6 +22,7 @@ from gateway.frame import Frame
 from gateway.meter import Meter
 from gateway.open_call import OpenCall
 from gateway.tried import Tried
+from gateway.upstream.again import AGAIN_S_MAX, NOBODY_KNOWS_S
 from gateway.upstream.answer import (
     Late,
     Rejected,
@@ -37,11 +38,8 @@ from routing.policy import Policy, decide
 from routing.types import Candidate, Clock, Refusal
 
 ROUNDS_MAX = 4
-NOBODY_RETRY_S = 5.0
 OPENING_FRAMES_MAX = 64
 """Frames without a token that are kept until the first one comes."""
-RETRY_MAX_S = 3600.0
-"""The longest `retry-after` of an upstream that is passed on to a caller."""
 SATURATED_PAUSE_S = 0.25
 """How long a replica that took no more calls is left alone before it is asked again."""
 FAILED_PAUSE_S = 0.5
@@ -96,7 +94,7 @@ class Dispatcher:
     async def walk(self, open_call: OpenCall, wanted: Wanted) -> "tuple[_Attempt, Opened]":
         """Whoever calls it closes the attempt; what failed before has been closed."""
         avoided: dict[str, float] = {}
-        retry_after_s = NOBODY_RETRY_S
+        retry_after_s: float | None = None
         candidates = open_call.decision.eligible
         for round_number in range(ROUNDS_MAX):
             for candidate in candidates:
@@ -114,9 +112,11 @@ class Dispatcher:
                 except UpstreamError as failed:
                     avoided[place.id] = self._avoid_until_s(failed)
                     if isinstance(failed, Saturated) and failed.retry_after_s:
-                        retry_after_s = min(failed.retry_after_s, RETRY_MAX_S)
+                        said_s = min(failed.retry_after_s, AGAIN_S_MAX)
+                        retry_after_s = min(said_s, retry_after_s or said_s)
             candidates = self._candidates_now(open_call)
-        raise overloaded("No worker could take the call.", retry_after_s)
+        again_s = retry_after_s or self._places.again_s(open_call, avoided)
+        raise overloaded("No worker could take the call.", again_s)
 
     def _avoid_until_s(self, failed: UpstreamError) -> float:
         pause_s = SATURATED_PAUSE_S if isinstance(failed, Saturated) else FAILED_PAUSE_S
@@ -127,7 +127,7 @@ class Dispatcher:
             open_call.call, self._fleet.snapshot(open_call.call.models), self._policy, self._rng
         ):
             case Refusal(message=message, retry_after_s=retry_after_s):
-                raise overloaded(message, retry_after_s or 1.0)
+                raise overloaded(message, retry_after_s or NOBODY_KNOWS_S)
             case decision:
                 return decision.eligible
 
@@ -137,10 +137,10 @@ class Dispatcher:
         """Open the stream and await its first frame; on failure nothing stays open."""
         left_s = open_call.call.deadline_s - self._clock()
         if left_s <= 0:
-            raise overloaded("The deadline cannot be met.", retry_after_s=1.0)
+            raise overloaded("The deadline cannot be met.", self._places.again_s(open_call, {}))
         attempt = _Attempt(open_call, candidate, place, self._fleet, self._clock)
         try:
-            opened, departed = await attempt.begin(self._upstream, left_s)
+            opened, departed = await attempt.begin(self._upstream, self._places, left_s)
             for frame in opened.opening:
                 opened.meter.observe(frame, self._clock())
             open_call.serve_from(candidate, opened.meter, attempt.started_us, attempt.tried)
@@ -193,7 +193,7 @@ class _Attempt:
         fleet.began(place.id)
 
     async def begin(
-        self, upstream: OpenAIUpstream, left_s: float
+        self, upstream: OpenAIUpstream, places: Places, left_s: float
     ) -> tuple[Opened, asyncio.CancelledError | None]:
         """Whichever ends first: the time of the call (ApiError 504), or that of this server, which
         another one may make good (Late).
@@ -211,7 +211,10 @@ class _Attempt:
             if seen_through is not None and seen_through.departed is not None:
                 raise seen_through.departed from failed
             if isinstance(failed, Late) and left_s <= first_token_s:
-                raise deadline_passed("The deadline passed before the answer began.") from failed
+                again_s = places.again_s(self._open_call, {})
+                raise deadline_passed(
+                    "The deadline passed before the answer began.", again_s
+                ) from failed
             raise
         return opened, seen_through.departed if seen_through is not None else None
 

@@ -6,6 +6,7 @@ candidate. Every wait is bounded by the call's deadline, and the room is left on
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -15,6 +16,7 @@ from redis.exceptions import RedisError
 from gateway.errors import deadline_passed, overloaded
 from gateway.fleet import FleetKeeper
 from gateway.open_call import OpenCall
+from gateway.upstream.again import again_s, is_blocked, outside_id
 from gateway.upstream.openai import Patience, Target, Whole
 from gateway.wire.request import Wanted, outside_whole
 from routing.cost import wait_s
@@ -23,6 +25,8 @@ from routing.types import Candidate, Clock, Pool, PoolState, Task, Tier
 from workers.queue import WaitingRoom, WaitingRoomFull
 
 RECHECK_S = 0.25
+ROOM_AWAY_S = 1.0
+"""How long Redis stays away nobody knows; it is looked for at every call."""
 WANTED_S = 4.0
 """How long a refused call's demand stands: some rounds of the controller."""
 
@@ -89,7 +93,7 @@ class Places:
         if state is None:
             return None
         if state.pool.is_external:
-            outside = f"external:{state.pool.name}"
+            outside = outside_id(state.pool.name)
             blocked = avoided.get(outside, 0.0) > self._clock()
             return None if blocked else self._outside(outside, state, open_call, wanted)
         return self._warm_place(state, open_call, candidate, wanted, avoided)
@@ -136,9 +140,15 @@ class Places:
                 for other in candidates:
                     if place := self._place_now(open_call, other, wanted, avoided):
                         return other, place
-                if _is_blocked(self._fleet.state(candidate.pool)):
+                if is_blocked(self._fleet.state(candidate.pool)):
                     return None
-        raise deadline_passed("The deadline passed while the call waited for a worker.")
+        message = "The deadline passed while the call waited for a worker."
+        raise deadline_passed(message, self.again_s(open_call, avoided))
+
+    def again_s(self, open_call: OpenCall, avoided: Mapping[str, float]) -> float:
+        """When a call for which there was no place may come again."""
+        states = [self._fleet.state(each.pool) for each in open_call.decision.eligible]
+        return again_s(open_call.call, states, avoided, self._clock())
 
     async def want(self, pool: str) -> None:
         """Have a pool started that a call had no time to wait for. A Redis that is away is told
@@ -157,9 +167,12 @@ class Places:
                 open_call.waits_for = pool
                 yield
         except WaitingRoomFull as full:
-            raise overloaded("Too many calls are waiting already.", retry_after_s=5.0) from full
+            state = self._fleet.state(pool)
+            queue = [replace(state, waiting=full.waiting)] if state else []
+            after_s = again_s(open_call.call, queue, {}, self._clock())
+            raise overloaded("Too many calls are waiting already.", after_s) from full
         except RedisError as away:
-            raise overloaded("The waiting room is out of reach.", retry_after_s=1.0) from away
+            raise overloaded("The waiting room is out of reach.", ROOM_AWAY_S) from away
         finally:
             open_call.waits_for = None
 
@@ -223,7 +236,3 @@ def _target(
         patience=patience,
         whole=whole,
     )
-
-
-def _is_blocked(state: PoolState | None) -> bool:
-    return state is None or (state.blocked_reason is not None and not state.replicas)
