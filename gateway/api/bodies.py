@@ -56,6 +56,7 @@ MESSAGE = objects(
         "refusal": maybe(STRING),
         "annotations": maybe(array(ANYTHING, maxItems=0)),
         "reasoning_content": maybe(STRING),
+        "provider_specific_fields": maybe(ANYTHING),
     },
     "content",
     "name",
@@ -64,6 +65,7 @@ MESSAGE = objects(
     "refusal",
     "annotations",
     "reasoning_content",
+    "provider_specific_fields",
 )
 RESPONSE_FORMAT = either(
     objects({"type": one_of(("text", "json_object"))}),

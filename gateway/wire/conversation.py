@@ -22,6 +22,7 @@ from gateway.wire.checks import (
     unsupported,
 )
 from gateway.wire.messages import (
+    OF_CLIENTS,
     characters,
     conversation,
     images,
@@ -181,8 +182,8 @@ def _spoken(
 
 
 def _said(message: dict[str, Any]) -> dict[str, Any]:
-    """Without what says nothing: nulls, and that there are no annotations."""
-    found = {n: value for n, value in message.items() if value is not None and n != "annotations"}
+    """Without what says nothing: nulls, and what clients add to an answer that they send back."""
+    found = {n: value for n, value in message.items() if value is not None and n not in OF_CLIENTS}
     if len(found) == len(message):
         return message
     return found if "content" in found else found | {"content": None}

@@ -21,8 +21,11 @@ from gateway.wire.tools import tool_calls
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 EVERY = frozenset({"role", "content"})
+OF_CLIENTS = ("annotations", "provider_specific_fields")
+"""What clients send back with an answer as they have it and nobody needs: that it has no
+annotations, and litellm's notes on what it read in it."""
 FIELDS = {
-    "assistant": EVERY | {"name", "refusal", "tool_calls", "annotations", "reasoning_content"},
+    "assistant": EVERY | {"name", "refusal", "tool_calls", "reasoning_content", *OF_CLIENTS},
     "tool": EVERY | {"tool_call_id"},
 }
 OTHERS = EVERY | {"name"}
@@ -86,6 +89,9 @@ def _assistant(name: str, message: Mapping[str, Any]) -> None:
             string(f"{name}.{field}", message[field])
     if message.get("annotations") is not None:
         only([])(f"{name}.annotations", message["annotations"])
+    notes = message.get("provider_specific_fields")
+    if notes is not None and not isinstance(notes, dict):
+        raise invalid_type(f"{name}.provider_specific_fields", "an object", notes)
     if message.get("tool_calls") is not None:
         tool_calls(f"{name}.tool_calls", message["tool_calls"])
 

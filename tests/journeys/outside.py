@@ -30,6 +30,9 @@ class Script:
     status: int = 200
     tool_calls: tuple[list[dict[str, Any]], ...] = ()
     """Pieces of calls after the words, one chunk for each list."""
+    thoughts: tuple[str, ...] = ()
+    """Before the words, as vLLM and others say them; each is a token of reasoning."""
+    finish_reason: str = "stop"
 
 
 @dataclass
@@ -118,6 +121,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         self._delta("", None)
+        for thought in script.thoughts:
+            said = {"index": 0, "delta": {"reasoning": thought}, "finish_reason": None}
+            self._event(json.dumps({"choices": [said]}))
         for count, word in enumerate(script.words):
             if count == script.hold_after:
                 self._hold(outside)
@@ -129,13 +135,14 @@ class _Handler(BaseHTTPRequestHandler):
         for pieces in script.tool_calls:
             said = {"index": 0, "delta": {"tool_calls": pieces}, "finish_reason": None}
             self._event(json.dumps({"choices": [said]}))
-        self._delta("", "tool_calls" if script.tool_calls else "stop")
-        output_tokens = len(script.words) * outside.bodies[-1].get("n", 1)
+        self._delta("", "tool_calls" if script.tool_calls else script.finish_reason)
+        output_tokens = len(script.words) * outside.bodies[-1].get("n", 1) + len(script.thoughts)
         used = {
             "prompt_tokens": script.prompt_tokens,
             "completion_tokens": output_tokens,
             "total_tokens": script.prompt_tokens + output_tokens,
             "prompt_tokens_details": {"cached_tokens": script.cached_tokens},
+            "completion_tokens_details": {"reasoning_tokens": len(script.thoughts)},
         }
         self._event(json.dumps({"choices": [], "usage": used}))
         self._event("[DONE]")

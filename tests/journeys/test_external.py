@@ -5,12 +5,13 @@ from __future__ import annotations
 import openai
 import pytest
 
-from tests.journeys.calls import CHAT, body, chunks_of, nano, rid_of, said, streamed
+from tests.journeys.calls import CHAT, COMPLETIONS, body, chunks_of, nano, rid_of, said, streamed
 from tests.journeys.conftest import OUTSIDE_MODEL, OUTSIDE_POOL
 from tests.journeys.outside import Outside, Script
 from tests.stack import Stack, Tenant
 from tests.stack_process import OUTSIDE_KEY
 
+STORY = "Once upon a time."
 INPUT_NANO, CACHED_NANO, OUTPUT_NANO = 1000, 500, 2000
 
 
@@ -132,3 +133,51 @@ def test_server_that_is_not_there_costs_nothing(stack: Stack, tenant: Tenant) ->
     response = stack.call("POST", CHAT, secret=tenant.secret, json=body("nowhere"))
     assert response.status_code == 503, "a model without a pool"
     stack.admin("DELETE", "/models/nowhere")
+
+
+def test_reasoning_reaches_the_client_whole_and_streamed_and_is_paid_for(
+    stack: Stack, tenant: Tenant, client: openai.OpenAI, outside: Outside
+) -> None:
+    outside.begin(Script(thoughts=("A ", "fox?")))
+    whole = client.chat.completions.create(model="outside", messages=said(), max_tokens=50)
+    message = whole.choices[0].message
+    assert (message.content, message.to_dict()["reasoning_content"]) == (STORY, "A fox?")
+    assert whole.usage and whole.usage.completion_tokens_details
+    assert whole.usage.completion_tokens_details.reasoning_tokens == 2
+    found = chunks_of(streamed(stack, tenant, body("outside")))
+    deltas = [chunk["choices"][0]["delta"] for chunk in found]
+    assert "".join(delta.get("reasoning_content") or "" for delta in deltas) == "A fox?"
+    again = client.chat.completions.create(
+        model="outside", messages=[*said(), message, *said()], max_tokens=50
+    )
+    assert again.choices[0].message.content == STORY
+    assert outside.bodies[-1]["messages"][1]["reasoning_content"] == "A fox?"
+    response = client.responses.create(model="outside", input="Tell.", max_output_tokens=50)
+    thought, text = response.output
+    assert (thought.type, text.type) == ("reasoning", "message")
+    assert response.output_text == STORY
+    booked = stack.generation(rid_of(whole.id))
+    assert booked["usage"]["output"] + booked["usage"].get("reasoning", 0) == 6
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+def test_answer_that_their_server_aborts_never_ends_cleanly(
+    stack: Stack, tenant: Tenant, outside: Outside, path: str
+) -> None:
+    outside.begin(Script(finish_reason="abort"))
+    wanted = body("outside") if path == CHAT else {"model": "outside", "prompt": "Once"}
+    found = streamed(stack, tenant, wanted, path=path)
+    assert "[DONE]" not in found
+    assert chunks_of(found)[-1]["error"]["code"] == "upstream_disconnected"
+    response = stack.call("POST", path, secret=tenant.secret, json=wanted)
+    assert response.status_code in (502, 503)
+
+
+def test_end_in_their_words_is_told_in_openais(
+    stack: Stack, tenant: Tenant, outside: Outside
+) -> None:
+    outside.begin(Script(finish_reason="eos_token"))
+    found = chunks_of(streamed(stack, tenant, body("outside")))
+    assert found[-1]["choices"][0]["finish_reason"] == "stop"
+    response = stack.call("POST", CHAT, secret=tenant.secret, json=body("outside"))
+    assert response.json()["choices"][0]["finish_reason"] == "stop"

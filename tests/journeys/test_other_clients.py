@@ -12,6 +12,7 @@ import anthropic
 import pytest
 
 from tests.journeys.calls import SMALL, said
+from tests.journeys.outside import Outside, Script
 from tests.stack import Stack, Tenant
 from tests.stack_config import ROOT
 from tests.stack_process import environment
@@ -46,11 +47,16 @@ def test_node_client_is_at_home_here(stack: Stack, tenant: Tenant, script: str) 
 
 
 @pytest.mark.timeout(CLIENT_S + 60)
-def test_litellm_is_at_home_here(stack: Stack, tenant: Tenant) -> None:
+def test_litellm_is_at_home_here(stack: Stack, tenant: Tenant, outside: Outside) -> None:
+    """Chat, texts, responses, vectors, Anthropic's shape; tools, forms, usage, retries, errors."""
+    outside.begin(Script(thoughts=("A ", "fox?")))
+    limited = stack.tenant(requests_per_minute=60, request_burst=1)
+    broke = stack.tenant(budget_usd="0")
+    keys = {"SLUICE_KEY_LIMITED": limited.secret, "SLUICE_KEY_BROKE": broke.secret}
     done = subprocess.run(
         [sys.executable, "-m", "tests.clients.litellm_calls"],
         cwd=ROOT,
-        env=variables(stack, tenant),
+        env=variables(stack, tenant) | keys,
         capture_output=True,
         text=True,
         timeout=CLIENT_S,
@@ -60,11 +66,36 @@ def test_litellm_is_at_home_here(stack: Stack, tenant: Tenant) -> None:
     for whole in (found["whole"], found["anthropic"]):
         assert whole["choices"][0]["message"]["content"]
         assert whole["usage"]["completion_tokens"] <= 8
-    assert found["streamed"] and found["anthropic_streamed"]
+    for streamed in (found["streamed"], found["anthropic_streamed"]):
+        assert streamed["text"]
+        prompt, output, total = streamed["usage"]
+        assert prompt and 0 < output <= 8 and total == prompt + output
+    assert found["awaited"] and found["text"]
+    for used in (found["used"], found["used_streamed"], found["anthropic_used"]):
+        assert used["name"] == "weather"
+        assert_weather(used["arguments"])
+    assert found["used_streamed"]["finish_reason"] == "tool_calls"
+    assert found["used"]["then"] in ("stop", "length")
+    assert_weather(found["formed"])
+    assert found["response"]["status"] in ("completed", "incomplete")
+    assert 0 < found["response"]["output_tokens"] <= 16, "litellm asks for no fewer"
+    assert found["thought"] == [{"reasoning": "A fox?", "text": "Once upon a time."}] * 2
     assert found["embedding"] == [384, 384]
+    assert found["limited"] == ["nothing", "RateLimitError"]
+    assert found["retried"] == "nothing", "it waits as long as it is told to"
+    assert len(stack.requests_of(limited)) == 2
+    assert (found["broke"], stack.requests_of(broke)) == ("RateLimitError", [])
     assert found["unknown"] == "NotFoundError"
     assert found["wrong_key"] == "AuthenticationError"
     assert found["bad"] == "BadRequestError"
+    assert found["too_long"] == "ContextWindowExceededError"
+
+
+def assert_weather(arguments: str) -> None:
+    """What the schema of `litellm_calls` has."""
+    said = json.loads(arguments)
+    assert said.keys() == {"town", "days"}
+    assert said["town"] in ("Ulm", "Bonn") and 1 <= said["days"] <= 14
 
 
 def test_anthropic_python_client_is_at_home_here(stack: Stack, tenant: Tenant) -> None:

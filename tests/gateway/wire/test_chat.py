@@ -220,6 +220,15 @@ def test_model_is_told_what_it_said_and_what_it_refused(content: object) -> None
     assert wanted(messages=[both, USER]).messages[0]["content"] == "I would, but no."
 
 
+def test_answer_is_taken_back_as_clients_keep_it() -> None:
+    """OpenAI's own sends what it read, litellm its notes beside."""
+    kept = {"role": "assistant", "content": "Hi", "annotations": [], "refusal": None, "audio": None}
+    noted = kept | {"provider_specific_fields": {"refusal": None}, "function_call": None}
+    asked = wanted(messages=[USER, noted, USER])
+    plain = {"role": "assistant", "content": "Hi"}
+    assert asked.own_body(9)["messages"][1] == asked.outside_body(9)["messages"][1] == plain
+
+
 def by_schema(description: str | None) -> dict[str, Any]:
     schema = {"name": "town", "schema": {"type": "object"}, "description": description}
     return {"type": "json_schema", "json_schema": schema}
