@@ -15,16 +15,12 @@ from billing.spool import SpoolFull
 from billing.types import CallStatus
 from gateway.upstream import fake
 from tests.gateway.edge import (
-    API_KEY,
     CHAT,
-    COMPLETIONS,
     OUTPUT_PRICE,
-    SHARD,
     Edge,
     Response,
     body,
     edge,
-    keys,
     story,
 )
 from tests.gateway.outages import declare
@@ -152,106 +148,6 @@ async def test_concurrency_limit_refuses_the_second_call_and_frees_its_slot(
 
 
 # --- the client leaves, at every step ------------------------------------------------------------
-
-
-def _leaving(rng: Random) -> Callable[[Response], Awaitable[None]]:
-    """After so many turns of the loop, or once so much has been sent."""
-    turns = int(2 ** rng.uniform(0, 11))
-    sends = rng.randrange(8) if rng.random() < 0.4 else None
-
-    async def leave(response: Response) -> None:
-        if sends is None:
-            for _ in range(turns):
-                await asyncio.sleep(0)
-        else:
-            while response.sends < sends and not response.is_complete:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-
-    return leave
-
-
-def two_stories(frames: int) -> fake.Script:
-    """Of two choices that take turns."""
-    parts = [
-        fake.own_frame(
-            f"word{n} ", n + 1, index=n % 2, finish="stop" if n >= 2 * frames - 2 else None
-        )
-        for n in range(2 * frames)
-    ]
-    return fake.stream(*parts, fake.DONE)
-
-
-def _mood(rng: Random) -> fake.Script:
-    """What a worker may do to one call, good and bad."""
-    draining = {"message": "on its way down", "code": "worker_draining"}
-    return rng.choice(
-        [
-            story(),
-            story(frames=12, tokens_a_frame=30),
-            story(pause_s=0.002),
-            two_stories(frames=6),
-            fake.stream(fake.own_frame("a", 1), then=[fake.Reset()]),
-            fake.stream(fake.own_frame("a", 1), then=[fake.Close()]),
-            fake.stream(fake.own_frame("a", 1), b"data: {nonsense\n\n"),
-            fake.Script([fake.Reset()], status=None),
-            fake.refusal(503, draining),
-            fake.refusal(503, {"message": "busy"}),
-            fake.refusal(400, {"message": "no"}),
-            fake.refusal(500, b"oops"),
-            fake.stream(),
-        ]
-    )
-
-
-SAID = [{"role": "user", "content": "Tell a story."}]
-ROUTES: dict[str, dict[str, Any]] = {
-    CHAT: body(stream_options=None, max_tokens=600),
-    COMPLETIONS: {"model": "tale", "prompt": "Once", "max_tokens": 8},
-    "/v1/responses": {"model": "tale", "input": "Tell a story.", "max_output_tokens": 64},
-    "/v1/messages": {"model": "tale", "messages": SAID, "max_tokens": 64},
-}
-
-
-async def _storm(one: Edge, calls: int, seed: int, at_once: int = 20) -> None:
-    rng = Random(seed)
-    one.upstream.behaviour = lambda _: _mood(rng)
-    for start in range(0, calls, at_once):
-        await asyncio.gather(
-            *(_one_of_a_storm(one, rng) for _ in range(min(at_once, calls - start)))
-        )
-    await one.settled()
-    for claim in await one.redis.keys(f"{keys.tag(SHARD)}:idem:key:*"):
-        assert await one.redis.hget(claim, "s") != b"running", claim
-    assert one.parts.once.replaying.followers == 0
-
-
-async def _one_of_a_storm(one: Edge, rng: Random) -> None:
-    leave = _leaving(rng) if rng.random() < 0.7 else None
-    path = rng.choice(list(ROUTES))
-    wanted = ROUTES[path] | {"stream": rng.random() < 0.7}
-    if path in (CHAT, COMPLETIONS):
-        wanted["n"] = rng.choice([1, 1, 2])
-    named = {"x-sluice-deadline-ms": "400", "x-api-key": API_KEY}
-    if rng.random() < 0.3:
-        named["idempotency-key"] = f"key {rng.randrange(20)}"
-    response = await one.post(wanted, path=path, leave=leave, headers=named)
-    assert response.status != 500
-    if b"[DONE]" in response.body:
-        assert response.events[-1] == "[DONE]"
-        assert not any("error" in chunk for chunk in response.chunks)
-    assert response.status is not None or leave is not None
-
-
-async def test_storm_of_leaving_clients_and_failing_workers_leaves_nothing_open(one: Edge) -> None:
-    await one.publish_fleet(one.replica("r1"), one.replica("r2"), one.replica("r3"))
-    await _storm(one, calls=240, seed=1)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-async def test_long_storm_leaves_nothing_open(one: Edge) -> None:
-    await one.publish_fleet(one.replica("r1"), one.replica("r2"), one.replica("r3"))
-    await _storm(one, calls=10_000, seed=2)
 
 
 async def test_client_that_leaves_at_any_turn_of_the_loop_leaves_nothing_open(one: Edge) -> None:
