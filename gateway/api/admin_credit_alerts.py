@@ -28,7 +28,7 @@ class CreditAlertsBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     below_usd: list[str] = Field([], max_length=EACH_MAX, description="decimal USD, above zero")
-    below_percent: list[Annotated[int, Field(ge=1, le=100)]] = Field(
+    below_percent: list[Annotated[int, Field(strict=True, ge=1, le=100)]] = Field(
         [], max_length=EACH_MAX, description="of what there was when credit last came"
     )
 

@@ -17,7 +17,7 @@ from billing.money import nanousd, usd
 from billing.store.engine import Store
 from gateway.admin.tenants import NotThere
 from gateway.api.admin_tenants import attempt
-from gateway.api.fields import EpochS, Label, Text
+from gateway.api.fields import InstantS, Label, Text
 from gateway.api.needs import parts_of
 from gateway.api.shapes import at
 from gateway.errors import ApiError, bad_request
@@ -42,9 +42,11 @@ class GrantBody(BaseModel):
     organization: Label
     category: Category
     amount_usd: str = Field(description="decimal USD, above zero")
-    priority: int = Field(PRIORITY, ge=0, le=PRIORITY_MAX, description="lower ones pay first")
-    effective_at: EpochS | None = Field(None, description="epoch seconds; null is now")
-    expires_at: EpochS | None = Field(None, description="epoch seconds; null is never")
+    priority: int = Field(
+        PRIORITY, strict=True, ge=0, le=PRIORITY_MAX, description="lower ones pay first"
+    )
+    effective_at: InstantS | None = Field(None, description="epoch seconds; null is now")
+    expires_at: InstantS | None = Field(None, description="epoch seconds; null is never")
     models: list[Label] = Field([], max_length=100, description="none is every model")
     note: Text = Field("", max_length=200)
 

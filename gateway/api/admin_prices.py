@@ -47,17 +47,23 @@ class RateBody(BaseModel):
     component: Component
     usd_per_mtok: str = Field(description="decimal USD per million units")
     prompt_from_tokens: int = Field(
-        0, ge=0, le=PROMPT_MAX, description="of calls with at least so long a prompt"
+        0, strict=True, ge=0, le=PROMPT_MAX, description="of calls with at least so long a prompt"
     )
     units_max: int | None = Field(
-        None, ge=1, le=GPU_MS_MAX, description="of gpu_ms: held with a call, and charged at most"
+        None,
+        strict=True,
+        ge=1,
+        le=GPU_MS_MAX,
+        description="of gpu_ms: held with a call, and charged at most",
     )
 
 
 class DiscountBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
     model: Label | None = Field(None, description="null: every model without one of its own")
-    basis_points: int = Field(ge=0, le=BASIS_POINTS, description="of a price; 10000 is all of it")
+    basis_points: int = Field(
+        strict=True, ge=0, le=BASIS_POINTS, description="of a price; 10000 is all of it"
+    )
 
 
 class TermsBody(BaseModel):

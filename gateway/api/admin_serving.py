@@ -36,10 +36,11 @@ class ModelBody(BaseModel):
     context_tokens: Several
     max_output_tokens: Several
     size_rank: Count
-    quality: float = Field(ge=0, le=1)
+    quality: float = Field(strict=True, ge=0, le=1)
     task: Task = Task.GENERATE
     image_tokens: int | None = Field(
         None,
+        strict=True,
         ge=1,
         le=IMAGE_TOKENS_MAX,
         description="the most prompt tokens one image may cost; null: it takes none",
@@ -63,14 +64,14 @@ class PoolBody(BaseModel):
     min_replicas: Count = 0
     max_replicas: Count = 1
     initial_replicas: Count = 0
-    idle_s: float = Field(300.0, gt=0, le=YEAR_S)
-    num_cpus: float = Field(0.25, gt=0, le=INTEGER_MAX)
-    num_gpus: float = Field(0.0, ge=0, le=INTEGER_MAX)
+    idle_s: float = Field(300.0, strict=True, gt=0, le=YEAR_S)
+    num_cpus: float = Field(0.25, strict=True, gt=0, le=INTEGER_MAX)
+    num_gpus: float = Field(0.0, strict=True, ge=0, le=INTEGER_MAX)
     max_ongoing: Several = 8
     cost_nanousd_per_s: CostNanousd = 0
     cost_input_nanousd_per_mtok: CostNanousd = 0
     cost_output_nanousd_per_mtok: CostNanousd = 0
-    cold_start_s: float = Field(10.0, ge=0, le=DAY_S)
+    cold_start_s: float = Field(10.0, strict=True, ge=0, le=DAY_S)
 
     @model_validator(mode="after")
     def is_whole(self) -> "PoolBody":

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from billing.money import nanousd, usd
 from gateway.admin.tenants import NotThere, Tenants, UnknownModel
-from gateway.api.fields import YEAR_S, EpochS, Label, Scope
+from gateway.api.fields import YEAR_S, InstantS, Label, Scope
 from gateway.api.needs import parts_of
 from gateway.api.shapes import at
 from gateway.errors import ApiError, bad_request
@@ -72,12 +72,14 @@ class NewKey(BaseModel):
     model_config = ConfigDict(extra="forbid")
     project: Label
     name: Label
-    expires_at: EpochS | None = Field(None, gt=0, description="epoch seconds")
+    expires_at: InstantS | None = Field(None, gt=0, description="epoch seconds")
 
 
 class Rotation(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    overlap_s: float = Field(0.0, ge=0, le=YEAR_S, description="the old secret works this long")
+    overlap_s: float = Field(
+        0.0, strict=True, ge=0, le=YEAR_S, description="the old secret works this long"
+    )
 
 
 class EntitlementBody(BaseModel):

@@ -6,10 +6,18 @@ A test holds each to its table of checks: they know the same names.
 from typing import Any
 
 from gateway.api import message_shapes, response_shapes
+from gateway.api.chat_shapes import (
+    MESSAGE,
+    METADATA,
+    RESPONSE_FORMAT,
+    STREAM_OPTIONS,
+    TOOL_CHOICE,
+    TOOLS,
+)
 from gateway.api.json_schema import (
     ANYTHING,
     BOOLEAN,
-    COUNT,
+    NOTHING,
     STRING,
     Schema,
     array,
@@ -19,88 +27,37 @@ from gateway.api.json_schema import (
     maybe,
     objects,
     one_of,
+    text,
 )
-from gateway.wire.checks import CHOICES_MAX, SERVICE_TIERS, STOP_MAX
+from gateway.wire.checks import BIASES_MAX, CHOICES_MAX, SERVICE_TIERS, STOP_MAX, USER_MAX
+from gateway.wire.checks import TOKEN_ID as TOKEN_ID_TEXT
+from gateway.wire.completions import LOGPROBS_MAX
+from gateway.wire.conversation import (
+    PROMPT_CACHE_KEY_MAX,
+    SAFETY_IDENTIFIER_MAX,
+    TOP_LOGPROBS_MAX,
+)
+from gateway.wire.embeddings import DIMENSIONS_MAX, INPUTS_MAX
+from gateway.wire.prompts import TOKEN_ID_MAX
 
 CHOICES = between(1, CHOICES_MAX, "integer")
 TOKENS_MAX = between(1, 2**31, "integer")
-IDS = array(COUNT, minItems=1)
-TEXTS = either(STRING, array(STRING, minItems=1), IDS, array(IDS, minItems=1))
-STRINGS: Schema = {"type": "object", "additionalProperties": STRING, "maxProperties": 16}
+TOKEN_ID = between(0, TOKEN_ID_MAX, "integer")
+WORDS = text(minLength=1)
+IDS = array(TOKEN_ID, minItems=1)
 PENALTY = between(-2, 2)
-TEXT_PART = objects({"type": const("text"), "text": STRING})
-IMAGE_PART = objects(
-    {"type": const("image_url"), "image_url": objects({"url": STRING, "detail": STRING}, "detail")}
-)
-FUNCTION = objects(
-    {"name": STRING, "description": STRING, "parameters": ANYTHING, "strict": maybe(BOOLEAN)},
-    "description",
-    "parameters",
-    "strict",
-)
-TOOL = objects({"type": const("function"), "function": FUNCTION})
-TOOL_CALL = objects(
-    {
-        "id": STRING,
-        "type": const("function"),
-        "function": objects({"name": STRING, "arguments": STRING}),
-    }
-)
-MESSAGE = objects(
-    {
-        "role": one_of(("system", "developer", "user", "assistant", "tool")),
-        "content": maybe(either(STRING, array(either(TEXT_PART, IMAGE_PART)))),
-        "name": maybe(STRING),
-        "tool_calls": maybe(array(TOOL_CALL)),
-        "tool_call_id": maybe(STRING),
-        "refusal": maybe(STRING),
-        "annotations": maybe(array(ANYTHING, maxItems=0)),
-        "reasoning_content": maybe(STRING),
-        "provider_specific_fields": maybe(ANYTHING),
-    },
-    "content",
-    "name",
-    "tool_calls",
-    "tool_call_id",
-    "refusal",
-    "annotations",
-    "reasoning_content",
-    "provider_specific_fields",
-)
-RESPONSE_FORMAT = either(
-    objects({"type": one_of(("text", "json_object"))}),
-    objects(
-        {
-            "type": const("json_schema"),
-            "json_schema": objects(
-                {
-                    "name": STRING,
-                    "description": STRING,
-                    "schema": ANYTHING,
-                    "strict": maybe(BOOLEAN),
-                },
-                "description",
-                "schema",
-                "strict",
-            ),
-        }
-    ),
-)
-TOOL_CHOICE = either(
-    one_of(("none", "auto", "required")),
-    objects({"type": const("function"), "function": objects({"name": STRING})}),
-)
-STREAM_OPTIONS = objects(
-    {"include_usage": BOOLEAN, "include_obfuscation": const(False)},
-    "include_usage",
-    "include_obfuscation",
-    closed=True,
-)
+
+
+def texts(most: int) -> Schema:
+    """Up to so many prompts, as `gateway/wire/prompts.py` checks them."""
+    several = (array(WORDS, minItems=1, maxItems=most), array(IDS, minItems=1, maxItems=most))
+    return either(WORDS, IDS, *several)
+
 
 COMMON: dict[str, Schema] = {
     "model": STRING,
     "service_tier": one_of(SERVICE_TIERS),
-    "user": STRING,
+    "user": text(maxLength=USER_MAX),
 }
 GENERATED: dict[str, Schema] = COMMON | {
     "stream": BOOLEAN,
@@ -108,60 +65,65 @@ GENERATED: dict[str, Schema] = COMMON | {
     "max_tokens": TOKENS_MAX,
     "temperature": between(0, 2),
     "top_p": between(0, 1),
-    "stop": either(STRING, array(STRING, maxItems=STOP_MAX)),
+    "stop": either(WORDS, array(WORDS, maxItems=STOP_MAX)),
     "seed": between(-(2**63), 2**63 - 1, "integer"),
     "n": CHOICES,
     "presence_penalty": PENALTY,
     "frequency_penalty": PENALTY,
-    "logit_bias": {"type": "object", "additionalProperties": between(-100, 100)},
+    "logit_bias": {
+        "type": "object",
+        "additionalProperties": between(-100, 100),
+        "propertyNames": {"pattern": f"^({TOKEN_ID_TEXT.pattern})$"},
+        "maxProperties": BIASES_MAX,
+    },
 }
 CHAT: dict[str, Schema] = GENERATED | {
     "messages": array(MESSAGE, minItems=1),
     "max_completion_tokens": TOKENS_MAX,
     "logprobs": BOOLEAN,
-    "top_logprobs": between(0, 20, "integer"),
-    "safety_identifier": STRING,
-    "metadata": STRINGS,
-    "store": BOOLEAN,
+    "top_logprobs": between(0, TOP_LOGPROBS_MAX, "integer"),
+    "safety_identifier": text(maxLength=SAFETY_IDENTIFIER_MAX),
+    "metadata": METADATA,
+    "store": const(False),
     "response_format": RESPONSE_FORMAT,
-    "modalities": array(STRING),
-    "tools": array(TOOL),
+    "modalities": const(["text"]),
+    "tools": TOOLS,
     "tool_choice": TOOL_CHOICE,
     "parallel_tool_calls": BOOLEAN,
-    "functions": array(FUNCTION),
-    "function_call": either(STRING, ANYTHING),
-    "audio": ANYTHING,
-    "prediction": ANYTHING,
-    "reasoning_effort": STRING,
-    "verbosity": STRING,
-    "web_search_options": ANYTHING,
-    "prompt_cache_key": STRING,
-    "prompt_cache_options": ANYTHING,
-    "prompt_cache_retention": STRING,
-    "moderation": ANYTHING,
+    "functions": const([]),
+    "function_call": const("none"),
+    "audio": NOTHING,
+    "prediction": NOTHING,
+    "reasoning_effort": const("none"),
+    "verbosity": const("medium"),
+    "web_search_options": NOTHING,
+    "prompt_cache_key": text(maxLength=PROMPT_CACHE_KEY_MAX),
+    "prompt_cache_options": NOTHING,
+    "prompt_cache_retention": const("in_memory"),
+    "moderation": NOTHING,
 }
 COMPLETION: dict[str, Schema] = GENERATED | {
-    "prompt": TEXTS,
+    "prompt": texts(CHOICES_MAX),
     "best_of": between(0, 20, "integer"),
     "echo": BOOLEAN,
-    "logprobs": between(0, 5, "integer"),
-    "suffix": STRING,
+    "logprobs": between(0, LOGPROBS_MAX, "integer"),
+    "suffix": const(""),
 }
 EMBEDDING: dict[str, Schema] = COMMON | {
-    "input": TEXTS,
+    "input": texts(INPUTS_MAX),
     "encoding_format": one_of(("float", "base64")),
-    "dimensions": between(1, 2**20, "integer"),
+    "dimensions": between(1, DIMENSIONS_MAX, "integer"),
 }
 TOKENIZE: dict[str, Schema] = {
     "model": STRING,
     "prompt": STRING,
     "messages": array(MESSAGE, minItems=1),
-    "tools": array(TOOL),
+    "tools": TOOLS,
     "add_generation_prompt": BOOLEAN,
     "add_special_tokens": BOOLEAN,
     "return_token_strs": BOOLEAN,
 }
-DETOKENIZE: dict[str, Schema] = {"model": STRING, "tokens": array(COUNT)}
+DETOKENIZE: dict[str, Schema] = {"model": STRING, "tokens": array(TOKEN_ID)}
 QUOTE: dict[str, Schema] = {"url": STRING, "body": ANYTHING}
 
 

@@ -27,7 +27,7 @@ BudgetScope = Annotated[
         " `org:ID/user:NAME`, or each that has none of its own: `org:ID/user:*`",
     ),
 ]
-Percents = Annotated[list[Annotated[int, Field(ge=1, le=1000)]], Field(max_length=10)]
+Percents = Annotated[list[Annotated[int, Field(strict=True, ge=1, le=1000)]], Field(max_length=10)]
 
 
 class WindowBody(BaseModel):
@@ -43,7 +43,7 @@ class WindowBody(BaseModel):
         description="a local time at which periods begin, as in `2026-01-31T09:00:00`; midnight,"
         " Monday, the 1st, 1 January where nothing is said",
     )
-    seconds: int | None = Field(None, description="of a rolling window")
+    seconds: int | None = Field(None, strict=True, description="of a rolling window")
 
     @model_validator(mode="after")
     def is_whole(self) -> Self:

@@ -17,12 +17,15 @@ YEAR_S = 365 * DAY_S
 LAST_EPOCH_S = 253_402_300_799
 """The end of the year 9999, after which no calendar here can name a day."""
 
-Count = Annotated[int, Field(ge=0, le=INTEGER_MAX)]
-Several = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
-Limit = Annotated[int, Field(ge=0, le=EXACT_MAX)]
-Burst = Annotated[int, Field(ge=1, le=EXACT_MAX)]
-CostNanousd = Annotated[int, Field(ge=0, le=COST_NANOUSD_MAX)]
+# Numbers of bodies are strict: `false` is none, nor is "1".
+Count = Annotated[int, Field(strict=True, ge=0, le=INTEGER_MAX)]
+Several = Annotated[int, Field(strict=True, ge=1, le=INTEGER_MAX)]
+Limit = Annotated[int, Field(strict=True, ge=0, le=EXACT_MAX)]
+Burst = Annotated[int, Field(strict=True, ge=1, le=EXACT_MAX)]
+CostNanousd = Annotated[int, Field(strict=True, ge=0, le=COST_NANOUSD_MAX)]
 EpochS = Annotated[int, Field(ge=0, le=LAST_EPOCH_S)]
+"""Of queries, which are text."""
+InstantS = Annotated[int, Field(strict=True, ge=0, le=LAST_EPOCH_S)]
 Label = Annotated[
     str,
     StringConstraints(

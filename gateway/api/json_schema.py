@@ -11,6 +11,8 @@ NUMBER: Schema = {"type": "number"}
 BOOLEAN: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 ANYTHING: Schema = {"type": "object"}
+NOTHING: Schema = {"type": "null"}
+"""A field that is known and may only be left out."""
 USD: Schema = {
     "type": "string",
     "pattern": r"^-?[0-9]+(\.[0-9]+)?$",
@@ -29,12 +31,25 @@ def objects(properties: dict[str, Schema], *optional: str, closed: bool = False)
     return schema | ({"additionalProperties": False} if closed else {})
 
 
+def part(properties: dict[str, Schema], *optional: str) -> Schema:
+    """An object inside of a body: what is optional may be null, and so may anything that nobody
+    knows, which clients say for what they leave out."""
+    fields = {name: maybe(v) if name in optional else v for name, v in properties.items()}
+    return objects(fields, *optional) | {"additionalProperties": NOTHING}
+
+
+def text(**bounds: int | str) -> Schema:
+    return STRING | bounds
+
+
 def array(items: Schema, **bounds: int) -> Schema:
     return {"type": "array", "items": items, **bounds}
 
 
 def maybe(schema: Schema) -> Schema:
     """Or null."""
+    if schema == NOTHING:
+        return schema
     return {"anyOf": [schema, {"type": "null"}]}
 
 

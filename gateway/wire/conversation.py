@@ -43,6 +43,7 @@ METADATA_MAX = 16
 METADATA_KEY_MAX, METADATA_VALUE_MAX = 64, 512
 TOP_LOGPROBS_MAX = 20
 PROMPT_CACHE_KEY_MAX = 64
+SAFETY_IDENTIFIER_MAX = 64
 LABELS = ("user", "safety_identifier", "prompt_cache_key", "metadata")
 """What says who asks and why; a server outside may want to know, a model does not."""
 
@@ -206,7 +207,7 @@ CHECKS: dict[str, Check] = GENERATED | {
     "max_completion_tokens": integer(1, 2**31),
     "logprobs": boolean,
     "top_logprobs": integer(0, TOP_LOGPROBS_MAX),
-    "safety_identifier": text_up_to(64),
+    "safety_identifier": text_up_to(SAFETY_IDENTIFIER_MAX),
     "metadata": _metadata,
     "store": only(False),
     "response_format": response_format,

@@ -123,7 +123,7 @@ def translated(instructions: str | None, given: object) -> Translation:
 def _add_item(found: Translation, name: str, item: object) -> None:
     if not isinstance(item, dict):
         raise invalid_type(name, "an object", item)
-    kind = item.get("type") or "message"
+    kind = "message" if item.get("type") is None else item["type"]
     if kind == "message":
         found.add_message(_message(name, item), name)
     elif kind == "function_call":
@@ -207,7 +207,8 @@ def _reasoning(name: str, item: Mapping[str, Any]) -> str:
     require_known(name, item, "type", "id", "status", "summary", "content", "encrypted_content")
     _bookkeeping(name, item)
     content = item.get("content")
-    if item.get("encrypted_content") is not None or item.get("summary") or not content:
+    is_secret = item.get("encrypted_content") is not None
+    if is_secret or item.get("summary") not in (None, []) or not content:
         raise bad_request(STATELESS.format("reasoning"), f"{name}.type", "unsupported_value")
     if not isinstance(content, list):
         raise invalid_type(f"{name}.content", "an array of parts", content)

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from gateway.api.admin_credits import GrantBody
 from gateway.api.admin_limits import LimitsBody
-from gateway.api.admin_prices import PriceVersionBody
+from gateway.api.admin_prices import DiscountBody, PriceVersionBody, RateBody
 from gateway.api.admin_serving import ModelBody, PoolBody
-from gateway.api.admin_tenants import NewKey, NewOrganization
+from gateway.api.admin_tenants import NewKey, NewOrganization, Rotation
+from gateway.api.budget_bodies import WindowBody
 from gateway.api.fields import COST_NANOUSD_MAX, DAY_S, EXACT_MAX, INTEGER_MAX, LAST_EPOCH_S
 from gateway.api.shapes import at
 from gateway.app import create_app
@@ -28,6 +30,17 @@ MODEL = {"context_tokens": 1, "max_output_tokens": 1, "size_rank": 1, "quality":
 MODEL_BODY = json.dumps(MODEL).encode()
 RATE = {"model": "m", "tier": "flex", "component": "input", "usd_per_mtok": "1"}
 
+BODIES = (
+    LimitsBody,
+    ModelBody,
+    PoolBody,
+    RateBody,
+    DiscountBody,
+    Rotation,
+    GrantBody,
+    WindowBody,
+    NewKey,
+)
 TOO_MUCH: list[tuple[type[BaseModel], dict[str, Any]]] = [
     (NewKey, {"project": "p", "name": "k", "expires_at": LAST_EPOCH_S + 1}),
     (NewKey, {"project": "p", "name": "k", "expires_at": 0}),
@@ -52,6 +65,26 @@ TOO_MUCH: list[tuple[type[BaseModel], dict[str, Any]]] = [
 def test_what_cannot_be_kept_is_refused(kind: type[BaseModel], sent: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         kind(**sent)
+
+
+def numbers_of(kind: type[BaseModel]) -> dict[str, dict[str, Any]]:
+    """The fields of a body that are numbers, and nothing else but null."""
+    found = {}
+    for name, schema in kind.model_json_schema()["properties"].items():
+        kinds = {each.get("type") for each in schema.get("anyOf", [schema])}
+        if kinds <= {"integer", "number", "null"}:
+            found[name] = schema
+    return found
+
+
+@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize("value", [False, True, "1"])
+def test_number_is_no_boolean_and_no_text(kind: type[BaseModel], value: object) -> None:
+    """`{"concurrency": false}` was a limit of none at once."""
+    for name in numbers_of(kind):
+        with pytest.raises(ValidationError) as refused:
+            kind.model_validate({name: value})
+        assert (name,) in [error["loc"] for error in refused.value.errors()], name
 
 
 def test_last_instant_can_be_told() -> None:

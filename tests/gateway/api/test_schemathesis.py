@@ -30,7 +30,11 @@ CHECKS = (
     "unsupported_method",
     "allow_header_conformance",
     "ignored_auth",
+    "negative_data_rejection",
 )
+"""Not positive_data_acceptance: much that no schema can say is refused (a choice among tools that
+are not there, a call of a tool without its answer, names of nothing). That what may be said is
+taken is a law of test_bodies.py."""
 SIDES = {
     "tenant": ("/v1/", API_KEY),
     "admin": ("/admin/", "admin"),

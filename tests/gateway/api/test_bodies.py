@@ -1,0 +1,284 @@
+"""What bodies are described to be is what they may be: nothing that is taken is called wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import cache, partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from gateway.api.bodies import BODIES
+from gateway.errors import ApiError
+from gateway.wire.anthropic.body import parse_count, parse_message
+from gateway.wire.chat import parse_chat
+from gateway.wire.completions import parse_completion
+from gateway.wire.embeddings import parse_embedding
+from gateway.wire.responses.body import parse_response
+from gateway.wire.tokenize import parse_detokenize, parse_tokenize
+from tests.gateway.wire.bodies import values
+
+OBJECT = {"type": "object"}
+FUNCTION = {"name": "f", "description": "d", "parameters": OBJECT, "strict": True}
+TOOL = {"type": "function", "function": FUNCTION}
+NAMED = {"type": "function", "function": {"name": "f"}}
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+IMAGE = {"type": "image_url", "image_url": {"url": "https://a/b.png", "detail": "low"}}
+TEXT, REFUSED = {"type": "text", "text": "a"}, {"type": "refusal", "refusal": "no"}
+KEPT = {"annotations": [], "provider_specific_fields": {}, "reasoning_content": "Hm."}
+MESSAGES = [
+    {"role": "system", "content": [TEXT], "name": "s"},
+    {"role": "developer", "content": "d"},
+    {"role": "user", "content": [TEXT, IMAGE], "name": "u"},
+    {"role": "assistant", "content": [TEXT, REFUSED], "name": "a"} | KEPT,
+    {"role": "assistant", "content": None, "refusal": "no", "tool_calls": None},
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "content": [TEXT], "tool_call_id": "c"},
+    {"role": "user", "content": "b"},
+]
+SCHEMA = {"name": "n", "description": "d", "schema": OBJECT, "strict": True}
+SAMPLING = {
+    "temperature": 1,
+    "top_p": 0.5,
+    "stop": ["a"],
+    "seed": 1,
+    "presence_penalty": 0,
+    "frequency_penalty": 0.5,
+    "logit_bias": {"5": 1},
+    "n": 2,
+    "max_tokens": 5,
+    "stream": True,
+    "service_tier": "flex",
+    "user": "u",
+}
+LABELS = {"metadata": {"a": "b"}, "safety_identifier": "s", "prompt_cache_key": "k"}
+NEUTRAL = {
+    "store": False,
+    "modalities": ["text"],
+    "functions": [],
+    "function_call": "none",
+    "reasoning_effort": "none",
+    "verbosity": "medium",
+    "prompt_cache_retention": "in_memory",
+}
+CHAT = SAMPLING | LABELS | NEUTRAL | {"model": "m", "messages": MESSAGES, "tools": [TOOL]}
+ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [NAMED]}}
+BY_SCHEMA = {"type": "json_schema", "json_schema": SCHEMA}
+SCORE = {"token": "a", "logprob": -1, "bytes": [97], "top_logprobs": []}
+SAID = {"type": "output_text", "text": "a", "annotations": [], "logprobs": [SCORE]}
+BOOKED = {"id": "i", "status": "completed"}
+SEEN = {"type": "input_image", "image_url": "data:image/png;base64,aa", "detail": "auto"}
+THOUGHT = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}]}
+ITEMS = [
+    {"role": "developer", "content": [{"type": "input_text", "text": "a"}]},
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}, SEEN]},
+    THOUGHT | BOOKED | {"summary": []},
+    {"type": "message", "role": "assistant", "content": [SAID, REFUSED]} | BOOKED,
+    {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"} | BOOKED,
+    {"type": "function_call_output", "call_id": "c", "output": "a"} | BOOKED,
+]
+RESPONSE = LABELS | {
+    "model": "m",
+    "input": ITEMS,
+    "instructions": "Be kind.",
+    "max_output_tokens": 5,
+    "tools": [{"type": "function"} | FUNCTION],
+    "tool_choice": {"type": "function", "name": "f"},
+    "text": {"format": {"type": "json_schema"} | SCHEMA, "verbosity": "medium"},
+    "reasoning": {"effort": "none", "summary": None},
+    "stream": True,
+    "stream_options": {"include_obfuscation": False},
+    "include": ["message.output_text.logprobs"],
+    "top_logprobs": 1,
+    "truncation": "disabled",
+    "store": False,
+    "background": False,
+    "context_management": [],
+}
+CACHED = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
+USE = {"type": "tool_use", "id": "t", "name": "f", "input": {}, "caller": {"type": "direct"}}
+RESULT = {"type": "tool_result", "tool_use_id": "t", "content": [TEXT], "is_error": True}
+PICTURE = {"type": "base64", "media_type": "image/png", "data": "aa"}
+TURNS = [
+    {"role": "user", "content": [TEXT | CACHED | {"citations": []}]},
+    {"role": "user", "content": [{"type": "image", "source": PICTURE} | CACHED]},
+    {"role": "assistant", "content": [TEXT, USE | CACHED]},
+    {"role": "user", "content": [RESULT | CACHED]},
+    {"role": "system", "content": "s"},
+    {"role": "user", "content": "b"},
+]
+USED = {"name": "f", "description": "d", "input_schema": OBJECT, "strict": True} | CACHED
+COUNTED = {
+    "model": "m",
+    "messages": TURNS,
+    "system": [TEXT],
+    "tools": [USED | {"type": "custom", "eager_input_streaming": True}],
+    "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": True},
+    "output_config": {"format": {"type": "json_schema", "schema": OBJECT}},
+    "thinking": {"type": "disabled"},
+    "cache_control": {"type": "ephemeral"},
+    "speed": "standard",
+}
+MESSAGE = COUNTED | {
+    "max_tokens": 5,
+    "temperature": 1,
+    "top_p": 0.5,
+    "stop_sequences": ["a"],
+    "stream": True,
+    "metadata": {"user_id": "u"},
+    "service_tier": "auto",
+}
+SPOKEN = [message for message in MESSAGES if "image_url" not in json.dumps(message)]
+Parse = Callable[[bytes], object]
+PARSED: dict[str, tuple[Parse, list[dict[str, Any]]]] = {
+    "/v1/chat/completions": (
+        parse_chat,
+        [
+            CHAT | {"tool_choice": ALLOWED, "logprobs": True, "top_logprobs": 2},
+            CHAT | {"response_format": BY_SCHEMA, "tool_choice": NAMED, "stop": "a"},
+            CHAT | {"stream_options": {"include_usage": True, "include_obfuscation": False}},
+            CHAT | {"response_format": {"type": "json_object"}, "tool_choice": "required"},
+        ],
+    ),
+    "/v1/completions": (
+        partial(parse_completion, text_of=lambda model, ids: ""),
+        [
+            SAMPLING | {"model": "m", "prompt": prompt, "best_of": 2, "echo": True, "suffix": ""}
+            for prompt in ("a", ["a", "b"], [1, 2], [[1], [2]])
+        ],
+    ),
+    "/v1/embeddings": (
+        parse_embedding,
+        [{"model": "m", "input": ["a"], "dimensions": 5, "encoding_format": "float", "user": "u"}],
+    ),
+    "/v1/responses": (
+        parse_response,
+        [RESPONSE, RESPONSE | {"input": "a", "text": {"format": {"type": "text"}}}],
+    ),
+    "/v1/messages": (
+        parse_message,
+        [MESSAGE, MESSAGE | {"system": "s", "tool_choice": {"type": "any"}}],
+    ),
+    "/v1/messages/count_tokens": (parse_count, [COUNTED]),
+    "/v1/tokenize": (
+        parse_tokenize,
+        [
+            {"model": "m", "prompt": "a", "add_special_tokens": True, "return_token_strs": True},
+            {"model": "m", "messages": SPOKEN, "tools": [TOOL], "add_generation_prompt": False},
+        ],
+    ),
+    "/v1/detokenize": (parse_detokenize, [{"model": "m", "tokens": [1]}]),
+}
+
+
+def test_no_body_that_is_read_by_hand_is_left_out() -> None:
+    assert PARSED.keys() == BODIES.keys() - {"/v1/quote"}
+
+
+def is_taken(parse: Parse, body: object) -> bool:
+    try:
+        parse(json.dumps(body).encode())
+    except ApiError as refused:
+        assert refused.status == 400
+        return False
+    return True
+
+
+@cache
+def described(path: str) -> Draft202012Validator:
+    return Draft202012Validator(BODIES[path])
+
+
+def mistakes(path: str, body: object) -> list[str]:
+    return [
+        f"{list(e.absolute_path)}: {e.message[:200]}" for e in described(path).iter_errors(body)
+    ]
+
+
+@pytest.mark.parametrize("path", PARSED)
+def test_everything_that_may_be_said_is_described_and_taken(path: str) -> None:
+    parse, bodies = PARSED[path]
+    for body in bodies:
+        assert mistakes(path, body) == []
+        parse(json.dumps(body).encode())
+
+
+def objects_in(found: Any) -> Iterator[Any]:
+    """Every object of a body that has fields of ours, the body itself too."""
+    if isinstance(found, dict):
+        if found != OBJECT:
+            yield found
+        found = list(found.values())
+    if isinstance(found, list):
+        for part in found:
+            yield from objects_in(part)
+
+
+OPEN = ({}, {"a": "b"}, {"5": 1}, SCORE)
+"""Whatever a tool is given, metadata, biases: their keys are the caller's. Nothing is made of what
+an earlier answer scored."""
+
+
+@pytest.mark.parametrize("path", PARSED)
+def test_what_nobody_knows_is_refused_and_called_wrong_everywhere(path: str) -> None:
+    parse, bodies = PARSED[path]
+    for body in bodies:
+        for place, found in enumerate(objects_in(body)):
+            if found in OPEN:
+                continue
+            wrong = deepcopy(body)
+            list(objects_in(wrong))[place]["x_unknown"] = {"a": 1}
+            assert not described(path).is_valid(wrong), found
+            assert not is_taken(parse, wrong), found
+
+
+def places(found: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where something is said, however deep."""
+    inner = found.items() if isinstance(found, dict) else ()
+    for key, value in inner if isinstance(found, dict) else enumerate(found):
+        yield (*at, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*at, key))
+
+
+ODD = (0, 1.0, True, "", "a", [], {}, [""], [[]], None, "none", -1, 2**40)
+
+
+def changed(body: Any, place: tuple[Any, ...], value: object) -> Any:
+    """The same with another value there, or without it for an Ellipsis."""
+    wrong = deepcopy(body)
+    *outer, last = place
+    found = wrong
+    for key in outer:
+        found = found[key]
+    if value is ...:
+        del found[last]
+    else:
+        found[last] = value
+    return wrong
+
+
+@pytest.mark.parametrize("path", PARSED)
+def test_nothing_that_is_taken_is_called_wrong(path: str) -> None:
+    """An odd value at any place of a body that says everything, or that place left out."""
+    parse, bodies = PARSED[path]
+    for body in bodies:
+        for place in places(body):
+            for value in (*ODD, ...):
+                wrong = changed(body, place, value)
+                assert not is_taken(parse, wrong) or not mistakes(path, wrong), (place, value)
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_nothing_at_random_that_is_taken_is_called_wrong(data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(list(PARSED)))
+    parse, bodies = PARSED[path]
+    body = data.draw(st.sampled_from(bodies))
+    wrong = changed(body, data.draw(st.sampled_from(list(places(body)))), data.draw(values))
+    assert not is_taken(parse, wrong) or not mistakes(path, wrong)
