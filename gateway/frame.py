@@ -96,8 +96,11 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def only_text(self) -> str | None:
-        """The text of a delta that says nothing else."""
-        content = self.delta.get("content") if len(self.delta) == 1 else None
+        """The text of a delta that says nothing else beside its role."""
+        delta = self.delta
+        if len(delta) != 1 and (len(delta) != 2 or "role" not in delta):
+            return None
+        content = delta.get("content")
         return content if content and isinstance(content, str) else None
 
     @property

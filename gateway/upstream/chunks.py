@@ -187,7 +187,8 @@ def _check(choice: Choice) -> None:
     content = delta.get("content")
     if content is not None and not isinstance(content, str):
         raise Cut("a malformed chunk: its content is no text")
-    if len(delta) > 1 or content is None:  # most say text alone
+    # Most say text alone, or with their role.
+    if content is None or (len(delta) > 1 and (len(delta) > 2 or "role" not in delta)):
         for name in TEXTS:
             if not isinstance(delta.get(name) or "", str):
                 raise Cut(f"a malformed chunk: its {name} is no text")
