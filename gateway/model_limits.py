@@ -5,7 +5,6 @@ limits of its own is no second choice; and where the limits of the first are use
 are asked in its stead.
 """
 
-import dataclasses
 from collections.abc import Container
 
 import msgspec
@@ -24,7 +23,7 @@ def bound(
         return call, quote, decision
     candidates = [_ruled(candidate, models, chosen) for candidate in decision.candidates]
     ordered = sorted(candidates, key=lambda candidate: not candidate.eligible)
-    return *only(call, quote, models), dataclasses.replace(decision, candidates=tuple(ordered))
+    return *only(call, quote, models), decision._replace(candidates=tuple(ordered))
 
 
 def without(call: Call, quote: Quote, model: str | None) -> tuple[Call, Quote] | None:
@@ -42,4 +41,4 @@ def _ruled(candidate: Candidate, models: tuple[str, ...], chosen: str) -> Candid
     if candidate.model in models or not candidate.eligible:
         return candidate
     reason = f"has limits of its own, and those of {chosen} are taken"
-    return dataclasses.replace(candidate, eligible=False, reason=reason)
+    return candidate._replace(eligible=False, reason=reason)

@@ -204,7 +204,7 @@ class OpenCall(msgspec.Struct):
             first_token_us=round(first_token_s * 1e6) if first_token_s else None,
             ended_us=self.ended_us,
             attempts=list(self.attempts),
-            decision=msgspec.to_builtins(self.decision),
+            decision=self.decision.as_dict(),
             error_code=self.error_code,
             budgets=opened.budgets,
         )

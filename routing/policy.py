@@ -62,28 +62,25 @@ _Order = tuple[bool, int, float]
 def _weigh(
     call: Call, state: PoolState, snapshot: FleetSnapshot, policy: Policy, rng: Random
 ) -> tuple[_Order, Ruling | None, Candidate]:
-    weighed = Weighed(
-        state=state,
-        model=snapshot.models[state.pool.model],
-        call=call,
-        wait_s=cost.wait_s(state, call, snapshot.at_s),
-        now_s=snapshot.at_s,
-    )
+    pool, now_s = state.pool, snapshot.at_s
+    wait_s = cost.wait_s(state, call, now_s)
+    weighed = Weighed(state, snapshot.models[pool.model], call, wait_s, now_s)
     against = ruling(weighed)
     priced = score(weighed, policy.tiers[call.tier])
+    total_nanousd = priced.total_nanousd
     candidate = Candidate(
-        pool=state.pool.name,
-        model=state.pool.model,
-        variant=state.pool.variant,
-        capacity_class=state.pool.capacity_class,
+        pool=pool.name,
+        model=pool.model,
+        variant=pool.variant,
+        capacity_class=pool.capacity_class,
         tier=call.tier,
         eligible=against is None,
-        score_nanousd=priced.total_nanousd,
+        score_nanousd=total_nanousd,
         cost_nanousd=priced.cost_nanousd,
-        wait_s=round(weighed.wait_s, 3),
+        wait_s=round(wait_s, 3),
         reason=against.reason if against else f"{_readiness(weighed)}: {priced.words()}",
     )
-    return (against is not None, priced.total_nanousd, rng.random()), against, candidate
+    return (against is not None, total_nanousd, rng.random()), against, candidate
 
 
 def _readiness(weighed: Weighed) -> str:

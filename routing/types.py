@@ -7,7 +7,7 @@ an argument or a field. Guards law 5: the same (call, snapshot, policy, seed) de
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 AUTO_MODEL = "auto"
 
@@ -154,8 +154,7 @@ class FleetSnapshot(NamedTuple):
     pools: tuple[PoolState, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One pool weighed for one call.
 
     `score_nanousd` is what the choice costs us, all told (lower is better): expected cost of
@@ -174,8 +173,7 @@ class Candidate:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """Ordered candidates, the best first; those that were ruled out stand last with a reason."""
 
     rule: str
@@ -189,6 +187,14 @@ class Decision:
     @property
     def chosen(self) -> Candidate:
         return self.candidates[0]
+
+    def as_dict(self) -> dict[str, Any]:
+        """As records keep it."""
+        return {
+            "rule": self.rule,
+            "policy_revision": self.policy_revision,
+            "candidates": [candidate._asdict() for candidate in self.candidates],
+        }
 
 
 class RefusalKind(StrEnum):

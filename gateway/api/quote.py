@@ -4,7 +4,6 @@ Walks steps 2 to 4 of the journey, which take nothing, with the very code that c
 """
 
 import asyncio
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -99,6 +98,6 @@ def _decided(parts: Parts, call: Call, wanted: Wanted) -> dict[str, Any]:
     return {
         "rule": decision.rule,
         "policy_revision": decision.policy_revision,
-        "candidates": [candidate(asdict(found)) for found in decision.candidates],
+        "candidates": [candidate(found._asdict()) for found in decision.candidates],
         "error": None,
     }
