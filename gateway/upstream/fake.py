@@ -38,6 +38,13 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing, until somebody says so."""
+
+    until: asyncio.Event
+
+
+@dataclass(frozen=True, slots=True)
 class Reset:
     """Hang up with a TCP reset, as a killed process does."""
 
@@ -52,7 +59,7 @@ class Stall:
     """Say nothing more, until the other side hangs up."""
 
 
-Act = Send | Raw | Pause | Reset | Close | Stall
+Act = Send | Raw | Pause | Wait | Reset | Close | Stall
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +177,8 @@ async def _perform(
                 await writer.drain()
             case Pause(seconds=seconds):
                 await asyncio.sleep(seconds)
+            case Wait(until=until):
+                await until.wait()
             case Reset():
                 linger = struct.pack("ii", 1, 0)
                 writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, linger)

@@ -104,13 +104,15 @@ async def test_g3_answer_bought_in_one_piece_is_paid_by_whoever_left_before_it_c
     used = {"prompt_tokens": 10, "completion_tokens": 7}
     data = json.dumps({"choices": [said], "usage": used}).encode()
     json_type = (("content-type", "application/json"),)
-    slowly = fake.Script([fake.Pause(0.3), fake.Send(data)], headers=json_type)
+    has_left = asyncio.Event()
+    slowly = fake.Script([fake.Wait(has_left), fake.Send(data)], headers=json_type)
     never = fake.Script([fake.Stall()], headers=json_type)
     quick = {"slow_reader_timeout_s": 4.0, "external_idle_timeout_s": 5.0}
 
     async def once_asked(_: Response) -> None:
         while not outside.requests:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
+        asyncio.get_running_loop().call_later(0.1, has_left.set)
 
     async with (
         fake.FakeUpstream(lambda _: slowly if comes_to_an_end else never) as outside,
