@@ -100,6 +100,11 @@ class Stack:
         self._start("ledger", OTHER_CORE, sys.executable, "-m", "billing")
         return self
 
+    @property
+    def ledger_pid(self) -> int:
+        """Of the second part that is started (`taskset` becomes it)."""
+        return self._parts[1].pid
+
     def __exit__(self, *raised: object) -> None:
         for part in reversed(self._parts):
             end(part)
