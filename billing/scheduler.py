@@ -20,8 +20,9 @@ ATTRIBUTES = struct.Struct("IIQiIQQQ")
 """struct sched_attr: size, policy, flags, nice, priority; runtime, deadline and period in ns."""
 
 
-def take_long_turns(turn_s: float = TURN_S) -> bool:
-    """Ask for turns of so many seconds, for this thread and all that it starts from now on.
+def take_long_turns(turn_s: float = TURN_S, thread: int = 0) -> bool:
+    """Ask for turns of so many seconds, for a thread (by default the one that asks) and all that it
+    starts from now on.
 
     False where the kernel does not know it or forbids it; then all stays as it was. A kernel
     before 6.12 answers True and goes on as before.
@@ -29,9 +30,9 @@ def take_long_turns(turn_s: float = TURN_S) -> bool:
     number = SYSTEM_CALLS.get(platform.machine())
     if number is None or not hasattr(os, "sched_getscheduler"):
         return False
-    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    nice = os.getpriority(os.PRIO_PROCESS, thread)
     runtime_ns = round(turn_s * 1e9)
     attributes = ATTRIBUTES.pack(
-        ATTRIBUTES.size, os.sched_getscheduler(0), 0, nice, 0, runtime_ns, 0, 0
+        ATTRIBUTES.size, os.sched_getscheduler(thread), 0, nice, 0, runtime_ns, 0, 0
     )
-    return bool(ctypes.CDLL(None).syscall(number, 0, attributes, 0) == 0)
+    return bool(ctypes.CDLL(None).syscall(number, thread, attributes, 0) == 0)

@@ -36,6 +36,7 @@ from billing.types import (
     decode_checkpoint,
     decode_opened,
     decode_settled,
+    encode,
 )
 
 MIB = 1 << 20
@@ -247,7 +248,7 @@ def replay(root: Path, gateway: str) -> list[SpooledCall]:
 
 
 def _line(kind: LineKind, rid: str, payload: Payload) -> bytes:
-    return _ENCODER.encode(Line(kind, rid, msgspec.Raw(payload.encoded))) + b"\n"
+    return _ENCODER.encode(Line(kind, rid, msgspec.Raw(encode(payload)))) + b"\n"
 
 
 def _with(call: SpooledCall, line: Line) -> SpooledCall:

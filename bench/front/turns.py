@@ -7,9 +7,7 @@ writer at ordinary turns of the kernel's scheduler and at its own long ones (`bi
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
-import platform
 import shutil
 import statistics
 import tempfile
@@ -18,7 +16,7 @@ from pathlib import Path
 from bench.front import load
 from bench.front.load import Load
 from bench.front.stack import API_KEY, Stack, end
-from billing.scheduler import ATTRIBUTES, SYSTEM_CALLS, TURN_S
+from billing.scheduler import TURN_S, take_long_turns
 
 UPSTREAM_PORT, GATEWAY_PORT = 19_120, 18_095
 ORDINARY_S = 0.0014
@@ -63,15 +61,10 @@ def _paced(port: int, asked: bytes, paced: Load) -> tuple[int, int]:
 
 
 def _set_turns(pid: int, turn_s: float) -> None:
-    """Of every thread of a process; raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    attributes = ATTRIBUTES.pack(
-        ATTRIBUTES.size, os.SCHED_OTHER, 0, 0, 0, round(turn_s * 1e9), 0, 0
-    )
+    """Of every thread of a process."""
     for thread in os.listdir(f"/proc/{pid}/task"):
-        number = SYSTEM_CALLS[platform.machine()]
-        if libc.syscall(number, int(thread), attributes, 0):
-            raise OSError(ctypes.get_errno(), "the kernel gives no turns")
+        if not take_long_turns(turn_s, int(thread)):
+            raise RuntimeError("the kernel gives no turns")
 
 
 if __name__ == "__main__":
