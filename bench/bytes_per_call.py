@@ -21,7 +21,7 @@ from redis.asyncio import Redis
 from bench.ledger_writer import call, full
 from bench.redis_calls import aof_bytes
 from billing.limits.holds import Holds
-from billing.spool import Spool
+from billing.spool.spool import Spool
 from billing.types import SettledCall
 from tests.billing.calls import opened_call
 from tests.billing.ledger_parts import open_shards, unlimited

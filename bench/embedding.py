@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from workers.engines.base import EmbeddingRequest, EngineSettings
-from workers.engines.embedding.engine import EmbeddingEngine
+from workers.engines.embedding.engine import EncoderEngine
 from workers.engines.text import CheckpointText
 
 CALLS_OF = (1, 8, 32)
@@ -35,7 +35,7 @@ Rates = dict[str, float]
 
 
 async def measured(model: Path, rounds: int, threads: int) -> dict[str, Any]:
-    engine = EmbeddingEngine(EngineSettings(model, threads=threads))
+    engine = EncoderEngine(EngineSettings(model, threads=threads))
     await engine.start()
     inputs = sentences(CheckpointText(model))
     plain = Plain(model, threads)
@@ -60,7 +60,7 @@ def best(rounds: list[Seconds]) -> Rates:
     }
 
 
-async def timed_engine(engine: EmbeddingEngine, calls: list[Any]) -> Seconds:
+async def timed_engine(engine: EncoderEngine, calls: list[Any]) -> Seconds:
     started = now()
     for number, call in enumerate(calls):
         async for frame in engine.embed(EmbeddingRequest(str(number), tuple(call))):
@@ -119,7 +119,7 @@ def cold_start_s(model: Path) -> float:
 
 
 async def first_vector(model: Path) -> None:
-    engine = EmbeddingEngine(EngineSettings(model))
+    engine = EncoderEngine(EngineSettings(model))
     await engine.start()
     await timed_engine(engine, [[CheckpointText(model).token_ids("A gate that meters water.")]])
     await engine.stop()

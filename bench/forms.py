@@ -15,10 +15,11 @@ import asyncio
 import json
 import random
 import time
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from msgspec.structs import replace
 
 from bench.engine import CALLERS, Prompt, prompts_of
 from workers.engines.base import Engine, EngineSettings, GenerationRequest

@@ -29,14 +29,14 @@ from typing import Any
 
 from bench.ledger_writer import bytes_of, durable_postgres, priced_store
 from bench.usage_queries import questions, timed
-from billing import ledger
-from billing.checks.report import silent
-from billing.garbage import collect_less
-from billing.ledger import Record
-from billing.prices import load_book
-from billing.store.engine import Store
+from billing.db.engine import Store
+from billing.ledger import booking
+from billing.ledger.booking import Record
+from billing.ledger.report import silent
+from billing.prices.versions import load_book
+from billing.tuning import collect_less
 from billing.types import Attempt, SettledCall, encode
-from billing.verify import told_on, verify_all
+from billing.verify import progress_on, verify_all
 from tests.billing.calls import opened_call, settled_call
 
 MONTH_US = 30 * 24 * 3_600_000_000
@@ -68,7 +68,7 @@ def main() -> None:
 
 def measure(url: str, count: int, tenants: int, batch: int) -> dict[str, Any]:
     store = priced_store(url)
-    tell = told_on(sys.stderr, time.monotonic) if sys.stderr.isatty() else silent
+    tell = progress_on(sys.stderr, time.monotonic) if sys.stderr.isatty() else silent
     load = os.getloadavg()[0]
     figures = booked(store, count, tenants, batch, tell)
     _settle_statistics(store)
@@ -104,7 +104,7 @@ def booked(
         ]
         made_s += time.process_time() - making
         with store.write() as conn:
-            done = ledger.book(conn, ledger.read(records, book, records_now_us(records)))
+            done = booking.book(conn, booking.read(records, book, records_now_us(records)))
         assert done.events == len(records) and not done.failures, done.failures[:1]
         tell("what is booked", start, count)
     wall_s, cpu_s = time.perf_counter() - begun, sum(os.times()[:2]) - cpu

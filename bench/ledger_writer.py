@@ -34,23 +34,22 @@ import psutil
 from redis.asyncio import Redis
 from sqlalchemy import select
 
+from billing.budgets.store import COUNTED
 from billing.credits.credit import Category, Grant
 from billing.credits.grants import give
-from billing.garbage import collect_less
+from billing.db.engine import Store, open_store
+from billing.db.insert import insert_rows
+from billing.ledger.store import ACCOUNT, TRANSFER
 from billing.limits.keys import shard_of, usage_key
-from billing.pricebook import Component, PriceRate
-from billing.prices import put_into_force
+from billing.prices.book import Component, PriceRate
+from billing.prices.versions import put_into_force
 from billing.settings import LedgerSettings
-from billing.store.budgets import COUNTED
-from billing.store.engine import Store, open_store
-from billing.store.insert import insert_rows
-from billing.store.transfers import ACCOUNT, TRANSFER
-from billing.store.usage import ATTEMPT, CALL, EVENT
-from billing.stream import UsageStreams
-from billing.threads import switch_often
+from billing.tuning import collect_less, switch_often
 from billing.types import Attempt, BudgetShare, SettledCall, encode
+from billing.usage.store import ATTEMPT, CALL, EVENT
 from billing.verify import verify_all
-from billing.writer import Writer
+from billing.writer.stream import UsageStreams
+from billing.writer.writer import Writer
 from migrations.run import migrate
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
 from tests.postgres_server import PostgresServer

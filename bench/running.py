@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,9 +24,12 @@ READY_S = 240.0
 class Running:
     """`with Running(folder) as sluice:`; `overrides` are SLUICE_... variables."""
 
-    def __init__(self, data: Path, port: int = 18_080, **overrides: str) -> None:
+    def __init__(
+        self, data: Path, port: int = 18_080, config: Path | None = None, **overrides: str
+    ) -> None:
         self.data = data
         self._port = port
+        self._config = config or ROOT / "sluice.toml"
         self._overrides = overrides
         self._up: subprocess.Popen[bytes] | None = None
 
@@ -49,7 +53,7 @@ class Running:
         return self
 
     def _command(self) -> list[str]:
-        where = ["--data", str(self.data), "--config", str(ROOT / "sluice.toml")]
+        where = ["--data", str(self.data), "--config", str(self._config)]
         return [sys.executable, "-m", "gateway.cli", "up", *where, "--port", str(self._port)]
 
     def __exit__(self, *raised: object) -> None:
@@ -104,6 +108,13 @@ def new_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 def _uss_mb(process: psutil.Process) -> float:
     try:
         return float(process.memory_full_info().uss) / 1e6
@@ -122,7 +133,7 @@ def _ray_kind(cmdline: list[str]) -> str:
     first = " ".join(cmdline)
     if first.startswith("ray::"):
         return first.split()[0]
-    for name in ("gcs_server", "raylet", "dashboard", "monitor", "agent", "workers.launch"):
+    for name in ("gcs_server", "raylet", "dashboard", "monitor", "agent", "workers.ray.launch"):
         if name in first:
             return f"ray: {name}"
     return "ray: other"

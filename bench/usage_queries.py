@@ -17,9 +17,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from billing.db.engine import Store, open_store
 from billing.queries import GroupBy, spent_by_scopes, usage_summary
-from billing.rollup import DAY_CELL, DAY_US, DIMENSIONS, HOUR_CELL, HOUR_US, ORG_DAY_CELL, SUMMED
-from billing.store.engine import Store, open_store
+from billing.usage.rollup import (
+    DAY_CELL,
+    DAY_US,
+    DIMENSIONS,
+    HOUR_CELL,
+    HOUR_US,
+    ORG_DAY_CELL,
+    SUMMED,
+)
 from migrations.run import migrate
 
 HOURS = 720

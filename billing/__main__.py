@@ -23,21 +23,20 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from billing.costs.life_writer import LifeWriter
 from billing.credits.keeper import CreditKeeper
-from billing.garbage import collect_less
-from billing.keeper import SpoolKeeper
+from billing.db.engine import Store, open_store
+from billing.db.reachable import once_sql_is_there
+from billing.decisions.writer import DecisionWriter
 from billing.limits.holds import Holds
-from billing.orphans import Orphans
-from billing.prices import PriceError, load_book, publish_prices, seed
-from billing.primer import Primer
-from billing.reaper import Reaper
-from billing.scheduler import take_long_turns
+from billing.prices.versions import PriceError, load_book, publish_prices, seed
+from billing.recovery.primer import Primer
+from billing.recovery.reaper import Reaper
 from billing.settings import CONFIG_VARIABLE, BillingSettings
-from billing.store.engine import Store, open_store
-from billing.stream import UsageStreams
+from billing.spool.keeper import SpoolKeeper
+from billing.spool.orphans import Orphans
 from billing.tasks import end
-from billing.threads import switch_often
-from billing.waiting import once_sql_is_there
-from billing.writer import Writer
+from billing.tuning import collect_less, switch_often, take_long_turns
+from billing.writer.stream import UsageStreams
+from billing.writer.writer import Writer
 
 log = logging.getLogger("sluice.ledger")
 
@@ -54,8 +53,8 @@ def tick() -> float:
 
 
 def main() -> int:
-    """Run until SIGTERM or SIGINT; 2 for settings that do not read, 3 for a database without its
-    tables. One that is away is waited for."""
+    """Run until SIGTERM or SIGINT. The exit code is 2 for settings that do not read, and 3 for a
+    database without its tables. A database that is away is waited for."""
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s"
     )
@@ -88,7 +87,7 @@ def main() -> int:
 
 
 def _begin(store: Store, settings: BillingSettings) -> None:
-    """Whatever the settings seed, SQL is asked."""
+    """Load the price book and seed it. SQL is asked even where the settings seed nothing."""
     load_book(store)
     seed(store, settings.prices, now_us=int(now() * MICROSECONDS))
 
@@ -101,7 +100,7 @@ def _arguments() -> argparse.Namespace:
 
 
 async def _serve(settings: BillingSettings, store: Store) -> None:
-    """Start every part, and end all of them with the first that ends."""
+    """Start every part. When the first one ends, all end."""
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
@@ -118,12 +117,14 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
         *(redis, holds, store, ledger),
         now=now,
         tick=tick,
-        settle_orphans=orphans.settle,
+        spools=orphans,
         on_open=announce,
     )
     lives = LifeWriter(redis, store, interval_s=ledger.life_interval_s, now=now)
+    decisions = DecisionWriter(redis, store, ledger, now=now)
     publisher = _publish(redis, store, ledger.publish_interval_s)
-    runs = writer.run(), lives.run(), reaper.run(), primer.run(), keeper.run(), credits.run()
+    beside = lives.run(), decisions.run(), keeper.run(), credits.run()
+    runs = writer.run(), reaper.run(), primer.run(), *beside
     parts = [asyncio.create_task(part) for part in (*runs, publisher, stop.wait())]
     done, running = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
     await end(*running)
@@ -135,22 +136,23 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
 def _announce_once(
     redis: Redis, store: Store, credits: CreditKeeper
 ) -> Callable[[str], Awaitable[None]]:
-    """Prices and credits are published before anybody is told that the shards are open."""
-    told = False
+    """Make the callback for open shards. It publishes prices and credits, and prints `ready`
+    once."""
+    is_ready = False
 
     async def announce(_run_id: str) -> None:
-        nonlocal told
+        nonlocal is_ready
         await publish_prices(redis, store, now_us=int(now() * MICROSECONDS))
         await credits.publish()
-        if not told:
-            told = True
+        if not is_ready:
+            is_ready = True
             print("ready ledger", flush=True)
 
     return announce
 
 
 async def _publish(redis: Redis, store: Store, interval_s: float) -> None:
-    """Keep `sluice:prices` true: after a change in SQL, a start of a version, a wipe."""
+    """Keep `sluice:prices` in line with SQL, also when a version begins or Redis was emptied."""
     while True:
         try:
             await publish_prices(redis, store, now_us=int(now() * MICROSECONDS))

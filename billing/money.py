@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 
-from billing.rounding import divide_half_even
+from billing.prices.rounding import divide_half_even
 
 NANOUSD_PER_USD = 1_000_000_000
 NANOUSD_PER_CENT = 10_000_000
@@ -25,8 +25,8 @@ def usd(nanousd: int) -> str:
 
 
 def nanousd(text: str) -> int:
-    """The inverse of `usd`; raises ValueError where it is no amount, finer than a nano-USD or
-    beyond NANOUSD_MAX."""
+    """The inverse of `usd`. Raises ValueError for a text that is no amount, is finer than a
+    nano-USD, or is beyond NANOUSD_MAX."""
     try:
         scaled = _EXACT.multiply(Decimal(text), Decimal(NANOUSD_PER_USD))
     except ArithmeticError as wrong:
@@ -39,5 +39,5 @@ def nanousd(text: str) -> int:
 
 
 def whole_cents(nanousd: int) -> int:
-    """Rounded half to even."""
+    """Whole cents, rounded half to even."""
     return divide_half_even(nanousd, NANOUSD_PER_CENT)

@@ -11,7 +11,7 @@ _MICROSECONDS = 1_000_000
 
 
 class BadPeriod(ValueError):
-    """Not a month of the form YYYY-MM, or of a year that no calendar here knows."""
+    """The text is no month of the form YYYY-MM, or its year is in no calendar here."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

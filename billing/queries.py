@@ -1,7 +1,7 @@
-"""What others ask of the ledger: a call and its money, recent calls, usage by group.
+"""Reads of the ledger for other parts: a call and its money, recent calls, usage by group.
 
-Read-only, for the admin API, the tenant's own pages and the console; never on the hot path of a
-call. Amounts are nano-USD; what is shown of a call is its best record.
+Read-only, for the admin API, the tenant's own pages and the console. Never on the hot path of a
+call. Amounts are nano-USD. A call is shown by its best record.
 """
 
 from __future__ import annotations
@@ -12,76 +12,47 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from billing.db.engine import Store
+from billing.decisions import store as decisions
+from billing.decisions.batch import DecisionBytes
+from billing.ledger import store as transfers
+from billing.limits.spending import spent_by_scope
 from billing.limits.types import Booked, Spent
-from billing.spending import spent_by_scope
-from billing.store import holds, letters, sums, transfers, usage
-from billing.store.engine import Store
-from billing.types import UsageSource
+from billing.recovery import holds
+from billing.types import CallStatus, UsageSource
+from billing.usage import idempotency, sums
+from billing.usage import store as usage
+from billing.usage.rollup import SUMMED
+from billing.usage.tables import Sums, UsageRecord
+from billing.writer import letters
 
 RIDS_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
-class UsageRecord:
-    """One call as it is booked. `charge` parts add up to `amount_nanousd`."""
-
-    rid: str
-    org: str
-    project: str
-    key: str
-    gateway: str
-    model_requested: str
-    model: str
-    variant: str
-    pool: str
-    capacity_class: str
-    tier: str
-    batch: bool
-    status: str
-    finish_reason: str | None
-    error_code: str | None
-    source: str
-    input: int
-    cached_input: int
-    output: int
-    price_version: str
-    input_nanousd: int
-    cached_input_nanousd: int
-    output_nanousd: int
-    request_nanousd: int
-    amount_nanousd: int
-    month: str
-    admitted_us: int
-    first_token_us: int | None
-    ended_us: int
-    ingested_us: int
-    cache_write: int = 0
-    reasoning: int = 0
-    gpu_ms: int = 0
-    cache_write_nanousd: int = 0
-    reasoning_nanousd: int = 0
-    gpu_ms_nanousd: int = 0
-    minimum_nanousd: int = 0
-    cost_nanousd: int = 0
-    """What it cost us; what its other attempts cost stands with them."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallRecord:
-    """Everything the ledger knows of one request id."""
+class DecidedCall:
+    """One line of a list of calls, and what its decision was made from: a record, or in rows of
+    older releases the decision itself. None and empty where neither is kept."""
 
     usage: UsageRecord
     decision: dict[str, Any]
+    made_from: DecisionBytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord(DecidedCall):
+    """Everything the ledger knows of one request id."""
+
     attempts: list[dict[str, Any]]
     transfers: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class DecidedCall:
-    """One line of a list of calls, with why it went where it went."""
+class KeyedRun:
+    """A call that ran under an `Idempotency-Key`, with its charge once it is settled."""
 
-    usage: UsageRecord
-    decision: dict[str, Any]
+    rid: str
+    charged_nanousd: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,44 +79,30 @@ class GroupBy(StrEnum):
     MINUTE = "minute"
 
 
-@dataclass(frozen=True, slots=True)
-class UsageSum:
-    """Usage of one group; `group` has the asked dimensions, a day or hour as its first us.
-    `amount_nanousd` is the sum of its parts."""
+class UsageSum(Sums):
+    """Usage of one group. `group` has the dimensions asked for; a day or an hour is its first
+    microsecond. `amount_nanousd` is the sum of its parts."""
 
     group: dict[str, Any]
-    requests: int
-    input: int
-    cached_input: int
-    output: int
-    amount_nanousd: int
-    input_nanousd: int = 0
-    cached_input_nanousd: int = 0
-    output_nanousd: int = 0
-    request_nanousd: int = 0
-    cache_write: int = 0
-    reasoning: int = 0
-    gpu_ms: int = 0
-    cache_write_nanousd: int = 0
-    reasoning_nanousd: int = 0
-    gpu_ms_nanousd: int = 0
-    minimum_nanousd: int = 0
-    cost_nanousd: int = 0
-    """What the calls cost us."""
 
-
-SUMS = tuple(name for name in UsageSum.__dataclass_fields__ if name != "group")
+    @classmethod
+    def of(cls, group: dict[str, Any], sums: Iterable[int]) -> UsageSum:
+        """The usage of a group from `sums` in the order of SUMMED."""
+        values: dict[str, Any] = dict(zip(SUMMED, sums, strict=True))
+        return cls.model_construct(None, group=group, **values)
 
 
 def call_by_rid(store: Store, rid: str, org: str | None = None) -> CallRecord | None:
-    """A call, if it is booked and, where `org` is given, belongs to it."""
+    """The record of a call. None if it is not booked, or belongs to another organization than
+    `org`."""
     with store.read() as conn:
         row = usage.current_of(conn, rid)
         if row is None or (org is not None and row["org"] != org):
             return None
         return CallRecord(
             usage=_record(row),
-            decision=json.loads(usage.decision_of(conn, rid) or "{}"),
+            decision=json.loads(usage.decisions_of(conn, [rid]).get(rid, "{}")),
+            made_from=decisions.record_of(conn, rid),
             attempts=usage.attempts_of(conn, rid),
             transfers=transfers.of_call(conn, rid),
         )
@@ -159,31 +116,50 @@ def open_call(store: Store, rid: str, org: str | None = None) -> dict[str, Any] 
 
 
 def recent_calls(store: Store, limit: int, org: str | None = None) -> list[UsageRecord]:
-    """The newest calls by their end."""
+    """The newest calls, by their end."""
+    return [call for _, call in newest_calls(store, limit, org)]
+
+
+def newest_calls(
+    store: Store, limit: int, org: str | None = None, *, before: tuple[int, str] | None = None
+) -> list[tuple[int, UsageRecord]]:
+    """The newest calls, each with its end. `before` pages back: it is the end and the id of the
+    last call of the page before."""
     with store.read() as conn:
-        return [_record(row) for row in usage.recent(conn, limit, org)]
+        rows = usage.recent(conn, limit, org, before)
+    return [(ended_us, _record(row)) for ended_us, row in rows]
 
 
 def calls_ended_in(
     store: Store, from_us: int, to_us: int, limit: int, *, before: tuple[int, str] | None = None
 ) -> list[tuple[int, UsageRecord]]:
-    """Calls whose first record ended in [from, to), the newest first, each with that end; `before`,
-    the end and the request id of the last one seen, pages back."""
+    """Calls whose first record ended in [from, to), newest first, each with that end. `before`
+    pages back: it is the end and the request id of the last call of the page before."""
     with store.read() as conn:
-        found = usage.ended_in(conn, from_us, to_us, limit, before)
-    return [(ended_us, _record(row)) for ended_us, row in found]
+        rows = usage.ended_in(conn, from_us, to_us, limit, before)
+    return [(ended_us, _record(row)) for ended_us, row in rows]
 
 
 def recent_decided(store: Store, limit: int, org: str | None = None) -> list[DecidedCall]:
     """The newest calls by their end, each with its decision."""
     with store.read() as conn:
-        found = [_record(row) for row in usage.recent(conn, limit, org)]
-        decisions = usage.decisions_of(conn, [record.rid for record in found])
-    return [DecidedCall(used, json.loads(decisions.get(used.rid, "{}"))) for used in found]
+        records = [_record(row) for _, row in usage.recent(conn, limit, org)]
+        rids = [record.rid for record in records]
+        in_words, made_from = usage.decisions_of(conn, rids), decisions.records_of(conn, rids)
+    return [
+        DecidedCall(used, json.loads(in_words.get(used.rid, "{}")), made_from.get(used.rid))
+        for used in records
+    ]
+
+
+def decision_made(store: Store, rid: str) -> DecisionBytes | None:
+    """What the decision of a call was made from, as long as that is kept."""
+    with store.read() as conn:
+        return decisions.record_of(conn, rid)
 
 
 def timings(store: Store, from_us: int, to_us: int, limit: int) -> list[Timing]:
-    """Of the newest `limit` answered calls that ended in [from_us, to_us), the newest first."""
+    """Timings of the newest `limit` answered calls that ended in [from_us, to_us), newest first."""
     with store.read() as conn:
         return [Timing(*row) for row in usage.timings(conn, from_us, to_us, limit)]
 
@@ -199,13 +175,13 @@ def usage_summary(
     after: Sequence[Any] = (),
     limit: int | None = None,
 ) -> list[UsageSum]:
-    """Usage of calls whose first record ended in [from_us, to_us), by its best record, summed by
-    the groups asked for, in their order; `only` keeps those with one of the values named. `limit`
-    groups at most, from the first one after the group `after`.
+    """Usage of calls whose first record ended in [from_us, to_us), by their best records. It is
+    summed by the groups asked for, in their order. `only` keeps calls with one of the values named.
+    There are at most `limit` groups, from the first one after the group `after`.
 
-    Whole days and hours cost a look at their sums; an hour that the range cuts costs its own
-    events. A group by the hour is read from hours alone, one by the minute from events: who asks
-    for that bounds the range with `busy_until`.
+    Whole days and hours cost a look at their sums. An hour that the range cuts costs its own
+    events. A group by the hour is read from hours alone, one by the minute from events. A caller
+    that asks for such a group bounds the range with `busy_until`.
     """
     filters = {str(name): list(values) for name, values in (only or {}).items()}
     if org is not None:
@@ -214,62 +190,93 @@ def usage_summary(
         rows = sums.summary(
             conn, from_us, to_us, list(map(str, group_by)), filters, after=after, limit=limit
         )
-    return [UsageSum(group, *counted) for group, counted in rows]
+    return [UsageSum.of(group, counted) for group, counted in rows]
 
 
 def busy_until(store: Store, org: str | None, from_us: int, to_us: int, events_max: int) -> int:
-    """Up to which instant of [from_us, to_us) there are at most so many events."""
+    """The instant of [from_us, to_us) up to which there are at most so many events."""
     with store.read() as conn:
         return usage.passed(conn, org, from_us, to_us, events_max) or to_us
 
 
 def summed(rows: Iterable[UsageSum], group_by: Sequence[GroupBy]) -> list[UsageSum]:
-    """The same usage by fewer dimensions, in the order in which groups first come."""
+    """The usage by fewer dimensions, in the order in which groups first come."""
     sums: dict[tuple[Any, ...], list[int]] = {}
     for row in rows:
         group = tuple(row.group[name] for name in group_by)
-        counts = sums.setdefault(group, [0] * len(SUMS))
-        counts[:] = [count + getattr(row, name) for count, name in zip(counts, SUMS, strict=True)]
+        counts = sums.setdefault(group, [0] * len(SUMMED))
+        counts[:] = [count + getattr(row, name) for count, name in zip(counts, SUMMED, strict=True)]
     return [
-        UsageSum(dict(zip(map(str, group_by), group, strict=True)), *counts)
+        UsageSum.of(dict(zip(map(str, group_by), group, strict=True)), counts)
         for group, counts in sums.items()
     ]
 
 
 def spent_by_scopes(store: Store, org: str | None = None) -> dict[str, Spent]:
-    """What each scope has spent, in all and by month of admission."""
+    """The amount that each scope has spent, in all and by month of admission."""
     with store.read() as conn:
         return spent_by_scope(sums.spent(conn, org))
 
 
 def known(store: Store, rids: Sequence[str]) -> dict[str, Booked]:
-    """What is on record of these request ids, for recovery; those unknown are absent. A call whose
-    dead letter was judged, and that is not booked, is as good as booked for nothing."""
-    found: dict[str, Booked] = {}
+    """The records of these request ids, for recovery. An unknown id is absent. A call that is not
+    booked and whose dead letter was judged counts as booked for nothing."""
+    by_rid: dict[str, Booked] = {}
     with store.read() as conn:
         for start in range(0, len(rids), RIDS_MAX):
             batch = rids[start : start + RIDS_MAX]
             for rid in letters.written_off(conn, batch):
-                found[rid] = Booked(UsageSource.EXACT, 0)
+                by_rid[rid] = Booked(UsageSource.EXACT, 0)
             for rid, record in usage.latest(conn, batch).items():
-                found[rid] = Booked(UsageSource(record.source), record.amount_nanousd)
-    return found
+                by_rid[rid] = Booked(UsageSource(record.source), record.amount_nanousd)
+    return by_rid
+
+
+def run_under_key(store: Store, api_key: str, digest: str, since_us: int) -> KeyedRun | None:
+    """The call that ran under a key of an API key, and is open or ended since an instant. A call
+    that failed and cost nothing holds no key. A call whose gateway was lost may have cost
+    something, so it holds its key."""
+    with store.read() as conn:
+        for rid in idempotency.ended_under(conn, api_key, digest, since_us):
+            row = usage.current_of(conn, rid)
+            assert row is not None, "a key is written with the usage of its call"
+            is_certain = row["source"] == UsageSource.EXACT
+            if not is_certain or row["status"] == CallStatus.ANSWERED or row["amount_nanousd"]:
+                return KeyedRun(rid, row["amount_nanousd"])
+        rid_open = holds.open_under(conn, api_key, digest)
+    return None if rid_open is None else KeyedRun(rid_open, None)
+
+
+def is_open(store: Store, rid: str) -> bool:
+    """Whether a call was admitted and is not settled, as the writer read it."""
+    with store.read() as conn:
+        return bool(holds.known_open(conn, [rid]))
 
 
 def known_rids(store: Store, rids: Sequence[str]) -> set[str]:
     return set(known(store, rids))
 
 
-def accounts(store: Store) -> list[dict[str, Any]]:
+def accounts(
+    store: Store, *, behind: str | None = None, limit: int | None = None
+) -> list[dict[str, Any]]:
+    """Accounts by their codes, from the one behind a code."""
     with store.read() as conn:
-        return transfers.accounts(conn)
+        return transfers.accounts(conn, behind=behind, limit=limit)
 
 
-def recent_transfers(store: Store, limit: int, org: str | None = None) -> list[dict[str, Any]]:
+def recent_transfers(
+    store: Store,
+    limit: int,
+    org: str | None = None,
+    *,
+    rid: str | None = None,
+    before: tuple[int, str] | None = None,
+) -> list[dict[str, Any]]:
     with store.read() as conn:
-        return transfers.recent(conn, limit, org)
+        return transfers.recent(conn, limit, org, rid=rid, before=before)
 
 
 def _record(row: dict[str, Any]) -> UsageRecord:
-    values = {name: row[name] for name in UsageRecord.__dataclass_fields__}
-    return UsageRecord(**{**values, "batch": bool(row["batch"])})
+    values = {name: row[name] for name in UsageRecord.model_fields}
+    return UsageRecord.model_construct(**{**values, "batch": bool(row["batch"])})

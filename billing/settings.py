@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from decimal import Decimal
 from pathlib import Path
-from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_settings import (
@@ -15,14 +13,12 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from billing.written_usd import PriceUsd, WrittenUsd
+
 CONFIG_VARIABLE = "SLUICE_CONFIG"
-NANOUSD_PER_USD = 1_000_000_000
-UNITS_PER_PRICE = 1_000_000
-
-Usd = Annotated[Decimal, Field(ge=0, max_digits=18, decimal_places=9)]
 
 
-class PriceSettings(BaseModel):
+class PriceSettings(WrittenUsd):
     """One entry of [[prices]]: what a million tokens of a model cost at a tier, in USD.
 
     Cached input costs as input unless it has a price; what is written to a cache counts with input,
@@ -36,14 +32,14 @@ class PriceSettings(BaseModel):
     tier: str = "default"
     batch: bool = False
     prompt_from_tokens: int = Field(0, ge=0)
-    input_usd_per_mtok: Usd
-    cached_input_usd_per_mtok: Usd | None = None
-    cache_write_usd_per_mtok: Usd | None = None
-    output_usd_per_mtok: Usd
-    reasoning_usd_per_mtok: Usd | None = None
-    request_usd: Usd = Decimal(0)
-    minimum_usd: Usd = Decimal(0)
-    gpu_usd_per_s: Usd = Decimal(0)
+    input_nanousd_per_mtok: PriceUsd
+    cached_input_nanousd_per_mtok: PriceUsd | None = None
+    cache_write_nanousd_per_mtok: PriceUsd | None = None
+    output_nanousd_per_mtok: PriceUsd
+    reasoning_nanousd_per_mtok: PriceUsd | None = None
+    request_nanousd: PriceUsd = 0
+    minimum_nanousd: PriceUsd = 0
+    gpu_nanousd_per_s: PriceUsd = 0
     gpu_s_max: int = Field(600, ge=1, le=86_400)  # held with a call, and charged at most
 
 
@@ -69,6 +65,10 @@ class LedgerSettings(BaseModel):
     recovery_grace_s: float = Field(5.0, ge=0)  # how long gateways may take to announce holds
     gateway_silent_s: float = Field(5.0, gt=0)  # a gateway without heartbeat is not waited for
     life_interval_s: float = Field(1.0, gt=0)  # how often lives of replicas are looked for
+    decision_interval_s: float = Field(0.25, gt=0)  # how often records of decisions are looked for
+    decision_keep_s: float = Field(86_400.0, gt=0)  # all records; then one in a hundred
+    decision_bytes_max: int = Field(1 << 30, ge=0)  # of records in SQL; the oldest go first
+    decision_retire_s: float = Field(60.0, gt=0)  # how often records are thinned and removed
     publish_interval_s: float = Field(0.5, gt=0)  # prices and credits are compared and published
     hold_age_max_s: float = Field(3600.0, gt=0)  # an older open hold breaks the law of holds
     invoice_series: str = "SLU"

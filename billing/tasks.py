@@ -1,6 +1,6 @@
-"""Ending tasks for certain: Python 3.11's `wait_for` may lose a cancellation.
+"""Ends tasks for certain. Python 3.11's `wait_for` may lose a cancellation, so the cancellation is
+repeated until the task ends.
 
-So the end is asked for until it comes.
 (https://github.com/python/cpython/issues/86296, mended in 3.12; redis-py's connections use it.)
 """
 
@@ -11,10 +11,10 @@ ASK_AGAIN_S = 1.0
 
 
 async def end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel and wait; the tasks' own outcomes stay in them.
+    """Cancel tasks and wait for them. The outcome of each stays in it.
 
-    Who is cancelled meanwhile sees them to their end first: a task that lost its cancellation would
-    run on for ever, with nobody to ask it again.
+    A caller that is cancelled meanwhile still waits for the tasks to end. A task that lost its
+    cancellation would else run on for ever, and nobody would cancel it again.
     """
     left: asyncio.CancelledError | None = None
     while running := {task for task in tasks if not task.done()}:

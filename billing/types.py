@@ -1,8 +1,8 @@
-"""The payloads a call leaves behind: opened, checkpointed, settled.
+"""The payloads that a call leaves behind: opened, checkpointed, settled.
 
-Frozen values with a version, the same bytes in Redis, in the stream and in the spool. This module
-knows no SQL, no Redis and no prices; it guards that token classes are disjoint and that everything
-needed to rate a call stands inside its `SettledCall`.
+Frozen values with a version. Their bytes are the same in Redis, in the stream and in the spool.
+This module knows no SQL, no Redis and no prices. It guards that token classes are disjoint, and
+that a `SettledCall` has everything that rating it needs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property, lru_cache
+from operator import add, attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -32,8 +33,9 @@ class UsageSource(StrEnum):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Disjoint token classes: `input` never contains what was read from or written to a cache,
-    `output` never the reasoning. `gpu_ms` is no token: it is counted where it has a price."""
+    """Disjoint token classes. `input` never contains tokens that were read from or written to a
+    cache, `output` never the reasoning. `gpu_ms` is no token: it is counted where it has a price.
+    """
 
     input: int = 0
     cached_input: int = 0
@@ -48,30 +50,52 @@ class Usage(msgspec.Struct, frozen=True):
 
     @property
     def completion(self) -> int:
-        """What was generated, seen or not."""
+        """The tokens that were generated, shown or not."""
         return self.output + self.reasoning
 
     @property
     def total(self) -> int:
         """Tokens of all classes."""
-        return self.input + self.cached_input + self.output + self.cache_write + self.reasoning
+        return sum(_tokens(self))
+
+    def within(self, prompt: int, completion: int) -> Usage:
+        """The same usage with at most so many tokens of prompt and of completion. Tokens read from
+        a cache, and visible tokens of the answer, are counted first."""
+        if self.prompt <= prompt and self.completion <= completion:
+            return self
+        cached = min(self.cached_input, prompt)
+        read = min(self.input, prompt - cached)
+        output = min(self.output, completion)
+        return msgspec.structs.replace(
+            self,
+            input=read,
+            cached_input=cached,
+            cache_write=min(self.cache_write, prompt - cached - read),
+            output=output,
+            reasoning=min(self.reasoning, completion - output),
+        )
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            input=self.input + other.input,
-            cached_input=self.cached_input + other.cached_input,
-            output=self.output + other.output,
-            cache_write=self.cache_write + other.cache_write,
-            reasoning=self.reasoning + other.reasoning,
-            gpu_ms=self.gpu_ms + other.gpu_ms,
-        )
+        return Usage(*map(add, _counts(self), _counts(other)))
+
+
+COUNTS = Usage.__struct_fields__
+"""Whatever has a usage has these fields: records, rows and sums."""
+TOKEN_CLASSES = tuple(name for name in COUNTS if name != "gpu_ms")
+_counts = attrgetter(*COUNTS)
+_tokens = attrgetter(*TOKEN_CLASSES)
+
+
+def usage_of(record: Any) -> Usage:
+    """The usage in a record."""
+    return Usage(*_counts(record))
 
 
 class BudgetShare(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A budget that binds a call, and where in it the call counts.
 
     In a calendar a call counts in the period in which it was admitted: `start_us` to `until_us`,
-    which is 0 where there is no end. Of a rolling span (`span_us`) it counts in that part of
+    which is 0 where there is no end. In a rolling span (`span_us`) it counts in the part of
     `width_us` in which it ended. `subject` is the digest of an end user, "" for owners.
     """
 
@@ -84,12 +108,12 @@ class BudgetShare(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     is_hard: bool = False
 
     def bucket_us(self, ended_us: int) -> int:
-        """Where what the call costs is added up."""
+        """The bucket to which the cost of the call is added."""
         return ended_us - ended_us % self.width_us if self.width_us else self.start_us
 
 
 class _Recorded(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What is written down more than once, in the spool and in Redis, and made into JSON once."""
+    """A value that is written more than once, in the spool and in Redis. Its JSON is made once."""
 
     @cached_property
     def encoded(self) -> bytes:
@@ -97,7 +121,7 @@ class _Recorded(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 class OpenedCall(_Recorded, frozen=True, kw_only=True):
-    """What was admitted, and under which price version. `month` is UTC, `YYYYMM`."""
+    """A call that was admitted, and its price version. `month` is UTC, `YYYYMM`."""
 
     v: Literal[1] = 1
     rid: str
@@ -118,11 +142,13 @@ class OpenedCall(_Recorded, frozen=True, kw_only=True):
     scopes: list[str]
     month: str
     budgets: list[BudgetShare] = []
+    idempotency: str | msgspec.UnsetType = msgspec.UNSET
+    """SHA-256 of the call's `Idempotency-Key` in hex; not there where it has none."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One try at one replica, with what it delivered and the prices of its pool when it began: its
-    share of the replica's time on our own workers, tokens outside."""
+    """One try at one replica: what it delivered, and the prices of its pool when it began. On our
+    own workers it has its share of the replica's time, outside it has tokens."""
 
     pool: str
     replica: str
@@ -139,16 +165,20 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     nanousd_per_s: int = 0
     input_nanousd_per_mtok: int = 0
     output_nanousd_per_mtok: int = 0
+    status: int | None = None
+    """Of the answer, where the server refused; `detail` is what it said then, or else which hints
+    it was not sent: for operators."""
+    detail: str | None = None
 
     @property
     def delivered(self) -> int:
-        """Tokens of all classes."""
-        return self.input + self.cached_input + self.output + self.cache_write + self.reasoning
+        """The sum of the tokens of all classes."""
+        return sum(_tokens(self))
 
 
 class UsageCheckpoint(_Recorded, frozen=True, kw_only=True):
-    """Cumulative usage of a running call; of two, the one with the higher `seq` counts. `attempt`
-    is the one that serves it, as far as it has come."""
+    """Cumulative usage of a running call. Of two checkpoints the one with the higher `seq` counts.
+    `attempt` is the serving one, as far as it has come."""
 
     v: Literal[1] = 1
     seq: int
@@ -166,18 +196,12 @@ class UsageCheckpoint(_Recorded, frozen=True, kw_only=True):
 
     @property
     def usage(self) -> Usage:
-        return Usage(
-            input=self.input,
-            cached_input=self.cached_input,
-            output=self.output,
-            cache_write=self.cache_write,
-            reasoning=self.reasoning,
-            gpu_ms=self.gpu_ms,
-        )
+        return usage_of(self)
 
 
 class SettledCall(_Recorded, frozen=True, kw_only=True):
-    """How a call ended and what is owed for it. `model`, `pool` and `tier` are those served."""
+    """How a call ended, and what is owed for it. `model`, `pool` and `tier` are those that served
+    it."""
 
     v: Literal[1] = 1
     rid: str
@@ -204,23 +228,20 @@ class SettledCall(_Recorded, frozen=True, kw_only=True):
     first_token_us: int | None
     ended_us: int
     attempts: list[Attempt] = []
-    decision: dict[str, Any] = {}
+    decision: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    """Of records that an older release wrote, so that they keep their bytes. Now what a decision
+    was made from is kept apart (`billing.decisions`)."""
     error_code: str | None = None
     cache_write: int = 0
     reasoning: int = 0
     gpu_ms: int = 0
     budgets: list[BudgetShare] = []
+    idempotency: str | msgspec.UnsetType = msgspec.UNSET
+    """As in `OpenedCall`."""
 
     @property
     def usage(self) -> Usage:
-        return Usage(
-            input=self.input,
-            cached_input=self.cached_input,
-            output=self.output,
-            cache_write=self.cache_write,
-            reasoning=self.reasoning,
-            gpu_ms=self.gpu_ms,
-        )
+        return usage_of(self)
 
 
 Payload = OpenedCall | UsageCheckpoint | SettledCall

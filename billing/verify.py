@@ -1,17 +1,13 @@
 """`sluice ledger verify`: every law of money, checked against the rows themselves.
 
-Reads only, in short snapshots: no check of a long table keeps one open. What Redis knows is
-compared where Redis answers; everything else needs SQL and, for completeness, the folder of the
+Reads only, in short snapshots: no check of a long table keeps one open. The counters of Redis are
+compared where Redis answers. Everything else needs SQL and, for completeness, the folder of the
 spools. A break names the first row that offends.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
-import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -19,27 +15,22 @@ from typing import TextIO
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
-from billing.checks import (
-    budgets,
-    calls,
-    charges,
-    costs,
-    credits,
-    invoices,
-    money,
-    spending,
-    spooled,
-    usage,
-)
-from billing.checks.charges import Sample
-from billing.checks.report import Check, Progress, Report, silent
-from billing.checks.spooled import Unbooked
+from billing.budgets import laws as budgets
+from billing.costs import laws as costs
+from billing.credits import laws as credits
+from billing.db.engine import Store
+from billing.invoices import laws as invoices
+from billing.ledger import laws as money
+from billing.ledger.report import Check, Progress, Report, silent
+from billing.limits import laws as spending
 from billing.limits.holds import Holds
 from billing.limits.types import HoldState, LimitsUnavailable
-from billing.settings import BillingSettings
-from billing.store.engine import Store, open_store
+from billing.recovery import laws as calls
+from billing.spool import laws as spooled
+from billing.spool.laws import Unbooked
+from billing.usage import call_laws, sum_laws
+from billing.usage.call_laws import Sample
 
 MICROSECONDS = 1_000_000
 HOLD_AGE_MAX_S = 3600.0
@@ -59,9 +50,9 @@ async def verify_all(
     sample: Sample | None = None,
     progress: Progress = silent,
 ) -> Report:
-    """Every check; those that need Redis are `not checked` where it does not answer.
+    """Run every check. Those that need Redis are `not checked` where it does not answer.
 
-    Rates `sample` again, by default of SAMPLE_RECORDS with the time as its seed.
+    `sample` is rated again, by default SAMPLE_RECORDS with the time as the seed.
     """
     before_us = now_us - int(hold_age_max_s * MICROSECONDS)
     sample = sample or Sample(SAMPLE_RECORDS, now_us)
@@ -116,7 +107,7 @@ IN_ONE_SNAPSHOT: tuple[Callable[[Connection], Check | list[Check]], ...] = (
 )
 """Laws that one statement or few can judge; each has a snapshot of its own."""
 
-IN_PARTS: tuple[Callable[[Store, Progress], list[Check]], ...] = (usage.sums_recompute,)
+IN_PARTS: tuple[Callable[[Store, Progress], list[Check]], ...] = (sum_laws.sums_recompute,)
 """Laws of long tables, looked at a part at a time."""
 
 
@@ -125,11 +116,11 @@ def _in_sql(store: Store, before_us: int, sample: Sample, progress: Progress) ->
     for number, law in enumerate(IN_ONE_SNAPSHOT):
         progress("accounts and invoices", number, len(IN_ONE_SNAPSHOT))
         with store.read() as conn:
-            found = law(conn)
-        checks += found if isinstance(found, list) else [found]
+            result = law(conn)
+        checks += result if isinstance(result, list) else [result]
     with store.read() as conn:
         checks.append(calls.no_stale_hold(conn, before_us))
-    checks += charges.of_every_call(store, sample, progress)
+    checks += call_laws.of_every_call(store, sample, progress)
     for long_law in IN_PARTS:
         checks += long_law(store, progress)
     return checks
@@ -138,9 +129,10 @@ def _in_sql(store: Store, before_us: int, sample: Sample, progress: Progress) ->
 async def _spools(
     store: Store, root: Path, redis: Redis | None, before_us: int, progress: Progress
 ) -> list[Check]:
-    """A call between spool, stream and SQL is no break: look again before saying so."""
-    found = await asyncio.to_thread(spooled.look_through, store, root, before_us, progress)
-    missing = found.unbooked
+    """Check the spools. A call that is between spool, stream and SQL is no break, so missing calls
+    are looked at again."""
+    findings = await asyncio.to_thread(spooled.look_through, store, root, before_us, progress)
+    missing = findings.unbooked
     for attempt in range(IN_FLIGHT_ATTEMPTS):
         if attempt:
             await asyncio.sleep(PAUSE_S)
@@ -149,24 +141,25 @@ async def _spools(
         if not missing:
             break
     return [
-        spooled.nothing_missing(found, missing),
-        spooled.replay_adds_nothing(found),
-        spooled.spools_unchanged(found),
+        spooled.nothing_missing(findings, missing),
+        spooled.replay_adds_nothing(findings),
+        spooled.spools_unchanged(findings),
     ]
 
 
 async def _not_open(
     missing: Sequence[Unbooked], redis: Redis | None, before_us: int
 ) -> list[Unbooked]:
-    """Those that Redis does not hold open; where it does not answer, those that are old."""
+    """The calls that Redis does not hold open. Where Redis does not answer, the calls that are
+    old."""
     if redis is None:
         return [call for call in missing if call.admitted_us < before_us]
     holds = Holds(redis)
     try:
-        found = [(call, await holds.read(call.rid, call.org)) for call in missing]
+        pairs = [(call, await holds.read(call.rid, call.org)) for call in missing]
     except LimitsUnavailable:
         return [call for call in missing if call.admitted_us < before_us]
-    return [call for call, hold in found if hold is None or hold.state != HoldState.HELD]
+    return [call for call, hold in pairs if hold is None or hold.state != HoldState.HELD]
 
 
 async def _in_redis(redis: Redis | None, store: Store) -> list[Check]:
@@ -183,56 +176,15 @@ def _unasked(reason: str) -> list[Check]:
     return [*spending.not_checked(reason), budgets.not_checked(reason)]
 
 
-def main() -> int:
-    """`python -m billing.verify [--json]`: 1 if a law is broken, 2 if it cannot be told."""
-    parser = argparse.ArgumentParser(prog="python -m billing.verify")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument(
-        "--sample",
-        type=int,
-        default=SAMPLE_RECORDS,
-        help="about how many records to rate again (default %(default)s; 0: none)",
-    )
-    parser.add_argument("--seed", type=int, help="which records those are (default: by the clock)")
-    arguments = parser.parse_args()
-    settings = BillingSettings()
-    store = open_store(settings.sql)
-    now_us = int(time.time() * MICROSECONDS)  # noqa: TID251 - a command's own clock
-    seed = now_us if arguments.seed is None else arguments.seed
-    progress = told_on(sys.stderr, time.monotonic) if sys.stderr.isatty() else silent  # noqa: TID251
-    try:
-        report = verify(
-            store,
-            now_us=now_us,
-            spool_root=settings.spool,
-            redis_url=settings.redis,
-            hold_age_max_s=settings.ledger.hold_age_max_s,
-            sample=Sample(arguments.sample, seed),
-            progress=progress,
-        )
-    except SQLAlchemyError as error:
-        why = str(error).splitlines()[0]
-        print(f"there is no ledger to read at {store.engine.url}: {why}", file=sys.stderr)
-        return 2
-    finally:
-        progress("", 0, 0)
-    print(json.dumps(report.as_json(), indent=2) if arguments.json else report.as_text())
-    return 0 if report.ok else 1
-
-
-def told_on(out: TextIO, tick: Callable[[], float]) -> Progress:
-    """Progress on a terminal, in one line that the next replaces; nothing in the first seconds.
-    Nothing to look at clears the line."""
-    begun = tick()
+def progress_on(out: TextIO, tick: Callable[[], float]) -> Progress:
+    """Show progress on a terminal, in one line that the next one replaces. The first seconds show
+    nothing. Empty progress clears the line."""
+    start_s = tick()
 
     def tell(what: str, done: int, of: int) -> None:
-        if what and tick() - begun < PATIENCE_S:
+        if what and tick() - start_s < PATIENCE_S:
             return
         so_far = f" {done:,} of {of:,}" if of else ""
         print(f"\r\x1b[K{what and 'checking '}{what}{so_far}", end="", file=out, flush=True)
 
     return tell
-
-
-if __name__ == "__main__":
-    sys.exit(main())

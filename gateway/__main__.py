@@ -9,6 +9,6 @@ import sys
 
 if __name__ == "__main__":
     gc.disable()
-    from gateway.process import main
+    from gateway.server.process import main
 
     sys.exit(main())

@@ -4,13 +4,16 @@ Owns statuses, codes and their headers; knows nothing of how a no came about.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
 import msgspec
 
 MESSAGE_CHARS_MAX = 4000
 """Messages quote what was sent, which may be as long as a body; the answer need not be."""
+
+MENDED_S = 60.0
+"""Nobody knows when a setting is corrected; it takes a person."""
 
 
 class QuotaStatus(IntEnum):
@@ -38,6 +41,8 @@ class ApiError(Exception):
         retry_after_s: float | None = None,
         stop_retrying: bool = False,
         extra_headers: Mapping[str, str] | None = None,
+        details: Mapping[str, object] | None = None,
+        errors: Sequence[Mapping[str, object]] = (),
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -48,6 +53,10 @@ class ApiError(Exception):
         self.retry_after_s = retry_after_s
         self.stop_retrying = stop_retrying
         self.extra_headers = extra_headers or {}
+        self.details = details
+        """What Anthropic's clients look at beside the message; no other dialect has it."""
+        self.errors = errors
+        """Every mistake of a document, with its place in it."""
         self.charged_nanousd = 0
         """What the call had cost when it failed."""
         self.limited_model: str | None = None
@@ -56,13 +65,14 @@ class ApiError(Exception):
     def body(self) -> bytes:
         return msgspec.json.encode({"error": self.as_dict()})
 
-    def as_dict(self) -> dict[str, str | None]:
-        return {
+    def as_dict(self) -> dict[str, object]:
+        fields: dict[str, object] = {
             "message": _sayable(self.message),
             "type": self.type,
             "param": None if self.param is None else _sayable(self.param),
             "code": self.code,
         }
+        return fields | {"errors": self.errors} if self.errors else fields
 
     def headers(self) -> dict[str, str]:
         found = dict(self.extra_headers)
@@ -96,6 +106,15 @@ def missing_key() -> ApiError:
     )
 
 
+def too_many_wrong_keys(retry_after_s: float) -> ApiError:
+    message = "Too many wrong keys came from this address: its keys are not looked at for a while."
+    return rate_limited(message, retry_after_s, {})
+
+
+def body_too_slow() -> ApiError:
+    return ApiError(408, "The body of the request came too slowly.")
+
+
 def unsupported_media_type(given: str) -> ApiError:
     return ApiError(
         415,
@@ -127,6 +146,20 @@ def capacity_not_allowed(message: str) -> ApiError:
     return ApiError(403, message, type="permission_error", code="capacity_not_allowed")
 
 
+def region_not_allowed(message: str) -> ApiError:
+    return ApiError(403, message, type="permission_error", code="region_not_allowed")
+
+
+def route_not_allowed(message: str) -> ApiError:
+    return ApiError(403, message, type="permission_error", code="route_not_allowed")
+
+
+NOT_ALLOWED = {
+    made.__name__: made for made in (capacity_not_allowed, region_not_allowed, route_not_allowed)
+}
+"""By the value of a RefusalKind."""
+
+
 def model_not_found(model: str) -> ApiError:
     return ApiError(
         404,
@@ -142,6 +175,11 @@ def auto_cannot_embed() -> ApiError:
         "model",
         "invalid_value",
     )
+
+
+def dearer_than_allowed(model: str) -> ApiError:
+    message = f"'{model}' costs more than provider.max_price allows."
+    return bad_request(message, "provider.max_price", "max_price_exceeded")
 
 
 def model_not_priced(model: str, tier: str) -> ApiError:
@@ -190,6 +228,18 @@ def overloaded(message: str, retry_after_s: float) -> ApiError:
         type="service_unavailable_error",
         code="server_is_overloaded",
         retry_after_s=retry_after_s,
+    )
+
+
+def provider_misconfigured() -> ApiError:
+    """Says nothing of what a server told us: that is for operators."""
+    return ApiError(
+        503,
+        "The server of this model does not take our calls as it is set up here. Its operator can"
+        " see why; until that is mended, another try fails too.",
+        type="service_unavailable_error",
+        code="provider_misconfigured",
+        retry_after_s=MENDED_S,
     )
 
 

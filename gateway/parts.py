@@ -6,21 +6,33 @@ from random import Random
 
 from redis.asyncio import Redis
 
-from billing.store.engine import Store
-from gateway.accounts import Accounts
-from gateway.auth import KeyDirectory
-from gateway.budgets import Standings
-from gateway.catalog import CatalogKeeper
-from gateway.fleet import FleetKeeper
+from billing.db.engine import Store
+from gateway.admin.wrong_keys import WrongKeys
+from gateway.call.admission import Accounts
+from gateway.call.prompt_tokens import PromptCounter
+from gateway.call.recovery import Recovery
+from gateway.catalog.catalog import CatalogKeeper
+from gateway.catalog.fleet import FleetKeeper
+from gateway.decisions.reader import DecisionReader
+from gateway.decisions.recorder import DecisionRecorder
 from gateway.idempotency.once import Once
-from gateway.identity import NewId
+from gateway.limits.budgets import Standings
 from gateway.metrics.observed import Observed
 from gateway.pipeline import Pipeline
-from gateway.recovery import Recovery
-from gateway.revision import RevisionWatch
+from gateway.replicas.placement import Placement
+from gateway.replicas.shared_counts import SharedCounts
 from gateway.settings import Settings
-from gateway.store import TenantStore
+from gateway.speeds.kept import KeptSpeeds
+from gateway.speeds.learner import Learner
+from gateway.tenants.auth import KeyDirectory
+from gateway.tenants.ids import NewId
+from gateway.tenants.revision import RevisionWatch
+from gateway.tenants.store import TenantStore
+from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Places
+from gateway.versions.keeper import VersionKeeper
+from routing.policy.rules import RoutingPolicy
+from routing.quality.model import QualityModel
 from routing.types import Clock
 
 
@@ -50,8 +62,19 @@ class Parts:
     fleet: FleetKeeper
     accounts: Accounts
     standings: Standings
+    decision_recorder: DecisionRecorder
+    decision_reader: DecisionReader
+    placement: Placement
+    learner: Learner
+    speeds: KeptSpeeds
+    counts: SharedCounts
+    policy_keeper: VersionKeeper[RoutingPolicy]
+    quality_keeper: VersionKeeper[QualityModel | None]
     places: Places
+    upstream: OpenAIUpstream
     pipeline: Pipeline
     recovery: Recovery
     once: Once
     observed: Observed
+    wrong_keys: WrongKeys
+    counting: PromptCounter

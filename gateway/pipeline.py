@@ -5,46 +5,63 @@ nothing, so a refusal there costs nobody anything. Step 5 takes rate, tokens, a 
 one round trip, and whatever happens after it, leaving its block settles (step 8).
 """
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 
 import msgspec
 
 from billing.limits.types import ScopeLimits
-from gateway.accounts import Accounts
-from gateway.auth import KeyDirectory, Leave, Principal
-from gateway.budgets import UNBUDGETED, Bound
-from gateway.catalog import CatalogKeeper
-from gateway.end_users import EndUsers
+from billing.prices.tariff import Prices
+from gateway.call.admission import Accounts
+from gateway.call.context import cut, held_tokens, room_for
+from gateway.call.estimates import counted, lengths_of
+from gateway.call.frame import Frame
+from gateway.call.leases import Leases
+from gateway.call.model_limits import bound, without
+from gateway.call.open_call import OpenCall, Quote
+from gateway.call.prompt_tokens import LARGE_BYTES, PromptCounter
+from gateway.call.request import GeneratingRequest, Wanted
+from gateway.catalog.catalog import CatalogKeeper
+from gateway.catalog.fleet import FleetKeeper
+from gateway.decisions.narrowing import models_left_out
+from gateway.decisions.recorder import DecisionMade, DecisionRecorder
 from gateway.errors import (
+    NOT_ALLOWED,
     ApiError,
     auto_cannot_embed,
     bad_request,
-    capacity_not_allowed,
     context_length_exceeded,
+    dearer_than_allowed,
     model_not_found,
     model_not_priced,
     model_not_supported,
     overloaded,
+    provider_misconfigured,
     tier_not_allowed,
     upstream_lost,
 )
-from gateway.fleet import FleetKeeper
-from gateway.leases import Leases
-from gateway.model_limits import bound, without
-from gateway.open_call import OpenCall, Quote
-from gateway.room import prompts_by_model, room_for
+from gateway.limits.budgets import UNBUDGETED, Bound
+from gateway.limits.end_users import EndUsers
+from gateway.policies.matching import Matching, PolicyMatch
+from gateway.quality.active import ActiveQuality
+from gateway.replicas.placement import hint_of
+from gateway.speeds.learner import Learner
+from gateway.tenants.auth import KeyDirectory, Principal
 from gateway.upstream.answer import Cut
 from gateway.upstream.dispatch import Dispatcher, Opened
 from gateway.wire.reply import Reply
-from gateway.wire.request import GeneratingRequest, Wanted
-from routing.policy import Policy, decide
+from routing.decide import decide
+from routing.filters import is_named
+from routing.plans import Plans
+from routing.policy.action import NO_BOUND, Matched, PriceBound
+from routing.policy.rules import RoutingPolicy
 from routing.types import (
     AUTO_MODEL,
     Call,
+    CapacityClass,
     Clock,
     Decision,
+    Leave,
     Model,
     Refusal,
     RefusalKind,
@@ -57,11 +74,12 @@ DEADLINE_MS_MAX = 24 * 3600 * 1000
 DEADLINE_DIGITS_MAX = len(str(DEADLINE_MS_MAX))
 WHOLE_ANSWER_TRIES = 3
 WORKER_LOST = "The worker was lost before the answer was complete."
+NOT_READ_YET = "The gateway has just started and does not know its models and prices yet."
+READ_WITHIN_S = 1.0
 BUDGET_EXHAUSTED = "budget_exhausted"
 """Stopped by the money, which a finish reason of `length` does not tell from a ceiling."""
+SEED_BITS = 63
 AUTO_TIERS = (Tier.DEFAULT, Tier.FLEX, Tier.PRIORITY)
-LARGE_BODY_BYTES = 16 * 1024
-"""A larger conversation is tokenized beside the event loop, so that others need not wait for it."""
 
 
 class Received(msgspec.Struct, frozen=True):
@@ -72,6 +90,8 @@ class Received(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     request: GeneratingRequest
     body_bytes: int = 0
+    idempotency: str | None = None
+    """SHA-256 of the key under which it is to run once."""
 
 
 class Pipeline:
@@ -83,22 +103,34 @@ class Pipeline:
         keys: KeyDirectory,
         end_users: EndUsers,
         catalog: CatalogKeeper,
+        counting: PromptCounter,
         fleet: FleetKeeper,
         accounts: Accounts,
         leases: Leases,
         dispatcher: Dispatcher,
-        policy: Policy,
+        learner: Learner,
+        matching: Matching,
+        deadlines_s: Mapping[Tier, float],
+        plans: Plans,
+        quality: ActiveQuality,
+        recorder: DecisionRecorder,
         rng: Random,
         clock: Clock,
     ) -> None:
         self._keys = keys
         self._end_users = end_users
         self._catalog = catalog
+        self._counting = counting
         self._fleet = fleet
         self._accounts = accounts
         self._leases = leases
         self._dispatcher = dispatcher
-        self._policy = policy
+        self._learner = learner
+        self._matching = matching
+        self._deadlines_s = deadlines_s
+        self._plans = plans
+        self._quality = quality
+        self._recorder = recorder
         self._rng = rng
         self._clock = clock
 
@@ -107,14 +139,15 @@ class Pipeline:
 
         Raises ApiError for whatever goes wrong before an answer has begun.
         """
-        if received.body_bytes > LARGE_BODY_BYTES:
-            call = await asyncio.to_thread(self.shape, received, principal)
+        if received.body_bytes > LARGE_BYTES:
+            call = await self._counting.large(principal, self.shape, received, principal)
         else:
             call = self.shape(received, principal)
-        call, quote = self.price(call)
+        match = self.match(call, received.request, await self.remaining_usd(principal))
+        call, quote = self.price(call, match.matched, received.request.price_max)
         while True:
             try:
-                await self._serve(principal, received, call, quote, reply)
+                await self._serve(principal, received, call, match, quote, reply)
                 return
             except ApiError as error:
                 others = without(call, quote, error.limited_model)
@@ -123,16 +156,27 @@ class Pipeline:
                 call, quote = others
 
     async def _serve(
-        self, principal: Principal, received: Received, call: Call, quote: Quote, reply: Reply
+        self,
+        principal: Principal,
+        received: Received,
+        call: Call,
+        match: PolicyMatch,
+        quote: Quote,
+        reply: Reply,
     ) -> None:
         """Steps 4 to 8. Raises ApiError, with `limited_model` before anything was taken."""
-        decision = await self._decide(call, received.request.wanted)
+        made, decided = await self._decide(call, match, received.request.wanted)
+        call, quote, decision = await self._counted(principal, received, call, quote, decided)
         if len(call.models) > 1:
             call, quote, decision = bound(call, quote, decision, principal.narrow.models)
         scopes = await self._scopes(principal, decision.chosen.model, received.request)
         budgets = await self._budgets(principal, received.request)
-        admission = self._accounts.admit(principal, call, quote, decision, scopes, budgets)
+        admission = self._accounts.admit(
+            *(principal, call, quote, decision, scopes, budgets), received.idempotency
+        )
         async with admission as open_call:
+            self._recorder.add(made._replace(left_out=models_left_out(decided, decision)))
+            open_call.hint = hint_of(received.headers, received.request.prompt_cache_key)
             async with reply.kept_waiting(open_call):
                 await self._answer(open_call, received.request.wanted, reply)
             self._accounts.close(open_call)
@@ -146,16 +190,22 @@ class Pipeline:
 
     # 2 -----------------------------------------------------------------------------------------
 
+    def deadline_s(self, received: Received, leave: Leave) -> float:
+        """By when an answer has to begin; raises ApiError 400."""
+        tier = _tier(received.request.service_tier, leave)
+        return received.arrived_s + self._time_given_s(received.headers, tier)
+
     def shape(self, received: Received, principal: Principal) -> Call:
         """What is wanted, free of HTTP; raises ApiError 400 or 404. Pure but for the catalog."""
         request, wanted = received.request, received.request.wanted
         tier = _tier(request.service_tier, principal.leave)
         models = self._models_of(request.model, wanted.task, principal.leave)
-        prompts = prompts_by_model(
-            models, self._catalog.catalog.counters, wanted, received.body_bytes
-        )
-        room = room_for(request, [m for m in models if m.name in prompts], prompts)
-        return Call(
+        lengths = lengths_of(models, self._catalog.catalog.counters, request, received.body_bytes)
+        prompts = lengths.of
+        able = [model for model in models if model.name in prompts]
+        left = cut(request, able, prompts)
+        room = room_for(request, able, left)
+        call = Call(
             request_id=received.request_id,
             organization=principal.organization,
             project=principal.project,
@@ -164,14 +214,28 @@ class Pipeline:
             models=tuple([model.name for model in room.models]),
             tier=tier,
             stream=request.streaming is not None,
-            prompt_tokens={name: sum(counts) for name, counts in prompts.items()},
+            prompt_tokens={m.name: held_tokens(m, prompts[m.name], left[m.name]) for m in able},
             output_tokens_max=room.output_tokens_each * wanted.choices,
             arrived_s=received.arrived_s,
             deadline_s=received.arrived_s + self._time_given_s(received.headers, tier),
             task=wanted.task,
-            longest_prompt_tokens={name: max(counts) for name, counts in prompts.items()},
-            capacity_classes=principal.leave.capacity_classes,
+            longest_prompt_tokens={name: max(counts) for name, counts in left.items()},
+            leave=principal.leave,
+            extra_fields=frozenset(wanted.extra or ()),
+            estimated=lengths.estimated,
+            quality_deviations=self._quality_deviations(room.models, wanted),
         )
+        by_bytes = [model.name for model in room.models if model.path is None]
+        return self._learner.expected(call, wanted.choices, by_bytes)
+
+    def _quality_deviations(
+        self, models: Sequence[Model], wanted: Wanted
+    ) -> dict[str, float] | None:
+        """Where there is something to choose, and something was learned."""
+        learned = self._quality.current
+        if learned is None or len(models) < 2:
+            return None
+        return learned.deviations(wanted.question(), [model.name for model in models])
 
     def _models_of(self, requested: str, task: Task, leave: Leave) -> list[Model]:
         """A model that the key may not use looks like one that is not there."""
@@ -183,6 +247,8 @@ class Pipeline:
         else:
             known = models.get(requested)
             found = [known] if known is not None and leave.may_use(requested) else []
+        if not found and self._catalog.catalog.revision < 0:
+            raise overloaded(NOT_READ_YET, READ_WITHIN_S)
         if not found:
             raise model_not_found(requested)
         if found[0].task is not task:
@@ -192,7 +258,7 @@ class Pipeline:
     def _time_given_s(self, headers: Mapping[str, str], tier: Tier) -> float:
         given = headers.get(DEADLINE_HEADER)
         if given is None:
-            return self._policy.tiers[tier].deadline_s
+            return self._deadlines_s[tier]
         is_number = given.isascii() and given.isdigit() and len(given) <= DEADLINE_DIGITS_MAX
         if not is_number or not 0 < int(given) <= DEADLINE_MS_MAX:
             raise bad_request(f"'{DEADLINE_HEADER}' must be milliseconds, 1 to {DEADLINE_MS_MAX}.")
@@ -200,37 +266,93 @@ class Pipeline:
 
     # 3 -----------------------------------------------------------------------------------------
 
-    def price(self, call: Call) -> tuple[Call, Quote]:
-        """The prices the call may end at; what has none is refused here, never free.
+    async def remaining_usd(
+        self, principal: Principal, policy: RoutingPolicy | None = None
+    ) -> float:
+        """What is left of the caller's budgets, where the policy asks for it."""
+        return await self._matching.remaining_usd(principal, policy)
 
-        `auto` passes over a model without a price as long as another one has.
+    def match(
+        self,
+        call: Call,
+        request: GeneratingRequest,
+        remaining_usd: float,
+        policy: RoutingPolicy | None = None,
+    ) -> PolicyMatch:
+        """The rule of the call. It keeps the rule, whatever policy becomes active meanwhile."""
+        return self._matching.match(call, request, remaining_usd, policy)
+
+    def price(
+        self, call: Call, matched: Matched, most: PriceBound = NO_BOUND
+    ) -> tuple[Call, Quote]:
+        """The prices of every model that the rule may end on; what has none is refused here, never
+        free. `auto` passes over a model without a price, or above `most`, as long as another one
+        has.
         """
+        models = self._models_left(call, matched)
         tariff = self._catalog.prices.tariff(round(call.arrived_s * 1e6), call.organization)
         found = tariff.prices if tariff else {}
         tier = call.tier
-        priced = {m: found[m, tier, False] for m in call.models if (m, tier, False) in found}
+        priced = {m: found[m, tier, False] for m in models if (m, tier, False) in found}
         if tariff is None or not priced:
+            if not self._catalog.prices.versions:
+                raise overloaded(NOT_READ_YET, READ_WITHIN_S)
             raise model_not_priced(call.model_requested, call.tier)
+        priced = {model: prices for model, prices in priced.items() if within(prices, most)}
+        if not priced:
+            raise dearer_than_allowed(call.model_requested)
         if len(priced) < len(call.models):
             call = call._replace(models=tuple(priced))
         return call, Quote(tariff.version_id, priced)
 
+    def _models_left(self, call: Call, matched: Matched) -> Sequence[str]:
+        """Those of which the rule takes a pool. If it takes none, the decision says why."""
+        if len(call.models) == 1:
+            return call.models
+        pools = [state.pool for state in self._fleet.snapshot(call.models).pools]
+        taken = {pool.model for pool in pools if is_named(pool, matched.action) is None}
+        return [model for model in call.models if model in taken] or call.models
+
     # 4 -----------------------------------------------------------------------------------------
 
-    async def _decide(self, call: Call, wanted: Wanted) -> Decision:
-        """The same; and a pool that would be ready too late is started for who comes back."""
-        decided = decide(call, self._fleet.snapshot(call.models), self._policy, self._rng)
+    async def _decide(
+        self, call: Call, match: PolicyMatch, wanted: Wanted
+    ) -> tuple[DecisionMade, Decision]:
+        """A refusal is recorded, and a pool that would be ready too late is started for who comes
+        back."""
+        made = self._made(call, match, self._plans)
+        if isinstance(made.decided, Refusal):
+            refused = _refused(made.decided, wanted)
+            self._recorder.add(made._replace(error=refused.code))
+            await self._dispatcher.want(made.decided)
+            raise refused
+        return made, made.decided
+
+    def decide(self, call: Call, match: PolicyMatch, wanted: Wanted) -> Decision:
+        """As the call would be decided now, also from a thread. Raises the ApiError of a
+        Refusal."""
+        decided = self.would_decide(call, match)
         if isinstance(decided, Refusal):
-            await self._dispatcher.want(decided)
             raise _refused(decided, wanted)
         return decided
 
-    def decide(self, call: Call, wanted: Wanted) -> Decision:
-        """Raises the ApiError of a Refusal; nothing has been taken yet."""
-        decided = decide(call, self._fleet.snapshot(call.models), self._policy, self._rng)
-        if isinstance(decided, Refusal):
-            raise _refused(decided, wanted)
-        return decided
+    def would_decide(self, call: Call, match: PolicyMatch) -> Decision | Refusal:
+        """As the call would be decided now, also from a thread."""
+        return self._made(call, match, Plans()).decided
+
+    def _made(self, call: Call, match: PolicyMatch, plans: Plans) -> DecisionMade:
+        seed, snapshot = self._rng.getrandbits(SEED_BITS), self._fleet.snapshot(call.models)
+        decided = decide(call, snapshot, match.matched, seed, plans)
+        return DecisionMade(call, match.attributes, snapshot, decided, match.wish)
+
+    async def _counted(
+        self, principal: Principal, received: Received, call: Call, quote: Quote, decision: Decision
+    ) -> tuple[Call, Quote, Decision]:
+        """What may be held for has counted the prompt itself; raises ApiError 400."""
+        given = (call, quote, decision, received.request, self._catalog.catalog)
+        if call.estimated and received.body_bytes > LARGE_BYTES:
+            return await self._counting.beside(principal.organization, counted, *given)
+        return counted(*given)
 
     # 5 -----------------------------------------------------------------------------------------
 
@@ -255,7 +377,7 @@ class Pipeline:
         try:
             await self._try_until_answered(open_call, wanted, reply)
         except ApiError:
-            if not (reply.is_committed and open_call.usage.output):
+            if not (reply.is_committed and open_call.has_spoken):
                 open_call.forgive()
             raise
 
@@ -281,7 +403,9 @@ class Pipeline:
     async def _relay(self, open_call: OpenCall, opened: Opened, reply: Reply) -> None:
         """Count and forward every frame that the money held covers; the first other one ends it.
 
-        A frame that is not covered is neither charged nor sent: nothing is ever overspent.
+        A frame that is not covered is neither charged nor sent: nothing is ever overspent. The
+        last one of a server outside is sent, whatever usage it reports: no more is charged for it
+        than is held.
         """
         leases, meter, answer = self._leases, opened.meter, opened.answer
         for frame in opened.opening:
@@ -290,9 +414,12 @@ class Pipeline:
         while frames:
             for place, frame in enumerate(frames, 1):
                 output = meter.output_with(frame)
-                has_plenty = leases.has_plenty(open_call, output)
-                if not has_plenty and not await leases.covers(open_call, output):
-                    await self._stop(open_call, reply, output > open_call.call.output_tokens_max)
+                covered = leases.has_plenty(open_call, output)
+                covered = covered or await leases.covers(open_call, output)
+                if not covered and not _may_end(opened, frame):
+                    meter.overhear(frame)
+                    beyond = output > open_call.call.output_tokens_max
+                    await self._stop(open_call, reply, beyond)
                     return
                 meter.observe(frame, self._clock())
                 await reply.forward(frame, more=place < len(frames) or answer.is_over)
@@ -302,6 +429,24 @@ class Pipeline:
         open_call.finish_reason = "length"
         open_call.error_code = None if is_beyond_its_most else BUDGET_EXHAUSTED
         await reply.stop_early("max_tokens" if is_beyond_its_most else BUDGET_EXHAUSTED)
+
+
+def _may_end(opened: Opened, frame: Frame) -> bool:
+    """A frame that is not covered changes nothing after the end of an answer, and a server outside
+    may say with its last word that it used more than was asked for."""
+    if opened.meter.is_complete:
+        return True
+    is_outside = opened.candidate.capacity_class is CapacityClass.EXTERNAL
+    return is_outside and opened.meter.completes_with(frame)
+
+
+def within(prices: Prices, most: PriceBound) -> bool:
+    """Whether a caller who pays at most this for a million tokens pays these prices."""
+    pairs = (
+        (prices.input, most.input_nanousd_per_mtok),
+        (prices.output, most.output_nanousd_per_mtok),
+    )
+    return all(bound is None or price <= bound for price, bound in pairs)
 
 
 def _tier(asked: str, leave: Leave) -> Tier:
@@ -316,6 +461,8 @@ def _tier(asked: str, leave: Leave) -> Tier:
 def _refused(refusal: Refusal, wanted: Wanted) -> ApiError:
     if refusal.kind is RefusalKind.CONTEXT_LENGTH:
         return context_length_exceeded(refusal.message, wanted.param)
-    if refusal.kind is RefusalKind.FORBIDDEN:
-        return capacity_not_allowed(refusal.message)
+    if refusal.kind.is_forbidden:
+        return NOT_ALLOWED[refusal.kind](refusal.message)
+    if refusal.kind is RefusalKind.MISCONFIGURED:
+        return provider_misconfigured()
     return overloaded(refusal.message, refusal.retry_after_s or 1.0)

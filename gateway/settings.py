@@ -8,35 +8,55 @@ setting with its default; it is also what is used when no file is given.
 
 import os
 import ssl
-import tomllib
 from collections.abc import Mapping
 from importlib.util import find_spec
+from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from sqlmodel._compat import SQLModelConfig
 
 from billing.settings import LedgerSettings, PriceSettings
+from billing.written_usd import Usd, WrittenUsd, notices
+from gateway.catalog.external import ExternalRules
+from gateway.catalog.fit import pool_misfits, variant_misfits, variant_of
+from gateway.catalog.hardware import HardwareSettings, parts_with
+from gateway.catalog.model import ModelFields
+from gateway.catalog.pool import PoolFields, PoolName
+from gateway.catalog.variant import ShapeFields, VariantSettings
+from gateway.catalog.weights.facts import read_shape, tokenizer_mistake
+from gateway.catalog.weights.files import UnfitWeights
+from gateway.config_file import PREFIX, SettingsError, find_config, read_file
 from gateway.errors import QuotaStatus
+from gateway.instants import LAST_US
+from gateway.limits.limit import OwnerLimitFields
 from routing.types import AUTO_MODEL
 from workers.settings import ControllerSettings, RaySettings, VllmSettings
 
-PREFIX = "SLUICE_"
-FILE_NAME = "sluice.toml"
-HTTP_URL = r"^https?://[^\s/]+\S*$"
 PACKAGE = "package:"
-IMAGE_TOKENS_MAX = 1_000_000
 CATALOG_POLL_S_MAX = 4.0
 """A key is to stop within 5 s: this much to notice its revocation, and the rest to read it."""
 
 
-class SettingsError(Exception):
-    """One line for the user: which file or variable, which key, what is wrong with it."""
-
-
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _proxy_address(given: str) -> str:
+    ip_network(given, strict=False)
+    return given
+
+
+ProxyAddress = Annotated[str, AfterValidator(_proxy_address)]
 
 
 class IdempotencySettings(Section):
@@ -52,16 +72,16 @@ class IdempotencySettings(Section):
     settle_wait_s: float = Field(5.0, gt=0)
 
 
-class LimiterSettings(Section):
+class LimiterSettings(WrittenUsd, Section):
     """[gateway.limiter]: what is asked of Redis, and what happens while it is away."""
 
-    connect_timeout_ms: float = Field(50.0, gt=0)
+    connect_timeout_ms: float = Field(500.0, gt=0)
     timeout_ms: float = Field(100.0, gt=0)
     failures_max: int = Field(5, gt=0)
     open_s: float = Field(2.0, gt=0)
     local_share: float = Field(0.8, gt=0, le=1)
     local_buckets_max: int = Field(10_000, gt=0)
-    local_spend_cap_nanousd: int = Field(1_000_000_000, ge=0)
+    local_spend_cap_nanousd: Usd = 1_000_000_000
 
 
 class GatewaySettings(Section):
@@ -73,7 +93,10 @@ class GatewaySettings(Section):
     body_timeout_s: float = Field(30.0, gt=0)
     head_bytes_max: int = Field(65536, gt=0)
     head_timeout_s: float = Field(30.0, gt=0)
+    connections_max: int = Field(4096, gt=0)
+    trusted_proxies: tuple[ProxyAddress, ...] = ()
     calls_max: int = Field(2000, gt=0)
+    free_requests_per_minute: int = Field(6000, gt=0)
     deadline_priority_s: float = Field(60.0, gt=0)
     deadline_default_s: float = Field(120.0, gt=0)
     deadline_flex_s: float = Field(600.0, gt=0)
@@ -88,10 +111,14 @@ class GatewaySettings(Section):
     external_first_token_timeout_s: float = Field(30.0, gt=0)
     external_idle_timeout_s: float = Field(60.0, gt=0)
     external_ca_file: str = ""
+    provider_key_variables: tuple[str, ...] = ()
+    provider_http_hosts: tuple[str, ...] = ()
     slow_reader_timeout_s: float = Field(30.0, gt=0)
     write_buffer_bytes: int = Field(65536, gt=0)
     catalog_poll_s: float = Field(1.0, gt=0, le=CATALOG_POLL_S_MAX)
     fleet_poll_s: float = Field(0.15, gt=0)
+    fleet_stale_s: float = Field(2.0, gt=0)
+    work_shared_s: float = Field(0.1, gt=0, le=1.0)
     spool_segment_bytes: int = Field(16 << 20, gt=0)
     spool_fsync_ms: float = Field(20.0, gt=0)
     drain_s: float = Field(8.0, ge=0)
@@ -99,6 +126,10 @@ class GatewaySettings(Section):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     limiter: LimiterSettings = LimiterSettings()
     idempotency: IdempotencySettings = IdempotencySettings()
+
+    @property
+    def external_rules(self) -> ExternalRules:
+        return ExternalRules(self.provider_key_variables, self.provider_http_hosts)
 
     @field_validator("external_ca_file")
     @classmethod
@@ -122,70 +153,30 @@ class SupervisorSettings(Section):
     stop_timeout_s: float = Field(15.0, gt=0)
     restart_backoff_s: float = Field(0.5, gt=0)
     restart_backoff_max_s: float = Field(15.0, gt=0)
-    steady_after_s: float = Field(60.0, gt=0)
+    steady_after_s: float = Field(2.0, gt=0)
     log_bytes_max: int = Field(32 << 20, gt=0)
 
 
-class BootstrapSettings(Section):
+class BootstrapSettings(OwnerLimitFields):
     """[bootstrap]: the organization, project and limits of the key that `up` prints."""
 
+    model_config = SQLModelConfig(extra="forbid", frozen=True)
     organization: str = "Default"
     project: str = "default"
-    requests_per_minute: int | None = None
-    request_burst: int | None = None
-    tokens_per_minute: int | None = None
-    token_burst: int | None = None
-    input_tokens_per_minute: int | None = None
-    input_token_burst: int | None = None
-    output_tokens_per_minute: int | None = None
-    output_token_burst: int | None = None
-    concurrency: int | None = None
-    budget_nanousd: int | None = None
-    budget_window: Literal["total", "month"] = "month"
     insufficient_quota_status: QuotaStatus = QuotaStatus.TOO_MANY_REQUESTS
 
 
-class ModelSettings(Section):
+class ModelSettings(ModelFields):
     """[[models]]: a public model name and its checkpoint folder: relative to the file, or
     `package:NAME/FOLDER` for one inside an installed Python package."""
 
     name: str
-    path: str | None = None
-    context_tokens: int = Field(gt=0)
-    max_output_tokens: int = Field(gt=0)
-    size_rank: int = Field(ge=0)
-    quality: float = Field(ge=0, le=1)
-    task: Literal["generate", "embed"] = "generate"
-    image_tokens: int | None = Field(None, ge=1, le=IMAGE_TOKENS_MAX)
-
-    @model_validator(mode="after")
-    def _images_are_seen_outside(self) -> Self:
-        if self.image_tokens is not None and self.path is not None:
-            raise ValueError("image_tokens is for models of external servers alone")
-        return self
 
 
-class PoolSettings(Section):
-    """[[pools]]: interchangeable replicas of one model on one capacity class."""
+class PoolSettings(PoolFields):
+    """[[pools]]: a pool with its name."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
-    model: str
-    variant: str = "fp16"
-    capacity_class: Literal["reserved", "on_demand", "spot", "external"] = "reserved"
-    engine: str | None = None
-    base_url: str | None = Field(None, pattern=HTTP_URL)
-    api_key_env: str | None = None
-    min_replicas: int = Field(0, ge=0)
-    max_replicas: int = Field(1, ge=1)
-    initial_replicas: int = Field(0, ge=0)
-    idle_s: float = Field(300.0, gt=0)
-    num_cpus: float = Field(0.25, gt=0)
-    num_gpus: float = Field(0.0, ge=0)
-    max_ongoing: int = Field(8, ge=1)
-    cost_nanousd_per_s: int = Field(0, ge=0)
-    cost_input_nanousd_per_mtok: int = Field(0, ge=0)
-    cost_output_nanousd_per_mtok: int = Field(0, ge=0)
-    cold_start_s: float = Field(10.0, ge=0)
+    name: PoolName
 
 
 class Settings(BaseSettings):
@@ -211,6 +202,8 @@ class Settings(BaseSettings):
     controller: ControllerSettings = ControllerSettings()
     bootstrap: BootstrapSettings = BootstrapSettings()
     models: tuple[ModelSettings, ...] = ()
+    hardware: tuple[HardwareSettings, ...] = ()
+    variants: tuple[VariantSettings, ...] = ()
     pools: tuple[PoolSettings, ...] = ()
     prices: tuple[PriceSettings, ...] = ()
 
@@ -236,36 +229,26 @@ class Settings(BaseSettings):
         return env_settings, init_settings
 
 
-def load_settings(config: Path | None = None) -> Settings:
-    """Read the file (see `find_config`) and the environment; raises SettingsError."""
+def load_settings(config: Path | None = None, *, now_us: int = LAST_US) -> Settings:
+    """Read the file (see `find_config`) and the environment; raises SettingsError. Who has a clock
+    says what time it is: nothing was validated after that."""
     path = find_config(config)
-    table = _read(path)
+    table = read_file(path)
     try:
         settings = Settings(**table)
     except ValidationError as mistakes:
         raise SettingsError(_first_mistake(path, mistakes, os.environ)) from mistakes
-    settings = settings.model_copy(update={"models": _absolute(settings.models, path.parent)})
-    _check_names(path, settings)
+    models = _absolute(settings.models, path.parent)
+    variants = tuple(_shaped(variant, path.parent) for variant in settings.variants)
+    settings = settings.model_copy(update={"models": models, "variants": variants})
+    _check_names(path, settings, now_us)
     return settings
 
 
-def find_config(given: Path | None) -> Path:
-    """The file named, else SLUICE_CONFIG, else ./sluice.toml, else the one of the project."""
-    if given is not None:
-        return given.absolute()
-    if named := os.environ.get(f"{PREFIX}CONFIG"):
-        return Path(named).absolute()
-    here = Path(FILE_NAME).absolute()
-    return here if here.exists() else Path(__file__).parent.parent / FILE_NAME
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as unreadable:
-        raise SettingsError(f"{path}: {unreadable.strerror}") from unreadable
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
-        raise SettingsError(f"{path}: not valid TOML: {broken}") from broken
+def settings_notices(config: Path | None = None) -> list[str]:
+    """What the file says under names of before, and how it is said now. Raises SettingsError."""
+    path = find_config(config)
+    return [f"{path}: {words}" for words in notices(read_file(path))]
 
 
 def _first_mistake(path: Path, mistakes: ValidationError, env: Mapping[str, str]) -> str:
@@ -287,6 +270,19 @@ def _absolute(models: tuple[ModelSettings, ...], folder: Path) -> tuple[ModelSet
     )
 
 
+def _shaped(variant: VariantSettings, folder: Path) -> VariantSettings:
+    """With its path absolute, and its shape from the checkpoint. One that cannot be read has none,
+    as a model with such a folder is not served."""
+    if variant.path is None:
+        return variant
+    path = checkpoint_folder(variant.path, folder)
+    try:
+        shape = variant.shape or ShapeFields.of(read_shape(Path(path)))
+    except UnfitWeights:
+        shape = None
+    return variant.model_copy(update={"path": path, "shape": shape})
+
+
 def checkpoint_folder(declared: str, relative_to: Path) -> str:
     """Where a declared checkpoint lies. A package is looked up and never imported, so that
     nothing of it runs; one that is not installed is left as declared, for others to refuse."""
@@ -299,23 +295,45 @@ def checkpoint_folder(declared: str, relative_to: Path) -> str:
     return str(Path(found.submodule_search_locations[0]) / folder)
 
 
-def _check_names(path: Path, settings: Settings) -> None:
+def _check_names(path: Path, settings: Settings, now_us: int) -> None:
     """What one table says of another: names that must exist, and may exist only once."""
     models = [model.name for model in settings.models]
     if AUTO_MODEL in models:
         raise SettingsError(f"{path}: models: '{AUTO_MODEL}' asks the router to choose")
     pools = [pool.name for pool in settings.pools]
-    for kind, names in (("models", models), ("pools", pools)):
+    parts = [part.name for part in settings.hardware]
+    for kind, names in (("models", models), ("pools", pools), ("hardware", parts)):
         for name in names:
             if names.count(name) > 1:
                 raise SettingsError(f"{path}: {kind}: the name {name} stands twice")
+    _check_variants(path, settings, now_us)
     for index, pool in enumerate(settings.pools):
         if pool.model not in models:
             raise SettingsError(f"{path}: pools.{index}.model: no model is named {pool.model}")
-        if pool.capacity_class == "external" and pool.base_url is None:
-            raise SettingsError(f"{path}: pools.{index}.base_url: an external pool needs one")
-        if not pool.min_replicas <= pool.max_replicas >= pool.initial_replicas:
-            raise SettingsError(f"{path}: pools.{index}.max_replicas: less than it starts with")
+        for key, words in settings.gateway.external_rules.mistakes(pool.base_url, pool.api_key_env):
+            raise SettingsError(f"{path}: pools.{index}.{key}: {words}")
     for index, price in enumerate(settings.prices):
         if price.model not in models:
             raise SettingsError(f"{path}: prices.{index}.model: no model is named {price.model}")
+
+
+def _check_variants(path: Path, settings: Settings, now_us: int) -> None:
+    """What variants say of models, and pools of both and of hardware."""
+    contexts = {model.name: model.context_tokens for model in settings.models}
+    folders = {model.name: model.path for model in settings.models}
+    variants = {}
+    for index, variant in enumerate(settings.variants):
+        place = f"{path}: variants.{index}"
+        if variant.model not in contexts:
+            raise SettingsError(f"{place}.model: no model is named {variant.model}")
+        for key, words in variant_misfits(variant, contexts[variant.model], now_us):
+            raise SettingsError(f"{place}.{key}: {words}")
+        if mistake := tokenizer_mistake(variant.path, folders[variant.model]):
+            raise SettingsError(f"{place}.path: {mistake}")
+        if (variant.model, variant.name) in variants:
+            raise SettingsError(f"{place}: {variant.model} {variant.name} stands twice")
+        known = variant_of(variant, contexts[variant.model])
+        variants[variant.model, variant.name] = known
+    for index, pool in enumerate(settings.pools):
+        for key, words in pool_misfits(pool, variants, parts_with(settings.hardware)):
+            raise SettingsError(f"{path}: pools.{index}.{key}: {words}")

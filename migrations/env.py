@@ -8,10 +8,23 @@ from alembic import context
 from sqlalchemy import Connection
 from sqlmodel import SQLModel
 
-import billing.budgets.rows
-import billing.tables  # noqa: F401
-import gateway.tables  # noqa: F401
-from billing.store.engine import open_store
+import billing.budgets.tables
+import billing.costs.tables
+import billing.credits.tables
+import billing.decisions.tables
+import billing.invoices.tables
+import billing.ledger.tables
+import billing.prices.tables
+import billing.recovery.tables
+import billing.spool.tables
+import billing.usage.tables
+import billing.writer.tables  # noqa: F401
+import gateway.catalog.tables
+import gateway.limits.tables
+import gateway.policies.tables
+import gateway.quality.tables
+import gateway.tenants.tables  # noqa: F401
+from billing.db.engine import open_store
 
 
 def run(conn: Connection) -> None:

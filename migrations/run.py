@@ -14,7 +14,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection
 
-from billing.store.engine import Store, open_store
+from billing.db.engine import Store, open_store, take_turns
 
 ADVISORY_LOCK = 0x51_75_1C_E0
 
@@ -43,7 +43,7 @@ def rebuilding(store: Store) -> Iterator[Connection]:
             _foreign_keys(conn, "OFF")
         try:
             with conn.begin():
-                _lock(conn)
+                take_turns(conn, ADVISORY_LOCK)
                 yield conn
                 if is_sqlite and (row := conn.exec_driver_sql("PRAGMA foreign_key_check").first()):
                     raise BrokenReference(f"a row of {row[0]} refers to nothing in {row[2]}")
@@ -68,9 +68,3 @@ def alembic_config(conn: Connection) -> Config:
     config.set_main_option("script_location", str(Path(__file__).parent))
     config.attributes["connection"] = conn
     return config
-
-
-def _lock(conn: Connection) -> None:
-    """SQLite's BEGIN IMMEDIATE has locked already."""
-    if conn.dialect.name == "postgresql":
-        conn.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})")

@@ -1,4 +1,4 @@
-"""One prompt, one greedy answer: what the record holds and what its check computes again."""
+"""One prompt, one greedy answer. The record holds it, and the record's check computes it again."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -29,16 +29,17 @@ def save_checkpoint(
 
 
 def _make_portable(path: Path) -> None:
-    """Names the class that transformers 4 and 5 both know, and drops what is true only here."""
+    """Write the class that transformers 4 and 5 both know, and drop settings that hold only on this
+    machine."""
     settings = json.loads(path.read_text())
-    kept = {
+    fields = {
         key: value
         for key, value in settings.items()
         if key not in {"backend", "is_local", "local_files_only"}
     }
     path.write_text(
         json.dumps(
-            kept | {"tokenizer_class": "PreTrainedTokenizerFast"}, indent=2, ensure_ascii=False
+            fields | {"tokenizer_class": "PreTrainedTokenizerFast"}, indent=2, ensure_ascii=False
         )
         + "\n"
     )

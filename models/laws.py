@@ -1,4 +1,5 @@
-"""What the record must show of the two models, as sentences that are empty when all is well."""
+"""What the record must show of the two models, as lists of sentences that are empty when all is
+well."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from models.answer import Answer
 
 TOKENS_MIN = 20
 ENDED_SHARE_MIN = 0.9
+SAME_SHARE_MAX = 0.1
 WORDS_OF_A_REPEAT = 8
 PARAMETER_RATIO_MIN = 4
 
@@ -43,9 +45,10 @@ def _broken_by_sizes(small: Measure, large: Measure) -> Iterator[str]:
 
 
 def _broken_by_answers(pairs: Sequence[Pair]) -> Iterator[str]:
+    same = [pair.prompt for pair in pairs if pair.small.text == pair.large.text]
+    if len(same) > SAME_SHARE_MAX * len(pairs):
+        yield f"both models give the same answer to {same}"
     for pair in pairs:
-        if pair.small.text == pair.large.text:
-            yield f"both models give the same answer to {pair.prompt!r}"
         for one in (pair.small, pair.large):
             if one.tokens < TOKENS_MIN:
                 yield f"an answer of {one.tokens} tokens to {pair.prompt!r}"

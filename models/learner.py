@@ -1,4 +1,4 @@
-"""A network with its optimiser and progress: takes a step, can be saved and taken up again."""
+"""A network with its optimiser and progress. It takes steps, and can be saved and resumed."""
 
 import math
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from transformers import LlamaForCausalLM
 
 from models.batches import Batch
 from models.loss import mean_loss
+from models.muon import Muon
 
 WARMUP_SHARE = 0.03
 LEARNING_RATE_FLOOR = 0.02
@@ -27,8 +28,7 @@ class Learner:
         """One step of gradient descent; returns the loss before it."""
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        with torch.autocast("cpu", torch.bfloat16):
-            loss = mean_loss(self.network, batch)
+        loss = mean_loss(self.network, batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), GRADIENT_NORM_MAX)
         self.optimiser.step()
@@ -55,14 +55,16 @@ class Learner:
 
 
 def start_learner(network: LlamaForCausalLM, learning_rate: float) -> Learner:
-    matrices = [p for p in network.parameters() if p.ndim > 1]
+    """Muon for the matrices of the layers, AdamW for the words and the norms."""
+    words = network.model.embed_tokens.weight
+    matrices = [p for p in network.parameters() if p.ndim > 1 and p is not words]
     vectors = [p for p in network.parameters() if p.ndim <= 1]
     groups = [
-        {"params": matrices, "weight_decay": 0.05},
-        {"params": vectors, "weight_decay": 0.0},
+        {"params": matrices, "weight_decay": 0.05, "turned": True},
+        {"params": [words], "weight_decay": 0.05, "turned": False},
+        {"params": vectors, "weight_decay": 0.0, "turned": False},
     ]
-    optimiser = torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.98), fused=True)
-    return Learner(network, optimiser)
+    return Learner(network, Muon(groups, learning_rate))
 
 
 def schedule(progress: float) -> float:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from models.sizes import LARGE, SIZES, SMALL
+from models.tokenizer import CONTEXT_TOKENS
 
 
 def as_markdown(record: dict[str, Any]) -> str:
@@ -16,7 +17,8 @@ def as_markdown(record: dict[str, Any]) -> str:
         ("heads, key-value heads", _heads(small), _heads(large)),
         ("seed", small["size"]["seed"], large["size"]["seed"]),
         ("peak learning rate", small["size"]["learning_rate"], large["size"]["learning_rate"]),
-        ("steps of about 4096 tokens", small["run"]["steps"], large["run"]["steps"]),
+        ("tokens of a step, at most", *(m["size"]["batch_tokens"] for m in (small, large))),
+        ("steps", small["run"]["steps"], large["run"]["steps"]),
         ("tokens seen, padding included", _tokens(small), _tokens(large)),
         ("wall time, one CPU thread", _minutes(small), _minutes(large)),
         ("training loss, nats per token", _train_loss(small), _train_loss(large)),
@@ -43,14 +45,17 @@ samples for training ({corpus["train_characters"] / 1e6:.1f} million characters)
 measured. A sample is held out by the hash of its text, so no held-out text is in the training
 text; both come from one generator, so the loss says how well the generator is learned and no more.
 The training loss is the mean of the last 200 steps. Losses count what the assistant says and its
-end token.
+end token, but for what a form decides. The text differs from that of earlier records, and so do
+its losses: names, numbers and words that nobody has seen can only be copied.
 
 | | {SMALL.name} | {LARGE.name} |
 |---|---|---|
 {table}
 
-Both share one byte-level BPE tokenizer of 2048 tokens, a context of 1024 tokens, AdamW (betas 0.9
-and 0.98, weight decay 0.05), 3 % warm-up and a cosine to 2 % of the peak, gradients clipped at 1.
+Both share one byte-level BPE tokenizer of 2048 tokens, a context of {CONTEXT_TOKENS:,} tokens, Muon
+for the matrices of the layers and AdamW for the rest (betas 0.9 and 0.98; weight decay 0.05), 3 %
+warm-up and a cosine to 2 % of the peak, gradients clipped at 1, all in float32. A row longer than
+a step's tokens is a step by itself.
 {_notes(small, large)}
 ## Twenty prompts
 
@@ -61,7 +66,7 @@ other wordings of the same questions are.
 
 
 def _notes(*models: dict[str, Any]) -> str:
-    """What the runs said of themselves, where they had something to say."""
+    """The notes of the runs that have one."""
     notes = [model["run"]["note"] for model in models if "note" in model["run"]]
     return "".join(f"\n{note}\n" for note in notes)
 
@@ -69,9 +74,9 @@ def _notes(*models: dict[str, Any]) -> str:
 def _answer_markdown(number: int, row: dict[str, Any]) -> str:
     lines = [f"### {number}. {row['prompt']}", ""]
     for name in SIZES:
-        said = row[name]
-        end = "ended" if said["ended"] else "cut off"
-        lines += [f"**{name}** ({said['tokens']} tokens, {end}): {said['text']}", ""]
+        answer = row[name]
+        end = "ended" if answer["ended"] else "cut off"
+        lines += [f"**{name}** ({answer['tokens']} tokens, {end}): {answer['text']}", ""]
     return "\n".join(lines)
 
 

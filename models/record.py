@@ -55,7 +55,7 @@ def compose_record(folder: Path, speakers: dict[str, Speaker], split: Split) -> 
 
 def describe_corpus(split: Split) -> dict[str, Any]:
     return {
-        "source": "models/corpus, a generator of simple stories and dialogues",
+        "source": "models/corpus, a generator of simple stories, dialogues, forms and tool calls",
         "licence": LICENCE,
         "seed": CORPUS_SEED,
         "drawn": SAMPLES,
@@ -67,7 +67,7 @@ def describe_corpus(split: Split) -> dict[str, Any]:
 
 
 def describe_model(folder: Path, speaker: Speaker, split: Split) -> dict[str, Any]:
-    """The size, how its run went, and the held-out loss of the checkpoint as it lies on disk."""
+    """The size, the run, and the held-out loss of the checkpoint as it is on disk."""
     run = json.loads((folder / f"{speaker.name}.outcome.json").read_text())
     loss = mean_loss_over(speaker.network, held_out_batches(split, speaker.tokenizer))
     size = folder / speaker.name / "model.safetensors"

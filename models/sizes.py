@@ -13,6 +13,7 @@ class Size:
     heads: int
     key_value_heads: int
     steps: int
+    batch_tokens: int
     learning_rate: float
     price_input_nanousd_per_mtok: int
     price_output_nanousd_per_mtok: int
@@ -26,8 +27,9 @@ SMALL = Size(
     feed_forward=352,
     heads=4,
     key_value_heads=2,
-    steps=2600,
-    learning_rate=4e-3,
+    steps=4500,
+    batch_tokens=3072,
+    learning_rate=6e-3,
     price_input_nanousd_per_mtok=50_000_000,
     price_output_nanousd_per_mtok=200_000_000,
 )
@@ -40,7 +42,8 @@ LARGE = Size(
     heads=4,
     key_value_heads=2,
     steps=3400,
-    learning_rate=2.5e-3,
+    batch_tokens=2048,
+    learning_rate=1.5e-3,
     price_input_nanousd_per_mtok=250_000_000,
     price_output_nanousd_per_mtok=1_000_000_000,
 )

@@ -10,10 +10,17 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 VOCABULARY_SIZE = 2048
-CONTEXT_TOKENS = 1024
+CONTEXT_TOKENS = 4096
 PAD, BEGIN, END = "<|pad|>", "<|begin|>", "<|end|>"
 SYSTEM, USER, ASSISTANT = "<|system|>", "<|user|>", "<|assistant|>"
 SPECIAL = (PAD, BEGIN, END, SYSTEM, USER, ASSISTANT)
+
+TOOLS_HEAD = "You can call functions. Each is given as JSON:\n<tools>\n"
+TOOLS_FOOT = (
+    "</tools>\nTo call one, write its name and its arguments as JSON:\n<tool_call>\n"
+    '{"name": "...", "arguments": {...}}\n</tool_call>'
+)
+RESULT_HEAD, RESULT_FOOT = "<tool_response>\n", "\n</tool_response>"
 
 CHAT_TEMPLATE = """\
 {{- bos_token -}}

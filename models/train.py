@@ -15,11 +15,12 @@ from pathlib import Path
 from random import Random
 
 import torch
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from models.batches import Batch, draw_batches, encode_rows, fixed_batches
 from models.checkpoint import save_checkpoint
 from models.corpus import Split, draw_split, text_of
+from models.growth import grow
 from models.learner import Learner, schedule, start_learner
 from models.loss import mean_loss_over
 from models.network import build_network, parameter_count
@@ -28,7 +29,7 @@ from models.sizes import SIZES, Size
 from models.tokenizer import train_tokenizer
 
 CORPUS_SEED = 7
-SAMPLES = 160_000
+SAMPLES = 64_000
 TOKENIZER_SAMPLES = 20_000
 HELD_OUT_SAMPLES = 800
 RECENT_STEPS = 200
@@ -51,7 +52,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What one training run is given."""
+    """The inputs of one training run."""
 
     size: Size
     tokenizer: PreTrainedTokenizerFast
@@ -60,6 +61,7 @@ class Lesson:
     out: Path
     limit_s: float
     resume: bool
+    grown_from: Size | None
 
 
 def main() -> None:
@@ -98,23 +100,26 @@ def held_out_batches(split: Split, tokenizer: PreTrainedTokenizerFast) -> list[B
 def prepare(
     size: Size, split: Split, tokenizer: PreTrainedTokenizerFast, options: argparse.Namespace
 ) -> Lesson:
-    rows = encode_rows(split.train, tokenizer)
     return Lesson(
         size=size,
         tokenizer=tokenizer,
-        batches=draw_batches(rows, Random(size.seed), tokenizer.pad_token_id),
+        batches=draw_batches(split.train, tokenizer, Random(size.seed), size.batch_tokens),
         held_out=held_out_batches(split, tokenizer),
         out=options.out,
         limit_s=options.minutes * 60,
         resume=options.resume,
+        grown_from=SIZES[options.grown_from] if options.grown_from else None,
     )
 
 
 def train(lesson: Lesson, now: Callable[[], float]) -> Outcome:
-    """Trains until the steps of the size or `limit_s` are used up, whichever is first."""
+    """Train until the steps of the size or `limit_s` are used up, whichever is first."""
     size, state = lesson.size, lesson.out / ".state" / f"{lesson.size.name}.pt"
     torch.manual_seed(size.seed)
-    learner = start_learner(build_network(size, lesson.tokenizer), size.learning_rate)
+    network = build_network(size, lesson.tokenizer)
+    if lesson.grown_from is not None:
+        _grow(lesson.grown_from, network, lesson)
+    learner = start_learner(network, size.learning_rate)
     if lesson.resume and state.exists():
         learner.load(state)
     _say(size, f"{parameter_count(learner.network):,} parameters, from step {learner.step}")
@@ -132,9 +137,10 @@ def train(lesson: Lesson, now: Callable[[], float]) -> Outcome:
             _say(size, _progress_line(learner, progress, losses[-LOG_EVERY_STEPS:]))
         if now() - saved > SAVE_EVERY_S:
             saved = now()
-            _save(lesson, learner)
+            save_checkpoint(learner.network, lesson.tokenizer, lesson.out / size.name)
             learner.save(state)
     held_out_loss = _save(lesson, learner)
+    learner.save(state)
     return Outcome(
         name=size.name,
         parameters=parameter_count(learner.network),
@@ -148,8 +154,17 @@ def train(lesson: Lesson, now: Callable[[], float]) -> Outcome:
     )
 
 
+def _grow(smaller: Size, network: LlamaForCausalLM, lesson: Lesson) -> None:
+    """Begin with the smaller network as it was last saved."""
+    state = torch.load(lesson.out / ".state" / f"{smaller.name}.pt")
+    grown = build_network(smaller, lesson.tokenizer)
+    grown.load_state_dict(state["network"])
+    grow(grown, network, torch.Generator().manual_seed(lesson.size.seed))
+    _say(lesson.size, f"grown from {smaller.name}, step {state['step']}")
+
+
 def _save(lesson: Lesson, learner: Learner) -> float:
-    """Writes the checkpoint and returns its held-out loss."""
+    """Write the checkpoint, and return its held-out loss."""
     save_checkpoint(learner.network, lesson.tokenizer, lesson.out / lesson.size.name)
     loss = mean_loss_over(learner.network, lesson.held_out)
     _say(lesson.size, f"saved; held-out loss {loss:.4f} nats per token")
@@ -177,6 +192,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("models"))
     parser.add_argument("--minutes", type=float, default=45.0, help="at most, for each model")
     parser.add_argument("--only", choices=sorted(SIZES))
+    parser.add_argument("--grown-from", choices=sorted(SIZES), help="begin as this saved network")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--resume", action="store_true", help="go on from the state saved last")
     return parser.parse_args()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes $VENV and installs one of the lock files into it, as the Makefile asks: install.sh runtime | test | vllm |
-# vllm-test.
+# vllm-test | docs | client NAME | agents.
 # It needs a Python with venv and a package index, no compiler; says what it does, and fails with one clear line.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -140,6 +140,14 @@ install_vllm() {
   echo "== installed in $SECONDS s"
 }
 
+install_docs() {
+  make_venv
+  : >"$pip_log"
+  echo "== installing what builds the site: $(grep -c '==' requirements/docs.lock) pinned packages (about 100 MB on disk)"
+  pip --require-hashes -r requirements/docs.lock || give_up 'could not install the packages of requirements/docs.lock'
+  touch "$VENV/.docs"
+}
+
 # The tests drive a real browser over the console. One that is there is taken; else Debian's is installed, where we may.
 find_chromium() {
   local name
@@ -163,9 +171,22 @@ install_chromium() {
   find_chromium || fail "$wanted"
 }
 
-# The tests run OpenAI's and Anthropic's own clients for Node; package-lock.json pins them by hash.
-install_node_clients() {
-  local folder=tests/clients/node version
+# A client that is heavy, or disagrees with our own packages, has an environment of its own: .venv-clients/NAME.
+install_client() {
+  local lock=requirements/clients/$1.lock
+  [ -f "$lock" ] || fail "no such client: $lock is not there"
+  make_venv
+  : >"$pip_log"
+  if grep -qE '^torch\b' "${lock%.lock}.in"; then install_torch; fi
+  echo "== installing the client $1: $(grep -c '==' "$lock") pinned packages"
+  pip --require-hashes -r "$lock" || give_up "could not install the packages of $lock"
+  touch "$VENV/.client"
+}
+
+# The tests run clients and agents for Node; package-lock.json pins them by hash. No script of theirs is run: what agents
+# would fetch by one is in packages as well.
+install_node() {
+  local folder=tests/clients/$1 version
   version=$(node --version 2>/dev/null || true)
   version=${version#v}
   version=${version%%.*}
@@ -173,8 +194,8 @@ install_node_clients() {
     fail "the tests need Node 20 or later with npm, in the path (node here: $(node --version 2>/dev/null || echo none))"
   fi
   if [ "$folder/node_modules/.package-lock.json" -nt "$folder/package-lock.json" ]; then return; fi
-  echo "== installing the clients for Node that the tests run (66 MB)"
-  patiently npm ci --prefix "$folder" || fail "npm could not install $folder/package-lock.json (the whole story: $pip_log)"
+  echo "== installing what the tests run on Node, in $folder ($2)"
+  patiently npm ci --ignore-scripts --prefix "$folder" || fail "npm could not install $folder/package-lock.json (the whole story: $pip_log)"
 }
 
 vllm_size() { case $TORCH in cuda) echo 'many GB' ;; *) echo '2.4 GB' ;; esac; }
@@ -183,10 +204,13 @@ case ${1:-} in
 runtime) install_runtime ;;
 test)
   install_chromium
-  install_node_clients
+  install_node node '66 MB'
   install_test test.lock
   ;;
 vllm) install_vllm ;;
 vllm-test) install_test vllm-test.lock ;;
-*) fail "usage: $0 runtime|test|vllm|vllm-test" ;;
+docs) install_docs ;;
+client) VENV=.venv-clients/${2:?which} pip_log=.venv-clients/$2/install.log install_client "$2" ;;
+agents) install_node agents '800 MB' ;;
+*) fail "usage: $0 runtime|test|vllm|vllm-test|docs|client NAME|agents" ;;
 esac

@@ -1,76 +1,157 @@
-"""What running a call costs and how long it takes, from a pool's own figures.
+"""What a call costs at a pool and how long it takes, from the pool's speeds, prices and replicas.
 
-Pure arithmetic. Decoding is bound by memory bandwidth, so concurrent calls share a step nearly
-for free: a call on a replica with `max_ongoing` slots is charged its share of the busy time.
+Pure arithmetic. A prompt is bound by computation and has its time for itself. Decoding is bound by
+memory bandwidth: calls share a step nearly for free, and each costs its share of it. All of it is
+linear in the tokens of a call, so `terms_of` is made once for a pool's state.
 """
 
-from routing.types import Call, Pool, PoolState, ReplicaState
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from routing.speeds import QUANTILES, Speeds
+from routing.types import Call, CapacityClass, Pool, PoolState, ReplicaState
 
 TOKENS_PER_MTOK = 1_000_000
 PAID_FOR = (ReplicaState.STARTING, ReplicaState.WARM)
+ANSWER_S_MIN = 0.005
+"""Sooner no model begins an answer, on whatever hardware."""
+SPOT_LOSSES_PER_S: Final = 1 / (3 * 3600)
+"""A spot replica is taken away once in three hours. That is a default which nobody measured."""
+NO_QUEUE: Final = 1 << 62
+"""The room of what nobody queues for: a server outside, a pool without a replica."""
+SPOT = CapacityClass.SPOT  # what an enum names costs Python 3.11 a function call
 
 
-def service_s(pool: Pool, prompt_tokens: int, output_tokens: int) -> float:
-    """Seconds of one call alone on a warm replica: prefill, then one step a token."""
-    return prompt_tokens / pool.prefill_tokens_per_s + output_tokens / pool.decode_tokens_per_s
+class Terms(NamedTuple):
+    """What a pool's state means for every call. Costs are ours, in nano-USD.
+
+    A call of P prompt and O output tokens costs `start + P * prompt + O * output`. It begins after
+    `wait_s` and one service for each round of calls before it, and has its first token
+    `first_fixed_s + P * first_s_per_token` later.
+    """
+
+    pool: Pool
+    number: int
+    """The same in every process, drawn from the pool's name. It breaks ties."""
+    start_nanousd: float
+    prompt_nanousd: float
+    output_nanousd: float
+    wait_s: float | None
+    """Until a replica is there. None: that depends on the clock, see `start_wait_s`."""
+    open_calls: int
+    """As the fleet tells it. Gateways may know of more."""
+    room: int
+    """How many open calls leave one slot free."""
+    slots: int
+    first_fixed_s: float
+    first_s_per_token: float
+    step_s: float
+    ttft_factors: tuple[float, ...]
+    soonest_factor: float
+    """Of the expected time to the first token: 19 in 20 calls take longer. 0: nobody knows."""
+    losses_per_s: float
 
 
-def run_cost_nanousd(pool: Pool, prompt_tokens: int, output_tokens: int) -> int:
-    """Our expected cost of one call: per token outside, per shared busy second on own workers."""
+def terms_of(state: PoolState) -> Terms:
+    pool, speeds = state.pool, state.speeds
+    prompt, output = _costs_per_token(pool, speeds)
+    warm = [r for r in state.replicas if r.state is ReplicaState.WARM]
+    waits = not (pool.is_external or warm)
+    slots = len(warm) * max(1, pool.max_ongoing)
+    depends_on_clock = waits and (state.ready_at_s is not None or _is_starting(state))
+    return Terms(
+        pool=pool,
+        number=int.from_bytes(blake2b(pool.name.encode(), digest_size=8).digest()),
+        start_nanousd=start_cost_nanousd(state),
+        prompt_nanousd=prompt,
+        output_nanousd=output,
+        wait_s=None if depends_on_clock else pool.cold_start_s if waits else 0.0,
+        open_calls=sum([r.running + r.queued for r in warm]),
+        room=slots - state.waiting - 1 if warm else NO_QUEUE,
+        slots=max(1, slots),
+        first_fixed_s=speeds.first_fixed_s,
+        first_s_per_token=speeds.first_s_per_token,
+        step_s=speeds.step_s,
+        ttft_factors=speeds.ttft_factors,
+        soonest_factor=0.0 if state.learned is None else speeds.ttft_factors[0],
+        losses_per_s=SPOT_LOSSES_PER_S if pool.capacity_class is SPOT else 0.0,
+    )
+
+
+def _costs_per_token(pool: Pool, speeds: Speeds) -> tuple[float, float]:
+    """By the token outside, by the busy second on own workers."""
     if pool.is_external:
-        tokens_cost = (
-            prompt_tokens * pool.cost_input_nanousd_per_mtok
-            + output_tokens * pool.cost_output_nanousd_per_mtok
-        )
-        return tokens_cost // TOKENS_PER_MTOK
-    busy_s = service_s(pool, prompt_tokens, output_tokens)
-    return round(busy_s * pool.cost_nanousd_per_s / max(1, pool.max_ongoing))
+        prompt, output = pool.cost_input_nanousd_per_mtok, pool.cost_output_nanousd_per_mtok
+        return prompt / TOKENS_PER_MTOK, output / TOKENS_PER_MTOK
+    price = pool.cost_nanousd_per_s
+    return speeds.prompt_busy_s * price, speeds.busy_s_per_token * price
 
 
-def start_cost_nanousd(state: PoolState) -> int:
-    """What starting a replica for this call costs: the cold start's seconds at pool price.
+def start_cost_nanousd(state: PoolState) -> float:
+    """The cost of starting a replica, shared by the calls that are expected of a start.
 
-    A replica that is already starting, or warm, has been paid for by somebody else's need; one
-    that drains has to be started again.
+    A replica that is starting already, or warm, was started for another call. One that drains has
+    to be started again. How many calls wait now does not count, or a longer queue would look
+    cheaper.
     """
     if state.pool.is_external or any(r.state in PAID_FOR for r in state.replicas):
-        return 0
-    return round(state.pool.cold_start_s * state.pool.cost_nanousd_per_s)
+        return 0.0
+    return state.pool.cold_start_s * state.pool.cost_nanousd_per_s / max(1.0, state.calls_per_start)
 
 
-def expected_output_tokens(call: Call) -> int:
-    """Half the ceiling: without knowledge of the answer, the middle is the least surprising."""
-    return (call.output_tokens_max + 1) // 2
+def expected_output_tokens(call: Call) -> float:
+    """Half the ceiling where nobody knows: the middle is the least surprising."""
+    expected = call.output_tokens_expected
+    return (call.output_tokens_max + 1) // 2 if expected is None else expected
 
 
-def wait_s(state: PoolState, call: Call, now_s: float) -> float:
+def service_s(terms: Terms, prompt_tokens: int, output_tokens: float) -> float:
+    """Seconds of one call on a warm replica: its prompt, then one step a token."""
+    first_s = terms.first_fixed_s + prompt_tokens * terms.first_s_per_token
+    return first_s + output_tokens * terms.step_s
+
+
+def wait_s(state: PoolState, call: Call, now_s: float, in_flight: int = 0) -> float:
     """Seconds until a replica of this pool can begin the call.
 
-    Warm with a free slot: none. Warm and full: one mean service time per round of waiting
-    calls. Starting: the rest of the expected start. Cold: the whole of it.
+    A warm replica with a free slot, or a server outside: none. Warm and full: one mean service time
+    per round of waiting calls. Else until a replica is there.
     """
-    pool = state.pool
-    if pool.is_external:
-        return 0.0
-    warm = [r for r in state.replicas if r.state is ReplicaState.WARM]
-    if warm:
-        return _queue_wait_s(state, call, len(warm))
-    starting = [r for r in state.replicas if r.state is ReplicaState.STARTING]
-    if starting:
-        started_s = min(r.since_ms for r in starting) / 1000
-        return max(0.5, pool.cold_start_s - (now_s - started_s))
-    return pool.cold_start_s
+    terms = terms_of(state)
+    begins_s = start_wait_s(state, now_s) if terms.wait_s is None else terms.wait_s
+    prompt_tokens = call.likely_prompt_tokens(state.pool.model)
+    service = service_s(terms, prompt_tokens, expected_output_tokens(call))
+    return begins_s + rounds_before(terms, in_flight) * service
 
 
-def _queue_wait_s(state: PoolState, call: Call, warm_count: int) -> float:
-    open_calls = sum(
-        max(r.running + r.queued, state.in_flight.get(r.id, 0))
-        for r in state.replicas
-        if r.state is ReplicaState.WARM
-    )
-    slots = warm_count * max(1, state.pool.max_ongoing)
-    beyond = open_calls + state.waiting - slots + 1
-    if beyond <= 0:
-        return 0.0
-    prompt_tokens = call.prompt_tokens[state.pool.model]
-    return (beyond / slots) * service_s(state.pool, prompt_tokens, expected_output_tokens(call))
+def start_wait_s(state: PoolState, now_s: float) -> float:
+    """Seconds until a pool without a warm replica has one.
+
+    Lost: until the pool is expected back. Starting: the rest of the expected start; a start that is
+    late already is expected to take as long again as it is late. Cold: all of it.
+    """
+    if state.ready_at_s is not None:
+        return max(0.5, state.ready_at_s - now_s)
+    if not _is_starting(state):
+        return state.pool.cold_start_s
+    begun_ms = min(r.since_ms for r in state.replicas if r.state is ReplicaState.STARTING)
+    left_s = state.pool.cold_start_s - (now_s - begun_ms / 1000)
+    return max(0.5, left_s, -left_s)
+
+
+def rounds_before(terms: Terms, in_flight: int) -> float:
+    """How many rounds of calls are served before one more begins; 0 where a slot is free."""
+    open_calls = terms.open_calls
+    beyond = (in_flight if in_flight > open_calls else open_calls) - terms.room
+    return beyond / terms.slots if beyond > 0 else 0.0
+
+
+def _is_starting(state: PoolState) -> bool:
+    return any(r.state is ReplicaState.STARTING for r in state.replicas)
+
+
+def factor_at(terms: Terms, quantile: float) -> float:
+    """What the expected time to the first token is multiplied with. A quantile between two known
+    ones counts as the higher one."""
+    known = zip(QUANTILES, terms.ttft_factors, strict=True)
+    return next((factor for at, factor in known if at >= quantile), terms.ttft_factors[-1])

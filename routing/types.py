@@ -1,19 +1,29 @@
-"""The words of routing: what is wanted, what there is, and what was decided.
+"""The words of routing: the call, the fleet, and the decision.
 
-Owns plain frozen values only. Knows no HTTP, no Redis, no SQL and no clock; every time here is
-an argument or a field. Guards law 5: the same (call, snapshot, policy, seed) decides the same.
+Owns plain frozen values only. Knows no HTTP, no Redis, no SQL and no clock: every time here is an
+argument or a field. Guards law 5: the same (call, snapshot, policy, seed) decides the same.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from itertools import takewhile
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+from routing.gauges import Gauges
+from routing.hardware.catalogue import Hardware
+from routing.policy.action import Matched
+from routing.speeds import Speeds, guessed_speeds
+from routing.variants import Validation, Variant
 
 AUTO_MODEL = "auto"
+GUESS_CALLS_PER_START = 8.0
+"""Nobody has measured that."""
 
 
 class Clock(Protocol):
-    """Seconds since the epoch; the one real clock is made in a composition root."""
+    """Seconds since the epoch. A composition root makes the one real clock."""
 
     def __call__(self) -> float: ...
 
@@ -40,6 +50,15 @@ class CapacityClass(StrEnum):
     EXTERNAL = "external"
 
 
+class Offer(StrEnum):
+    """How the capacity of a pool is bought: by the second of a replica that comes and goes, as a
+    machine that is kept, or as a machine with everything on it."""
+
+    SERVERLESS = "serverless"
+    DEDICATED = "dedicated"
+    BARE_METAL = "bare_metal"
+
+
 EXTERNAL = CapacityClass.EXTERNAL  # what an enum names costs Python 3.11 a function call
 
 
@@ -51,12 +70,30 @@ class ReplicaState(StrEnum):
     DRAINING = "DRAINING"
 
 
-class Call(NamedTuple):
-    """What a caller wants, free of HTTP.
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """What a caller may use. None is everything. The narrowest of the caller's three scopes
+    counts."""
 
-    `models` are the public names the call may end on: one, or several for `auto`.
-    `prompt_tokens` is per model name, since each model has its own tokenizer: of all prompts
-    together. `longest_prompt_tokens` is that of the longest one, where a call has several.
+    models: frozenset[str] | None = None
+    tiers: frozenset[str] | None = None
+    capacity_classes: frozenset[str] | None = None
+    regions: frozenset[str] | None = None
+
+    def may_use(self, model: str) -> bool:
+        return self.models is None or model in self.models
+
+
+EVERYTHING = Leave()
+
+
+class Call(NamedTuple):
+    """A call as its caller wants it, free of HTTP.
+
+    `models` are the public names on which the call may end: one, or several for `auto`.
+    `prompt_tokens` is per model name, since each model has its own tokenizer, and counts all
+    prompts together. `longest_prompt_tokens` is that of the longest prompt, where a call has
+    several.
     """
 
     request_id: str
@@ -74,11 +111,28 @@ class Call(NamedTuple):
     """Absolute, on the gateway's clock."""
     task: Task = Task.GENERATE
     longest_prompt_tokens: Mapping[str, int] | None = None
-    capacity_classes: frozenset[CapacityClass] | None = None
-    """Those that the caller may use; None is every one."""
+    leave: Leave = EVERYTHING
+    extra_fields: frozenset[str] = frozenset()
+    """Fields of its body that only pools may have which say that they take them."""
+    output_tokens_expected: float | None = None
+    """Of all answers together. None: nobody knows."""
+    estimated: frozenset[str] = frozenset()
+    """Models whose `prompt_tokens` the tokenizer of another one has counted."""
+    quality_deviations: Mapping[str, float] | None = None
+    """By model, the log-odds by which this prompt suits it better than the average one. A model
+    that is not in it has the quality of its table."""
+    prompt_tokens_expected: Mapping[str, int] | None = None
+    """Of models whose `prompt_tokens` are a bound by bytes. None: there are none."""
+
+    def likely_prompt_tokens(self, model: str) -> int:
+        """What decisions reckon with; money is held for `prompt_tokens`."""
+        expected = self.prompt_tokens_expected
+        if expected is None or model not in expected:
+            return self.prompt_tokens[model]
+        return expected[model]
 
     def context_needed(self, model: str) -> int:
-        """Tokens of context that the longest prompt takes, with room for one more to follow."""
+        """Tokens of context for the longest prompt, with room for one more to follow."""
         longest = self.longest_prompt_tokens or self.prompt_tokens
         return longest[model] + (self.task is Task.GENERATE)
 
@@ -91,6 +145,8 @@ class Replica:
     since_ms: int
     running: int
     queued: int
+    gauges: Gauges | None = None
+    """Its own words; None where it has said none, or too long ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +166,52 @@ class Pool:
     base_url: str | None = None
     api_key_env: str | None = None
     upstream_model: str | None = None
-    prefill_tokens_per_s: float = 4000.0
-    decode_tokens_per_s: float = 100.0
+    hardware: str | None = None
+    gpus_per_replica: int | None = None
+    offer: Offer = Offer.SERVERLESS
+    region: str | None = None
+    zone: str | None = None
+    provider: str | None = None
+    retention_days: int | None = None
+    """How long an external server keeps prompts. 0: not at all; None: nobody knows."""
+    trains: bool | None = None
+    """Whether an external server trains on prompts. None: nobody knows."""
+    extra_fields: tuple[str, ...] = ()
+    """Fields that go on to this server outside as they are, beside those that every one is told."""
+    declared: Variant | None = None
+    """Its variant, where that was declared. None: `variant` is a label that says no more."""
+    part: Hardware | None = None
+    """What `hardware` names. None: it names nothing."""
 
     @property
     def is_external(self) -> bool:
         return self.capacity_class is EXTERNAL
+
+    @property
+    def quantization(self) -> str:
+        """The precision of its weights, as far as it is known."""
+        return self.variant if self.declared is None else self.declared.quantization.value
+
+    @property
+    def gpus(self) -> int:
+        """Of a replica."""
+        declared = 1 if self.declared is None else self.declared.gpus_per_replica
+        return self.gpus_per_replica or declared
+
+    def validation(self, use_case: str) -> Validation | None:
+        """What the quality of its variant was measured to be. None: it was not."""
+        return None if self.declared is None else self.declared.quality.get(use_case)
+
+    def context_tokens(self, model: "Model") -> int:
+        """The longest context that its replicas were made for."""
+        declared = None if self.declared is None else self.declared.context_tokens
+        return declared or model.context_tokens
+
+    @property
+    def collects_data(self) -> bool:
+        """Whether prompts may be kept or trained on. What nobody knows counts as yes; own workers
+        do neither."""
+        return self.is_external and not (self.retention_days == 0 and self.trains is False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,29 +232,46 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """A pool with its replicas at one instant; `in_flight` is this gateway's open attempts."""
+    """A pool with its replicas at one instant."""
 
     pool: Pool
     replicas: tuple[Replica, ...]
     waiting: int
-    in_flight: Mapping[str, int] = field(default_factory=dict)
     blocked_reason: str | None = None
-    """Why the controller will not start it now (a failing start that backs off), if so."""
+    """Why it takes no call: the controller will not start it now (a failing start that backs off),
+    or an external one is not set up to be asked."""
+    ready_at_s: float | None = None
+    """When a pool that lost its replicas is expected to have one: epoch seconds."""
+    is_stale: bool = False
+    """What is known of the replicas is too old to be believed. Each counts as full then."""
+    learned: Speeds | None = None
+    """As this gateway predicts them for this state. None: nothing was learned of the pool."""
+
+    calls_per_start: float = GUESS_CALLS_PER_START
+    """How many calls usually share the cost of a start."""
+
+    @property
+    def speeds(self) -> Speeds:
+        return self.learned or guessed_speeds(self.pool.max_ongoing)
 
 
 class FleetSnapshot(NamedTuple):
-    """The fleet at `at_s`, by pool name, and the models it serves."""
+    """The fleet at `at_s`, and the models it serves, by name. `in_flight` counts open
+    attempts by pool, of this gateway now and of others as they said last: what the fleet tells is
+    behind by the time of a report."""
 
     at_s: float
     models: Mapping[str, Model]
     pools: tuple[PoolState, ...]
+    in_flight: Mapping[str, int] = MappingProxyType({})
 
 
 class Candidate(NamedTuple):
     """One pool weighed for one call.
 
-    `score_nanousd` is what the choice costs us, all told (lower is better): expected cost of
-    running it, the price this tier puts on waiting, and on less quality or more risk.
+    `score_nanousd` is the whole cost of the choice to us (lower is better). It adds the expected
+    cost of running the call and this tier's prices of waiting, of less quality and of more risk.
+    `terms` is that sum in words. `reason` has none of our numbers, and is for the tenant too.
     """
 
     pool: str
@@ -171,47 +284,75 @@ class Candidate(NamedTuple):
     cost_nanousd: int
     wait_s: float
     reason: str
+    terms: str = ""
+    ttft_s: float | None = None
+    """Expected seconds until the first token. None in records of older releases."""
 
 
 class Decision(NamedTuple):
-    """Ordered candidates, the best first; those that were ruled out stand last with a reason."""
+    """Candidates in order, the best first. Those that were ruled out stand last, with a reason.
 
-    rule: str
-    policy_revision: int
-    candidates: tuple[Candidate, ...]
+    `shadow` is what the rule's other action would have decided; nothing is sent there."""
+
+    matched: Matched
+    seed: int
+    candidates: Sequence[Candidate]
+    shadow: "Decision | Refusal | None" = None
 
     @property
-    def eligible(self) -> tuple[Candidate, ...]:
-        return tuple([c for c in self.candidates if c.eligible])
+    def rule(self) -> str:
+        return self.matched.rule
+
+    @property
+    def policy_revision(self) -> int:
+        return self.matched.policy_revision
+
+    @property
+    def eligible(self) -> Iterator[Candidate]:
+        """Made one by one: a call that is served by the first needs no other."""
+        return takewhile(_is_eligible, self.candidates)
 
     @property
     def chosen(self) -> Candidate:
         return self.candidates[0]
 
-    def as_dict(self) -> dict[str, Any]:
-        """As records keep it."""
-        return {
-            "rule": self.rule,
-            "policy_revision": self.policy_revision,
-            "candidates": [candidate._asdict() for candidate in self.candidates],
-        }
+
+def _is_eligible(candidate: Candidate) -> bool:
+    return candidate.eligible
 
 
 class RefusalKind(StrEnum):
-    NO_POOL = "no_pool"
-    CONTEXT_LENGTH = "context_length"
+    """The kinds of a refusal, from those that time cures first to those that it does not. Where a
+    caller may not use something, the value is the code of the error."""
+
     DEADLINE = "deadline"
     CAPACITY = "capacity"
-    FORBIDDEN = "forbidden"
+    MISCONFIGURED = "misconfigured"
+    CONTEXT_LENGTH = "context_length"
+    POLICY = "route_not_allowed"
+    """The rule leaves no pool."""
+    FORBIDDEN = "capacity_not_allowed"
+    OTHER_REGION = "region_not_allowed"
+    NO_POOL = "no_pool"
+
+    @property
+    def is_forbidden(self) -> bool:
+        return self.value.endswith("_not_allowed")
+
+    @property
+    def is_incurable(self) -> bool:
+        return self is RefusalKind.CONTEXT_LENGTH or self.is_forbidden
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A decided no. `retry_after_s` is when the best candidate would be able to answer, if it is
-    started now: `soonest_pool`, where only time is lacking."""
+    started now. Where only time is lacking, that candidate is `soonest_pool`."""
 
     kind: RefusalKind
     message: str
     retry_after_s: float | None
-    candidates: tuple[Candidate, ...]
-    soonest_pool: str | None = None
+    candidates: Sequence[Candidate]
+    soonest_pool: str | None
+    matched: Matched
+    seed: int

@@ -23,8 +23,8 @@ from tests.postgres_server import PostgresServer
 from tests.redis_server import BINARY as REDIS_BINARY
 from tests.stack_config import ROOT
 from tests.stack_process import environment, free_port, stop_with_parent
-from workers.ray_file import read_ray_file
-from workers.ray_session import end_session
+from workers.ray.file import read_ray_file
+from workers.ray.session import end_session
 
 T = TypeVar("T")
 HEALTHY_S = 120.0

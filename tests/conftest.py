@@ -1,4 +1,5 @@
-"""The one real stack of a test run, and how Hypothesis works on machines of any speed.
+"""The one real stack of a test run, and how Hypothesis works: the same examples in each run on a
+machine of any speed, new ones in `make test-all`, and none made smaller by `make mutants`.
 
 Tests that use the stack run in one worker, one after the other, before all others: it ends with the
 last of them, for a stack at rest takes a third of a core.
@@ -6,11 +7,15 @@ last of them, for a stack at rest takes a third of a core.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+import os
+from collections.abc import Generator, Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
+from tests import limit
+from tests.clients.record import Record
 from tests.stack import Stack
 
 settings.register_profile(
@@ -19,6 +24,11 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
+    derandomize=True,
+)
+settings.register_profile("explore", settings.get_profile("sluice"), derandomize=False)
+settings.register_profile(
+    "first-failure", settings.get_profile("sluice"), phases=(Phase.explicit, Phase.generate)
 )
 settings.load_profile("sluice")
 
@@ -27,6 +37,34 @@ STACK_TIMEOUT_S = 480
 
 
 RUNNING = pytest.StashKey[Stack]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Record(config))
+    config.pluginmanager.register(limit)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """The modules and tests of a run live as long as it does: the collector need not look at them,
+    neither while they are made nor in each of its rounds afterwards."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """A command that runs in this process passes its options on as variables, which end with the
+    test."""
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.fixture(scope="session")

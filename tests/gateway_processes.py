@@ -48,6 +48,7 @@ quality = 0.5
 name = "outside"
 model = "outside"
 capacity_class = "external"
+upstream_model = "outside"
 base_url = "{base_url}/v1"
 max_ongoing = 64
 [[prices]]
@@ -87,7 +88,7 @@ class Gateways:
     def kill9(self, part: str) -> None:
         process = self.processes.pop(part)
         process.kill()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
     def url(self, number: int, path: str) -> str:
         return f"http://127.0.0.1:{self.ports[number % len(self.ports)]}{path}"
@@ -117,15 +118,15 @@ class Gateways:
 
 @asynccontextmanager
 async def gateways(
-    server: RedisServer, data: Path, upstream: str, *, count: int
+    server: RedisServer, data: Path, upstream: str, *, count: int, config: str = CONFIG
 ) -> AsyncIterator[Gateways]:
     """They take calls, and are gone afterwards."""
     put_empty_database(data / "sluice.db")
-    config = data / "sluice.toml"
-    config.write_text(CONFIG.format(base_url=upstream))
+    file = data / "sluice.toml"
+    file.write_text(config.format(base_url=upstream))
     env = environment() | {
         "PYTHONPATH": str(ROOT),
-        "SLUICE_CONFIG": str(config),
+        "SLUICE_CONFIG": str(file),
         "SLUICE_DATA": str(data),
         "SLUICE_REDIS_URL": server.url,
         "SLUICE_ADMIN_KEY": ADMIN_KEY,
@@ -135,7 +136,7 @@ async def gateways(
     first = free_port()
     ports = [first]
     while len(ports) < count:
-        ports.append(_next_free(ports[-1]))
+        ports.append(next_free_port(ports[-1]))
     made = Gateways(data, env, ports)
     try:
         async with aiohttp.ClientSession() as made.session:
@@ -148,7 +149,7 @@ async def gateways(
             made.kill9(part)
 
 
-def _next_free(after: int) -> int:
+def next_free_port(after: int) -> int:
     import socket
 
     for port in range(after + 1, 20_000):

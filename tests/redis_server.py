@@ -74,7 +74,7 @@ class RedisServer:
         self.start()
 
     def client(self) -> Redis:
-        return Redis(unix_socket_path=str(self.socket))
+        return Redis(unix_socket_path=str(self.socket), driver_info=None)
 
     @property
     def pid(self) -> int:
@@ -100,7 +100,7 @@ class RedisServer:
 
     def _wait_ready(self) -> None:
         deadline = time.monotonic() + START_S
-        with redis.Redis(unix_socket_path=str(self.socket)) as client:
+        with redis.Redis(unix_socket_path=str(self.socket), driver_info=None) as client:
             while True:
                 try:
                     if client.ping():

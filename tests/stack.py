@@ -32,12 +32,14 @@ from tests.plain_http import NOBODY
 from tests.stack_config import ROOT, config_text
 from tests.stack_gauges import Gauges, read_gauges, unbooked_shards
 from tests.stack_process import environment, free_port, named, stop_with_parent
-from workers.ray_file import read_ray_file
-from workers.ray_session import Session, end_session, members, session_of
+from workers.ray.file import read_ray_file
+from workers.ray.session import Session, end_session, members, session_of
 
 T = TypeVar("T")
 READY_S = 150.0
 STOP_S = 60.0
+PATIENCE_S = 150.0
+"""Of an answer: longer than a call of tier default may wait for a replica to start."""
 LOOK_EVERY_S = 0.05
 
 
@@ -63,7 +65,8 @@ class Stack:
         self.config.write_text(config or config_text())
         self._options = options
         self._up: subprocess.Popen[bytes] | None = None
-        self.http = httpx.Client(verify=NOBODY, timeout=30.0, event_hooks={"response": [held]})
+        hooks = {"response": [held]}
+        self.http = httpx.Client(verify=NOBODY, timeout=PATIENCE_S, event_hooks=hooks)
         self._tenants = 0
 
     # --- life ------------------------------------------------------------------------------------
@@ -149,7 +152,7 @@ class Stack:
         return openai.AsyncOpenAI(**self._client_options(secret, {"http_client": http} | options))
 
     def _client_options(self, secret: str | None, options: dict[str, Any]) -> dict[str, Any]:
-        defaults = {"max_retries": 0, "timeout": 60.0}
+        defaults = {"max_retries": 0, "timeout": PATIENCE_S}
         api_key = secret or self.ready["api_key"]
         return {"base_url": f"{self.base_url}/v1", "api_key": api_key, **defaults, **options}
 

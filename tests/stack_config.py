@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from billing.money import usd
+
 ROOT = Path(__file__).parent.parent
 
 MODELS = {"sluice-small": (1, 0.4), "sluice-large": (2, 0.7), "sluice-nap": (0, 0.0)}
@@ -37,15 +39,15 @@ initial_replicas = {int(idle_s > IDLE_S)}
 idle_s = {idle_s}
 num_cpus = 0.2
 max_ongoing = 16
-cost_nanousd_per_s = {cost}
+cost_usd_per_s = "{usd(cost)}"
 cold_start_s = 8.0
 """
 
 
 def price(model: str, tier: str) -> str:
     """One [[prices]] table, the tier's factor applied."""
-    usd = PRICES_USD.get(model, PRICES_USD["sluice-small"])
-    given, cached, output = (f"{float(part) * TIER_FACTORS[tier]:.6f}" for part in usd)
+    parts = PRICES_USD.get(model, PRICES_USD["sluice-small"])
+    given, cached, output = (f"{float(part) * TIER_FACTORS[tier]:.6f}" for part in parts)
     return f"""
 [[prices]]
 model = "{model}"

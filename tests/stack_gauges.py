@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from billing.limits import keys
 from billing.limits.state import decode_scope
-from workers.queue import room_key
+from workers.controller.queue import room_key
 
 if TYPE_CHECKING:
     from tests.stack import Stack

@@ -8,16 +8,17 @@ import sys
 from typing import Any
 
 import pytest
-from click import Group
+from click import Context, Group
 from pydantic import BaseModel
 
 from gateway.cli import main
-from gateway.settings import PREFIX, Settings
+from gateway.config_file import PREFIX
+from gateway.settings import Settings
 from tests.compose_file import EXAMPLE, FILE, PARTS, secret_names, services
 from tests.stack_config import ROOT
 
 NOT_SETTINGS = {"CONFIG", "RAY_AUTH_TOKEN"}
-"""Read by `gateway.settings.find_config` and by `workers.settings`."""
+"""Read by `gateway.config_file.find_config` and by `workers.settings`."""
 
 SECRETS = {name: f"secret-{name.lower()}" for name in secret_names()}
 ALL = services(SECRETS)
@@ -39,7 +40,7 @@ def test_every_part_of_the_design_is_a_service_by_its_own_command() -> None:
     for name, service in OURS.items():
         if name != "net":
             assert service["command"] == [name]
-            assert name in main.commands
+            assert main.get_command(Context(main), name) is not None
 
 
 @pytest.mark.parametrize("name", [*PARTS, "migrate"])

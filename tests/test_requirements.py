@@ -14,7 +14,7 @@ HASH = r"    --hash=sha256:[0-9a-f]{64}( \\)?$"
 PIN = r"[a-z0-9._-]+(\[[a-z]+\])?==\S+ .*\\$"
 
 
-@pytest.mark.parametrize("lock", sorted(FOLDER.glob("*.lock")), ids=lambda path: path.name)
+@pytest.mark.parametrize("lock", sorted(FOLDER.rglob("*.lock")), ids=lambda path: path.name)
 def test_lock_pins_by_hash_and_names_no_index_and_no_path(lock: Path) -> None:
     lines = [line for line in lock.read_text().splitlines() if line and line[0] != "#"]
     for line in lines:
@@ -31,9 +31,9 @@ def test_machine_without_a_gpu_fetches_nothing_of_cuda(lock: str) -> None:
     assert not [name for name in names if re.match(r"nvidia|cuda|triton", name)]
 
 
-@pytest.mark.parametrize("source", sorted(FOLDER.glob("*.in")), ids=lambda path: path.name)
+@pytest.mark.parametrize("source", sorted(FOLDER.rglob("*.in")), ids=lambda path: path.name)
 def test_every_dependency_says_why_and_is_pinned(source: Path) -> None:
-    pinned = "".join(lock.read_text() for lock in FOLDER.glob("*.lock"))
+    pinned = "".join(lock.read_text() for lock in FOLDER.rglob("*.lock"))
     for line in source.read_text().splitlines():
         if line and not line.startswith("#"):
             name, _, reason = line.partition("#")
@@ -167,13 +167,25 @@ def _install(what: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_clients_for_node_are_pinned_by_hash_and_by_no_host() -> None:
-    folder = FOLDER.parent / "tests" / "clients" / "node"
-    wanted = json.loads((folder / "package.json").read_text())["dependencies"]
+@pytest.mark.parametrize("folder", ["node", "agents"])
+def test_clients_for_node_are_pinned_by_hash_and_by_no_host(folder: str) -> None:
+    clients = FOLDER.parent / "tests" / "clients" / folder
+    wanted = json.loads((clients / "package.json").read_text())["dependencies"]
     assert all(re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", version) for version in wanted.values())
-    locked = json.loads((folder / "package-lock.json").read_text())["packages"]
+    locked = json.loads((clients / "package-lock.json").read_text())["packages"]
     packages = {name: lock for name, lock in locked.items() if name}
     assert {f"node_modules/{name}" for name in wanted} <= packages.keys()
     for name, lock in packages.items():
         assert lock["integrity"].startswith("sha512-"), name
         assert "resolved" not in lock, name
+
+
+def test_client_that_is_not_there_is_one_line() -> None:
+    ended = _install_client("nobody")
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
+    assert "requirements/clients/nobody.lock is not there" in ended.stderr
+
+
+def _install_client(name: str) -> subprocess.CompletedProcess[str]:
+    command = [str(INSTALL), "client", name]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)

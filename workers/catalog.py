@@ -1,13 +1,17 @@
-"""The part of the published catalog that concerns workers: models with a path, own pools.
+"""The part of the published catalog that concerns workers: models with a path, their variants, and
+pools that run here.
 
-Reads the JSON that a gateway publishes under `sluice:catalog`; knows nothing of the tables behind
+Reads the JSON that a gateway publishes under `sluice:catalog`. Knows nothing of the tables behind
 it. A missing catalog is not an empty one: a wiped Redis must never remove a pool.
 """
 
+from datetime import datetime
 from typing import cast
 
 import msgspec
 from redis.asyncio import Redis
+
+from routing.dated_prices import DatedCost, cost_at
 
 CATALOG_KEY = "sluice:catalog"
 EMBED = "embed"
@@ -16,35 +20,66 @@ EMBED = "embed"
 
 class Model(msgspec.Struct, frozen=True):
     name: str
-    path: str | None = None
-    context_tokens: int = 2048
-    task: str = "generate"
+    path: str | None
+    context_tokens: int
+    task: str
+
+
+class Variant(msgspec.Struct, frozen=True):
+    """A set of weights of a model; what is None is as its model has it."""
+
+    model: str
+    name: str
+    path: str | None
+    context_tokens: int | None
+
+
+class PoolPrice(msgspec.Struct, frozen=True):
+    """What a second of a replica costs from an instant on. None: as the pool says."""
+
+    starts_at: datetime
+    cost_nanousd_per_s: int | None = None
+
+    @property
+    def value(self) -> DatedCost:
+        return DatedCost(round(self.starts_at.timestamp() * 1e6), self.cost_nanousd_per_s)
 
 
 class Pool(msgspec.Struct, frozen=True):
-    """One pool as the controller needs it. `max_ongoing`: calls one replica works on at once."""
+    """One pool as the controller needs it: what it may say and its defaults are the gateway's,
+    whose document has every field. `max_ongoing`: calls one replica works on at once."""
 
     name: str
     model: str
-    variant: str = "default"
-    base_url: str | None = None
-    min_replicas: int = 0
-    max_replicas: int = 1
-    initial_replicas: int = 0
-    idle_s: float = 300.0
-    num_cpus: float = 0.1
-    num_gpus: float = 0.0
-    engine: str | None = None
-    max_ongoing: int = 8
-    cold_start_s: float = 10.0
-    cost_nanousd_per_s: int = 0
-    enabled: bool = True
+    variant: str
+    base_url: str | None
+    min_replicas: int
+    max_replicas: int
+    initial_replicas: int
+    idle_s: float
+    num_cpus: float
+    num_gpus: float
+    engine: str | None
+    max_ongoing: int
+    cold_start_s: float
+    cost_nanousd_per_s: int
+    enabled: bool
+    prices: tuple[PoolPrice, ...] = ()
+    """A gateway of before publishes none."""
+
+    def cost_at(self, at_us: int) -> int:
+        """Nano-USD for a second of a replica."""
+        dated = cost_at([price.value for price in self.prices], at_us)
+        known = None if dated is None else dated.cost_nanousd_per_s
+        return self.cost_nanousd_per_s if known is None else known
 
 
 class Catalog(msgspec.Struct, frozen=True):
     revision: int
-    models: tuple[Model, ...] = ()
-    pools: tuple[Pool, ...] = ()
+    models: tuple[Model, ...]
+    pools: tuple[Pool, ...]
+    variants: tuple[Variant, ...] = ()
+    """A gateway of before publishes none."""
 
     @property
     def own_pools(self) -> tuple[Pool, ...]:
@@ -53,7 +88,15 @@ class Catalog(msgspec.Struct, frozen=True):
         return tuple(p for p in self.pools if p.enabled and p.base_url is None and p.model in here)
 
     def model_of(self, pool: Pool) -> Model:
-        return next(model for model in self.models if model.name == pool.model)
+        """The model of a pool, with the weights and the context of its variant."""
+        model = next(model for model in self.models if model.name == pool.model)
+        named = (pool.model, pool.variant)
+        variant = next((each for each in self.variants if (each.model, each.name) == named), None)
+        if variant is None:
+            return model
+        path = variant.path or model.path
+        context_tokens = variant.context_tokens or model.context_tokens
+        return msgspec.structs.replace(model, path=path, context_tokens=context_tokens)
 
 
 async def read_catalog(redis: Redis) -> Catalog | None:

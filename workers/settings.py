@@ -1,15 +1,25 @@
 """The settings of everything that runs workers: where data lies, the Ray cluster, the controller.
 
-One TOML file (`SLUICE_CONFIG`), overridden by `SLUICE_...` variables with `__` between section and
-name. Tables of other parts in the same file are theirs; an unknown key in ours is an error.
+There is one TOML file (`SLUICE_CONFIG`), overridden by `SLUICE_...` variables with `__` between
+section and name. Tables of other parts in the same file are ignored. An unknown key in ours is an
+error.
 """
 
 import os
 import tomllib
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -20,12 +30,15 @@ from pydantic_settings import (
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 
+LOOPBACK = "127.0.0.1"
+
+
 class RaySettings(BaseModel):
-    """[ray]: the cluster that `workers.launch` starts on this machine."""
+    """[ray]: the cluster that `workers.ray.launch` starts on this machine."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    node_ip: str = "127.0.0.2"  # Ray rewrites 127.0.0.1 to the public address, and keeps this one
+    node_ip: str = LOOPBACK  # with any other address Ray's ports are open on every interface
     dashboard_host: str = "127.0.0.1"
     num_cpus: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
     num_gpus: int | None = Field(default=None, ge=0)  # None: what Ray finds
@@ -40,6 +53,13 @@ class RaySettings(BaseModel):
     stop_grace_s: float = Field(default=3.0, gt=0)
     watch_interval_s: float = Field(default=0.5, gt=0)
     temp_root: Path = Path("/tmp")  # sockets below it must stay under 107 characters
+
+    @field_validator("node_ip")
+    @classmethod
+    def _one_loopback(cls, node_ip: str) -> str:
+        """Ray's own loopback address in place of any other one. To Ray 127.0.0.2, once the default,
+        is a network."""
+        return LOOPBACK if ip_address(node_ip).is_loopback else node_ip
 
 
 class VllmSettings(BaseModel):
@@ -69,6 +89,7 @@ class ControllerSettings(BaseModel):
     observe_moving_s: float = Field(default=0.2, gt=0)  # and while a count changes
     lease_ttl_s: float = Field(default=3.0, gt=0)
     ray_timeout_s: float = Field(default=15.0, gt=0)
+    ray_patience_s: float = Field(default=1.0, gt=0)  # then a round goes on with what is known
     stats_timeout_s: float = Field(default=1.0, gt=0)
     stats_stale_s: float = Field(default=15.0, gt=0)  # how long old numbers of a slow replica count
     up_delay_s: float = Field(default=2.0, ge=0)
@@ -83,12 +104,12 @@ class ControllerSettings(BaseModel):
     life_report_s: float = Field(default=60.0, gt=0)  # how often the ledger is told of each life
     waiting_max: int = Field(default=10_000, ge=1)  # callers in one pool's waiting room
     graceful_shutdown_s: float = Field(default=120.0, gt=0)
-    health_check_period_s: float = Field(default=2.0, gt=0)
+    health_check_period_s: float = Field(default=0.5, gt=0)
     health_check_timeout_s: float = Field(default=30.0, gt=0)
 
 
 class WorkersSettings(BaseSettings):
-    """What `workers.launch` and `workers.controller` read at start."""
+    """What `workers.ray.launch` and `workers.controller` read at start."""
 
     model_config = SettingsConfigDict(
         env_prefix="SLUICE_",
@@ -111,7 +132,7 @@ class WorkersSettings(BaseSettings):
 
     @property
     def ray_file(self) -> Path:
-        """Where the running cluster's addresses stand, without its token."""
+        """The file with the running cluster's addresses, without its token."""
         return self.data / "ray.json"
 
     @classmethod
@@ -130,13 +151,13 @@ class WorkersSettings(BaseSettings):
 
 
 class SettingsError(Exception):
-    """One line for the user: which key, and what is wrong with it."""
+    """One line for the user: the key, and what is wrong with it."""
 
 
 def load_settings() -> WorkersSettings:
     """Read the file and the environment. Raises SettingsError.
 
-    Both secrets must be there: without them everybody could drive the cluster and its workers.
+    Both secrets must be set. Without them everybody could drive the cluster and its workers.
     """
     try:
         settings = WorkersSettings()

@@ -26,10 +26,11 @@ from sqlmodel import Session
 from bench.front import load
 from bench.front.load import Load
 from bench.front.stack import API_KEY, Stack, end
-from gateway.admin.bootstrap import ORGANIZATION_ID, PROJECT_ID
-from gateway.identity import key_digest
-from gateway.store import TenantStore, open_engine
-from gateway.tables import ApiKey, Audit, KeySecret
+from billing.db.engine import open_store
+from gateway.catalog.bootstrap import ORGANIZATION_ID, PROJECT_ID
+from gateway.tenants.ids import key_digest
+from gateway.tenants.store import TenantStore
+from gateway.tenants.tables import ApiKey, Audit, KeySecret
 
 UPSTREAM_PORT, GATEWAY_PORT = 19_110, 18_091
 SLOW = "mock-100ms"
@@ -90,7 +91,7 @@ def _gateway(keys: int, models: int) -> Iterator[int]:
 
 
 def _add_keys(sql_url: str, count: int) -> None:
-    engine = open_engine(sql_url)
+    store = open_store(sql_url)
     now_us = round(time.time() * 1e6)
     rows = [
         {
@@ -114,8 +115,8 @@ def _add_keys(sql_url: str, count: int) -> None:
         return audit
 
     audit = Audit(at_us=now_us, actor="bench", action="keys.add", object=str(count))
-    TenantStore(engine).change(audit, work)
-    engine.dispose()
+    TenantStore(store).change(audit, work)
+    store.close()
 
 
 def _us_a_call(pid: int, seconds: float) -> float:

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from gateway.admin.bootstrap import KEY_ID, ORGANIZATION_ID, PROJECT_ID
+from gateway.catalog.bootstrap import KEY_ID, ORGANIZATION_ID, PROJECT_ID
 from gateway.supervisor.redis_server import redis_part
 
 ROOT = Path(__file__).parent.parent.parent
@@ -50,11 +50,11 @@ quality = 0.5
 [[pools]]
 name = "{name}"
 model = "{name}"
-variant = "{name}"
 capacity_class = "external"
+upstream_model = "{name}"
 base_url = "http://127.0.0.1:{upstream_port}/v1"
-cost_input_nanousd_per_mtok = 100000000
-cost_output_nanousd_per_mtok = 200000000
+cost_input_usd_per_mtok = "0.10"
+cost_output_usd_per_mtok = "0.20"
 
 [[prices]]
 model = "{name}"

@@ -1,7 +1,8 @@
 """`python -m bench.front.turns`: what the ledger writer's long turns are worth to a call.
 
 Whole answers at 200 calls/s, the gateway on core 0, everything else on core 1; in turn with the
-writer at ordinary turns of the kernel's scheduler and at its own long ones (`billing.scheduler`).
+writer at ordinary turns of the kernel's scheduler and at its own long ones
+(`billing.tuning`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from bench.front import load
 from bench.front.load import Load
 from bench.front.stack import API_KEY, Stack, end
-from billing.scheduler import TURN_S, take_long_turns
+from billing.tuning import TURN_S, take_long_turns
 
 UPSTREAM_PORT, GATEWAY_PORT = 19_120, 18_095
 ORDINARY_S = 0.0014

@@ -1,8 +1,8 @@
 """What a budget is, whom it binds, and where in it a call counts. Pure.
 
-Hard: calls stop before it is overspent. Soft: it is only watched. A calendar counts a call in the
-period in which it was admitted; a rolling span in the part in which it ended, so that what ended
-within any span of that length never exceeds a hard one.
+A hard budget stops calls before it is overspent. A soft budget is only watched. A calendar counts a
+call in the period in which the call was admitted. A rolling span counts it in the part in which the
+call ended. So calls that ended within any span of that length never exceed a hard budget.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ DIGEST_CHARS = 32
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`owner` is `org:ID`, `project:ID` or `key:ID`; `end_user` one of its end users, `*` each of
-    them, or "" where it is the owner's own."""
+    """`owner` is `org:ID`, `project:ID` or `key:ID`. `end_user` is one of the owner's end users, or
+    `*` for each of them, or "" for the owner itself."""
 
     budget_id: str
     org: str
@@ -36,21 +36,26 @@ class Budget:
 
     @property
     def scope(self) -> str:
-        return f"{self.owner}/user:{self.end_user}" if self.end_user else self.owner
+        return scope_of(self.owner, self.end_user)
 
     @property
     def subject(self) -> str:
-        """What its spending stands under; of one for each end user, that depends on the user."""
+        """The digest of the one end user whom the budget binds, else "". A budget for each end user
+        has a subject a user, which is not known here."""
         return digest_of(self.end_user) if self.end_user not in ("", EACH_USER) else ""
 
 
+def scope_of(owner: str, end_user: str) -> str:
+    return f"{owner}/user:{end_user}" if end_user else owner
+
+
 def digest_of(end_user: str) -> str:
-    """How Redis and records know an end user."""
+    """The digest by which Redis and records know an end user."""
     return sha256(end_user.encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_CHARS]
 
 
 def share_of(budget: Budget, subject: str, admitted_us: int) -> BudgetShare:
-    """Where a call that is admitted at an instant counts."""
+    """The share of this budget that a call takes which is admitted at an instant."""
     window = budget.window
     if isinstance(window, Rolling):
         return BudgetShare(
@@ -71,7 +76,7 @@ def share_of(budget: Budget, subject: str, admitted_us: int) -> BudgetShare:
 
 
 def share_in(budget: Budget, subject: str, bucket_us: int, until_us: int) -> BudgetShare:
-    """The share of the calls of a bucket, as they were admitted."""
+    """The share that the calls of a bucket took when they were admitted."""
     if isinstance(budget.window, Rolling):
         return share_of(budget, subject, bucket_us)
     return BudgetShare(
@@ -84,7 +89,8 @@ def share_in(budget: Budget, subject: str, bucket_us: int, until_us: int) -> Bud
 
 
 def reached(budget: Budget, spent_nanousd: int) -> list[int]:
-    """The percentages of the budget that have been spent, to the nano-dollar: none too early."""
+    """The percentages that have been spent of the budget. The comparison is exact to the
+    nano-dollar, so no percentage comes too early."""
     if spent_nanousd <= 0:
         return []
     return [

@@ -1,9 +1,9 @@
-"""Adds what calls cost to the budgets that bound them, and raises alerts: in the transaction of the
-charge, so that sums and charges never differ.
+"""Adds what calls cost to the budgets that bound them, and raises alerts. Both happen in the
+transaction of the charge, so sums and charges never differ.
 
-A call counts in the bucket of its first record; a correction moves that by the difference. Guards
-that the sum of every bucket is that of the best records of its calls, and that a threshold is told
-once in a period, or once in a rolling span.
+A call counts in the bucket of its first record. A correction adds the difference to that bucket.
+Guards that the sum of every bucket is that of the best records of its calls. Guards also that a
+threshold raises one alert in a period, or one in a rolling span.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from billing.budgets import store as rows
 from billing.budgets.budget import Budget, reached
+from billing.budgets.store import Bucket
 from billing.budgets.windows import Rolling
-from billing.posting import Posting
-from billing.store import budgets as rows
-from billing.store.budgets import Bucket
+from billing.ledger.posting import Posting
 from billing.types import BudgetShare
 
 
 @dataclass(slots=True)
 class _Moved:
-    """By bucket the nano-USD to add, and until when it counts."""
+    """What a batch changes: the nano-USD to add to each bucket, and until when the bucket
+    counts."""
 
     added: Counter[Bucket] = field(default_factory=Counter)
     until_us: dict[Bucket, int] = field(default_factory=dict)
@@ -33,7 +34,7 @@ class _Moved:
 
 
 def count_budgets(conn: Connection, postings: Sequence[Posting], now_us: int) -> None:
-    """Count what was posted; nothing is asked of SQL where no budget binds."""
+    """Count postings in their budgets. SQL is not asked where no budget binds any of them."""
     bound = [made for made in postings if made.budgets]
     if not bound:
         return
@@ -95,25 +96,28 @@ def _raise_alerts(conn: Connection, touched: Sequence[Bucket], now_us: int) -> N
     }
     buckets = sorted(bucket for bucket in touched if bucket[0] in watched)
     periods = [b for b in buckets if not isinstance(watched[b[0]].window, Rolling)]
-    found = [
+    alerts = [
         alert
         for bucket, spent in rows.spent_in(conn, periods).items()
         for alert in _alerts(watched[bucket[0]], bucket, spent, now_us)
     ]
     for bucket in sorted(set(buckets) - set(periods)):
-        found += _of_span(conn, watched[bucket[0]], bucket, now_us)
-    rows.insert_alerts(conn, found)
+        alerts += _of_span(conn, watched[bucket[0]], bucket, now_us)
+    rows.insert_alerts(conn, alerts)
 
 
 def _of_span(conn: Connection, budget: Budget, bucket: Bucket, now_us: int) -> list[dict[str, Any]]:
-    """Of the span that ends with a part; what was told within a span is not told again."""
+    """The alerts of the rolling span that ends with this bucket. A percentage that has an alert
+    within the span already gets no second one."""
     assert isinstance(budget.window, Rolling)
     budget_id, subject, last_us = bucket
     first_us = budget.window.oldest_us(last_us)
     spent = rows.spent_between(conn, budget_id, subject, first_us, last_us)
-    told = rows.raised_since(conn, budget_id, subject, first_us)
+    percents = rows.raised_since(conn, budget_id, subject, first_us)
     return [
-        alert for alert in _alerts(budget, bucket, spent, now_us) if alert["percent"] not in told
+        alert
+        for alert in _alerts(budget, bucket, spent, now_us)
+        if alert["percent"] not in percents
     ]
 
 

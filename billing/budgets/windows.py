@@ -1,8 +1,10 @@
-"""Over which time a budget counts: periods of a calendar in a time zone, a rolling span, or ever.
+"""The time over which a budget counts: periods of a calendar in a time zone, a rolling span, or all
+time.
 
-Pure. A period is a function of time and nothing is ever reset: what begins a new period is that
-its instant has come. Guards that periods tile time (each instant lies in exactly one), whatever
-daylight saving, leap days and short months do, and that a rolling span never counts too little.
+Pure. A period is a function of time, and nothing is ever reset: a new period begins because its
+instant has come. Guards that periods tile time, so that each instant lies in exactly one, also with
+daylight saving, leap days and short months. Guards also that a rolling span never counts too
+little.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from functools import lru_cache
+from typing import ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 SECOND_US = 1_000_000
@@ -25,7 +28,8 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class BadWindow(ValueError):
-    """Not a window that can be counted over, in words for whoever asked for it."""
+    """Nothing can be counted over this window. The message is written for the person who asked for
+    it."""
 
 
 class Unit(StrEnum):
@@ -45,7 +49,7 @@ ANCHORS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class BudgetPeriod:
     """[start_us, end_us) in epoch microseconds; an end of None never comes."""
 
     start_us: int
@@ -55,18 +59,23 @@ class Period:
         return self.start_us <= at_us and (self.end_us is None or at_us < self.end_us)
 
 
-EVER = Period(0, None)
+EVER = BudgetPeriod(0, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """Periods of one unit that begin where `anchor`, a local time, plus a whole number of units
-    does. A day that a month does not have is its last: the 31st of April is the 30th, the 29th of
-    February the 28th in other years. Each is reckoned from the anchor, so the 31st comes back."""
+    """Periods of one unit. A period begins at `anchor`, a local time, plus a whole number of units.
+    A day that a month does not have is the month's last day: the 31st of April is the 30th, the
+    29th of February is the 28th in other years. Each beginning is computed from the anchor, so the
+    31st comes back."""
 
     unit: Unit
     zone: str = UTC_NAME
     anchor: datetime = datetime(1970, 1, 1)
+
+    @property
+    def kind(self) -> str:
+        return self.unit.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,7 @@ class Rolling:
     """The last `span_s` seconds, counted in whole parts of them."""
 
     span_s: int
+    kind: ClassVar[str] = "rolling"
 
     @property
     def span_us(self) -> int:
@@ -81,15 +91,16 @@ class Rolling:
 
     @property
     def width_us(self) -> int:
-        """Of one part."""
+        """The length of one part of the span."""
         return self.span_us // BUCKETS
 
     def bucket_us(self, at_us: int) -> int:
-        """Where the part begins in which an instant lies."""
+        """The beginning of the part in which an instant lies."""
         return at_us - at_us % self.width_us
 
     def oldest_us(self, at_us: int) -> int:
-        """The first part that counts at an instant: the one that the span cuts counts whole."""
+        """The beginning of the oldest part that counts at an instant. A part that the span cuts
+        counts whole."""
         return self.bucket_us(at_us - self.span_us)
 
 
@@ -97,12 +108,14 @@ class Rolling:
 class Ever:
     """One period without an end."""
 
+    kind: ClassVar[str] = "total"
+
 
 Window = Calendar | Rolling | Ever
 
 
 def checked(window: Window) -> Window:
-    """The same; raises BadWindow."""
+    """The same window. Raises BadWindow for one that nothing can be counted over."""
     match window:
         case Rolling(span_s=span_s) if not ROLLING_S_MIN <= span_s <= ROLLING_S_MAX:
             raise BadWindow(f"a rolling window has {ROLLING_S_MIN} to {ROLLING_S_MAX} seconds")
@@ -124,8 +137,8 @@ def zone_of(name: str) -> tzinfo:
         raise BadWindow(f"there is no time zone {name!r}") from unknown
 
 
-def period_of(window: Calendar | Ever, at_us: int) -> Period:
-    """The one period in which an instant lies."""
+def period_of(window: Calendar | Ever, at_us: int) -> BudgetPeriod:
+    """The period in which an instant lies."""
     if isinstance(window, Ever):
         return EVER
     period = _period_of_minute(window, at_us // MINUTE_US)
@@ -133,12 +146,13 @@ def period_of(window: Calendar | Ever, at_us: int) -> Period:
 
 
 @lru_cache(10_000)
-def _period_of_minute(window: Calendar, minute: int) -> Period:
-    """That of its first instant: what calls ask for comes from here, for a minute of calls."""
+def _period_of_minute(window: Calendar, minute: int) -> BudgetPeriod:
+    """The period of the minute's first instant. It is cached, so that the calls of one minute share
+    it."""
     return _reckoned(window, minute * MINUTE_US)
 
 
-def _reckoned(window: Calendar, at_us: int) -> Period:
+def _reckoned(window: Calendar, at_us: int) -> BudgetPeriod:
     zone = zone_of(window.zone)
     local = (_EPOCH + timedelta(microseconds=at_us)).astimezone(zone).replace(tzinfo=None)
     number = _about(window, local)
@@ -146,11 +160,11 @@ def _reckoned(window: Calendar, at_us: int) -> Period:
         number -= 1
     while (end_us := _start_us(window, number + 1, zone)) <= at_us:
         number += 1
-    return Period(_start_us(window, number, zone), end_us)
+    return BudgetPeriod(_start_us(window, number, zone), end_us)
 
 
 def _about(window: Calendar, local: datetime) -> int:
-    """How many whole units lie between the anchor and a local time, give or take one."""
+    """The number of whole units between the anchor and a local time. It may be wrong by one."""
     anchor = window.anchor
     match window.unit:
         case Unit.DAY:
@@ -164,8 +178,9 @@ def _about(window: Calendar, local: datetime) -> int:
 
 
 def _start_us(window: Calendar, number: int, zone: tzinfo) -> int:
-    """When a period begins. A local time that does not come, for clocks are put forward, is meant
-    by the offset before that; of one that comes twice the first counts (RFC 5545, 3.3.5)."""
+    """The beginning of a period. Where clocks are put forward, a local time that does not come is
+    read with the offset before the change. Where a local time comes twice, the first one counts
+    (RFC 5545, 3.3.5)."""
     local = _local_start(window, number)
     return (local.replace(tzinfo=zone) - _EPOCH) // _MICROSECOND
 

@@ -1,28 +1,33 @@
 """What the attempts of a call cost us, by the price of their pool that each has frozen on it.
 
-Pure. On our own workers an attempt costs its share of the replica's time, as the replica itself
-shared it out (`workers/engines/sharing.py`), rounded down: so what the calls of a replica cost
-never exceeds what the replica did. Outside it costs its tokens, each of two components rounded once
-to the even neighbour. The attempt that the customer pays for is the cost of the call; all others
-are wasted, and stand among what nobody used. The bill of a life has the price of each of its
-stretches: where a price falls while an attempt runs, what that attempt costs too much is missing
-from what was computed and is on no record, and both together are still the bill.
+Pure. On our own workers an attempt costs its share of the replica's time, rounded down. The replica
+itself shares its time out (`workers/engines/sharing.py`). So the calls of a replica never cost more
+than the replica did. Outside an attempt costs its tokens: prompt and completion are each rounded
+once to the even neighbour.
+
+The attempt that the customer pays for is the cost of the call. All other attempts are wasted, and
+stand among the capacity that nobody used. The bill of a life has the price of each of its
+stretches. Where a price falls while an attempt runs, the attempt costs too much by its frozen
+price. The same amount is missing from the cost on no record, so both together are still the bill.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from billing.rounding import divide_half_even
-from billing.types import Attempt, SettledCall
+import msgspec
+
+from billing.prices.rounding import divide_half_even
+from billing.types import Attempt, SettledCall, Usage
 
 MICROSECONDS = 1_000_000
 MTOK = 1_000_000
 
 
 class AttemptCost(NamedTuple):
-    """In nano-USD. `bought` is what of it was bought by the token, and so is a bill of its own;
-    the rest is a part of the bill of a replica's life."""
+    """Amounts are nano-USD. `bought_nanousd` is the part that was bought by the token, and is a
+    bill of its own. The rest is a part of the bill of a replica's life."""
 
     pool: str
     model: str
@@ -32,12 +37,14 @@ class AttemptCost(NamedTuple):
 
 
 def cost_nanousd(attempt: Attempt) -> int:
-    """Its share of a replica's time, rounded down, and the tokens that were bought."""
+    """The cost of an attempt: its share of a replica's time, rounded down, and the tokens that were
+    bought."""
     return attempt.busy_us * attempt.nanousd_per_s // MICROSECONDS + bought_nanousd(attempt)
 
 
 def bought_nanousd(attempt: Attempt) -> int:
-    """What is cached or reasoned costs as what it is a part of: pools have two prices."""
+    """The cost of tokens bought outside. A pool has two prices, so a cached token costs as prompt
+    and a reasoning token as completion."""
     if not (attempt.input_nanousd_per_mtok or attempt.output_nanousd_per_mtok):
         return 0
     prompt = attempt.input + attempt.cached_input + attempt.cache_write
@@ -48,7 +55,7 @@ def bought_nanousd(attempt: Attempt) -> int:
 
 
 def costs_of(call: SettledCall) -> list[AttemptCost]:
-    """Of each attempt, in their order."""
+    """The cost of each attempt of a call, in their order."""
     serving = _serving(call)
     costs = []
     for attempt in call.attempts:
@@ -59,9 +66,25 @@ def costs_of(call: SettledCall) -> list[AttemptCost]:
     return costs
 
 
+def tokens_above_hold(call: SettledCall) -> tuple[int, int]:
+    """Tokens of prompt and of completion that cost us something and that nobody was charged for.
+    The server of the charged attempt reported more than was held."""
+    serving = _serving(call)
+    if serving is None:
+        return 0, 0
+    return above_hold(msgspec.structs.asdict(serving), call.usage)
+
+
+def above_hold(attempt: Mapping[str, int], charged: Usage) -> tuple[int, int]:
+    """Tokens above the hold of an attempt as it is booked, given the usage that was charged."""
+    prompt = attempt["input"] + attempt["cached_input"] + attempt["cache_write"]
+    completion = attempt["output"] + attempt["reasoning"]
+    return max(0, prompt - charged.prompt), max(0, completion - charged.completion)
+
+
 def _serving(call: SettledCall) -> Attempt | None:
-    """The attempt that delivered what is charged: the last that delivered anything, and none where
-    the call is charged for nothing."""
+    """The attempt that delivered what is charged: the last one that delivered anything. There is
+    none where the call is charged for nothing."""
     if not (call.input or call.output or call.cached_input or call.cache_write or call.reasoning):
         return None
     for attempt in reversed(call.attempts):

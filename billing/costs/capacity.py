@@ -1,11 +1,11 @@
-"""Our side of the ledger: what capacity costs, whose cost it is, and what nobody used.
+"""Our side of the ledger: the cost of capacity, whose cost it is, and how much nobody used.
 
-Pure. What a pool's capacity costs is owed to whoever provides it, and stands unallocated first, by
-what became of it: starting, idling, or computing (`busy`). What a call cost moves from `busy` to
-the cost of goods, what its other attempts cost to `wasted`. So the cost of goods and what is
-unallocated are the bill at any moment, whatever is missing, late or corrected; what stays in `busy`
-is on no call's record, or not yet. A batch moves each account once, not once a call: the cost of
-each call stands on its usage, and the sums of both agree.
+Pure. The cost of a pool's capacity is owed to its provider. It first stands unallocated, by what
+the capacity did: starting, idling, or computing (`busy`). The cost of a call moves from `busy` to
+the cost of goods. The cost of the call's other attempts moves to `wasted`. So the cost of goods and
+the unallocated accounts are the bill at any moment, whatever is missing, late or corrected. An
+amount that stays in `busy` is on no call's record, or not yet. A batch moves each account once, not
+once a call: the cost of each call stands on its usage, and the sums of both agree.
 
     the bill of lives and tokens  Dr unallocated:pool:P:{..}    Cr payable:pool:P
     the cost of calls             Dr cogs:pool:P                Cr unallocated:pool:P:busy
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from billing.costs.attempts import AttemptCost
 from billing.costs.lifetimes import Bill, Cell
-from billing.posting import Posting, transfer
-from billing.rollup import HOUR_CELL, SUMMED, Added, hour_of
+from billing.ledger.posting import Posting, transfer
+from billing.usage.rollup import HOUR_CELL, SUMMED, Added, hour_of
 
 COST, UNALLOCATED = "cost", "unallocated"
 _POOL = HOUR_CELL.index("pool")
@@ -28,8 +28,8 @@ _COST = SUMMED.index("cost_nanousd")
 
 
 class CapacitySums(NamedTuple):
-    """Of some span and pool; money is nano-USD. `busy_nanousd` is all that was computed, of which
-    calls have their cost and wasted attempts theirs."""
+    """Sums of a span and a pool; money is nano-USD. `busy_nanousd` is the cost of all that was
+    computed. The cost of calls and of wasted attempts are parts of it."""
 
     cold_start_nanousd: int = 0
     busy_nanousd: int = 0
@@ -48,15 +48,15 @@ Moved = Mapping[Cell, CapacitySums]
 """By cell what is to be added."""
 
 
-class Spent(NamedTuple):
-    """What the attempts of a call cost so far, in its hour."""
+class AttemptCosts(NamedTuple):
+    """The cost of each attempt of a call so far, and the hour in which the call counts."""
 
     hour_us: int
     costs: Sequence[AttemptCost]
 
 
 def of_bills(bills: Mapping[Cell, Bill]) -> dict[Cell, CapacitySums]:
-    """What the lives of replicas add."""
+    """The sums that the lives of replicas add."""
     return {
         cell: CapacitySums(
             bill.cold_start_nanousd,
@@ -72,36 +72,38 @@ def of_bills(bills: Mapping[Cell, Bill]) -> dict[Cell, CapacitySums]:
 
 
 def of_attempts(
-    postings: Iterable[Posting], standing: Mapping[str, Spent]
+    postings: Iterable[Posting], standing: Mapping[str, AttemptCosts]
 ) -> dict[Cell, CapacitySums]:
-    """What the attempts of a batch of calls add: tokens that were bought are a bill, and whatever
-    served nobody is wasted. `standing` is what corrected calls counted before."""
-    found: dict[Cell, CapacitySums] = {}
+    """The sums that the attempts of a batch of calls add. Tokens that were bought are a bill, and
+    an attempt that served nobody is wasted. `standing` has what corrected calls counted before."""
+    by_cell: dict[Cell, CapacitySums] = {}
     now = dict(standing)
     for made in postings:
         rid = made.usage["rid"]
         before = now.get(rid)
         hour_us = before.hour_us if before else hour_of(made.usage["ended_us"])
         if before:
-            _count(found, hour_us, before.costs, -1)
-        _count(found, hour_us, made.costs, 1)
-        now[rid] = Spent(hour_us, made.costs)
-    return {cell: sums for cell, sums in found.items() if any(sums)}
+            _count(by_cell, hour_us, before.costs, -1)
+        _count(by_cell, hour_us, made.costs, 1)
+        now[rid] = AttemptCosts(hour_us, made.costs)
+    return {cell: sums for cell, sums in by_cell.items() if any(sums)}
 
 
 def allocated(hours: Added) -> dict[str, int]:
-    """By pool what the cost of calls changed by, from what a batch adds to the sums of usage."""
-    found: dict[str, int] = {}
+    """For each pool the change in the cost of its calls. It is read from what a batch adds to the
+    sums of usage."""
+    changes: dict[str, int] = {}
     for cell, counts in hours.items():
         if cost := counts[_COST]:
-            found[cell[_POOL]] = found.get(cell[_POOL], 0) + cost
-    return found
+            changes[cell[_POOL]] = changes.get(cell[_POOL], 0) + cost
+    return changes
 
 
 def transfers(
     moved: Moved, costs: Mapping[str, int], name: str, now_us: int
 ) -> list[dict[str, Any]]:
-    """One for each two accounts between which anything moves; `name` is the batch's alone."""
+    """One transfer for each two accounts between which money moves. `name` belongs to this batch
+    alone."""
     pools: dict[str, CapacitySums] = {}
     for cell, sums in moved.items():
         pools[cell.pool] = plus(pools.get(cell.pool, CapacitySums()), sums)
@@ -127,7 +129,7 @@ def _flows(pool: str, sums: CapacitySums, cost: int) -> Iterator[tuple[str, str,
 def _transfer(
     transfer_id: str, kind: str, debit: str, credit: str, amount_nanousd: int, now_us: int
 ) -> dict[str, Any]:
-    """What is to be taken back flows the other way."""
+    """A transfer between two accounts. A negative amount moves the other way."""
     if amount_nanousd < 0:
         debit, credit = credit, debit
     return transfer(
@@ -148,7 +150,7 @@ def cogs(pool: str) -> str:
 
 
 def unallocated(pool: str, part: str) -> str:
-    """The account of what nobody used of a pool, by what became of it."""
+    """The account of capacity that nobody used of a pool, by what became of it."""
     return f"unallocated:pool:{pool}:{part}"
 
 
@@ -162,7 +164,7 @@ def plus(one: CapacitySums, other: CapacitySums) -> CapacitySums:
 
 
 def _count(
-    found: dict[Cell, CapacitySums], hour_us: int, costs: Iterable[AttemptCost], sign: int
+    by_cell: dict[Cell, CapacitySums], hour_us: int, costs: Iterable[AttemptCost], sign: int
 ) -> None:
     for cost in costs:
         wasted = 0 if cost.served else cost.nanousd
@@ -170,4 +172,4 @@ def _count(
             continue
         cell = Cell(hour_us, cost.pool, cost.model)
         sums = CapacitySums(busy_nanousd=sign * cost.bought_nanousd, wasted_nanousd=sign * wasted)
-        found[cell] = plus(found.get(cell, CapacitySums()), sums)
+        by_cell[cell] = plus(by_cell.get(cell, CapacitySums()), sums)

@@ -1,8 +1,8 @@
 """From the stream of replicas' lives into SQL: one transaction a batch, then out of the stream.
 
-A controller reports all of a life each time, and a report is kept once, so reading one twice adds
-nothing, and a report that was lost is made good by the next. A writer killed between any two steps
-repeats the batch. What cannot be read is set aside as a dead letter, never dropped.
+A report says all of a life so far, and is kept once. So a report that is read twice adds nothing,
+and the next one makes good a lost one. A writer that is killed between any two steps repeats the
+batch. An entry that cannot be read becomes a dead letter, and is never dropped.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from billing.costs import capacity
+from billing.costs import store as costs
 from billing.costs.lifetimes import Bill, Cell, LifeReport, added, decode_report
-from billing.store import costs, letters, transfers
-from billing.store.engine import Store
+from billing.db.engine import Store
+from billing.ledger import store as transfers
 from billing.types import UNREADABLE
+from billing.writer import letters
 
 log = logging.getLogger("sluice.ledger.lives")
 
@@ -35,21 +37,21 @@ MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class LifeEntry:
-    """One stream entry as it was read."""
+    """One entry of the stream, as it was read."""
 
     entry: str
     payload: bytes
 
 
 @dataclass(slots=True)
-class _Plan:
+class _LifePlan:
     reports: dict[str, list[LifeReport]] = field(default_factory=dict)
     letters: list[dict[str, Any]] = field(default_factory=list)
 
 
 def book_lives(conn: Connection, entries: Sequence[LifeEntry], now_us: int) -> int:
-    """Book a batch inside the caller's transaction; how many of its reports were new."""
-    plan = _Plan()
+    """Book a batch inside the caller's transaction. Returns how many of its reports were new."""
+    plan = _LifePlan()
     for entry in entries:
         try:
             report = decode_report(entry.payload)
@@ -87,7 +89,7 @@ class LifeWriter:
         self._now = now
 
     async def run(self) -> None:
-        """Until cancelled; an outage of Redis or SQL is waited out."""
+        """Run until cancelled. An outage of Redis or SQL is waited out."""
         while True:
             try:
                 while await self.turn() == READ_MAX:
@@ -97,13 +99,14 @@ class LifeWriter:
             await asyncio.sleep(self._interval_s)
 
     async def turn(self) -> int:
-        """Book what is in the stream, `READ_MAX` at most, and take it out; how many that were."""
-        found = await self._redis.xrange(LIVES_KEY, count=READ_MAX)
-        if found:
-            entries = [LifeEntry(entry.decode(), fields.get(b"p", b"")) for entry, fields in found]
+        """Book the entries of the stream, `READ_MAX` at most, and take them out. Returns how many
+        there were."""
+        batch = await self._redis.xrange(LIVES_KEY, count=READ_MAX)
+        if batch:
+            entries = [LifeEntry(entry.decode(), fields.get(b"p", b"")) for entry, fields in batch]
             await asyncio.to_thread(self._book, entries)
-            await self._redis.xdel(LIVES_KEY, *(entry for entry, _ in found))
-        return len(found)
+            await self._redis.xdel(LIVES_KEY, *(entry for entry, _ in batch))
+        return len(batch)
 
     def _book(self, entries: Sequence[LifeEntry]) -> None:
         with self._store.write() as conn:

@@ -1,10 +1,10 @@
 """What the life of a replica costs us, from reports of how long it has lived.
 
-Pure. A report says all of a life so far, not what is new of it: when it began, when it was warm,
-until when it is known to have lived, and how much of that it computed. Reports are kept once by
-(replica, until); between two neighbours lies a stretch of life, billed at the price of the later
-one, to the hour in which it ends. So the bill is a function of the set of reports: whatever is
-repeated, late or lost and reported anew, no second is lost and none counts twice.
+Pure. A report says all of a life so far: when it began, when it was warm, until when it is known to
+have lived, and how much of that it computed. Reports are kept once by (replica, until). Between two
+neighbours lies a stretch of life. A stretch is billed at the price of the later report, to the hour
+in which it ends. So the bill is a function of the set of reports. A report may be repeated, late,
+or lost and reported anew: no second is lost and none counts twice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
-from billing.rollup import hour_of
+from billing.usage.rollup import hour_of
 
 MICROSECONDS = 1_000_000
 MONEY_MAX = 2**60
@@ -25,7 +25,8 @@ Instant = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 
 
 class LifeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All of a replica's life that is known at `until_us`; `ready_us` is None until it is warm."""
+    """All of a replica's life that is known at `until_us`. `ready_us` is None until the replica is
+    warm."""
 
     v: Literal[1] = 1
     replica: str
@@ -40,7 +41,7 @@ class LifeReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bill(NamedTuple):
-    """Of stretches of life. Its three parts are what it comes to: starting, computing, idling."""
+    """The cost of stretches of life, in three parts: starting, computing, idling."""
 
     cold_start_nanousd: int = 0
     busy_nanousd: int = 0
@@ -61,7 +62,7 @@ class Bill(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What bills are summed by."""
+    """The key by which bills are summed."""
 
     hour_us: int
     pool: str
@@ -83,11 +84,11 @@ def decode_report(data: bytes) -> LifeReport:
 
 
 def stretch(before: LifeReport | None, report: LifeReport) -> Bill:
-    """What the life costs between two reports that follow each other, or up to the first.
+    """The cost of a life between two reports that follow each other, or up to the first one.
 
     Money is that of all time up to the end less that of all time up to the beginning, each rounded
-    down: at one price it comes to the same wherever the life is cut, to the nano-dollar. Computing
-    is what the replica counted since, as it says; the rest of the stretch idled.
+    down. So at one price the sum is the same wherever the life is cut, to the nano-dollar. The
+    replica says how long it computed since. The rest of the stretch it idled.
     """
     begun_us = report.started_us if before is None else before.until_us
     ended_us = max(report.until_us, begun_us)
@@ -109,20 +110,22 @@ def stretch(before: LifeReport | None, report: LifeReport) -> Bill:
 
 
 def bills(reports: Sequence[LifeReport], before: LifeReport | None = None) -> dict[Cell, Bill]:
-    """Of one replica's reports, by `until_us`; `before` is what was reported before them."""
-    found: dict[Cell, Bill] = {}
+    """The bills of one replica's reports, which come by `until_us`. `before` is the report before
+    them."""
+    by_cell: dict[Cell, Bill] = {}
     for former, report in pairwise((before, *reports)):
         assert report is not None, "only what comes before the first may be absent"
         cell = Cell(hour_of(report.until_us), report.pool, report.model)
-        found[cell] = found.get(cell, Bill()).plus(stretch(former, report))
-    return found
+        by_cell[cell] = by_cell.get(cell, Bill()).plus(stretch(former, report))
+    return by_cell
 
 
 def added(
     known: Sequence[LifeReport], new: Iterable[LifeReport]
 ) -> tuple[list[LifeReport], dict[Cell, Bill]]:
-    """Which of `new` are new, and what they change. `known` are the replica's reports from the last
-    one before any of the new ones on, by `until_us`; an instant is reported once."""
+    """The reports of `new` that are not on record, and the bills that they change. `known` are the
+    replica's reports by `until_us`, from the last one before any new one on. An instant is reported
+    once."""
     there = {report.until_us for report in known}
     fresh: dict[int, LifeReport] = {}
     for report in new:
@@ -136,7 +139,7 @@ def added(
 
 
 def _computed_us(report: LifeReport) -> int:
-    """Never more than it was warm."""
+    """How long a replica computed: never longer than it was warm."""
     if report.ready_us is None:
         return 0
     return max(0, min(report.busy_us, report.until_us - report.ready_us))

@@ -1,8 +1,8 @@
-"""What calls earned, what they cost us, and what of the capacity behind them nobody used.
+"""What calls earned, what they cost us, and how much of the capacity behind them nobody used.
 
-Read-only, from sums: by organization, model, pool or day, or of the whole fleet. Where a group
-tells of pools alone, what was unallocated stands beside it, and cost and unallocated are its bill;
-an organization has no part in what nobody used.
+Read-only, from sums: by organization, model, pool or day, or of the whole fleet. A group that names
+no organization has the unallocated cost beside it, and cost and unallocated are its bill. A group
+that names one has no part in what nobody used.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from billing.costs import store as costs
 from billing.costs.capacity import CapacitySums, plus
-from billing.rollup import DAY_US, HOUR_US, SUMMED
-from billing.store import costs, sums
-from billing.store.engine import Store
+from billing.db.engine import Store
+from billing.usage import sums
+from billing.usage.rollup import DAY_US, HOUR_US, SUMMED
 
 _REQUESTS, _REVENUE, _COST = map(SUMMED.index, ("requests", "amount_nanousd", "cost_nanousd"))
 NOTHING = CapacitySums()
@@ -30,8 +31,8 @@ class MarginBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """Of one group, in nano-USD; a day is its first microsecond. `capacity` is None where a group
-    tells of an organization."""
+    """The margin of one group, in nano-USD. A day is its first microsecond. `capacity` is None
+    where the group names an organization."""
 
     group: dict[str, Any]
     requests: int
@@ -41,15 +42,15 @@ class Margin:
 
     @property
     def margin_nanousd(self) -> int:
-        """Before what nobody used."""
+        """Revenue less the cost of calls. The cost of unused capacity is not taken off."""
         return self.revenue_nanousd - self.cost_nanousd
 
     @property
     def unrecorded_nanousd(self) -> int:
-        """What was computed and is on no call's record, or not yet: less than nothing where calls
-        were told of before the replicas that computed them. Held to zero it would be a figure of
-        our making: it, idle, cold starts and waste are what is unallocated, and with the cost of
-        calls the bill, at any moment."""
+        """The cost of time that was computed and is on no call's record, or not yet. It is below
+        zero where calls were booked before the reports of the replicas that computed them. It is
+        not held to zero, because the sum has to hold at any moment: this, idle, cold starts and
+        waste are the unallocated cost, and with the cost of calls the bill."""
         capacity = self.capacity or NOTHING
         return capacity.busy_nanousd - capacity.wasted_nanousd - self.cost_nanousd
 
@@ -74,14 +75,16 @@ def whole_hours(from_us: int, to_us: int) -> tuple[int, int]:
 def margins(
     store: Store, from_us: int, to_us: int, group_by: Sequence[MarginBy] = ()
 ) -> list[Margin]:
-    """Of the whole hours in [from, to), by the groups asked for and in their order. Without one
-    there is one margin, the fleet's."""
+    """The margins of the whole hours in [from, to), by the groups asked for and in their order.
+    Without a group there is one margin, that of the fleet."""
     names = {MarginBy.ORGANIZATION: "org"}
     by = [names.get(dimension, dimension.value) for dimension in group_by]
-    told = MarginBy.ORGANIZATION not in group_by
+    has_capacity = MarginBy.ORGANIZATION not in group_by
     with store.read() as conn:
         used = sums.summary(conn, from_us, to_us, by, {})
-        capacity = _capacity(costs.capacity(conn, from_us, to_us, _columns(by)) if told else {}, by)
+        capacity = _capacity(
+            costs.capacity(conn, from_us, to_us, _columns(by)) if has_capacity else {}, by
+        )
     counted = {tuple(group.values()): row for group, row in used}
     empty = (0,) * len(SUMMED)
     return [
@@ -90,7 +93,7 @@ def margins(
             (row := counted.get(group, empty))[_REQUESTS],
             row[_REVENUE],
             row[_COST],
-            capacity.get(group, NOTHING) if told else None,
+            capacity.get(group, NOTHING) if has_capacity else None,
         )
         for group in sorted({*counted, *capacity})
     ]
@@ -101,14 +104,14 @@ def _columns(by: Sequence[str]) -> list[str]:
 
 
 def _capacity(
-    found: dict[tuple[Any, ...], CapacitySums], by: Sequence[str]
+    by_group: dict[tuple[Any, ...], CapacitySums], by: Sequence[str]
 ) -> dict[tuple[Any, ...], CapacitySums]:
-    """Hours as their days."""
+    """Sums of hours, added up to days where a day is asked for."""
     if "day" not in by:
-        return found
+        return by_group
     place = by.index("day")
     days: dict[tuple[Any, ...], CapacitySums] = {}
-    for cell, capacity in found.items():
+    for cell, capacity in by_group.items():
         day = cell[place] - cell[place] % DAY_US
         group = (*cell[:place], day, *cell[place + 1 :])
         days[group] = plus(days.get(group, NOTHING), capacity)

@@ -1,7 +1,7 @@
 """Alerts of credit that runs low, in the transaction that moves it.
 
-Whoever calls this has locked the standings of the organizations. Those that want to be told of
-nothing cost a batch one look at an index.
+The caller has locked the standings of the organizations. An organization that asked for no alerts
+costs a batch one look at an index.
 """
 
 from __future__ import annotations
@@ -11,27 +11,28 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from billing.credits import store as credits
+from billing.credits import watch_store
 from billing.credits.watch import Threshold, Watch, left_in_force
-from billing.store import credits, watches
-from billing.store.engine import Store
+from billing.db.engine import Store
 
 Left = Mapping[str, tuple[int, int]]
 """By organization the nano-USD that grants in force had left before, and have after."""
 
 
 def tell(conn: Connection, left: Left, now_us: int) -> None:
-    """Write down who fell below what."""
+    """Write down which organizations fell below which of their thresholds."""
     rows: list[dict[str, Any]] = []
-    for org, watch in sorted(watches.of_orgs(conn, sorted(left)).items()):
-        found, fallen = watch.looked(*left[org])
-        if found != watch:
-            watches.looked(conn, found)
-        rows += [_alert(found, threshold, now_us) for threshold in fallen]
-    watches.insert_alerts(conn, rows)
+    for org, watch in sorted(watch_store.of_orgs(conn, sorted(left)).items()):
+        new_watch, fallen = watch.looked(*left[org])
+        if new_watch != watch:
+            watch_store.looked(conn, new_watch)
+        rows += [_alert(new_watch, threshold, now_us) for threshold in fallen]
+    watch_store.insert_alerts(conn, rows)
 
 
 def tell_now(conn: Connection, orgs: Iterable[str], now_us: int) -> None:
-    """After anything but usage has moved the credit of these organizations."""
+    """Write alerts after something other than usage has moved the credit of these organizations."""
     named = sorted(orgs)
     held = credits.held(conn, named)
     now = {org: left_in_force(held.get(org, ()), now_us) for org in named}
@@ -39,23 +40,25 @@ def tell_now(conn: Connection, orgs: Iterable[str], now_us: int) -> None:
 
 
 def watch(store: Store, org: str, thresholds: frozenset[Threshold], now_us: int) -> Watch:
-    """Tell from now on of these thresholds; one that is kept and was told is not told again."""
+    """Set the thresholds of an organization. A threshold that it had before and was alerted of
+    raises no second alert."""
     with store.write() as conn:
         credits.locked(conn, [org])
         left = left_in_force(credits.held(conn, [org]).get(org, ()), now_us)
-        known = watches.of_orgs(conn, [org]).get(org) or Watch(org, thresholds, left, left)
-        found = Watch(
+        known = watch_store.of_orgs(conn, [org]).get(org) or Watch(org, thresholds, left, left)
+        new_watch = Watch(
             org, thresholds, known.granted_nanousd, known.left_nanousd, known.below & thresholds
         )
-        watches.put(conn, found)
+        watch_store.put(conn, new_watch)
         tell(conn, {org: (left, left)}, now_us)
-        return watches.of_orgs(conn, [org])[org]
+        return watch_store.of_orgs(conn, [org])[org]
 
 
 def watch_of(store: Store, org: str) -> Watch:
-    """As it was last looked at; of nothing, where nothing was asked for."""
+    """The watch of an organization as it was last looked at. It is empty where the organization
+    asked for no alerts."""
     with store.read() as conn:
-        return watches.of_orgs(conn, [org]).get(org, Watch(org, frozenset(), 0, 0))
+        return watch_store.of_orgs(conn, [org]).get(org, Watch(org, frozenset(), 0, 0))
 
 
 def _alert(watch: Watch, threshold: Threshold, now_us: int) -> dict[str, Any]:

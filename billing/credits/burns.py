@@ -1,9 +1,9 @@
 """What a batch of postings takes from credits: transfers beside the charges.
 
-Pure. A charge stays what it is; what grants pay of it moves from their accounts to what is
-unbilled. A better record of a call gives back what its former one took, by linked reversals, and
+Pure. A charge stays what it is. The part that grants pay moves from their accounts to what is
+unbilled. A better record of a call gives back what its former record took, by linked reversals, and
 takes anew. Every movement of an organization's credits has an instant of its own, later than all
-before: so their order can be told from the rows, and `verify` can repeat it. Guards laws 4 and 20.
+before. So the rows tell their order, and `verify` can repeat it. Guards laws 4 and 20.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 from billing.credits.credit import Burn, Grant, Held, Standing, account_of, split
 from billing.credits.watch import left_in_force
-from billing.posting import Posting, transfer, unbilled
+from billing.ledger.posting import Posting, transfer, unbilled
 
 Before = dict[tuple[str, int], list[Burn]]
 """By request id and record what grants have paid of its charge."""
 
 
-class Purse:
+class OrganizationCredits:
     """The credits of one organization while a batch is booked."""
 
     def __init__(self, org: str, standing: Standing, held: Iterable[Held]) -> None:
@@ -32,12 +32,13 @@ class Purse:
             self._left[grant.grant_id] = left_nanousd
 
     def left_in_force(self, at_us: int) -> int:
-        """What grants in force have left now."""
+        """The nano-USD that grants in force have left at an instant."""
         held = (Held(grant, self._left[grant_id]) for grant_id, grant in self._grants.items())
         return left_in_force(held, at_us)
 
     def pay(self, made: Posting, before: Before, now_us: int) -> list[dict[str, Any]]:
-        """Transfers for one posting; `before` is asked for its former record, and told of it."""
+        """The transfers of one posting. `before` has the burns of the posting's former record, and
+        gets those of this one."""
         usage = made.usage
         rid = usage["rid"]
         undone = before.get((rid, made.n - 1), [])
@@ -94,9 +95,12 @@ class Purse:
 
 
 def burn(
-    postings: Iterable[Posting], purses: Mapping[str, Purse], before: Before, now_us: int
+    postings: Iterable[Posting],
+    purses: Mapping[str, OrganizationCredits],
+    before: Before,
+    now_us: int,
 ) -> list[dict[str, Any]]:
-    """Transfers for a batch, in its order; organizations without a purse have no credits."""
+    """The transfers of a batch, in its order. An organization without a purse has no credits."""
     return [
         row
         for made in postings
@@ -106,7 +110,8 @@ def burn(
 
 
 def moved(standing: Standing, cleared_nanousd: int, now_us: int) -> Standing:
-    """After one more movement, at an instant later than that of any before."""
+    """The standing after one more movement. Its instant is later than that of any movement
+    before."""
     at_us = max(now_us, standing.moved_us + 1)
     return Standing(standing.cleared_nanousd + cleared_nanousd, at_us)
 

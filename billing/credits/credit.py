@@ -1,9 +1,9 @@
-"""Credits: which grant pays for how much of a charge, and what may be spent ever.
+"""Credits: which grant pays for how much of a charge, and how much may ever be spent.
 
-Pure. A grant is money that an organization may use up: paid or promotional, for all models or some,
-from an instant and perhaps until another. Those in force when a call was admitted pay for it, in
-one total order, so that a hold made against them is honoured however late the call ends. What no
-grant pays stays owed. Guards law 20: no grant pays more than it has.
+Pure. A grant is money that an organization may use up. It is paid or promotional, for all models or
+some, from an instant and perhaps until another. The grants in force when a call was admitted pay
+for it, in one total order. So a hold that was made against them is honoured however late the call
+ends. The part that no grant pays stays owed. Guards law 20: no grant pays more than it has.
 """
 
 from __future__ import annotations
@@ -26,10 +26,18 @@ class Category(StrEnum):
     PROMOTIONAL = "promotional"
 
 
+class GrantStatus(StrEnum):
+    SCHEDULED = "scheduled"
+    ACTIVE = "active"
+    USED_UP = "used_up"
+    EXPIRED = "expired"
+    VOIDED = "voided"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """`models` empty is all of them. It pays for calls admitted from `effective_us` until it
-    expires or is voided."""
+    """An empty `models` means all models. A grant pays for calls that are admitted from
+    `effective_us` until it expires or is voided."""
 
     grant_id: str
     org: str
@@ -49,8 +57,15 @@ class Grant:
 
     @property
     def is_void(self) -> bool:
-        """It was voided before it would have expired."""
+        """Whether the grant was voided before it would have expired."""
         return self.voided_us is not None and self.voided_us == self.ends_us
+
+    def status(self, left_nanousd: int, at_us: int) -> GrantStatus:
+        if self.ends_us is not None and self.ends_us <= at_us:
+            return GrantStatus.VOIDED if self.is_void else GrantStatus.EXPIRED
+        if at_us < self.effective_us:
+            return GrantStatus.SCHEDULED
+        return GrantStatus.ACTIVE if left_nanousd else GrantStatus.USED_UP
 
     def is_in_force(self, at_us: int) -> bool:
         return _is_within(self.effective_us, self.ends_us, at_us)
@@ -74,8 +89,8 @@ class Held(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Of an organization: what it ever spent less what it owes (before invoices round to cents),
-    and when its credits last moved."""
+    """The standing of an organization: what it ever spent less what it owes, before invoices round
+    to cents, and when its credits last moved."""
 
     cleared_nanousd: int
     moved_us: int
@@ -97,7 +112,8 @@ def grant_of(transfer: Mapping[str, Any]) -> str:
 
 
 def rank(grant: Grant) -> tuple[int, float, bool, int, str]:
-    """The burn order: priority, which expires first, promotional before paid, the older, the id."""
+    """The order in which grants burn: by priority, then by expiry, promotional before paid, then by
+    age, then by id."""
     return (
         grant.priority,
         inf if grant.expires_us is None else grant.expires_us,
@@ -115,7 +131,7 @@ def split(
     model: str,
     admitted_us: int,
 ) -> list[Burn]:
-    """What each grant pays of a charge, `left` being what each still has; the rest is owed."""
+    """What each grant pays of a charge, given what each has left. The rest is owed."""
     burns = []
     for grant in sorted(grants, key=rank):
         paid = min(amount_nanousd, left.get(grant.grant_id, 0))
@@ -126,7 +142,7 @@ def split(
 
 
 class LeftOf(msgspec.Struct, frozen=True, array_like=True):
-    """A grant as it bounds what may be spent: from when until when, on what, and what it has."""
+    """A grant as it bounds spending: its time, its models, and what it has left."""
 
     from_us: int
     ends_us: int | None
@@ -138,9 +154,10 @@ class LeftOf(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CreditLine(msgspec.Struct, frozen=True):
-    """Where an organization stands with its credits; of two, that with the later `moved_us` counts.
+    """The standing of an organization with the grants that bound its spending. Of two lines the one
+    with the later `moved_us` counts.
 
-    `cleared_nanousd` is what it ever spent less what it owes.
+    `cleared_nanousd` is what the organization ever spent less what it owes.
     """
 
     org: str
@@ -149,12 +166,13 @@ class CreditLine(msgspec.Struct, frozen=True):
     grants: Sequence[LeftOf] = ()
 
     def ceiling(self, models: Iterable[str], at_us: int, credit_limit_nanousd: int) -> int:
-        """What may be spent ever, by calls admitted at an instant that may end on any of `models`.
+        """The most that the organization may ever spend, for a call that is admitted at an instant
+        and may end on any of `models`.
 
-        What was spent and is not owed, and what grants in force have left, and what may be owed.
-        Usage leaves it where it is: a burn takes from a grant what it adds to what is cleared, and
-        what no grant pays adds to both spent and owed. So a line read earlier is as good as now's,
-        but for grants of single models and such as have ended: for those it is too low.
+        It is the cleared amount, what grants in force have left, and what may be owed. Usage does
+        not move it. A burn takes from a grant what it adds to the cleared amount. An amount that no
+        grant pays adds to both spent and owed. So an old line is as good as a new one, but for
+        grants of single models and grants that have ended. For those an old line is too low.
         """
         usable = [grant for grant in self.grants if grant.is_in_force(at_us)]
         of_all = sum([grant.left_nanousd for grant in usable if not grant.models])

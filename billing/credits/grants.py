@@ -1,9 +1,9 @@
 """Use cases of credits: give a grant, void one, look at them, and book what has ended.
 
-A grant never changes. It begins now or later, never in the past, and a voided one ends a moment
-from now, so that every gateway has heard of it by then: so which grants a call may use is known
-when it is admitted and stays so. What is left of a grant is booked away once no call can use it any
-more. Guards law 20.
+A grant never changes. It begins now or later, never in the past. A voided grant ends a moment from
+now, when every gateway has heard of it. So the grants that a call may use are known when it is
+admitted, and stay the same. The rest of a grant is booked away once no call can use it any more.
+Guards law 20.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from billing.credits import store as credits
 from billing.credits.alerts import tell_now
 from billing.credits.burns import moved
 from billing.credits.credit import Category, CreditLine, Grant, Held, account_of
+from billing.db.engine import Store
+from billing.ledger import store as transfers
+from billing.ledger.posting import CLOCK_SKEW_MAX_US, transfer
 from billing.limits.keys import SHARDS
 from billing.money import NANOUSD_MAX
-from billing.posting import CLOCK_SKEW_MAX_US, transfer
-from billing.store import credits, marks, transfers
-from billing.store.engine import Store
+from billing.writer import marks
 
 CASH = "cash"
 PROMOTION = "expense:promotion"
@@ -41,12 +43,12 @@ class UnknownGrant(LookupError):
 
 
 class GrantConflict(Exception):
-    """What is asked of a grant contradicts what it is."""
+    """The request contradicts the grant as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenGrant:
-    """A grant as it stands. `left_nanousd` is what its account has, used up or not."""
+    """A grant with its standing. `left_nanousd` is what its account has."""
 
     grant: Grant
     left_nanousd: int
@@ -58,16 +60,17 @@ class GivenGrant:
 def give(
     store: Store, grant: Grant, *, created_by: str, now_us: int, note: str = ""
 ) -> tuple[GivenGrant, bool]:
-    """Book a grant, and say whether it is new: the same again under its id changes nothing.
+    """Book a grant, and say whether it is new. The same grant again under its id changes nothing.
 
-    Its instants are compared as far as they are later than its making: who repeats a request for
-    now means the grant that began then. Raises CreditError and GrantConflict.
+    An instant is compared only where it is later than the making of the grant. So a repeated
+    request that begins "now" means the grant that began with the first one. Raises CreditError and
+    GrantConflict.
     """
     _check(grant, now_us)
     try:
         return _give(store, grant, created_by, now_us, note)
-    except IntegrityError as taken:  # by another organization, at this very moment
-        raise _taken(grant) from taken
+    except IntegrityError as conflict:  # by another organization, at this very moment
+        raise _taken(grant) from conflict
 
 
 def _give(
@@ -98,7 +101,8 @@ def _give(
 
 
 def void(store: Store, grant_id: str, *, voided_by: str, now_us: int) -> GivenGrant:
-    """End a grant a moment from now; again changes nothing. Raises UnknownGrant, GrantConflict."""
+    """End a grant a moment from now. Voiding it again changes nothing. Raises UnknownGrant and
+    GrantConflict."""
     with store.write() as conn:
         known = _find(conn, grant_id)
         standing = credits.locked(conn, [known.grant.org])[known.grant.org]
@@ -114,7 +118,7 @@ def void(store: Store, grant_id: str, *, voided_by: str, now_us: int) -> GivenGr
 
 
 def one(store: Store, grant_id: str) -> GivenGrant:
-    """Raises UnknownGrant."""
+    """The grant of an id. Raises UnknownGrant."""
     with store.read() as conn:
         return _find(conn, grant_id)
 
@@ -122,7 +126,7 @@ def one(store: Store, grant_id: str) -> GivenGrant:
 def every(
     store: Store, org: str | None = None, *, after: str | None = None, limit: int | None = None
 ) -> list[GivenGrant]:
-    """The oldest first, from the one that follows `after`. Raises UnknownGrant."""
+    """Grants, oldest first, from the one that follows `after`. Raises UnknownGrant."""
     with store.read() as conn:
         last = _find(conn, after).grant if after is not None else None
         from_here = (last.created_us, last.grant_id) if last else None
@@ -130,14 +134,14 @@ def every(
 
 
 def line_of(store: Store, org: str) -> CreditLine:
-    """Where one organization stands now."""
+    """The standing of one organization now."""
     with store.read() as conn:
         return credits.lines(conn, orgs=[org]).get(org, CreditLine(org))
 
 
 def book_ends(store: Store, now_us: int) -> int:
-    """Book away what is left of grants that have ended, once the writer is past their end and no
-    call that may use them is open; how many those were."""
+    """Book away what is left of grants that have ended. The writer has to be past their end, and no
+    call that may use them may be open. Returns how many grants that were."""
     with store.read() as conn:
         caught_up_us = min(marks.caught_up_us(conn, SHARDS), now_us)
         ended = credits.ended(conn, caught_up_us - CLOCK_SKEW_MAX_US, ENDS_AT_ONCE)
@@ -147,8 +151,8 @@ def book_ends(store: Store, now_us: int) -> int:
     with store.write() as conn:
         standings = credits.locked(conn, orgs)
         rows = []
-        for org, found in sorted(credits.held(conn, orgs).items()):
-            for held in found:
+        for org, grants in sorted(credits.held(conn, orgs).items()):
+            for held in grants:
                 if held.grant.grant_id in names:
                     standings[org] = moved(standings[org], 0, now_us)
                     rows.append(_end(held, standings[org].moved_us))
@@ -159,9 +163,9 @@ def book_ends(store: Store, now_us: int) -> int:
 
 
 def _end(held: Held, at_us: int) -> dict[str, Any]:
-    """What was paid and is not used up in time is earned; a voided grant is as if it had not been
-    given. A correction that comes later may leave something again, so an end may be booked twice.
-    """
+    """The transfer that ends a grant. A paid grant that was not used up in time is earned. A voided
+    grant is as if it had never been given. A later correction may leave something in the account
+    again, so an end may be booked twice."""
     grant = held.grant
     kind, of_paid = ("void", CASH) if grant.is_void else ("breakage", BREAKAGE)
     return transfer(
@@ -185,19 +189,19 @@ def _check(grant: Grant, now_us: int) -> None:
         raise CreditError("a grant ends after it begins")
 
 
-def _same(known: GivenGrant, asked: Grant) -> GivenGrant:
+def _same(known: GivenGrant, grant: Grant) -> GivenGrant:
     given = known.grant
     terms: Sequence[tuple[object, object]] = (
-        (given.org, asked.org),
-        (given.category, asked.category),
-        (given.amount_nanousd, asked.amount_nanousd),
-        (given.priority, asked.priority),
-        (given.expires_us, asked.expires_us),
-        (sorted(given.models), sorted(asked.models)),
-        (_later_start(given), _later_start(asked)),
+        (given.org, grant.org),
+        (given.category, grant.category),
+        (given.amount_nanousd, grant.amount_nanousd),
+        (given.priority, grant.priority),
+        (given.expires_us, grant.expires_us),
+        (sorted(given.models), sorted(grant.models)),
+        (_later_start(given), _later_start(grant)),
     )
     if any(ours != theirs for ours, theirs in terms):
-        raise _taken(asked)
+        raise _taken(grant)
     return known
 
 
@@ -206,15 +210,15 @@ def _taken(grant: Grant) -> GrantConflict:
 
 
 def _later_start(grant: Grant) -> int | None:
-    """When a grant begins that was not to begin at once."""
+    """The beginning of a grant that was not to begin at once, else None."""
     return grant.effective_us if grant.effective_us > grant.created_us else None
 
 
 def _find(conn: Connection, grant_id: str) -> GivenGrant:
-    found = credits.find(conn, grant_id=grant_id)
-    if not found:
+    rows = credits.find(conn, grant_id=grant_id)
+    if not rows:
         raise UnknownGrant(grant_id)
-    return _given(found[0])
+    return _given(rows[0])
 
 
 def _given(row: dict[str, Any]) -> GivenGrant:

@@ -1,5 +1,5 @@
-"""Keeps credits true in the ledger process: publishes where organizations stand, and books what has
-ended. It may be killed at any time, and outages are waited out."""
+"""Keeps credits true in the ledger process: publishes the standings of organizations, and books
+grants that have ended. The process may be killed at any time, and outages are waited out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from billing.credits.grants import book_ends
 from billing.credits.lines import CreditPublisher
+from billing.db.engine import Store
 from billing.settings import LedgerSettings
-from billing.store.engine import Store
 
 log = logging.getLogger("sluice.ledger.credits")
 
@@ -42,7 +42,7 @@ class CreditKeeper:
         self._next_ends = 0.0
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             try:
                 await self.turn()

@@ -1,8 +1,9 @@
-"""Publishes where organizations stand with their credits, and reads it: no SQL on a call's path.
+"""Publishes the standings of organizations with their credits, and reads them. A call's path needs
+no SQL.
 
-The ledger process writes what has moved into a hash in Redis and counts a revision up; a gateway
-that remembers a revision reads only what has changed since. A Redis that lost some of it is told
-everything again. Whatever is read late is good to count by (see CreditLine).
+The ledger process writes every line that has moved into a hash in Redis, and counts a revision up.
+A gateway that remembers a revision reads only the lines that have changed since. A Redis that lost
+some lines gets all of them again. A line that is read late is good to count by (see CreditLine).
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Any
 import msgspec
 from redis.asyncio import Redis
 
+from billing.credits import store as credits
 from billing.credits.credit import CreditLine
-from billing.store import credits
-from billing.store.engine import Store
+from billing.db.engine import Store
 
 LINES_KEY = "sluice:{credits}:lines"
 CHANGED_KEY = "sluice:{credits}:changed"
@@ -40,7 +41,7 @@ _DECODER = msgspec.json.Decoder(CreditLine)
 
 
 class CreditPublisher:
-    """The one publisher: what it has told, and when it looked."""
+    """The one publisher. It remembers the lines that it has written, and when it looked."""
 
     def __init__(self, redis: Redis, store: Store) -> None:
         self._redis: Any = redis
@@ -51,17 +52,19 @@ class CreditPublisher:
         self._saw_all_us = 0
 
     async def publish(self, now_us: int) -> int:
-        """Tell what has moved since it last was; how many lines that were."""
+        """Write the lines that have moved since the last look. Returns how many there were."""
         revision = await self._redis.get(REVISION_KEY)
         if revision is None or int(revision) != self._revision:
             self._told, self._saw_all_us = {}, 0
         since_us = self._looked_us - OVERLAP_US
         sees_all = now_us - self._saw_all_us >= EVERYTHING_EVERY_US
-        found = await asyncio.to_thread(self._lines, 0 if sees_all else since_us)
-        news = {org: line for org, line in found.items() if self._told.get(org) != line}
+        lines = await asyncio.to_thread(self._lines, 0 if sees_all else since_us)
+        news = {org: line for org, line in lines.items() if self._told.get(org) != line}
         if news or self._revision is None or revision is None:
-            told = [part for org, line in news.items() for part in (org, _ENCODER.encode(line))]
-            self._revision = int(await self._redis.eval(_PUBLISH, len(_KEYS), *_KEYS, *told))
+            arguments = [
+                part for org, line in news.items() for part in (org, _ENCODER.encode(line))
+            ]
+            self._revision = int(await self._redis.eval(_PUBLISH, len(_KEYS), *_KEYS, *arguments))
             self._told |= news
         self._looked_us = now_us
         self._saw_all_us = now_us if sees_all else self._saw_all_us
@@ -73,7 +76,8 @@ class CreditPublisher:
 
 
 async def read_lines(redis: Redis, known_revision: int) -> tuple[int, list[CreditLine]]:
-    """The revision now, and the lines that have changed since the known one (0: none is known).
+    """The revision now, and the lines that have changed since the known revision (0: none is
+    known).
 
     A revision of 0 says that nothing was published yet.
     """

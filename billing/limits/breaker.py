@@ -1,8 +1,8 @@
 """When to stop asking a Redis that does not answer, and when to try it again.
 
-Pure arithmetic over a clock: after `failures_max` failures in a row nothing is asked for `open_s`;
-then one question at a time is let through until one is answered. So a Redis that hangs costs a few
-callers its time limit, and nobody else anything.
+Pure arithmetic over a clock. After `failures_max` failures in a row, or one silence of the longest
+length, nothing is asked for `open_s`. Then one question at a time is let through, until one is
+answered. So a Redis that hangs costs a few callers its time limit, and all others nothing.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ class BreakerSettings:
 
 
 class Breaker:
-    """`clock` is in seconds; only differences count, and where it goes back a wait begins anew.
-    `changed` is told when Redis begins (True) and ceases to count as away."""
+    """`clock` is in seconds. Only differences count, and where it goes back a wait begins anew.
+    `changed` is called with True when Redis begins to count as away, and with False when it ceases
+    to."""
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class Breaker:
         self._changed = changed
         self._failures = 0
         self._closed_from_s: float | None = None
+        self.openings = 0
 
     @property
     def is_open(self) -> bool:
@@ -42,7 +44,7 @@ class Breaker:
 
     @property
     def wait_s(self) -> float:
-        """Until somebody may ask again."""
+        """How long until a question may be asked again."""
         if self._closed_from_s is None:
             return 0.0
         left_s = self._closed_from_s - self._clock()
@@ -52,7 +54,7 @@ class Breaker:
         return max(0.0, left_s)
 
     def ask(self) -> None:
-        """Say that a question follows; raises NotAsked where none may."""
+        """Announce a question. Raises NotAsked where none may be asked."""
         if self._closed_from_s is None:
             return
         if self.wait_s > 0:
@@ -66,12 +68,17 @@ class Breaker:
             self._changed(False)
 
     def failed(self) -> None:
+        """Count a question without an answer: the connection ended, or there was none."""
         self._failures += 1
-        if self._failures < self._settings.failures_max:
-            return
+        if self._failures >= self._settings.failures_max:
+            self.silent()
+
+    def silent(self) -> None:
+        """Close for a while: a question waited for the longest time without an answer."""
         is_news = not self.is_open
         self._close_for_others()
         if is_news:
+            self.openings += 1
             self._changed(True)
 
     def _close_for_others(self) -> None:

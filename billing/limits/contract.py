@@ -1,10 +1,11 @@
-"""The scopes of a call as the scripts take them, worked out once and kept.
+"""The scopes of a call as the scripts take them, computed once and kept.
 
-A scope that is no narrow one has two buckets, a count of open holds and money in one state, which
-Redis keeps for ever. Every other limit (input and output tokens, and all those of narrow scopes) is
-a meter with a state of its own, so that it costs only those calls it is set for: one bucket, or the
-leases of concurrency. A meter knows nothing of money, and expires when idle, so that there may be
-any number of end users. A hard budget is a meter of money, a purse, which comes after the others.
+A scope that is not narrow has one state: two buckets, a count of open holds and money. Redis keeps
+it for ever. Every other limit (input and output tokens, and all limits of narrow scopes) is a meter
+with a state of its own. So a meter costs only the calls that it is set for. It is one bucket, or
+the leases of concurrency. A meter knows nothing of money and expires when idle, so there may be any
+number of end users. A hard budget is a meter of money, called a purse. Purses come after the other
+meters.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from billing.limits.state import (
     encode_meter,
     put_cost,
 )
-from billing.limits.types import Dimension, Purse, ScopeLimits
+from billing.limits.types import Dimension, HardBudget, ScopeLimits
 
 TOKENS = (Dimension.TOKENS, Dimension.INPUT_TOKENS, Dimension.OUTPUT_TOKENS)
 BOTH, INPUT, OUTPUT = TOKENS  # what an enum names costs Python 3.11 a function call
@@ -33,7 +34,7 @@ KEPT_MAX = 10_000
 
 
 class Units(msgspec.Struct, frozen=True):
-    """What a call takes of each rate."""
+    """The units that a call takes of each rate."""
 
     input_tokens: int
     output_tokens: int
@@ -50,7 +51,7 @@ class Units(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """One limit of one scope. Of concurrency `per_minute` is the number of calls at once."""
+    """One limit of one scope. For concurrency `per_minute` is the number of calls at once."""
 
     scope: str
     dimension: Dimension
@@ -60,10 +61,10 @@ class Rated:
 
 
 class Contract:
-    """`rated` are all rates with the place of each in what admit answers: the levels of requests
-    and tokens of every owner, then one of every meter."""
+    """`rated` has every rate with its place in the answer of admit. The answer has the levels of
+    requests and tokens of every owner, then one level of every meter."""
 
-    def __init__(self, scopes: Sequence[ScopeLimits], purses: Sequence[Purse] = ()) -> None:
+    def __init__(self, scopes: Sequence[ScopeLimits], purses: Sequence[HardBudget] = ()) -> None:
         self.owners = tuple(limits for limits in scopes if not limits.is_narrow)
         self.meters = tuple(_meters(scopes))
         self.names = tuple(limits.scope for limits in self.owners)
@@ -79,11 +80,11 @@ class Contract:
         self._template, self._costs = self._packed_once()
 
     def has_room(self, units: Units) -> bool:
-        """Whether a call of so many units fits into every bucket once that is empty."""
+        """Whether a call of so many units fits into every bucket while the bucket is empty."""
         return all([units.of(dimension) <= burst for dimension, burst in self._bursts])
 
     def pack(self, units: Units) -> bytes:
-        """What a call of so many units has to fit in: LIMITS of every owner, every METER."""
+        """The limits for a call of so many units: LIMITS of every owner, then every METER."""
         if not self._costs:
             return self._template
         token_units(units.of(BOTH))
@@ -93,7 +94,7 @@ class Contract:
         return bytes(packed)
 
     def name(self, number: int) -> str:
-        """The scope that a refusal counts, from 1."""
+        """The scope of a refusal. `number` is its place in admit's order, from 1."""
         beyond = number - len(self.owners) - 1
         if beyond < 0:
             return self.names[number - 1]
@@ -101,22 +102,24 @@ class Contract:
             return self.meters[beyond].scope
         return self.purses[beyond - len(self.meters)].name
 
-    def dimension(self, number: int, said: str) -> Dimension:
+    def dimension(self, number: int, name: str) -> Dimension:
         beyond = number - len(self.owners) - 1
         if beyond < 0:
-            return Dimension(said)
+            return Dimension(name)
         return self.meters[beyond].dimension if beyond < len(self.meters) else Dimension.BUDGET
 
     def _smallest_bursts(self) -> dict[Dimension, int]:
-        """Of each dimension; below any call where a rate admits nothing at all."""
-        found: dict[Dimension, int] = {}
+        """The smallest burst of each dimension. It is below any call where a rate admits nothing at
+        all."""
+        bursts: dict[Dimension, int] = {}
         for _, rated in self.rated:
             burst = rated.burst if rated.per_minute and rated.burst else -1
-            found[rated.dimension] = min(found.get(rated.dimension, burst), burst)
-        return found
+            bursts[rated.dimension] = min(bursts.get(rated.dimension, burst), burst)
+        return bursts
 
     def _packed_once(self) -> tuple[bytes, list[tuple[int, Dimension, int]]]:
-        """What is the same for every call, and where each cost goes that depends on its tokens."""
+        """The bytes that are the same for every call, and the place of each cost that depends on a
+        call's tokens."""
         template, costs = b"", []
         for packed, cost_at, dimension, per_minute in self._packed():
             if per_minute and dimension in TOKENS:
@@ -125,8 +128,8 @@ class Contract:
         return template, costs
 
     def _packed(self) -> Iterator[tuple[bytes, int, Dimension, int]]:
-        """LIMITS or METER as of a call without tokens, where the cost in tokens stands, and of
-        which rate it is."""
+        """LIMITS or METER of a call without tokens, with the place of its cost in tokens, its
+        dimension and its rate."""
         for owner in self.owners:
             limits = encode_limits(
                 bucket(1, owner.requests_per_minute, owner.request_burst),
@@ -160,8 +163,9 @@ class Contract:
 
 
 @lru_cache(KEPT_MAX)
-def contract_of(scopes: tuple[ScopeLimits, ...], purses: tuple[Purse, ...] = ()) -> Contract:
-    """Raises ValueError for names that the scripts cannot tell apart."""
+def contract_of(scopes: tuple[ScopeLimits, ...], purses: tuple[HardBudget, ...] = ()) -> Contract:
+    """The contract of these scopes and purses. Raises ValueError for names that the scripts cannot
+    tell apart."""
     return Contract(scopes, purses)
 
 

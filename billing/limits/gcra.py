@@ -1,13 +1,13 @@
 """The generic cell rate algorithm in integer microseconds, as admit.lua and settle.lua compute it.
 
-A bucket is one number, `tat`: the time at which it will be empty. Its level is `tat - now`, its
-size the tolerance. A unit costs the microseconds in which it leaks; costs round up, so that no
-rounding admits more than `burst + rate x time` (plus one microsecond's worth). Law: the units
-that were taken and really used never exceed that, plus what was declared too low.
+A bucket is one number, `tat`: the time at which it will be empty. Its level is `tat - now`, and its
+size is the tolerance. A unit costs the microseconds in which it leaks. Costs round up, so that no
+rounding admits more than `burst + rate x time` (plus one microsecond's worth). Law: units that were
+taken and really used never exceed that, plus what was declared too low.
 
-What a call declared too much comes back only as far as it has not leaked yet. Its place in the
-bucket is remembered as `mark = tat + refunded`: every refund since moves it towards the present,
-at most as far as it really moved, so that never more comes back than the call still occupies.
+A call that declared too much gets back only what has not leaked yet. Its place in the bucket is
+remembered as `mark = tat + refunded`. Every refund since moves the mark towards the present, at
+most as far as the bucket really moved. So a call never gets back more than it still occupies.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Wait:
 
 
 def take(bucket: Bucket, *, now_us: int, cost_us: int, tolerance_us: int) -> Taken | Wait:
-    """Fill the bucket by the cost, or say how long until it fits."""
+    """Fill the bucket by the cost, or return how long to wait until it fits."""
     tat_us = max(bucket.tat_us, now_us) + cost_us
     over_us = tat_us - now_us - tolerance_us
     if over_us > 0:

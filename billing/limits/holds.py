@@ -1,7 +1,7 @@
 """Permit and hold of a call in Redis: admit, renew, settle, each one round trip.
 
 Owns the calling convention of the scripts and nothing of their rules. Law: a call is admitted in
-every scope or in none, and whatever is repeated, it is held once and settled once.
+every scope or in none. Whatever is repeated, it is held once and settled once.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from billing.limits.state import (
 from billing.limits.types import (
     Admitted,
     Dimension,
+    HardBudget,
     Hold,
     HoldState,
     LimitsUnavailable,
     Lost,
     Money,
-    Purse,
     PurseSpent,
     Refused,
     Renewed,
@@ -55,6 +55,7 @@ from billing.limits.types import (
     ScopeLimits,
     SettleState,
     ShardEpoch,
+    Silent,
     Spent,
     purse_of,
 )
@@ -80,8 +81,8 @@ _ADMITTED: Mapping[bytes, Literal["new", "held", "settled"]] = {
 
 
 class Holds:
-    """`redis` must not decode responses. Every method may raise LimitsUnavailable; after that the
-    effect is unknown, and repeating the same call is safe."""
+    """`redis` must not decode responses. Every method may raise LimitsUnavailable. The effect is
+    unknown then, and the same call is safe to repeat."""
 
     def __init__(
         self,
@@ -101,10 +102,11 @@ class Holds:
         scopes: Sequence[ScopeLimits],
         *,
         lease_s: float,
-        purses: Sequence[Purse] = (),
+        purses: Sequence[HardBudget] = (),
     ) -> Admitted | Refused:
-        """Take request rate, tokens, a concurrency lease and held money of every scope, or none;
-        money of every purse too. Of one that refuses the name stands as the scope."""
+        """Take request rate, tokens, a concurrency lease and held money of every scope, or none.
+        Take money of every purse too. Where a purse refuses, its name is the scope of the refusal.
+        """
         contract = contract_of(tuple(scopes), tuple(purses))
         units = _units(opened)
         refused = never_fits(units, contract)
@@ -124,11 +126,13 @@ class Holds:
             ],
         )
         if isinstance(reply, list):
-            number, said, wait_us, *found = reply
+            number, dimension, wait_us, *rest = reply
             refused = refusal(
-                contract.name(number), contract.dimension(number, said.decode()), wait_us
+                contract.name(number), contract.dimension(number, dimension.decode()), wait_us
             )
-            levels = decode_levels(found[0][1:]) if found else ()
+            if not rest:  # an unprimed shard has no levels to tell
+                return refused
+            levels = decode_levels(rest[0][1:])
             return replace(refused, rates=tightest(contract, levels, untaken=units))
         return Admitted(
             state=_ADMITTED[reply[:1]], rates=tightest(contract, decode_levels(reply[1:]))
@@ -181,8 +185,8 @@ class Holds:
         """Close the hold of a call and record how it ended.
 
         `refund`: nothing was dispatched, so rate and tokens come back too. `only_if_due`: leave a
-        hold alone whose lease still runs (`live`). `booked_nanousd`: what the ledger has charged
-        for this id already; counts only if Redis has forgotten the hold.
+        hold alone whose lease still runs (`live`). `booked_nanousd`: the amount that the ledger has
+        charged for this id already. It counts only if Redis has forgotten the hold.
         """
         if refund and call.amount_nanousd:
             raise ValueError("a refunded call cannot cost anything")
@@ -197,7 +201,7 @@ class Holds:
                 encode_ended(
                     amount_nanousd=nanousd(call.amount_nanousd),
                     input_tokens=token_units(used.prompt),
-                    output_tokens=token_units(used.output),
+                    output_tokens=token_units(used.completion),
                     is_exact=call.source is UsageSource.EXACT,
                     is_refund=refund,
                     only_if_due=only_if_due,
@@ -220,9 +224,9 @@ class Holds:
         held_nanousd: int,
         lease_s: float,
         checkpoint: UsageCheckpoint | None,
-        purses: Sequence[Purse] = (),
+        purses: Sequence[HardBudget] = (),
     ) -> bool:
-        """Re-create a live hold after Redis was wiped; False if Redis knows the call already."""
+        """Make a live hold again after Redis was emptied. False if Redis knows the call already."""
         shard = keys.shard_of(opened.org)
         contract = contract_of(tuple(scopes), tuple(purses))
         reply = await self._run(
@@ -247,13 +251,16 @@ class Holds:
         return bool(reply)
 
     async def _run(self, name: str, keys: Sequence[str], args: Sequence[Arg]) -> Any:
-        """Ask Redis, unless it has not answered of late (NotAsked)."""
+        """Run a script, unless Redis has not answered of late (NotAsked)."""
         breaker = self._breaker
         if breaker is None:
             return await self._scripts.run(name, keys, args)
         breaker.ask()
         try:
             reply = await self._scripts.run(name, keys, args)
+        except Silent:
+            breaker.silent()
+            raise
         except LimitsUnavailable:
             breaker.failed()
             raise
@@ -288,22 +295,25 @@ class Holds:
         return Money(states[scope][0].held_nanousd, _spent(*states[scope]))
 
     async def purses(
-        self, org: str, purses: Sequence[Purse], *, now_us: int
+        self, org: str, purses: Sequence[HardBudget], *, now_us: int
     ) -> list[tuple[int, int]]:
         """Nano-USD held and spent of each purse of an organization, as Redis counts it."""
         return await self.purses_of(keys.shard_of(org), purses, now_us=now_us)
 
     async def purses_of(
-        self, shard: int, purses: Sequence[Purse], *, now_us: int
+        self, shard: int, purses: Sequence[HardBudget], *, now_us: int
     ) -> list[tuple[int, int]]:
-        """The same of a shard."""
-        asked = [keys.epoch_key(shard), *(keys.meter_key(shard, purse.name) for purse in purses)]
+        """Nano-USD held and spent of each purse of a shard, as Redis counts it."""
+        redis_keys = [
+            keys.epoch_key(shard),
+            *(keys.meter_key(shard, purse.name) for purse in purses),
+        ]
         async with self._scripts.bounded():
-            epoch, *found = cast(list[bytes | None], await self._redis.mget(asked))
+            epoch, *states = cast(list[bytes | None], await self._redis.mget(redis_keys))
         life = (epoch or b"").decode().rpartition(":")[2]
         return [
             decode_purse(state, life, oldest_us(purse, now_us))
-            for purse, state in zip(purses, found, strict=True)
+            for purse, state in zip(purses, states, strict=True)
         ]
 
     async def spent(self, shard: int) -> dict[str, Spent]:
@@ -331,9 +341,9 @@ class Holds:
     ) -> bool:
         """Open a priming shard with what the ledger has charged to each scope and purse.
 
-        False, and nothing written, if the stream has records after `last_stream_id` (which the
-        sums therefore lack) or another priming has begun. What is not named has spent nothing;
-        `held` is summed from the open holds in the same step.
+        False, and nothing is written, if the stream has records after `last_stream_id`, which the
+        sums lack. The same if another priming has begun. A scope that is not named has spent
+        nothing. `held` is summed from the open holds in the same step.
         """
         args: list[Arg] = [epoch, last_stream_id, keys.key_prefix(shard)]
         args += [*pack_purses(purses), *pack_sums(spent)]
@@ -344,7 +354,8 @@ class Holds:
         return bool(await self._scripts.run("prime", [name(shard) for name in names], args))
 
     async def last_stream_id(self, shard: int) -> str:
-        """The id of the last record ever added to the shard's stream; `0-0` if there was none."""
+        """The id of the last record that was ever added to the shard's stream; `0-0` if there was
+        none."""
         async with self._scripts.bounded():
             if not await self._redis.exists(keys.usage_key(shard)):
                 return "0-0"
@@ -360,11 +371,11 @@ class Holds:
         return {shard: _epoch(value) for shard, value in enumerate(values)}
 
     async def prepare(self) -> None:
-        """Have all there that the first call needs."""
+        """Load the scripts before the first call needs them."""
         await self._scripts.prepare()
 
     async def run_id(self) -> str:
-        """The Redis process that answers now; another one means that shards must be primed."""
+        """The Redis process that answers now. Another process means that shards must be primed."""
         async with self._scripts.bounded():
             return await self._scripts.read_run_id()
 
@@ -372,11 +383,11 @@ class Holds:
         if not rids:
             return []
         async with self._scripts.bounded():
-            found = cast(
+            values = cast(
                 list[bytes | None],
                 await self._redis.mget([keys.call_key(shard, rid) for rid in rids]),
             )
-        return [_hold(rid, data) for rid, data in zip(rids, found, strict=True)]
+        return [_hold(rid, data) for rid, data in zip(rids, values, strict=True)]
 
     async def _scopes(self, shard: int) -> list[str]:
         async with self._scripts.bounded():
@@ -391,15 +402,15 @@ class Holds:
             for scope in scopes:
                 pipe.get(keys.scope_key(shard, scope))
                 pipe.hgetall(keys.past_key(shard, scope))
-            found = await pipe.execute()
-        pairs = zip(scopes, found[::2], found[1::2], strict=True)
+            values = await pipe.execute()
+        pairs = zip(scopes, values[::2], values[1::2], strict=True)
         return {scope: (decode_scope(data), past) for scope, data, past in pairs}
 
 
 def _asked(
     opened: OpenedCall, contract: Contract, units: Units, hold_nanousd: int, lease_s: float
 ) -> bytes:
-    """What the scripts are told of a call, with the limits that it has to fit in."""
+    """The arguments of a call for the scripts, with the limits that it has to fit in."""
     return encode_asked(
         input_tokens=token_units(units.input_tokens),
         output_tokens=token_units(units.output_tokens),
@@ -411,15 +422,15 @@ def _asked(
 
 
 def _settled_purses(call: SettledCall) -> tuple[bytes, str] | tuple[()]:
-    """For a hold that Redis has lost; what a purse may hold is not asked any more."""
+    """The purses of a call whose hold Redis has lost. Their amounts are not checked any more."""
     hard = [purse_of(share, 0) for share in call.budgets if share.is_hard]
     if not hard:
         return ()
     return b"".join(map(pack_purse, hard)), pack_names(tuple(purse.name for purse in hard))
 
 
-def oldest_us(purse: Purse, now_us: int) -> int:
-    """The first part of a rolling span that counts now."""
+def oldest_us(purse: HardBudget, now_us: int) -> int:
+    """The beginning of the first part of a rolling span that counts now."""
     if not purse.width_us:
         return 0
     from_us = now_us - purse.lasts_us
@@ -427,7 +438,7 @@ def oldest_us(purse: Purse, now_us: int) -> int:
 
 
 def _units(opened: OpenedCall) -> Units:
-    """What is declared at the start; settling corrects it by what was used."""
+    """The units that a call declares at its start. Settling corrects them by what was used."""
     prompt = min(opened.prompt_tokens, opened.tokens_estimate)
     return Units(prompt, opened.tokens_estimate - prompt)
 
@@ -466,7 +477,8 @@ def _hold(rid: str, data: bytes | None) -> Hold | None:
 
 
 def _readable(decode: Callable[[bytes], Decoded], payload: bytes | None) -> Decoded | None:
-    """A payload of a shape that is not known here (of a newer version, say) is left to others."""
+    """A payload as a value. None for a shape that is not known here, for example of a newer
+    version."""
     try:
         return decode(payload) if payload else None
     except msgspec.DecodeError:
@@ -478,7 +490,7 @@ def _epoch_value(state: str, epoch: str) -> str:
 
 
 def _epoch(value: bytes | None) -> ShardEpoch:
-    """A shard that was opened for another layout is as good as new."""
+    """The epoch of a shard. A shard that was opened for another layout counts as new."""
     layout, _, rest = (value or b"").decode().partition(":")
     if layout != str(keys.LAYOUT):
         return ShardEpoch("unprimed", None)

@@ -23,7 +23,7 @@ def tag(shard: int) -> str:
 
 @cache
 def key_prefix(shard: int) -> str:
-    """Of everything whose layout has a version."""
+    """The prefix of every key whose layout has a version."""
     return f"{tag(shard)}:{LAYOUT}:"
 
 
@@ -41,14 +41,15 @@ def usage_key(shard: int) -> str:
 
 @cache
 def due_key(shard: int) -> str:
-    """Sorted set of open holds: request id -> ms (Redis time) until which the lease runs and after
-    which the reaper may settle."""
+    """Sorted set of open holds: request id -> ms (Redis time) until which the lease runs. The
+    reaper may settle after that."""
     return f"{key_prefix(shard)}due"
 
 
 @cache
 def lapsed_key(shard: int) -> str:
-    """String: which leases are known to have lapsed (see lapsed.lua); may be lost at any time."""
+    """String: the leases that are known to have lapsed (see lapsed.lua). It may be lost at any
+    time."""
     return f"{key_prefix(shard)}lapsed"
 
 
@@ -60,12 +61,12 @@ def scopes_key(shard: int) -> str:
 
 @cache
 def shard_keys(shard: int) -> tuple[str, str, str, str]:
-    """What admit and settle need of a shard, in their order."""
+    """The keys of a shard that admit and settle need, in their order."""
     return due_key(shard), usage_key(shard), epoch_key(shard), lapsed_key(shard)
 
 
 def call_key(shard: int, rid: str) -> str:
-    """Packed: an open hold, and for a while after it what it was settled with."""
+    """Packed: an open hold, and for a while after it the settlement."""
     return f"{key_prefix(shard)}call:{rid}"
 
 
@@ -76,7 +77,7 @@ def scope_key(shard: int, scope: str) -> str:
 
 @lru_cache(10_000)
 def scope_keys(shard: int, scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Of all scopes of a call; those of one API key are mostly the same."""
+    """The keys of all scopes of a call. Those of one API key are mostly the same."""
     return tuple(scope_key(shard, scope) for scope in scopes)
 
 

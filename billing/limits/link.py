@@ -1,19 +1,21 @@
 """One connection to Redis for the scripts of every call, pipelined.
 
-Replies come in the order of the questions, and all that is asked in one turn of the event loop
-leaves together at its end: a whole turn is one write and one read. The connection is made by the
-client library (addresses, TLS and authentication are its business) and taken over from it.
+Replies come in the order of the questions. All questions of one turn of the event loop leave
+together at its end, so a whole turn is one write and one read. The client library makes the
+connection (addresses, TLS and authentication are its business), and the link takes it over.
 
-Bounded in time: a Redis that leaves the oldest question in flight unanswered for `timeout_s` fails
-all of them. Its time begins when the question is sent: neither a turn of this process that takes
-long nor a queue of questions is an outage. `IN_FLIGHT_MAX` are in flight at most; the others wait
-their turn, as many as there are callers, and none is sent whose caller has left.
+Time is bounded. A Redis that says nothing at all for `timeout_s` while questions are in flight
+fails all of them. That time is what this process has lived (`silence.py`). So neither a long turn,
+nor a queue of questions, nor an answer that is late while others come, is an outage. A connection
+that ends fails its questions at once. At most `IN_FLIGHT_MAX` questions are in flight. The others
+wait their turn, as many as there are callers. A question whose caller has left is not sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 import hiredis
@@ -23,22 +25,20 @@ from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from billing.limits.shared import Shared
+from billing.limits.silence import BEATS, Silence, lived
 
 _NOTHING = object()
 IN_FLIGHT_MAX = 128
 """So many of the dearest script take Redis a few milliseconds: far less than any bound in time, and
 enough for it to be always busy."""
-GRACE_S = 0.005
-"""After its time is up a reply is looked for once more: it may lie unread, where it is this process
-that was late."""
 
 
 class NotSent(RedisTimeoutError):
-    """Redis hangs on the questions of others, and this one never left."""
+    """Redis hangs on earlier questions, and this one was never sent."""
 
 
 class Link:
-    """Connects when it is first asked, and again after every break; closed with `redis`."""
+    """Connects at its first question, and again after every break. It is closed with `redis`."""
 
     def __init__(self, redis: Redis, *, timeout_s: float) -> None:
         self._pool: Any = redis.connection_pool
@@ -49,8 +49,8 @@ class Link:
     async def ask(self, command: bytes) -> Any:
         """The reply to a packed command that may safely be repeated.
 
-        Raises a RedisError or an OSError; whether Redis did it is unknown then. A connection that
-        broke is replaced once.
+        Raises a RedisError or an OSError. It is unknown then whether Redis ran the command. A
+        connection that broke is replaced once.
         """
         try:
             return await (self._usable() or await self._connected()).ask(command)
@@ -65,18 +65,7 @@ class Link:
         return wire if wire is not None and wire.is_up(asyncio.get_running_loop()) else None
 
     async def _connect(self) -> _Wire:
-        """Once more where it was this process that had no time for it."""
-        loop = asyncio.get_running_loop()
-        due_s = loop.time() + self._timeout_s
-        try:
-            return await self._connect_in_time()
-        except TimeoutError:
-            if loop.time() < due_s + GRACE_S:
-                raise
-            return await self._connect_in_time()
-
-    async def _connect_in_time(self) -> _Wire:
-        async with asyncio.timeout(self._timeout_s):
+        async with lived(self._timeout_s):
             broken, self._wire = self._wire, None
             if broken is not None:
                 await broken.give_back(self._pool)
@@ -85,20 +74,20 @@ class Link:
 
 
 class _Wire(asyncio.Protocol):
-    """Questions on one connection, which stays on loan from the library's pool. `_waiting` are
-    those in flight, each with the time it left; `_unsent` those that come after them."""
+    """Questions on one connection, which stays on loan from the library's pool. `_waiting` has the
+    questions in flight, `_unsent` those that come after them."""
 
     def __init__(self, connection: Any, timeout_s: float) -> None:
         self._connection = connection
-        self._timeout_s = timeout_s
+        self._look_every_s = timeout_s / BEATS
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = connection._writer.transport
         self._former = connection._writer.transport.get_protocol()
         self._reader: Any = hiredis.Reader(replyError=_error, notEnoughData=_NOTHING)
         self._unsent: deque[tuple[asyncio.Future[Any], bytes]] = deque()
-        self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._waiting: deque[asyncio.Future[Any]] = deque()
         self._watch: asyncio.TimerHandle | None = None
-        self._is_late = False
+        self._silence = Silence()
         connection._writer.transport.set_protocol(self)
 
     def is_up(self, loop: asyncio.AbstractEventLoop) -> bool:
@@ -115,24 +104,25 @@ class _Wire(asyncio.Protocol):
         return await reply
 
     def _send(self) -> None:
-        """What there is room for. Called at the end of a turn with questions, and when replies have
-        come."""
+        """Send as many questions as there is room for. Called at the end of a turn with questions,
+        and when replies have come."""
         if self._transport is None:
             return
         unsent, waiting, commands = self._unsent, self._waiting, []
-        now_s = self._loop.time()
         while unsent and len(waiting) < IN_FLIGHT_MAX:
             reply, command = unsent.popleft()
             if not reply.done():
-                waiting.append((reply, now_s))
+                waiting.append(reply)
                 commands.append(command)
         if commands:
             self._transport.write(b"".join(commands))
             if self._watch is None:
-                self._watch = self._loop.call_later(self._timeout_s, self._look)
+                self._silence.heard()
+                self._watch = self._loop.call_later(self._look_every_s, self._look)
 
     async def give_back(self, pool: Any) -> None:
-        """The pool connects it anew when it is next asked for one."""
+        """Return the connection to its pool. The pool connects it anew when it next hands it
+        out."""
         self._break(RedisConnectionError("the connection was closed"))
         await self._connection.disconnect(nowait=True)
         await pool.release(self._connection)
@@ -140,10 +130,11 @@ class _Wire(asyncio.Protocol):
     # --- asyncio.Protocol ------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        self._silence.heard()
         try:
             self._reader.feed(data)
-            while (said := self._reader.gets()) is not _NOTHING:
-                self._answer(said)
+            while (message := self._reader.gets()) is not _NOTHING:
+                self._answer(message)
             if self._unsent:
                 self._send()
         except (hiredis.ProtocolError, IndexError) as nonsense:
@@ -158,30 +149,24 @@ class _Wire(asyncio.Protocol):
 
     # --- ends ------------------------------------------------------------------------------------
 
-    def _answer(self, said: object) -> None:
-        reply, _ = self._waiting.popleft()
+    def _answer(self, message: object) -> None:
+        reply = self._waiting.popleft()
         if reply.done():
             return  # whoever asked has left
-        if isinstance(said, Exception):
-            reply.set_exception(said)
+        if isinstance(message, Exception):
+            reply.set_exception(message)
         else:
-            reply.set_result(said)
+            reply.set_result(message)
 
     def _look(self) -> None:
-        """Now and then, instead of a timer for each question."""
+        """Look for silence now and then, instead of with a timer for each question."""
         self._watch = None
         if not self._waiting:
-            self._is_late = False
             return
-        left_s = self._waiting[0][1] + self._timeout_s - self._loop.time()
-        if left_s > 0:
-            self._is_late = False
-            self._watch = self._loop.call_later(left_s, self._look)
-        elif not self._is_late:
-            self._is_late = True
-            self._watch = self._loop.call_later(GRACE_S, self._look)
-        else:
+        if self._silence.looked():
             self._break(RedisTimeoutError("redis did not answer in time"))
+        else:
+            self._watch = self._loop.call_later(self._look_every_s, self._look)
 
     def _break(self, error: Exception) -> None:
         transport, self._transport = self._transport, None
@@ -191,12 +176,13 @@ class _Wire(asyncio.Protocol):
             self._watch.cancel()
             self._watch = None
         _fail(self._waiting, error)
-        _fail(self._unsent, _not_sent(error))
+        _fail([reply for reply, _ in self._unsent], _not_sent(error))
+        self._waiting.clear()
+        self._unsent.clear()
 
 
-def _fail(asked: deque[tuple[asyncio.Future[Any], Any]], error: Exception) -> None:
-    while asked:
-        reply, _ = asked.popleft()
+def _fail(replies: Iterable[asyncio.Future[Any]], error: Exception) -> None:
+    for reply in replies:
         if not reply.done():
             reply.set_exception(error)
 

@@ -1,9 +1,9 @@
-"""Rates of one process, for while Redis is away: the same buckets, each with a share of its
+"""Rates of one process for the time that Redis is away: the same buckets, each with a share of its
 limit.
 
-With `processes` of them, all together admit at most `share` of burst + rate x time. Buckets are
-kept between two outages, so that many short ones admit no more than a long one, and bounded in
-number: of more end users than that the ones seen longest ago begin anew.
+All of `processes` together admit at most `share` of burst + rate x time. Buckets are kept between
+two outages, so that many short outages admit no more than a long one. Their number is bounded: with
+more end users than that, the ones seen longest ago begin anew.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from billing.limits.types import Dimension, RateState, Refused
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a call stands in one bucket."""
+    """The place of a call in one bucket."""
 
     rated: Rated
     mark_us: int
@@ -49,7 +49,7 @@ class LocalRates:
     def admit(
         self, contract: Contract, units: Units, *, processes: int, now_us: int
     ) -> LocalPermit | Refused:
-        """Take of every bucket, or of none. Raises NeverHere."""
+        """Take from every bucket, or from none. Raises NeverHere."""
         places: list[Place] = []
         filled: list[tuple[Rated, Bucket]] = []
         for _, rated in contract.rated:
@@ -57,17 +57,18 @@ class LocalRates:
             if cost > rated.tolerance_us:
                 raise NeverHere(f"{rated.scope} on {rated.dimension}")
             bucket = self._buckets.get((rated.scope, rated.dimension), Bucket())
-            taken = take(bucket, now_us=now_us, cost_us=cost, tolerance_us=rated.tolerance_us)
-            if isinstance(taken, Wait):
-                return refusal(rated.scope, rated.dimension, taken.wait_us)
-            filled.append((rated, taken.bucket))
-            places.append(Place(rated, taken.mark_us, cost))
+            outcome = take(bucket, now_us=now_us, cost_us=cost, tolerance_us=rated.tolerance_us)
+            if isinstance(outcome, Wait):
+                return refusal(rated.scope, rated.dimension, outcome.wait_us)
+            filled.append((rated, outcome.bucket))
+            places.append(Place(rated, outcome.mark_us, cost))
         for rated, bucket in filled:
             self._keep(rated, bucket)
         return LocalPermit(tuple(places), processes, self._tightest(filled, processes, now_us))
 
     def settle(self, permit: LocalPermit, used: Units, *, refund: bool, now_us: int) -> None:
-        """Correct by what was really used; the request itself only comes back with a refund."""
+        """Correct the buckets by what was really used. The request itself comes back only with a
+        refund."""
         for place in permit.places:
             rated = place.rated
             if rated.dimension is Dimension.REQUESTS:
@@ -94,15 +95,15 @@ class LocalRates:
     def _tightest(
         self, filled: list[tuple[Rated, Bucket]], processes: int, now_us: int
     ) -> dict[Dimension, RateState]:
-        """Of each dimension the limit with the least left, in this process."""
-        found: dict[Dimension, RateState] = {}
+        """For each dimension the limit that has the least left in this process."""
+        states: dict[Dimension, RateState] = {}
         for rated, bucket in filled:
             level_us = bucket.tat_us - now_us
             left = remaining(
                 level_us=level_us, tolerance_us=rated.tolerance_us, per_minute=rated.per_minute
             )
             left = int(left * self._share / processes)
-            if rated.dimension not in found or left < found[rated.dimension].remaining:
+            if rated.dimension not in states or left < states[rated.dimension].remaining:
                 reset_ms = -(-level_us // 1000)
-                found[rated.dimension] = RateState(rated.scope, rated.per_minute, left, reset_ms)
-        return found
+                states[rated.dimension] = RateState(rated.scope, rated.per_minute, left, reset_ms)
+        return states

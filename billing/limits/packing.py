@@ -14,7 +14,7 @@ from billing.limits.state import (
     encode_purse,
     encode_slices,
 )
-from billing.limits.types import MONEY_MAX_NANOUSD, Purse, PurseSpent, Spent
+from billing.limits.types import MONEY_MAX_NANOUSD, HardBudget, PurseSpent, Spent
 
 Arg = str | bytes | int
 
@@ -23,7 +23,7 @@ TOLERANCE_MAX_US = 2**52
 
 
 def bucket(units: int, per_minute: int | None, burst: int | None) -> tuple[float, float]:
-    """Cost of a call and tolerance of a bucket, in microseconds."""
+    """The cost of a call and the tolerance of a bucket, in microseconds."""
     if not per_minute:
         return NO_BUCKET
     tolerance_us = cost_us(per_minute if burst is None else burst, per_minute)
@@ -55,7 +55,7 @@ def pack_sums(spent: Mapping[str, Spent]) -> list[Arg]:
     return args
 
 
-def pack_purse(purse: Purse) -> bytes:
+def pack_purse(purse: HardBudget) -> bytes:
     return encode_purse(nanousd(purse.amount_nanousd), purse.width_us, purse.lasts_us)
 
 

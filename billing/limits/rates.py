@@ -1,4 +1,4 @@
-"""What the levels of the buckets mean to a caller: remaining units, resets, when to come back."""
+"""The levels of buckets as a caller reads them: remaining units, resets, when to come back."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ BLOCKED_RETRY_MS = 60_000
 
 
 def never_fits(units: Units, contract: Contract) -> Refused | None:
-    """A call no waiting helps: larger than a bucket can ever hold, or a rate of zero."""
+    """The refusal of a call that no waiting helps: it is larger than a bucket can ever hold, or a
+    rate is zero."""
     if contract.has_room(units):
         return None
     blocked: Refused | None = None
     for _, rated in contract.rated:
         if rated.per_minute == 0 or rated.burst == 0:
             blocked = blocked or Refused(rated.scope, rated.dimension, BLOCKED_RETRY_MS)
-        elif (asked := units.of(rated.dimension)) > rated.burst:
+        elif (amount := units.of(rated.dimension)) > rated.burst:
             return Refused(
                 rated.scope,
                 Dimension.TOO_LARGE,
                 None,
                 of=rated.dimension,
-                asked=asked,
+                asked=amount,
                 most=rated.burst,
             )
     return blocked
@@ -48,9 +49,9 @@ def refusal(scope: str, dimension: Dimension, wait_us: int) -> Refused:
 def tightest(
     contract: Contract, levels_us: Sequence[int], untaken: Units | None = None
 ) -> dict[Dimension, RateState]:
-    """Of each dimension the limit that has the least left, by the levels that admit answers.
+    """For each dimension the limit that has the least left, by the levels in the answer of admit.
 
-    `untaken`: the call was refused, so what it would have taken counts as left.
+    `untaken`: the call was refused, so the units that it would have taken count as left.
     """
     least: dict[Dimension, tuple[int, Rated, int]] = {}
     for place, rated in contract.rated:
@@ -61,8 +62,8 @@ def tightest(
             cost = cost_us(untaken.of(rated.dimension), rated.per_minute)
             level_us = max(0, level_us - cost)
         left = (rated.tolerance_us - level_us) * rated.per_minute
-        found = least.get(rated.dimension)
-        if found is None or left < found[0]:
+        lowest = least.get(rated.dimension)
+        if lowest is None or left < lowest[0]:
             least[rated.dimension] = (left, rated, level_us)
     return {
         dimension: RateState(

@@ -1,30 +1,32 @@
-"""Runs the Lua scripts of this folder, bound to the Redis process they were loaded into.
+"""Runs the Lua scripts of this folder, bound to the Redis process that loaded them.
 
-The run id of the server is part of the script text. A restarted or failed-over Redis has lost its
-scripts and has another run id, so the first call to it ends in NOSCRIPT, the run id is read again,
-and shards that were opened for the former process count as unprimed from then on.
+The run id of the server is part of the script text. A Redis that restarted or failed over has lost
+its scripts and has another run id. So the first call to it ends in NOSCRIPT, and the run id is read
+again. Shards that were opened for the former process count as unprimed from then on.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
 import hiredis
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from billing.limits.keys import LAYOUT
 from billing.limits.link import Link, NotSent
 from billing.limits.packing import Arg
 from billing.limits.shared import Shared
+from billing.limits.silence import lived
 from billing.limits.state import CONSTANTS
-from billing.limits.types import LimitsUnavailable, NotAsked
+from billing.limits.types import LimitsUnavailable, NotAsked, Silent
 
 PARTS = {
     "admit": ("common", "meter", "purse", "lapsed", "spent"),
@@ -40,9 +42,10 @@ _RUN_ID = re.compile(r"[0-9a-f]{40}")
 
 
 class Scripts:
-    """Every call is bounded by `timeout_s` and raises LimitsUnavailable when Redis fails it.
+    """Every call is bounded by `timeout_s` of silence. It raises LimitsUnavailable when Redis fails
+    it, and Silent when Redis said nothing.
 
-    `clock_lua` replaces Redis' own time: the source of a function `now_us()`.
+    `clock_lua` replaces Redis' own time. It is the source of a function `now_us()`.
     """
 
     def __init__(self, redis: Redis, *, timeout_s: float, clock_lua: str | None = None) -> None:
@@ -70,7 +73,7 @@ class Scripts:
         raise LimitsUnavailable("redis keeps forgetting its scripts")
 
     async def _evaluate(self, sha: str, keys: Sequence[str], args: Sequence[Arg]) -> Any:
-        """EVALSHA packed in C; its time is bounded by the link, and repeating it is safe."""
+        """Run EVALSHA, packed in C. The link bounds its time, and it is safe to repeat."""
         command: Any = ("EVALSHA", sha, len(keys), *keys, *args)
         try:
             return await self._link.ask(hiredis.pack_command(command))
@@ -79,26 +82,28 @@ class Scripts:
         except NotSent as nothing:
             raise NotAsked(str(nothing)) from nothing
         except (RedisError, OSError) as error:
-            raise LimitsUnavailable(str(error) or "redis did not answer in time") from error
+            raise _unavailable(error) from error
 
     async def prepare(self) -> None:
-        """Connect and load beforehand, so that the first calls, which may be many, need not."""
+        """Connect and load the scripts beforehand, so that the first calls, which may be many, need
+        not."""
         await self._loaded()
         try:
             await self._link.ask(hiredis.pack_command(("PING",)))
         except (RedisError, OSError) as error:
-            raise LimitsUnavailable(str(error) or "redis did not answer in time") from error
+            raise _unavailable(error) from error
 
     async def _load_in_time(self) -> None:
-        """Once for everybody who finds them gone: a thousand calls may, at once."""
+        """Load the scripts once for all callers that find them missing. There may be a thousand at
+        once."""
         async with self.bounded():
             await self.load()
 
     async def load(self) -> None:
-        """Make the process that answers now remember every script, under its own run id.
+        """Load every script, under its own run id, into the process that answers now.
 
-        Not by SCRIPT LOAD: Redis before 7 writes that into the append-only file, and a restarted
-        process would know scripts that carry its predecessor's run id.
+        SCRIPT LOAD is not used. Redis before 7 writes it into the append-only file, and a restarted
+        process would know scripts with its predecessor's run id.
         """
         for _ in range(_LOAD_TRIES):
             run_id = await self.read_run_id()
@@ -115,10 +120,10 @@ class Scripts:
     @asynccontextmanager
     async def bounded(self) -> AsyncIterator[None]:
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with lived(self._timeout_s):
                 yield
         except (RedisError, OSError) as error:
-            raise LimitsUnavailable(str(error) or "redis did not answer in time") from error
+            raise _unavailable(error) from error
 
     async def read_run_id(self) -> str:
         run_id = (await self._redis.info("server"))["run_id"]
@@ -127,8 +132,16 @@ class Scripts:
         return str(run_id)
 
 
+def _unavailable(error: Exception) -> LimitsUnavailable:
+    is_silent = isinstance(error, RedisTimeoutError | TimeoutError)
+    kind = Silent if is_silent else LimitsUnavailable
+    return kind(str(error) or "redis did not answer in time")
+
+
+@lru_cache(maxsize=64)
 def _bound(source: str, run_id: str) -> str:
-    """A script for one Redis process, its constants written out: a local would cost time."""
+    """A script for one Redis process. Its constants are written out, because a local would cost
+    time."""
     constants = CONSTANTS | {
         "RUN": f"'{run_id}'",
         "LAYOUT": f"'{LAYOUT}'",
@@ -137,5 +150,6 @@ def _bound(source: str, run_id: str) -> str:
     return _NAME.sub(lambda name: constants.get(name[0], name[0]), source)
 
 
+@cache
 def _read(name: str) -> str:
     return files("billing.limits").joinpath(f"{name}.lua").read_text()

@@ -1,4 +1,5 @@
-"""What many want at the same moment and one does for all: they share its outcome, a failure too."""
+"""Work that many callers want at the same moment and one task does. They share its result, and its
+failure too."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ T = TypeVar("T")
 
 
 class Shared(Generic[T]):
-    """`work` bounds itself in time; it goes on for the others when one of them leaves."""
+    """`work` bounds its own time. When one caller leaves, it goes on for the others."""
 
     def __init__(self, work: Callable[[], Awaitable[T]]) -> None:
         self._work = work
         self._running: asyncio.Task[T] | None = None
 
     async def __call__(self) -> T:
-        """Join what is running, or begin."""
+        """Join the running work, or begin it."""
         running, loop = self._running, asyncio.get_running_loop()
         if running is None or running.done() or running.get_loop() is not loop:
             running = self._running = loop.create_task(self._begin())
@@ -29,6 +30,6 @@ class Shared(Generic[T]):
 
 
 def _look_at(ended: asyncio.Task[T]) -> None:
-    """A failure that everybody has left is nobody's."""
+    """Retrieve a failure after all callers have left, so that asyncio does not log it."""
     if not ended.cancelled():
         ended.exception()

@@ -1,7 +1,7 @@
-"""The state the scripts keep, as bytes. These layouts are written into the scripts too.
+"""The state that the scripts keep, as bytes. The scripts have these layouts too.
 
-Every number is an integer that a double carries exactly; sums, which outgrow that, have a high and
-a low part. The version of all of it stands in the names of the keys (`keys.LAYOUT`).
+Every number is an integer that a double carries exactly. Sums outgrow that, so they have a high and
+a low part. The version of all layouts stands in the names of the keys (`keys.LAYOUT`).
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ EMPTY = Bucket()
 
 @dataclass(frozen=True, slots=True)
 class ScopeState:
-    """`month` (YYYYMM, 0: none yet) is the latest anything was spent in."""
+    """`month` (YYYYMM, 0: none yet) is the latest month in which anything was spent."""
 
     held_nanousd: int = 0
     running: int = 0
@@ -150,7 +150,7 @@ class ScopeState:
 
 @dataclass(frozen=True, slots=True)
 class OpenState:
-    """An open hold; the payloads are as they came."""
+    """An open hold. The payloads are as they came."""
 
     held_nanousd: int
     due_ms: int
@@ -165,7 +165,7 @@ class ClosedState:
 
 
 def decode_scope(data: bytes | None) -> ScopeState:
-    """A scope Redis does not know is new."""
+    """The state of a scope. A scope that Redis does not know is new."""
     if data is None:
         return ScopeState()
     held, running, high, low, month, month_high, month_low, *buckets = map(int, _SCOPE.unpack(data))
@@ -248,7 +248,7 @@ def encode_limits(
 
 
 def _at_most(amount: int) -> float:
-    """The largest double that is not above it: beyond 2**53 not every amount is one."""
+    """The largest double that is not above an amount. Beyond 2**53 not every amount is a double."""
     near = float(amount)
     return nextafter(near, -inf) if near > amount else near
 
@@ -274,17 +274,17 @@ def encode_meter(
 
 
 def encode_purse(amount_nanousd: int, width_us: int, lasts_us: int) -> bytes:
-    """A METER that is a purse."""
+    """The METER of a purse."""
     return _METER.pack(b"p", amount_nanousd, width_us, lasts_us)
 
 
 def encode_slices(slices: Iterable[tuple[int, int]]) -> bytes:
-    """The oldest first."""
+    """The parts of a span, oldest first."""
     return b"".join(_SLICE.pack(*part) for part in sorted(slices))
 
 
 def decode_purse(data: bytes | None, life: str, oldest_us: int) -> tuple[int, int]:
-    """Nano-USD held and spent, without the parts before `oldest_us`."""
+    """Nano-USD held and spent. Parts before `oldest_us` do not count."""
     if data is None:
         return 0, 0
     held, spent, size = _PURSE.unpack_from(data)
@@ -296,5 +296,5 @@ def decode_purse(data: bytes | None, life: str, oldest_us: int) -> tuple[int, in
 
 
 def decode_levels(data: bytes) -> list[int]:
-    """Two of every scope, one of every meter."""
+    """The levels: two of every scope, then one of every meter."""
     return [int(level) for (level,) in _LEVEL.iter_unpack(data)]

@@ -1,4 +1,4 @@
-"""What is asked of the limits and what they answer: values only, no Redis."""
+"""The questions to the limits and their answers: values only, no Redis."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ MONEY_MAX_NANOUSD = 2**53
 
 
 class LimitsUnavailable(Exception):
-    """Redis did not answer in time or at all; what was asked may or may not have happened."""
+    """Redis did not answer in time or at all. The request may or may not have had its effect."""
+
+
+class Silent(LimitsUnavailable):
+    """Redis has said nothing for the longest time that it may take, so it counts as away."""
 
 
 class NotAsked(LimitsUnavailable):
-    """Redis has not answered others of late, so it was not asked: nothing has happened."""
+    """Redis has not answered other requests of late, so this one was not sent. Nothing has
+    happened."""
 
 
 class Dimension(StrEnum):
-    """What a refusal is about."""
+    """The limit that a refusal is about."""
 
     REQUESTS = "requests"
     TOKENS = "tokens"
@@ -44,7 +49,8 @@ class HoldState(StrEnum):
 
 
 class SettleState(StrEnum):
-    """`live`: not settled, because only an overdue hold was to be and this one is not."""
+    """`live`: the call was not settled, because only an overdue hold was to be, and this one is not
+    overdue."""
 
     SETTLED = "settled"
     ALREADY = "already"
@@ -54,17 +60,10 @@ class SettleState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScopeLimits:
-    """The limits of one scope; None is no limit. A scope is an owner (`key:<id>`, `project:<id>`,
-    `org:<id>`), or one model or one end user of an owner (`org:<id>/model:<name>`,
-    `org:<id>/user:<digest>`), which is narrow.
+class CallLimits:
+    """None is no limit. A burst of None is one minute's worth of its rate. A rate of 0 admits
+    nothing."""
 
-    A burst of None is one minute's worth of its rate. A rate of 0 admits nothing. `ceiling_nanousd`
-    is the most that may ever be spent, as credits stand when the call is admitted; it may be below
-    zero. Of a narrow scope no money is counted, and Redis forgets it once it is idle.
-    """
-
-    scope: str
     requests_per_minute: int | None = None
     request_burst: int | None = None
     tokens_per_minute: int | None = None
@@ -74,6 +73,20 @@ class ScopeLimits:
     output_tokens_per_minute: int | None = None
     output_token_burst: int | None = None
     concurrency: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeLimits(CallLimits):
+    """The limits of one scope. A scope is an owner (`key:<id>`, `project:<id>`, `org:<id>`), or one
+    model or one end user of an owner (`org:<id>/model:<name>`, `org:<id>/user:<digest>`), which is
+    narrow.
+
+    `ceiling_nanousd` is the most that may ever be spent, as credits stand when the call is
+    admitted; it may be below zero. Of a narrow scope no money is counted, and Redis forgets it once
+    it is idle.
+    """
+
+    scope: str
     budget_nanousd: int | None = None
     budget_window: Literal["total", "month"] = "total"
     ceiling_nanousd: int | None = None
@@ -84,11 +97,11 @@ class ScopeLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Purse:
-    """A hard budget in one of its periods: what is held and spent of it stands under its name.
+class HardBudget:
+    """A hard budget in one of its periods. Its name is the key of what is held and spent.
 
-    `width_us` is 0 for a period, which `lasts_us` ends (0: never), else that of the parts of a
-    rolling span of `lasts_us`.
+    `width_us` is 0 for a period, and `lasts_us` is its end (0: never). For a rolling span of
+    `lasts_us`, `width_us` is the length of its parts.
     """
 
     name: str
@@ -101,13 +114,13 @@ class Purse:
 
 
 def purse_name(share: BudgetShare) -> str:
-    """A word. Another period is another purse, so that nothing is ever reset."""
+    """The name of a purse, one word. Another period is another purse, so nothing is ever reset."""
     when = "rolling" if share.width_us else str(share.start_us // 1_000_000)
     return f"budget:{share.budget}:{share.subject or '-'}:{when}"
 
 
-def purse_of(share: BudgetShare, amount_nanousd: int) -> Purse:
-    return Purse(
+def purse_of(share: BudgetShare, amount_nanousd: int) -> HardBudget:
+    return HardBudget(
         name=purse_name(share),
         amount_nanousd=amount_nanousd,
         width_us=share.width_us,
@@ -133,9 +146,9 @@ class Admitted(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Nothing was written. `retry_after_ms` is None where waiting does not help. `rates` are those
-    of the dimensions that did not refuse; `of` says which one a call is too large for, that asks
-    for `asked` where `most` fit at once."""
+    """Nothing was written. `retry_after_ms` is None where waiting does not help. `rates` has the
+    dimensions that did not refuse. `of` is the dimension for which a call is too large: it asks for
+    `asked`, and `most` fit at once."""
 
     scope: str
     dimension: Dimension
@@ -153,7 +166,7 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class RenewRefused:
-    """No top-up, but the lease was extended and the checkpoint stored."""
+    """The hold got no top-up. The lease was extended and the checkpoint stored."""
 
     scope: str
     dimension: Dimension
@@ -162,14 +175,15 @@ class RenewRefused:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """No open hold. `settled`: somebody settled it (as estimated); else Redis forgot it."""
+    """There is no open hold. `settled`: another process settled it (as estimated). Else Redis
+    forgot it."""
 
     settled: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """One hold as Redis has it: an open one has its payloads, a settled one its amount."""
+    """One hold as Redis has it. An open one has its payloads, a settled one its amount."""
 
     rid: str
     state: HoldState
@@ -196,9 +210,9 @@ class Money:
 
 @dataclass(frozen=True, slots=True)
 class PurseSpent:
-    """What the ledger has charged to one purse, by parts of its span; a period is one part."""
+    """What the ledger has charged to one purse, by parts of its span. A period is one part."""
 
-    purse: Purse
+    purse: HardBudget
     parts: tuple[tuple[int, int], ...]
 
 
@@ -212,7 +226,7 @@ class ShardEpoch:
 
 @dataclass(frozen=True, slots=True)
 class Booked:
-    """What SQL has for a request id: the latest version of its usage event."""
+    """The record of a request id in SQL: the latest version of its usage event."""
 
     source: UsageSource
     amount_nanousd: int

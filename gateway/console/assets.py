@@ -1,4 +1,4 @@
-"""The files that pages load: one style sheet, one script, one drawing. They hold no secret."""
+"""The files that pages load: one style sheet, two scripts, one drawing. They hold no secret."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ router = APIRouter(prefix="/console", include_in_schema=False)
 KINDS = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
+    "editor.js": "text/javascript; charset=utf-8",
     "sluice.svg": "image/svg+xml",
 }
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from billing.queries import DecidedCall, UsageRecord
-from gateway.console.words import Instant, Money, count, duration, instant, money, short_id
+from billing.queries import DecidedCall
+from billing.usage.tables import UsageRecord
+from gateway.console.formatting import DisplayTime, Money, count, duration, instant, money, short_id
+from gateway.decisions.explained import ExplainedDecision
 
 NOTHING = "\N{EN DASH}"
 
 Name = Callable[[str], str]
+Explain = Callable[[DecidedCall], ExplainedDecision]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class DecisionWords:
 class CallRow:
     rid: str
     short: str
-    at: Instant
+    at: DisplayTime
     """Its end, which the rows are ordered by."""
     organization: str
     key: str
@@ -45,12 +47,14 @@ class CallRow:
     is_estimated: bool
 
 
-def call_rows(calls: Sequence[DecidedCall], name: Name, *, now_us: int) -> tuple[CallRow, ...]:
+def call_rows(
+    calls: Sequence[DecidedCall], name: Name, explain: Explain, *, now_us: int
+) -> tuple[CallRow, ...]:
     """`name` gives the name of an organization or key by its id."""
-    return tuple(_row(call, name, now_us) for call in calls)
+    return tuple(_row(call, name, explain(call), now_us) for call in calls)
 
 
-def _row(call: DecidedCall, name: Name, now_us: int) -> CallRow:
+def _row(call: DecidedCall, name: Name, decision: ExplainedDecision, now_us: int) -> CallRow:
     used = call.usage
     return CallRow(
         rid=used.rid,
@@ -64,7 +68,7 @@ def _row(call: DecidedCall, name: Name, now_us: int) -> CallRow:
         tier=used.tier,
         status=used.status,
         problem=used.error_code or "",
-        decision=decision_words(used, call.decision),
+        decision=decision_words(used, decision),
         input=count(used.input),
         cached_input=count(used.cached_input),
         output=count(used.output),
@@ -82,17 +86,19 @@ def ttft(used: UsageRecord) -> str:
     return duration(used.first_token_us - used.admitted_us)
 
 
-def decision_words(used: UsageRecord, decision: dict[str, Any]) -> DecisionWords:
+def decision_words(used: UsageRecord, decision: ExplainedDecision) -> DecisionWords:
     """Of the pool that served; for a call nobody served, of the best candidate."""
-    candidates = decision.get("candidates") or []
+    if decision.refusal is not None:
+        return DecisionWords(decision.refusal.message, "")
+    candidates = decision.candidates
     if not candidates:
         return DecisionWords("no decision is on record", "")
-    served = [c for c in candidates if (c["pool"], c["model"]) == (used.pool, used.model)]
+    served = [c for c in candidates if (c.pool, c.model) == (used.pool, used.model)]
     if used.pool and not served:
         return DecisionWords("took over from what was decided at first", "")
-    readiness, _, scores = (served or candidates)[0]["reason"].partition(": ")
+    best = (served or candidates)[0]
     number = len(candidates)
     among = "the only candidate" if number == 1 else f"the best of {number} candidates"
     if served and served[0] is not candidates[0]:
         among = f"number {candidates.index(served[0]) + 1} of {number} candidates"
-    return DecisionWords(f"{readiness}, {among}", f"{scores} nano-USD" if scores else "")
+    return DecisionWords(f"{best.reason}, {among}", f"{best.terms} nano-USD" if best.terms else "")

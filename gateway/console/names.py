@@ -7,8 +7,8 @@ An id that nobody knows stands for itself.
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from gateway.store import TenantStore
-from gateway.tables import ApiKey, Organization, Project
+from gateway.tenants.store import TenantStore
+from gateway.tenants.tables import ApiKey, Organization, Project
 
 NAMES_MAX = 4096
 

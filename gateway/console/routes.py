@@ -1,9 +1,24 @@
-"""`/console`: its doors, its pages and their files, none of them part of the API's description."""
+"""`/console`, to which `/` leads: its doors, its pages and their files, none of them described."""
 
 from fastapi import APIRouter
 
-from gateway.console import assets, doors, explain, overview
+from gateway.console import assets, login
+from gateway.console.pages.call import page as explain
+from gateway.console.pages.catalogue import page as catalogue
+from gateway.console.pages.overview import page as overview
+from gateway.console.pages.policies import editor, version
+from gateway.console.pages.policies import page as policies
 
 router = APIRouter()
-for part in (doors, overview, explain, assets):
-    router.include_router(part.router)
+for part in (
+    login.front,
+    login.router,
+    overview.router,
+    explain.router,
+    catalogue.router,
+    policies.router,
+    editor.router,
+    version.router,
+    assets.router,
+):
+    router.include_router(part)

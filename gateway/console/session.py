@@ -2,7 +2,7 @@
 
 The cookie holds no secret: an instant and some entropy, signed with a key derived from the admin
 key. It cannot be turned back into that key, and a new admin key ends every session. That somebody
-signed out before its time is remembered elsewhere (`ended.py`).
+signed out before its time is remembered elsewhere (`signed_out.py`).
 """
 
 import hashlib

@@ -9,8 +9,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.auth import Principal
 from gateway.errors import ApiError, bad_request
+from gateway.tenants.auth import Principal
 
 HEADER = "idempotency-key"
 KEY_CHARS_MAX = 255

@@ -1,8 +1,10 @@
 """The runner's side of a key: what leaves for its client is written to the tape as well.
 
 Parts are gathered and written while the next ones are made, so a stream is not slowed down by
-Redis; the last one leaves when it is on the tape. The client may go: the answer goes on. Whatever
-is not finished when the block is left was cut off, and its key is held by a run without an end.
+Redis; the last one leaves when it is on the tape. Where Redis is away then, the client has it all
+the same, and its end is written until the lease is over. The client may go: the answer goes on.
+Whatever is not finished when the block is left was cut off, and its key is held by a run without an
+end.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ from typing import Any, Self
 
 from billing.tasks import end
 from gateway.idempotency.key import Keyed
-from gateway.idempotency.tape import TapeState, parts_of
+from gateway.idempotency.tape import UNKEPT, TapeState, parts_of
 from gateway.idempotency.tapes import Becomes, Tapes, TapesUnavailable
 
 log = logging.getLogger(__name__)
@@ -23,6 +25,9 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 LEASE_PARTS = 3
 """A silent runner renews its lease this often while it lasts."""
 RETRY_S = 0.25
+END_TRIES = 2
+"""How often the end is tried to be written before the client has it."""
+NOT_KEPT = tuple(Becomes(state.value) for state in UNKEPT)
 
 
 class Recording:
@@ -41,6 +46,7 @@ class Recording:
         self._writing = asyncio.Lock()
         self._writer: asyncio.Task[None] | None = None
         self._ending = Becomes.FINISHED
+        self._is_whole = False
         self._has_ended = False
 
     async def __aenter__(self) -> Self:
@@ -56,6 +62,8 @@ class Recording:
         assert self._writer is not None, "a recording is left after it was entered"
         try:
             await end(self._writer)
+            if self._is_whole:
+                await self._finish_late()
         finally:
             if not self._has_ended:
                 await asyncio.shield(self._abandon())
@@ -84,9 +92,9 @@ class Recording:
 
     def _take_down(self, parts: list[bytes]) -> None:
         self._bytes += sum(map(len, parts))
-        if self._bytes > self._tapes.settings.answer_bytes_max:
+        if self._bytes > self._tapes.settings.answer_bytes_max and self._ending not in NOT_KEPT:
             self._ending = Becomes.TOO_LARGE
-        if self._ending is Becomes.TOO_LARGE:
+        if self._ending in NOT_KEPT:
             self._unwritten.clear()
         else:
             self._unwritten += parts
@@ -117,12 +125,23 @@ class Recording:
 
     @property
     def _so_far(self) -> Becomes:
-        return Becomes.TOO_LARGE if self._ending is Becomes.TOO_LARGE else Becomes.RUNNING
+        return self._ending if self._ending in NOT_KEPT else Becomes.RUNNING
+
+    async def announce(self) -> bool:
+        """Tell a Redis that was emptied that this run has its key; False while it is away."""
+        return await self._write(self._so_far)
 
     async def _finish(self) -> None:
-        """A Redis that is away has nothing of the end; then the run ends as one that was lost."""
-        for _ in range(2):
+        self._is_whole = True
+        for _ in range(END_TRIES):
             self._has_ended = self._has_ended or await self._write(self._ending)
+
+    async def _finish_late(self) -> None:
+        """For as long as nobody is told that the run was lost."""
+        until_s = asyncio.get_running_loop().time() + self._tapes.settings.lease_s
+        while not self._has_ended and asyncio.get_running_loop().time() < until_s:
+            await asyncio.sleep(RETRY_S)
+            self._has_ended = await self._write(self._ending)
 
     async def _write(self, becomes: Becomes) -> bool:
         async with self._writing:
@@ -138,8 +157,11 @@ class Recording:
                 return False
             self._written += len(parts)
             del self._unwritten[: len(parts)]
-            if state is TapeState.TOO_LARGE:
-                self._ending = Becomes.TOO_LARGE
+            if state in UNKEPT:
+                self._ending = Becomes(state.value)
+            elif state is TapeState.GONE and becomes is not Becomes.RELEASED:
+                log.error("the key of %s is held by another call", self._request_id)
+                self._has_ended = True
             return True
 
     async def _abandon(self) -> None:

@@ -5,22 +5,25 @@ that has no end, and will not get one, ends in an error that names the request a
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from billing.money import usd
-from gateway.errors import ApiError, overloaded
+from gateway.errors import overloaded
 from gateway.idempotency.fate import Fates
 from gateway.idempotency.key import Keyed
-from gateway.idempotency.tape import HAS_NO_REST, Player, TapeState
+from gateway.idempotency.refusals import RETRY_S, lost, too_late_to_follow, unkept, vanished
+from gateway.idempotency.tape import HAS_NO_REST, UNKEPT, Player, TapeState
 from gateway.idempotency.tapes import Tapes, TapesUnavailable
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+Left = Callable[[], float]
+"""Seconds until the deadline of a call by which its answer has to begin."""
 
-RETRY_S = 1.0
-"""Who follows leaves when the followed call ends, whose length nobody knows; Redis that is away is
-looked for as often."""
+
+class GivenBack(Exception):
+    """Nobody runs the call that was followed, nor will: its key is free."""
 
 
 class Replaying:
@@ -33,33 +36,48 @@ class Replaying:
         self._followers_max = followers_max
         self.followers = 0
 
-    async def follow(self, keyed: Keyed, request_id: str, player: Player, send: Send) -> None:
-        """Play the tape to its end. Raises ApiError; `player` knows whether anything has left."""
+    async def follow(
+        self, keyed: Keyed, request_id: str, player: Player, send: Send, left_s: Left
+    ) -> None:
+        """Play the tape to its end. Raises ApiError, and GivenBack before anything was played;
+        `player` knows whether anything has left."""
         with self._counted():
             start = 0
             while not player.has_ended:
-                state, parts = await self._look(keyed, request_id, start)
+                within_s = math.inf if player.has_begun else left_s()
+                if within_s <= 0:
+                    raise too_late_to_follow(request_id)
+                state, parts = await self._look(keyed, request_id, start, within_s)
                 start += len(parts)
                 for message in player.play(parts):
                     await send(message)
-                if not parts:
-                    await self._wait(keyed, request_id, state)
+                if parts:
+                    continue
+                if state is TapeState.GONE:
+                    raise vanished(request_id) if player.has_begun else GivenBack
+                if state in UNKEPT:
+                    raise unkept(request_id, state)
+                if state in HAS_NO_REST:
+                    await self._ask_for_fate(keyed, request_id, start, within_s)
+                await asyncio.sleep(min(self._poll_s, within_s))
 
     async def _look(
-        self, keyed: Keyed, request_id: str, start: int
+        self, keyed: Keyed, request_id: str, start: int, within_s: float
     ) -> tuple[TapeState, list[bytes]]:
         try:
-            return await self._tapes.read(keyed, request_id, start)
+            return await self._tapes.read(keyed, request_id, start, within_s)
         except TapesUnavailable as away:
-            raise overloaded("The answer kept is out of reach.", RETRY_S) from away
+            raise overloaded("The answer that is kept is out of reach.", RETRY_S) from away
 
-    async def _wait(self, keyed: Keyed, request_id: str, state: TapeState) -> None:
-        if state is TapeState.TOO_LARGE:
-            raise too_large(request_id)
-        if state in HAS_NO_REST:
-            charged = await self._fates.charged_nanousd(request_id, keyed.organization)
+    async def _ask_for_fate(
+        self, keyed: Keyed, request_id: str, start: int, within_s: float
+    ) -> None:
+        """Raises ApiError, unless the end has come after all: from a runner that Redis was away
+        for."""
+        charged = await self._fates.charged_nanousd(request_id, keyed.organization, within_s)
+        state, parts = await self._look(keyed, request_id, start, within_s)
+        if state in HAS_NO_REST and not parts:
             raise lost(request_id, charged)
-        await asyncio.sleep(self._poll_s)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -70,27 +88,3 @@ class Replaying:
             yield
         finally:
             self.followers -= 1
-
-
-def lost(request_id: str, charged_nanousd: int) -> ApiError:
-    """Terminal: the call does not run again under this key."""
-    cost = usd(charged_nanousd)
-    return ApiError(
-        502,
-        f"The gateway that ran {request_id} was lost before the answer was complete; {cost} USD "
-        "were charged for what had been generated. Send a new Idempotency-Key to ask again.",
-        type="server_error",
-        code="idempotent_run_lost",
-        stop_retrying=True,
-        extra_headers={"x-sluice-cost-usd": cost},
-    )
-
-
-def too_large(request_id: str) -> ApiError:
-    return ApiError(
-        410,
-        f"The answer of {request_id} is too large to be replayed. It was made and charged once; "
-        "send a new Idempotency-Key to ask again.",
-        code="idempotent_answer_too_large",
-        stop_retrying=True,
-    )

@@ -18,16 +18,20 @@ REPLAYED = (b"idempotent-replayed", b"true")
 
 class TapeState(StrEnum):
     """Of a key's claim. `running` with a lease that has ended reads as `lapsed`; `gone` is what
-    nobody has: released, expired, or lost with Redis."""
+    nobody has: released, expired, or lost with Redis. Three are not kept: the answer is larger than
+    one may be, the organization's answers leave no room for it, or Redis has lost its beginning."""
 
     RUNNING = "running"
     FINISHED = "finished"
     TOO_LARGE = "too_large"
+    NO_ROOM = "no_room"
+    TORN = "torn"
     LAPSED = "lapsed"
     GONE = "gone"
 
 
-HAS_NO_REST = (TapeState.LAPSED, TapeState.GONE, TapeState.FINISHED)
+UNKEPT = (TapeState.TOO_LARGE, TapeState.NO_ROOM, TapeState.TORN)
+HAS_NO_REST = (TapeState.LAPSED, TapeState.FINISHED)
 """If the end is not there by now, it will not come."""
 
 

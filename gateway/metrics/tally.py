@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from billing.costs.attempts import tokens_above_hold
 from billing.types import SettledCall
 from gateway.errors import ApiError
 
@@ -28,6 +29,7 @@ CODES = frozenset(
         "model_not_found",
         "model_not_priced",
         "organization_frozen",
+        "provider_misconfigured",
         "rate_limit_exceeded",
         "request_too_large_for_limit",
         "server_is_overloaded",
@@ -55,6 +57,9 @@ class Ended:
     input: int = 0
     cached_input: int = 0
     output: int = 0
+    reasoning: int = 0
+    prompt_above_hold: int = 0
+    completion_above_hold: int = 0
     ttft: list[int] = field(default_factory=lambda: [0] * (len(TTFT_US) + 1))
     ttft_us: int = 0
     duration: list[int] = field(default_factory=lambda: [0] * (len(DURATION_US) + 1))
@@ -84,6 +89,12 @@ class Tally:
         found.input += call.input
         found.cached_input += call.cached_input
         found.output += call.output
+        if call.reasoning:
+            found.reasoning += call.reasoning
+        if call.attempts and call.attempts[-1].delivered > call.usage.total:
+            prompt, completion = tokens_above_hold(call)
+            found.prompt_above_hold += prompt
+            found.completion_above_hold += completion
         began_us = call.admitted_us
         lasted_us = call.ended_us - began_us
         found.duration[bisect_left(DURATION_US, lasted_us)] += 1

@@ -4,8 +4,9 @@ Imported by the first scrape: the library brings an HTTP server of its own along
 gateway that is starting more than everything it says.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -22,33 +23,55 @@ from gateway.metrics.tally import DURATION_US, TTFT_US, Calls, Ended, Tally
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 LABELS = ("model", "tier", "pool", "status")
-TOKENS = ("input", "cached_input", "output")
+TOKENS = ("input", "cached_input", "output", "reasoning")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
     """A gateway at the instant of the scrape."""
 
+    gateway: str
+    """Its id, which calls are recorded with."""
     open_calls: int
     waiting: Mapping[str, int]
     """Calls held here for a worker, by pool."""
     unsettled_calls: int
     limiter_is_away: bool
+    limiter_outages: int
     redis_filled: float
     """Of the memory it may use, 0 to 1."""
     spool_bytes: int
     """Of segments that the ledger has yet to confirm."""
     loop_lag_s: float
     fleet_age_s: float
+    policy_version: int
+    """Of the routing policy that runs here."""
+    policy_is_broken: bool
+    decisions_lost: int
+    """Decisions that cannot be explained: their records were not handed over."""
+    """Whether it is an older one, since the active one cannot be run."""
+    quality_version: int
+    """Of what was learned of models' quality; 0: nothing."""
+    quality_is_broken: bool
     replicas: Mapping[tuple[str, str], int]
     """As published, by pool and state."""
+    faults: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Refusals of servers outside, by pool and status."""
 
 
 def text(tally: Tally, now: Now) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Told([*_counters(tally), *_gauges(now)]))
+    registry.register(_Told([*families(tally, now)]))
     ProcessCollector(registry=registry)
     return generate_latest(registry)
+
+
+def families(tally: Tally, now: Now) -> Iterator[Metric]:
+    """Every metric of ours, in the order of the text."""
+    yield from _counters(tally)
+    yield _faults(now)
+    yield from _losses(now)
+    yield from _gauges(now)
 
 
 class _Told(Collector):
@@ -64,19 +87,31 @@ def _counters(tally: Tally) -> Iterator[Metric]:
     tokens = CounterMetricFamily(
         "sluice_tokens", "Tokens of ended calls, as charged", labels=("model", "tier", "class")
     )
+    above_hold = CounterMetricFamily(
+        "sluice_tokens_above_hold",
+        "Tokens that a server outside reported beyond what was held: your cost, never charged",
+        labels=("model", "pool", "part"),
+    )
     refused = CounterMetricFamily(
         "sluice_errors",
         "Errors that callers were told on the routes that call models",
         labels=("status", "code"),
     )
+    above: Counter[tuple[str, str, str]] = Counter()
     for what, ended in tally.ended.items():
         calls.add_metric(what, ended.calls)
     for (model, tier), each in _grouped(tally.ended, 2).items():
         for name in TOKENS:
             tokens.add_metric((model, tier, name), sum(getattr(ended, name) for ended in each))
+    for (model, _, pool, _), ended in tally.ended.items():
+        for part in ("prompt", "completion"):
+            if count := getattr(ended, f"{part}_above_hold"):
+                above[model, pool, part] += count
+    for labels, count in above.items():
+        above_hold.add_metric(labels, count)
     for (status, code), count in tally.refused.items():
         refused.add_metric((str(status), code), count)
-    yield from (calls, tokens, refused)
+    yield from (calls, tokens, above_hold, refused)
     by_model = _grouped(tally.ended, 1)
     yield _histogram(
         "sluice_time_to_first_token_seconds",
@@ -90,6 +125,29 @@ def _counters(tally: Tally) -> Iterator[Metric]:
         DURATION_US,
         {model: [(e.duration, e.duration_us) for e in each] for (model,), each in by_model.items()},
     )
+
+
+def _faults(now: Now) -> Metric:
+    family = CounterMetricFamily(
+        "sluice_upstream_faults",
+        "Attempts that a server outside refused, by its status, or left unanswered (none)",
+        labels=("pool", "status"),
+    )
+    for where, count in now.faults.items():
+        family.add_metric(where, count)
+    return family
+
+
+def _losses(now: Now) -> Iterator[Metric]:
+    for name, words, count in (
+        ("sluice_limiter_outages", "How often Redis began to count as away", now.limiter_outages),
+        (
+            "sluice_decision_records_lost",
+            "Decisions whose records were not handed over: these cannot be explained",
+            now.decisions_lost,
+        ),
+    ):
+        yield CounterMetricFamily(name, words, count)
 
 
 def _grouped(ended: Mapping[Calls, Ended], labels: int) -> dict[tuple[str, ...], list[Ended]]:
@@ -117,24 +175,67 @@ def _histogram(
 
 
 def _gauges(now: Now) -> Iterator[Metric]:
+    own = GaugeMetricFamily(
+        "sluice_gateway_info",
+        "1; the label is the id of the gateway, as calls have it",
+        labels=("gateway",),
+    )
+    own.add_metric((now.gateway,), 1)
+    yield own
     for name, words, value in (
         ("sluice_open_calls", "Calls that are open in this gateway", now.open_calls),
         (
             "sluice_unsettled_calls",
-            "Ended ones Redis is still to hear of",
+            "Ended calls that Redis has not heard of yet",
             now.unsettled_calls,
         ),
-        ("sluice_limiter_away", "1 while limits are this gateway's own", now.limiter_is_away),
-        ("sluice_redis_memory_ratio", "Of what it may use; flex is shed at 0.6", now.redis_filled),
-        ("sluice_spool_unconfirmed_bytes", "What the ledger has yet to take", now.spool_bytes),
-        ("sluice_loop_lag_seconds", "The worst of the event loop, lately", now.loop_lag_s),
-        ("sluice_fleet_age_seconds", "Since the controller last published", now.fleet_age_s),
+        (
+            "sluice_limiter_away",
+            "1 while Redis is away and limits are this gateway's own",
+            now.limiter_is_away,
+        ),
+        (
+            "sluice_redis_memory_ratio",
+            "Share of Redis' memory in use; flex calls are shed from 0.6 on",
+            now.redis_filled,
+        ),
+        (
+            "sluice_spool_unconfirmed_bytes",
+            "Bytes of the spool that the ledger has not confirmed",
+            now.spool_bytes,
+        ),
+        ("sluice_loop_lag_seconds", "The worst delay of the event loop of late", now.loop_lag_s),
+        (
+            "sluice_fleet_age_seconds",
+            "Seconds since the controller published the replicas",
+            now.fleet_age_s,
+        ),
+        ("sluice_policy_version", "The routing policy that runs here", now.policy_version),
+        (
+            "sluice_policy_broken",
+            "1 while the active routing policy cannot be run here and an older one stays",
+            now.policy_is_broken,
+        ),
+        (
+            "sluice_quality_version",
+            "The learned quality that decisions read here, 0 where there is none",
+            now.quality_version,
+        ),
+        (
+            "sluice_quality_broken",
+            "1 while the active learned quality cannot be read here and an older one stays",
+            now.quality_is_broken,
+        ),
     ):
         yield GaugeMetricFamily(name, words, value)
-    waiting = GaugeMetricFamily("sluice_waiting_calls", "Calls held for a worker", labels=("pool",))
+    waiting = GaugeMetricFamily(
+        "sluice_waiting_calls", "Calls that this gateway holds for a worker", labels=("pool",)
+    )
     for pool, count in now.waiting.items():
         waiting.add_metric((pool,), count)
-    replicas = GaugeMetricFamily("sluice_replicas", "As published", labels=("pool", "state"))
+    replicas = GaugeMetricFamily(
+        "sluice_replicas", "Replicas, as the controller published them", labels=("pool", "state")
+    )
     for where, count in now.replicas.items():
         replicas.add_metric(where, count)
     yield from (waiting, replicas)

@@ -2,7 +2,7 @@
 
 Every part leads a session, known by its leader's pid and start time; a process leaves its session
 only on purpose, so the session finds what a part left behind even when the part itself is gone.
-Ray has a session of its own, which `workers.launch` records in DATA/ray.json.
+Ray has a session of its own, which `workers.ray.launch` records in DATA/ray.json.
 """
 
 from collections.abc import Mapping
@@ -10,18 +10,31 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.supervisor.files import write_private
-from workers.ray_file import read_ray_file
-from workers.ray_session import Session, end_session
+from gateway.supervisor.latest_file import KeptFile, Say
+from workers.ray.file import read_ray_file
+from workers.ray.session import Session, end_session
 
 FILE = "parts.json"
 RAY_FILE = "ray.json"
 GRACE_S = 3.0
 
 
-def record(data: Path, parts: Mapping[str, Session]) -> None:
-    """Remember the running parts; an empty mapping once all have stopped."""
-    write_private(data / FILE, msgspec.to_builtins(parts))
+class Record:
+    """The running parts. Those of a moment ago are better than none: a session that has ended since
+    is not found by the next `sluice up`, and harms nobody."""
+
+    def __init__(self, data: Path, say: Say) -> None:
+        self._file = KeptFile(data / FILE, say)
+
+    def write(self, parts: Mapping[str, Session]) -> None:
+        self._file.write(msgspec.to_builtins(parts))
+
+    def retry(self) -> None:
+        self._file.retry()
+
+    def remove(self) -> None:
+        """Once all have stopped."""
+        self._file.remove()
 
 
 def end_leftovers(data: Path) -> list[str]:

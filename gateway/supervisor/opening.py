@@ -9,6 +9,8 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 from redis.asyncio import Redis
@@ -24,15 +26,15 @@ HTTP_TIMEOUT_S = 5.0
 Say = Callable[[str], None]
 
 
-class _Replica(msgspec.Struct):
+class _ReplicaState(msgspec.Struct):
     state: str
 
 
-class _Pool(msgspec.Struct):
+class _PoolState(msgspec.Struct):
     name: str
     reason: str = ""
     blocked: str | None = None
-    replicas: tuple[_Replica, ...] = ()
+    replicas: tuple[_ReplicaState, ...] = ()
 
     @property
     def is_warm(self) -> bool:
@@ -44,9 +46,9 @@ class _Pool(msgspec.Struct):
         return f"{self.name} {states}{f' ({self.blocked})' if self.blocked else ''}"
 
 
-class _Fleet(msgspec.Struct):
+class _FleetState(msgspec.Struct):
     seq: int
-    pools: tuple[_Pool, ...] = ()
+    pools: tuple[_PoolState, ...] = ()
 
 
 async def warm_pools(
@@ -72,7 +74,7 @@ async def warm_pools(
     return cold
 
 
-def _tell_warm(fleet: _Fleet, cold: Sequence[str], say: Say, elapsed_s: float) -> list[str]:
+def _tell_warm(fleet: _FleetState, cold: Sequence[str], say: Say, elapsed_s: float) -> list[str]:
     warm = {pool.name for pool in fleet.pools if pool.is_warm}
     for name in cold:
         if name in warm:
@@ -80,15 +82,15 @@ def _tell_warm(fleet: _Fleet, cold: Sequence[str], say: Say, elapsed_s: float) -
     return [name for name in cold if name not in warm]
 
 
-def _stories(fleet: _Fleet | None, cold: Sequence[str]) -> str:
+def _stories(fleet: _FleetState | None, cold: Sequence[str]) -> str:
     stories = [pool.story for pool in fleet.pools if pool.name in cold] if fleet else []
     return ", ".join(stories) or "not published yet"
 
 
-async def _read(redis: Redis) -> _Fleet | None:
+async def _read(redis: Redis) -> _FleetState | None:
     try:
         raw = await redis.get(FLEET_KEY)
-        return None if raw is None else msgspec.json.decode(raw, type=_Fleet)
+        return None if raw is None else msgspec.json.decode(raw, type=_FleetState)
     except (RedisError, msgspec.MsgspecError):
         return None
 
@@ -105,9 +107,25 @@ async def served_models(base_url: str, api_key: str, *, attempts: int = 20) -> l
     raise AssertionError("attempts is at least one")
 
 
+async def blocked_pools(base_url: str, admin_key: str) -> list[str]:
+    """External pools that take no call, each with the reason; none where nobody answers: what is
+    told here stands in the log and the console, too."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        rows = await asyncio.to_thread(_ask, f"{base_url}/admin/v1/pools", admin_key)
+        return [
+            f"pool {row['name']} takes no call: {row['blocked']}"
+            for row in rows
+            if row["blocked"] and row["base_url"]
+        ]
+    return []
+
+
 def _ask_models(base_url: str, api_key: str) -> list[str]:
-    request = urllib.request.Request(
-        f"{base_url}/v1/models", headers={"authorization": f"Bearer {api_key}"}
-    )
+    return [str(model["id"]) for model in _ask(f"{base_url}/v1/models", api_key)]
+
+
+def _ask(url: str, key: str) -> list[dict[str, Any]]:
+    request = urllib.request.Request(url, headers={"authorization": f"Bearer {key}"})
     with urllib.request.urlopen(request, timeout=HTTP_TIMEOUT_S) as reply:
-        return [str(model["id"]) for model in json.load(reply)["data"]]
+        rows: list[dict[str, Any]] = json.load(reply)["data"]
+        return rows

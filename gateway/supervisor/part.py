@@ -5,12 +5,13 @@ import os
 import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
-from workers.ray_session import Session, end_session, session_of
+from workers.ray.session import Session, end_session, session_of
 
 LOOK_EVERY_S = 0.05
 LINE_BYTES_MAX = 4096
@@ -51,7 +52,8 @@ class Part:
     @classmethod
     async def start(cls, spec: PartSpec, log: Path, log_bytes_max: int) -> "Part":
         """Raises OSError if there is nothing to start."""
-        set_aside(log, log_bytes_max)
+        with suppress(OSError):
+            set_aside(log, log_bytes_max)
         with log.open("ab") as output:
             started_at = output.tell()
             process = await asyncio.create_subprocess_exec(
@@ -134,8 +136,14 @@ def last_words(log: Path) -> str:
 
 
 def set_aside(log: Path, bytes_max: int) -> None:
-    """Keep one older log and begin anew; a running part goes on writing to the emptied file."""
+    """Keep one older log and begin anew; a running part goes on writing to the emptied file. Raises
+    OSError, with the log as it was, where there is no room for the older one."""
     if not log.exists() or log.stat().st_size < bytes_max:
         return
-    log.with_name(log.name + ".1").write_bytes(log.read_bytes())
+    older = log.with_name(log.name + ".1")
+    try:
+        older.write_bytes(log.read_bytes())
+    except OSError:
+        older.unlink(missing_ok=True)
+        raise
     os.truncate(log, 0)

@@ -21,7 +21,7 @@ def parts(environment: Mapping[str, str], redis: PartSpec | None) -> list[PartSp
         _part(
             "migrate", "gateway.cli", "migrate", doing="bringing the database up to date", once=True
         ),
-        _part("workers", "workers.launch", doing="starting Ray"),
+        _part("workers", "workers.ray.launch", doing="starting Ray"),
         _part("ledger", "billing", needs=stores, doing="priming the counters from the ledger"),
         _part("controller", "workers.controller", needs=("workers", *stores)),
         _part("gateway", "gateway", needs=stores),

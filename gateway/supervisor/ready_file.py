@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from gateway.supervisor.files import write_private
+from gateway.supervisor.latest_file import KeptFile, Say
 
 FILE = "ready.json"
 
@@ -22,11 +22,11 @@ class Ready:
 class ReadyFile:
     """Absent until everything is ready, rewritten as parts come and go, gone when they stop."""
 
-    def __init__(self, data: Path) -> None:
-        self._path = data / FILE
+    def __init__(self, data: Path, say: Say) -> None:
+        self._file = KeptFile(data / FILE, say, is_promise=True)
         self._pids: Mapping[str, int] = {}
         self._ready: Ready | None = None
-        self._path.unlink(missing_ok=True)
+        self._file.remove()
 
     def announce(self, ready: Ready) -> None:
         self._ready = ready
@@ -44,8 +44,12 @@ class ReadyFile:
 
     def withdraw(self) -> None:
         self._ready = None
-        self._path.unlink(missing_ok=True)
+        self._file.remove()
+
+    def retry(self) -> None:
+        """Write what a full disk did not take."""
+        self._file.retry()
 
     def _write(self) -> None:
         if self._ready is not None:
-            write_private(self._path, asdict(replace(self._ready, pids=dict(self._pids))))
+            self._file.write(asdict(replace(self._ready, pids=dict(self._pids))))

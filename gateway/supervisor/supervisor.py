@@ -6,12 +6,14 @@ Knows processes only: what a part is stands in its PartSpec. Everything a user r
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.supervisor.errors import CannotStart
 from gateway.supervisor.part import Part, PartDied, PartSpec, set_aside
-from workers.ray_session import Session
+from gateway.supervisor.restarts import Backoff, Life, has_worked, pause_s
+from workers.ray.session import Session
 
 PROGRESS_EVERY_S = 5.0
 LOGS_EVERY_S = 10.0
@@ -28,7 +30,7 @@ class Bounds:
     stop_timeout_s: float = 15.0
     restart_backoff_s: float = 0.5
     restart_backoff_max_s: float = 15.0
-    steady_after_s: float = 60.0
+    steady_after_s: float = 2.0
     log_bytes_max: int = 32 << 20
 
 
@@ -53,6 +55,10 @@ class Supervisor:
         self._now = now
         self._running: dict[str, Part] = {}
         self._ready = {spec.name: asyncio.Event() for spec in specs}
+        self._ready_s: dict[str, float] = {}
+        self._backoff = Backoff(
+            bounds.restart_backoff_s, bounds.restart_backoff_max_s, bounds.steady_after_s
+        )
 
     async def run(self, on_ready: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
         """Start everything, call `on_ready` once it is, and stay until `stop` is set.
@@ -85,27 +91,29 @@ class Supervisor:
         await on_ready()
 
     async def _keep(self, spec: PartSpec) -> None:
-        """One part's life: start, ready, wait for its end, start again after a pause."""
+        """One part's lives: start, ready, wait for its end, start again."""
         for name in spec.needs:
             await self._ready[name].wait()
-        failures = 0
+        in_vain = 0
         while True:
             started_s = self._now()
             ended = await self._live(spec, started_s)
             if ended is None:
                 return
-            if self._ready[spec.name].is_set():
-                steady = self._now() - started_s > self._bounds.steady_after_s
-                failures = 1 if steady else failures + 1
-            else:
-                failures += 1
-                if failures >= self._bounds.start_attempts:
-                    raise CannotStart(
-                        f"{spec.name} does not start: {ended} (log: {self._log(spec)})"
-                    )
-            pause_s = self._backoff_s(failures)
-            self._say(f"{spec.name}: ended ({ended}), starting again in {pause_s:g} s")
-            await asyncio.sleep(pause_s)
+            life = self._life(spec, started_s)
+            in_vain = 0 if has_worked(life, self._backoff) else in_vain + 1
+            if not self._ready[spec.name].is_set() and in_vain >= self._bounds.start_attempts:
+                raise CannotStart(f"{spec.name} does not start: {ended} (log: {self._log(spec)})")
+            wait_s = pause_s(in_vain, self._backoff)
+            when = f"in {wait_s:g} s" if wait_s else "at once"
+            self._say(f"{spec.name}: ended ({ended}), starting again {when}")
+            await asyncio.sleep(wait_s)
+
+    def _life(self, spec: PartSpec, started_s: float) -> Life:
+        ready_s = self._ready_s.pop(spec.name, None)
+        if ready_s is None:
+            return Life(self._now() - started_s, None)
+        return Life(ready_s - started_s, self._now() - ready_s)
 
     async def _live(self, spec: PartSpec, started_s: float) -> str | None:
         """Run it once; returns how it ended, None if it was to end.
@@ -129,13 +137,15 @@ class Supervisor:
         try:
             await asyncio.wait_for(part.wait_ready(), self._bounds.ready_timeout_s)
         except TimeoutError:
-            return f"not ready after {self._bounds.ready_timeout_s:g} s"
+            bound_s = self._bounds.ready_timeout_s
+            return f"not ready after {bound_s:g} s (ready_timeout_s of [supervisor])"
         except PartDied as died:
             return str(died)
         finally:
             progress.cancel()
         self._say(f"{part.spec.name}: ready ({self._now() - started_s:.1f} s)")
         self._ready[part.spec.name].set()
+        self._ready_s[part.spec.name] = self._now()
         if part.spec.once:
             return None
         return _status_text(await part.wait())
@@ -149,7 +159,8 @@ class Supervisor:
         while True:
             await asyncio.sleep(LOGS_EVERY_S)
             for part in list(self._running.values()):
-                set_aside(part.log, self._bounds.log_bytes_max)
+                with suppress(OSError):  # on a full disk it is tried again
+                    set_aside(part.log, self._bounds.log_bytes_max)
 
     async def _stop_all(self) -> None:
         """Reverse order: a part is stopped once nobody that needs it runs any more."""
@@ -180,10 +191,6 @@ class Supervisor:
         for name in spec.needs:
             found |= {name} | self._all_needs(by_name[name])
         return found
-
-    def _backoff_s(self, failures: int) -> float:
-        doubled: float = self._bounds.restart_backoff_s * 2 ** min(failures - 1, 16)
-        return min(doubled, self._bounds.restart_backoff_max_s)
 
     def _log(self, spec: PartSpec) -> Path:
         return self._logs / f"{spec.name}.log"

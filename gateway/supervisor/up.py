@@ -17,13 +17,8 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from gateway.settings import (
-    ModelSettings,
-    Settings,
-    SettingsError,
-    find_config,
-    load_settings,
-)
+from gateway.config_file import SettingsError, find_config
+from gateway.settings import ModelSettings, Settings, load_settings, settings_notices
 from gateway.supervisor.checks import (
     check_engine,
     check_memory,
@@ -35,17 +30,19 @@ from gateway.supervisor.checks import (
 )
 from gateway.supervisor.credentials import keep_credentials
 from gateway.supervisor.errors import CannotStart
-from gateway.supervisor.leftovers import end_leftovers, record
+from gateway.supervisor.leftovers import Record, end_leftovers
 from gateway.supervisor.lock import locked
-from gateway.supervisor.opening import served_models, warm_pools
+from gateway.supervisor.opening import blocked_pools, served_models, warm_pools
 from gateway.supervisor.part import PartSpec
 from gateway.supervisor.plan import environment, parts
 from gateway.supervisor.ready_file import Ready, ReadyFile
 from gateway.supervisor.redis_server import redis_part
 from gateway.supervisor.supervisor import Bounds, Supervisor
-from workers.ray_session import Session
+from workers.ray.session import Session
 
 MODELS_EVERY_S = 2.0
+LATE_EVERY_S = 1.0
+"""How often what a full disk did not take is written again."""
 Prepared = tuple[Sequence[PartSpec], Callable[[], Awaitable[Ready]]]
 Prepare = Callable[[Settings, Path], Prepared]
 
@@ -56,7 +53,9 @@ def up(prepare: Prepare | None = None) -> int:
     `prepare` names the parts and how to know that all is open; without it, the real ones.
     """
     try:
-        settings = load_settings()
+        settings = load_settings(now_us=time.time_ns() // 1000)  # noqa: TID251
+        for notice in settings_notices():
+            say(f"notice: {notice}")
         run(settings, settings.data.absolute(), prepare or _prepare)
     except (CannotStart, SettingsError) as reason:
         say(f"cannot start: {reason}")
@@ -76,7 +75,7 @@ def run(settings: Settings, data: Path, prepare: Prepare) -> None:
     except OSError as refused:
         raise CannotStart(f"{data}: {refused.strerror}") from refused
     with locked(data):
-        ready_file = ReadyFile(data)  # what a killed run announced is not true any more
+        ready_file = ReadyFile(data, say)  # what a killed run announced is not true any more
         for name in end_leftovers(data):
             say(f"{name}: ended what an earlier run left")
         check_port(settings.gateway.host, settings.gateway.port)
@@ -85,7 +84,7 @@ def run(settings: Settings, data: Path, prepare: Prepare) -> None:
             asyncio.run(_supervise(settings, data, specs, open_up, ready_file))
         finally:
             end_leftovers(data)  # a part that had to be killed may have left a session of its own
-            record(data, {})
+            Record(data, say).remove()
 
 
 async def _supervise(
@@ -104,8 +103,10 @@ async def _supervise(
     for number in ending:
         loop.add_signal_handler(number, _begin_stop, stop, ready_file)
 
+    record = Record(data, say)
+
     def follow(running: Mapping[str, Session]) -> None:
-        record(data, running)
+        record.write(running)
         ready_file.follow({name: session.sid for name, session in running.items()})
 
     async def announce() -> None:
@@ -114,7 +115,8 @@ async def _supervise(
         say(f"ready in {time.monotonic() - started_s:.1f} s: {ready.base_url}")  # noqa: TID251
         say(f"console: {ready.console_url}, which asks for the admin_key of ready.json")
         say(f"keys and addresses: {data / 'ready.json'}; Ctrl-C stops everything")
-        print(f"\n{curl_line(ready)}\n", flush=True)
+        with suppress(OSError):
+            print(f"\n{curl_line(ready)}\n", flush=True)
         await _follow_models(ready, settings, ready_file)
 
     supervisor = Supervisor(
@@ -125,10 +127,19 @@ async def _supervise(
         changed=follow,
         now=time.monotonic,  # noqa: TID251
     )
+    retrying = asyncio.create_task(_write_late(record, ready_file))
     try:
         await supervisor.run(announce, stop)
     finally:
+        retrying.cancel()
         ready_file.withdraw()
+
+
+async def _write_late(*files: Record | ReadyFile) -> None:
+    while True:
+        await asyncio.sleep(LATE_EVERY_S)
+        for file in files:
+            file.retry()
 
 
 async def _follow_models(ready: Ready, settings: Settings, ready_file: ReadyFile) -> None:
@@ -168,6 +179,8 @@ def _prepare(settings: Settings, data: Path) -> Prepared:
         finally:
             await redis.aclose()
         base_url = f"http://{_reachable(settings.gateway.host)}:{settings.gateway.port}"
+        for line in await blocked_pools(base_url, credentials.admin_key):
+            say(line)
         return Ready(
             base_url=base_url,
             console_url=f"{base_url}/console",
@@ -218,11 +231,10 @@ def curl_line(ready: Ready) -> str:
 
 
 def say(line: str) -> None:
-    """One line to the user; a terminal that is gone must not end the parts."""
-    try:
+    """One line to the user; a terminal that is gone, or a full disk behind it, must not end the
+    parts."""
+    with suppress(OSError):
         print(f"sluice: {line}", flush=True)
-    except BrokenPipeError:
-        return
 
 
 def _reachable(host: str) -> str:

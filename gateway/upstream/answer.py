@@ -1,12 +1,18 @@
-"""What the adapters hand back: an opened stream of frames, or one of four ways it went wrong."""
+"""What the adapters hand back: an opened stream of frames, or one of the ways it went wrong."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from gateway.upstream.fault import Fault
 
 
 class UpstreamError(Exception):
-    """`outcome` is the word that stands in the attempt's record."""
+    """`outcome` is the word that stands in the attempt's record, and `fault` what the server said,
+    for operators alone: the message may reach a tenant, but that of a fault never does."""
 
     outcome = "failed"
+    fault: Fault | None = None
 
 
 class Unreachable(UpstreamError):
@@ -31,6 +37,21 @@ class Cut(UpstreamError):
     outcome = "cut"
 
 
+class Misconfigured(UpstreamError):
+    """A server outside refuses us, not this call: the pool's key, URL or model is wrong, or the
+    account has no money. Nobody who calls can mend that."""
+
+    outcome = "misconfigured"
+
+
+class Reported(Cut):
+    """The server's own error object, in an answer that had begun with status 200."""
+
+    def __init__(self, error: Mapping[str, Any]) -> None:
+        super().__init__(f"the upstream reported: {error.get('message')}")
+        self.error = error
+
+
 class Late(Cut):
     """It did not begin within the time it had."""
 
@@ -51,3 +72,11 @@ class Rejected(UpstreamError):
     def __init__(self, rejection: Rejection) -> None:
         super().__init__(rejection.message)
         self.rejection = rejection
+
+
+class HintsRefused(Rejected):
+    """A server outside refuses `hints` of the call, and may take it without."""
+
+    def __init__(self, rejection: Rejection, hints: tuple[str, ...]) -> None:
+        super().__init__(rejection)
+        self.hints = hints

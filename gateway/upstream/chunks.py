@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from billing.limits.gcra import UNITS_MAX
 from billing.types import UNREADABLE, Usage
-from gateway.frame import Choice, Frame, Index, Logprobs
-from gateway.upstream.answer import Cut
+from gateway.call.frame import Choice, Frame, Index, Logprobs, PromptLogprobs
+from gateway.upstream.answer import Cut, Reported
 
 FLOAT_BYTES = 4
 TOKEN_BYTES = 4
@@ -43,8 +43,8 @@ SYNONYMS = {
 models. Some say an empty one for none yet."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=UNITS_MAX // 3)]
-"""What an upstream says it used is charged, so it is not believed below zero or beyond reason:
-three such counts can still be settled together."""
+"""What an upstream says it used is our cost, so it is not believed below zero or beyond reason;
+what of it is charged is bounded by what is held."""
 
 
 class _OwnUsage(msgspec.Struct):
@@ -89,10 +89,12 @@ class _Answered(msgspec.Struct):
     finish_reason: str | None = None
     stop_reason: str | int | None = None
     logprobs: Logprobs | None = None
+    prompt_logprobs: PromptLogprobs | None = None
 
 
 class _Document(msgspec.Struct):
     choices: list[_Answered] = []
+    prompt_logprobs: PromptLogprobs | None = None
     usage: _PlainUsage | None = None
     error: dict[str, Any] | None = None
 
@@ -114,7 +116,7 @@ def read_chunk(payload: bytes) -> Frame:
     except UNREADABLE as malformed:
         raise Cut(f"a malformed chunk: {malformed}") from malformed
     if chunk.error is not None:
-        raise Cut(f"the upstream reported: {chunk.error.get('message')}")
+        raise Reported(chunk.error)
     choices = chunk.choices
     for choice in choices:
         _check(choice)
@@ -139,27 +141,22 @@ def _finish_reason(said: str | None) -> str | None:
     return SYNONYMS[said]
 
 
-def read_answer(body: bytes, prompt_tokens: int, output_tokens_max: int) -> Frame:
-    """A whole answer in one document as one Frame; raises Cut.
-
-    Held for it is what `output_tokens_max` costs, so no more than that is believed to be used.
-    """
+def read_answer(body: bytes, prompt_tokens: int) -> Frame:
+    """A whole answer in one document as one Frame; raises Cut."""
     try:
         found = _DOCUMENT.decode(body)
     except UNREADABLE as malformed:
         raise Cut(f"a malformed document: {malformed}") from malformed
     if found.error is not None:
-        raise Cut(f"the upstream reported: {found.error.get('message')}")
+        raise Reported(found.error)
+    if found.prompt_logprobs is not None and found.choices:  # where vLLM has those of a chat
+        found.choices[0].prompt_logprobs = found.prompt_logprobs
     choices = tuple([_answered(answered) for answered in found.choices])
     said = _plain_usage(found.usage) if found.usage else None
     if said is None:
         size = sum(len(str(value)) for choice in choices for value in choice.said.values())
         size += sum(len(choice.text or "") for choice in choices)
         said = Usage(input=prompt_tokens, output=-(-size // TOKEN_BYTES))
-    if said.output + said.reasoning > output_tokens_max:
-        reasoning = min(said.reasoning, output_tokens_max)
-        output = output_tokens_max - reasoning
-        said = msgspec.structs.replace(said, output=output, reasoning=reasoning)
     return Frame(choices, said)
 
 
@@ -177,6 +174,7 @@ def _answered(answered: _Answered) -> Choice:
         finish_reason=_finish_reason(answered.finish_reason),
         stop_reason=answered.stop_reason,
         logprobs=answered.logprobs,
+        prompt_logprobs=answered.prompt_logprobs,
     )
     _check(choice)
     return choice

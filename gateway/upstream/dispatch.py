@@ -1,43 +1,59 @@
 """Step 6: walk a Decision until an answer begins.
 
 Takes the candidates in their order: a warm replica is tried, a cold pool is waited for in the
-waiting room within the deadline, and what fails before its first frame is failed over. Holds no
-money and shapes no output. Every attempt is recorded, every wait is bounded and left again.
+waiting room within the deadline, and what fails before its first frame is failed over. Nothing is
+sent to a server outside before all its output is held. Shapes no output. Every attempt is
+recorded, every wait is bounded and left again.
 """
 
 import asyncio
-from random import Random
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from billing.types import Attempt
+from gateway.call.attempt import OpenAttempt
+from gateway.call.frame import Frame
+from gateway.call.leases import Leases
+from gateway.call.meter import Meter
+from gateway.call.open_call import OpenCall
+from gateway.call.request import Wanted
+from gateway.catalog.fleet import FleetKeeper
 from gateway.errors import (
     ApiError,
     bad_request,
     context_length_exceeded,
     deadline_passed,
+    insufficient_quota,
     overloaded,
+    provider_misconfigured,
 )
-from gateway.fleet import FleetKeeper
-from gateway.frame import Frame
-from gateway.meter import Meter
-from gateway.open_call import OpenCall
-from gateway.tried import Tried
-from gateway.upstream.again import AGAIN_S_MAX, NOBODY_KNOWS_S
+from gateway.replicas.placement import OpenPlace
+from gateway.speeds.learner import Learner, Sent
 from gateway.upstream.answer import (
+    HintsRefused,
     Late,
+    Misconfigured,
     Rejected,
     Rejection,
     Saturated,
     UpstreamError,
 )
+from gateway.upstream.come_again import AGAIN_S_MAX, NOBODY_KNOWS_S, outside_id
+from gateway.upstream.faults import Faults
+from gateway.upstream.hints import note_of
 from gateway.upstream.http1 import SeenThrough
 from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream
 from gateway.upstream.places import Place, Places
-from gateway.wire.request import Wanted
-from routing.policy import Policy, decide
-from routing.types import Candidate, Clock, Refusal
+from routing.decide import decide
+from routing.plans import Plans
+from routing.types import Candidate, CapacityClass, Clock, Refusal, RefusalKind
 
 ROUNDS_MAX = 4
+OUTSIDE_PAUSE_S_MAX = 1.0
+"""How long a call waits at most, between two rounds, for servers outside that have all failed."""
 OPENING_FRAMES_MAX = 64
 """Frames without a token that are kept until the first one comes."""
 SATURATED_PAUSE_S = 0.25
@@ -45,6 +61,12 @@ SATURATED_PAUSE_S = 0.25
 FAILED_PAUSE_S = 0.5
 """The same for one that failed: its drain may be called off, and a broken connection says little
 about the next. Never for ever, or a call would outwait its deadline beside the only replica."""
+
+NOT_COVERED = (
+    "No worker of ours could take the call, and what is left of its budget or credit does not cover"
+    " it at a server outside, where all of 'max_tokens' is held at once. A smaller 'max_tokens'"
+    " costs less."
+)
 
 
 class Opened(NamedTuple):
@@ -67,22 +89,26 @@ class Dispatcher:
         fleet: FleetKeeper,
         places: Places,
         upstream: OpenAIUpstream,
-        policy: Policy,
-        rng: Random,
+        faults: Faults,
+        leases: Leases,
+        learner: Learner,
+        plans: Plans,
         clock: Clock,
     ) -> None:
         self._fleet = fleet
+        self._learner = learner
+        self._faults = faults
+        self._leases = leases
         self._places = places
         self._upstream = upstream
-        self._policy = policy
-        self._rng = rng
+        self._plans = plans
         self._clock = clock
 
     def dispatch(self, open_call: OpenCall, wanted: Wanted) -> "_Dispatching":
         """An answer whose first frame has come; the attempt is closed when the block is left.
 
-        Raises ApiError: 503 where capacity lacks, 504 where the deadline passed while waiting,
-        or the upstream's own 400.
+        Raises ApiError: 503 where capacity lacks or nobody but servers that refuse us is there,
+        504 where the deadline passed while waiting, or the upstream's own 400.
         """
         return _Dispatching(self, open_call, wanted)
 
@@ -95,56 +121,106 @@ class Dispatcher:
         """Whoever calls it closes the attempt; what failed before has been closed."""
         avoided: dict[str, float] = {}
         retry_after_s: float | None = None
-        candidates = open_call.decision.eligible
+        may_recover = False
+        lacks_money = False
+        candidates: Iterable[Candidate] = open_call.decision.eligible
         for round_number in range(ROUNDS_MAX):
             for candidate in candidates:
                 patient = round_number > 0 or not avoided
-                found = await self._places.find(
-                    open_call, candidate, candidates, wanted, avoided, patient
-                )
+                found = await self._places.find(open_call, candidate, wanted, avoided, patient)
                 if found is None:
                     continue
                 chosen, place = found
+                if place.pool.is_external and not await self._leases.covers_all(open_call):
+                    avoided[place.id] = math.inf
+                    lacks_money = True
+                    continue
                 try:
                     return await self._try(open_call, chosen, place)
                 except Rejected as rejected:
                     raise _callers_fault(rejected.rejection, wanted) from rejected
                 except UpstreamError as failed:
                     avoided[place.id] = self._avoid_until_s(failed)
+                    may_recover |= not isinstance(failed, Misconfigured)
                     if isinstance(failed, Saturated) and failed.retry_after_s:
                         said_s = min(failed.retry_after_s, AGAIN_S_MAX)
+                        if place.pool.is_external:
+                            avoided[place.id] = self._clock() + said_s
                         retry_after_s = min(said_s, retry_after_s or said_s)
-            candidates = self._candidates_now(open_call)
+            candidates = again = self._candidates_now(open_call)
+            if round_number < ROUNDS_MAX - 1:
+                await self._pause(open_call, again, avoided)
+        if lacks_money:
+            raise insufficient_quota(NOT_COVERED, open_call.principal.quota_status)
+        if avoided and not may_recover:
+            raise provider_misconfigured()
         again_s = retry_after_s or self._places.again_s(open_call, avoided)
         raise overloaded("No worker could take the call.", again_s)
 
     def _avoid_until_s(self, failed: UpstreamError) -> float:
+        """A server that refuses us will refuse this call again, however often it is asked."""
+        if isinstance(failed, Misconfigured):
+            return math.inf
         pause_s = SATURATED_PAUSE_S if isinstance(failed, Saturated) else FAILED_PAUSE_S
         return self._clock() + pause_s
 
-    def _candidates_now(self, open_call: OpenCall) -> tuple[Candidate, ...]:
-        match decide(
-            open_call.call, self._fleet.snapshot(open_call.call.models), self._policy, self._rng
-        ):
+    async def _pause(
+        self, open_call: OpenCall, candidates: Sequence[Candidate], avoided: Mapping[str, float]
+    ) -> None:
+        """Until a server outside may be asked again, where there is nobody else. Pools of our own
+        are waited for in `Places.find`."""
+        if any(each.capacity_class is not CapacityClass.EXTERNAL for each in candidates):
+            return
+        now_s = self._clock()
+        again_s = min((avoided.get(outside_id(each.pool), now_s) for each in candidates), default=0)
+        if now_s < again_s <= min(now_s + OUTSIDE_PAUSE_S_MAX, open_call.call.deadline_s):
+            await asyncio.sleep(again_s - now_s)
+
+    def _candidates_now(self, open_call: OpenCall) -> Sequence[Candidate]:
+        """By the rule that the call fell under, whatever policy is active by now."""
+        call, first = open_call.call, open_call.decision
+        snapshot = self._fleet.snapshot(call.models)
+        match decide(call, snapshot, first.matched, first.seed, self._plans):
+            case Refusal(kind=RefusalKind.MISCONFIGURED):
+                raise provider_misconfigured()
             case Refusal(message=message, retry_after_s=retry_after_s):
                 raise overloaded(message, retry_after_s or NOBODY_KNOWS_S)
             case decision:
-                return decision.eligible
+                return tuple(decision.eligible)
 
     async def _try(
+        self, open_call: OpenCall, candidate: Candidate, place: Place
+    ) -> "tuple[_Attempt, Opened]":
+        """A server outside that refuses a hint is asked once more, without any."""
+        try:
+            return await self._try_once(open_call, candidate, place)
+        except HintsRefused as refused:
+            bare = msgspec.structs.replace(place, target=place.target.without_hints())
+            begun = await self._try_once(open_call, candidate, bare)
+            self._places.leave_out(refused.hints, place)
+            return begun
+
+    async def _try_once(
         self, open_call: OpenCall, candidate: Candidate, place: Place
     ) -> "tuple[_Attempt, Opened]":
         """Open the stream and await its first frame; on failure nothing stays open."""
         left_s = open_call.call.deadline_s - self._clock()
         if left_s <= 0:
             raise overloaded("The deadline cannot be met.", self._places.again_s(open_call, {}))
-        attempt = _Attempt(open_call, candidate, place, self._fleet, self._clock)
+        state = self._fleet.state(candidate.pool)
+        sent = self._learner.sent(open_call.call, place.pool, state, place.id)
+        counted = self._places.open(place)
+        attempt = _Attempt(
+            open_call, candidate, place, self._fleet, counted, sent, self._faults, self._clock
+        )
         try:
             opened, departed = await attempt.begin(self._upstream, self._places, left_s)
             for frame in opened.opening:
                 opened.meter.observe(frame, self._clock())
+            if counted is not None:
+                counted.computed(opened.meter)
             open_call.serve_from(candidate, opened.meter, attempt.started_us, attempt.tried)
-            attempt.meter = opened.meter
+            attempt.answers(opened.meter)
             if departed is not None:
                 raise departed
         except BaseException as failed:
@@ -179,18 +255,24 @@ class _Attempt:
         candidate: Candidate,
         place: Place,
         fleet: FleetKeeper,
+        counted: OpenPlace | None,
+        sent: Sent,
+        faults: Faults,
         clock: Clock,
     ) -> None:
+        self._faults = faults
+        self._sent = sent
         self._open_call = open_call
         self._candidate = candidate
         self._place = place
         self._fleet = fleet
+        self._counted = counted
         self._clock = clock
         self._answer: OpenAIAnswer | None = None
         self.started_us = round(clock() * 1e6)
-        self.tried = Tried(place.pool, place.id, candidate.model, self.started_us)
+        self.tried = OpenAttempt(place.pool, place.id, candidate.model, self.started_us)
         self.meter: Meter | None = None
-        fleet.began(place.id)
+        fleet.began(place.id, place.pool.name)
 
     async def begin(
         self, upstream: OpenAIUpstream, places: Places, left_s: float
@@ -230,15 +312,35 @@ class _Attempt:
         answer.begun()
         return Opened(candidate, meter, opening, behind, answer)
 
+    def answers(self, meter: Meter) -> None:
+        """Its first token is here."""
+        self.meter = meter
+        if not self._came_whole:
+            self._sent.first_token(meter, self.started_us / 1e6)
+
+    @property
+    def _came_whole(self) -> bool:
+        return self._place.target.whole is not None
+
     async def close(self, failed: BaseException | None) -> None:
-        self._fleet.ended(self._place.id)
+        self._fleet.ended(self._place.id, self._place.pool.name)
+        if self._counted is not None:
+            self._counted.close()
+        if self.meter is not None:
+            choices = self._place.target.choices
+            self._sent.ended(self.meter, choices, self._clock(), came_whole=self._came_whole)
         self._open_call.attempts.append(self._record(failed))
         if self._answer is not None:
             kind, trace = (type(failed), failed.__traceback__) if failed else (None, None)
             await self._answer.__aexit__(kind, failed, trace)
 
     def _record(self, failed: BaseException | None) -> Attempt:
-        return self.tried.record(self.meter, round(self._clock() * 1e6), _outcome(failed))
+        fault = note_of(self._place.target.left_out)
+        if isinstance(failed, UpstreamError):
+            fault = failed.fault or fault
+            if self._place.pool.is_external:
+                self._faults.add(self._place.pool.name, failed)
+        return self.tried.record(self.meter, round(self._clock() * 1e6), _outcome(failed), fault)
 
 
 def _outcome(failed: BaseException | None) -> str:

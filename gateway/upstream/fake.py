@@ -121,6 +121,11 @@ class FakeUpstream:
     def _count(self, sent_bytes: int) -> None:
         self.sent_bytes += sent_bytes
 
+    def hang_up(self) -> None:
+        """On everybody, in the middle of whatever is said."""
+        for connection in list(self._connections):
+            connection.cancel()
+
     async def all_hung_up(self, *, within_s: float) -> None:
         """Return once no connection is open; raises TimeoutError."""
         async with asyncio.timeout(within_s):
@@ -267,13 +272,42 @@ def plain_vectors(vectors: Sequence[object], prompt: int) -> Script:
     return Script([Send(body)], headers=(("content-type", "application/json"),))
 
 
-def plain_usage(prompt: int, output: int, cached: int = 0) -> bytes:
-    usage = {
+def plain_usage(
+    prompt: int, output: int, cached: int = 0, reasoning: int = 0, written: int = 0
+) -> bytes:
+    """What an external server says that a call used: whatever it likes, whatever it has sent."""
+    return event({"choices": [], "usage": usage_said(prompt, output, cached, reasoning, written)})
+
+
+def usage_said(
+    prompt: int, output: int, cached: int = 0, reasoning: int = 0, written: int = 0
+) -> dict[str, Any]:
+    """`usage` in OpenAI's words: `prompt` and `output` are the wholes, the others parts of them."""
+    return {
         "prompt_tokens": prompt,
         "completion_tokens": output,
-        "prompt_tokens_details": {"cached_tokens": cached},
+        "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": written},
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
     }
-    return event({"choices": [], "usage": usage})
+
+
+def plain_thought(text: str, index: int = 0) -> bytes:
+    """A piece of reasoning, as vLLM and others say it."""
+    delta = {"reasoning_content": text}
+    return event({"choices": [{"index": index, "delta": delta, "finish_reason": None}]})
+
+
+def plain_document(
+    texts: Sequence[str], usage: Mapping[str, Any] | None, thought: str = ""
+) -> Script:
+    """A whole answer of several choices in one piece; `usage` None: without a word on it."""
+    said = {"role": "assistant"} | ({"reasoning_content": thought} if thought else {})
+    choices = [
+        {"index": index, "message": said | {"content": text}, "finish_reason": "stop"}
+        for index, text in enumerate(texts)
+    ]
+    body = json.dumps({"choices": choices} | ({"usage": usage} if usage is not None else {}))
+    return Script([Send(body.encode())], headers=(("content-type", "application/json"),))
 
 
 def event(payload: object) -> bytes:

@@ -9,16 +9,19 @@ answer was whole, wanted to be kept alive and left nothing behind.
 import asyncio
 import logging
 import math
+import socket
 import ssl
-from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from ipaddress import ip_address
 from typing import Any, Protocol, cast
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import httptools
+
+from gateway.catalog.external import ConnectionRule, has_credentials, refused_connection
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +85,12 @@ class Http1Client:
     one of `ca_file`, in PEM."""
 
     def __init__(
-        self, *, connect_timeout_s: float, idle_timeout_s: float, ca_file: str = ""
+        self,
+        *,
+        connect_timeout_s: float,
+        idle_timeout_s: float,
+        ca_file: str = "",
+        refused: ConnectionRule = refused_connection,
     ) -> None:
         self._connect_timeout_s = connect_timeout_s
         self._idle_timeout_s = idle_timeout_s
@@ -90,6 +98,7 @@ class Http1Client:
         self._busy: set[_Connection] = set()
         self._sweep: asyncio.TimerHandle | None = None
         self._ca_file = ca_file
+        self._refused = refused
         self._tls: ssl.SSLContext | None = None
         self._told_s: dict[tuple[str, int, bool], float] = {}
         self._is_closed = False
@@ -154,23 +163,55 @@ class Http1Client:
         bound_s = self._connect_timeout_s
         if within_s is not None:
             bound_s = min(bound_s, within_s)
-        host, port, is_tls = endpoint.origin
+        host, port, _ = endpoint.origin
         if self._sweep is None:
             self._schedule_sweep(loop)
         try:
             async with asyncio.timeout(bound_s):
-                _, connection = await loop.create_connection(
-                    lambda: _Connection(self, endpoint.origin, loop),
-                    host,
-                    port,
-                    ssl=self._tls_context() if is_tls else None,
-                )
+                connection = await self._connect_to_one(endpoint, loop)
         except (OSError, TimeoutError, UnicodeError, ValueError) as failed:
             message = f"{host}:{port}: {str(failed) or 'no connection in time'}"
             self._tell(endpoint, message, loop.time())
             raise ConnectFailed(message) from failed
         self._busy.add(connection)
         return connection
+
+    async def _connect_to_one(
+        self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop
+    ) -> "_Connection":
+        """To the first of the host's addresses that takes it, once none of them is refused: what
+        was looked at is what is connected to. Raises OSError."""
+        host, port, is_tls = endpoint.origin
+        addresses = await self._addresses(host, port, loop)
+        failed: OSError = OSError("the host has no address")
+        for address in addresses:
+            try:
+                _, connection = await loop.create_connection(
+                    lambda: _Connection(self, endpoint.origin, loop),
+                    address,
+                    port,
+                    ssl=self._tls_context() if is_tls else None,
+                    server_hostname=host if is_tls else None,
+                )
+            except OSError as refused:
+                failed = refused
+            else:
+                return connection
+        raise failed
+
+    async def _addresses(
+        self, host: str, port: int, loop: asyncio.AbstractEventLoop
+    ) -> Sequence[str]:
+        """Raises PermissionError where one of them is refused."""
+        try:
+            found = [str(ip_address(host))]
+        except ValueError:
+            infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = list(dict.fromkeys(str(info[4][0]) for info in infos))
+        for address in found:
+            if words := self._refused(host, ip_address(address)):
+                raise PermissionError(words)
+        return found
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:
@@ -516,10 +557,9 @@ def endpoint_of(url: str) -> Endpoint:
         raise ConnectFailed(f"{url!r}: {wrong}") from wrong
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConnectFailed(f"{url!r} is no address of a server")
-    head = f"POST {_target(parts)} HTTP/1.1\r\nhost: {parts.netloc.rpartition('@')[2]}\r\n"
-    if parts.username is not None:
-        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        head += f"authorization: Basic {b64encode(pair.encode()).decode()}\r\n"
+    if has_credentials(parts):
+        raise ConnectFailed(f"the URL of {parts.hostname} has a user or password in it")
+    head = f"POST {_target(parts)} HTTP/1.1\r\nhost: {parts.netloc}\r\n"
     return Endpoint((parts.hostname, port, parts.scheme == "https"), _line_bytes(head))
 
 

@@ -14,9 +14,23 @@ from typing import Any, Self
 import msgspec
 
 from billing.types import UNREADABLE
-from gateway.frame import Frame
-from gateway.upstream.answer import Cut, Late, Rejected, Rejection, Saturated, Unreachable
+from gateway.call.frame import Frame
+from gateway.upstream.answer import (
+    Cut,
+    HintsRefused,
+    Late,
+    Misconfigured,
+    Rejected,
+    Rejection,
+    Reported,
+    Saturated,
+    Unreachable,
+    UpstreamError,
+)
+from gateway.upstream.blame import is_ours_to_answer_for
 from gateway.upstream.chunks import read_answer, read_chunk, read_vectors
+from gateway.upstream.fault import DETAIL_CHARS_MAX, Fault, fault_of, without_secrets
+from gateway.upstream.hints import refused_hints, without_hints
 from gateway.upstream.http1 import (
     ConnectFailed,
     Http1Client,
@@ -34,7 +48,8 @@ EVENTS = "text/event-stream"
 SATURATED = (429, 503)
 FORMER_TRY = "request_in_flight"
 """The worker has not yet let go of this call's former try."""
-NOT_THE_CALLERS_FAULT = (401, 403, 404, 408)
+CALLERS_FAULT = (400, 413, 422)
+NO_WORDS = "The server of this model refused the request and did not say why."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +67,9 @@ class Patience:
 
 
 class Whole(msgspec.Struct, frozen=True):
-    """An answer asked for in one piece: how many tokens its prompt has at most, as far as we know,
-    and how many tokens of output are held for it."""
+    """An answer asked for in one piece: how many tokens its prompt has, as far as we know."""
 
     prompt_tokens: int
-    output_tokens_max: int
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -66,10 +79,20 @@ class Target(msgspec.Struct, frozen=True):
     url: str
     headers: Mapping[str, str]
     body: bytes
+    secrets: tuple[str, ...] = ()
+    """What of the headers may stand in no record."""
+    outside: bool = False
+    """Whether it is a server of others."""
     choices: int = 1
     embeds: bool = False
     patience: Patience = Patience()
     whole: Whole | None = None
+    left_out: tuple[str, ...] = ()
+    """The hints that the call had and this server is not sent."""
+
+    def without_hints(self) -> "Target":
+        body, left_out = without_hints(self.body)
+        return msgspec.structs.replace(self, body=body, left_out=self.left_out + left_out)
 
 
 class OpenAIUpstream:
@@ -96,13 +119,15 @@ class OpenAIUpstream:
                 seen_through=seen_through,
             )
         except ConnectFailed as refused:
-            raise Unreachable(str(refused)) from refused
+            unreachable = Unreachable(str(refused))
+            unreachable.fault = Fault(None, str(refused)[:DETAIL_CHARS_MAX])
+            raise unreachable from refused
         except HttpError as broken:
             raise _broken(broken) from broken
         if response.status == 200:
             return OpenAIAnswer(response, target)
         try:
-            raise await _refusal(response)
+            raise await _refusal(response, target)
         finally:
             response.close()
 
@@ -120,6 +145,8 @@ class OpenAIAnswer:
         self._unfinished = set(range(target.choices))
         self._decoder = SseDecoder()
         self._cut: Cut | None = None
+        self._target = target
+        self._is_begun = False
         self.is_over = False
         """All its choices have finished, and nothing more comes."""
 
@@ -139,6 +166,7 @@ class OpenAIAnswer:
 
     def begun(self) -> None:
         """Its first token is here: from now on only silences are too long."""
+        self._is_begun = True
         self._response.begun(self._idle_s)
 
     @property
@@ -158,7 +186,10 @@ class OpenAIAnswer:
         if self._whole is None:
             frame = await asyncio.to_thread(read_vectors, body)
         else:
-            frame = read_answer(body, self._whole.prompt_tokens, self._whole.output_tokens_max)
+            try:
+                frame = read_answer(body, self._whole.prompt_tokens)
+            except Reported as reported:
+                raise self._failure(reported) from reported
         self._note(frame)
         self._end()
         return frame
@@ -166,12 +197,13 @@ class OpenAIAnswer:
     async def more(self) -> list[Frame]:
         """Of a stream: the frames that have come since the last time, none only where it is over.
 
-        Raises Cut if it ends any other way, once the frames before that have been given.
+        Raises Cut if it ends any other way, once the frames before that have been given, and
+        Misconfigured where the server reports before its first token that it refuses us.
         """
         found: list[Frame] = []
         while not found and not self.is_over:
             if self._cut is not None:
-                raise self._cut
+                raise self._failure(self._cut)
             try:
                 received = await self._response.read()
             except HttpError as broken:
@@ -181,6 +213,22 @@ class OpenAIAnswer:
             except Cut as cut:
                 self._cut = cut
         return found
+
+    def _failure(self, cut: Cut) -> UpstreamError:
+        """What a server reports before its first token is a refusal like any other; behind that
+        it may tell of the answer, and is not kept."""
+        if not isinstance(cut, Reported) or self._is_begun:
+            return cut
+        code, target = cut.error.get("code"), self._target
+        status = code if isinstance(code, int) else 400
+        said = msgspec.json.encode({"error": cut.error})
+        failure: UpstreamError = cut
+        if refused := _hints_refused(status, cut.error, said, target):
+            failure = refused
+        elif target.outside and is_ours_to_answer_for(status, cut.error):
+            failure = Misconfigured(f"reported {code}")
+        failure.fault = fault_of(self._response.status, said, target.secrets, target.body)
+        return failure
 
     def _take(self, received: bytes, found: list[Frame]) -> None:
         """Reads the frames of what was received into `found`, up to the end or what cuts it."""
@@ -214,29 +262,57 @@ class OpenAIAnswer:
 
 
 def _broken(error: HttpError) -> Cut:
-    return Late(str(error)) if isinstance(error, TooLate) else Cut(f"the stream broke: {error}")
+    message = f"the stream broke: {error}"
+    broken = Late(str(error)) if isinstance(error, TooLate) else Cut(message)
+    broken.fault = Fault(None, str(broken)[:DETAIL_CHARS_MAX])
+    return broken
 
 
-async def _refusal(response: Response) -> Unreachable | Saturated | Rejected | Cut:
-    """The error that a status other than 200 stands for."""
-    error = await _error_object(response)
-    message = str(error.get("message") or f"status {response.status}")
-    code = _word(error.get("code"))
+async def _refusal(response: Response, target: Target) -> UpstreamError:
+    """The error that a status other than 200 stands for, with what was said."""
+    try:
+        body = await _whole_body(response, ERROR_BODY_MAX)
+    except HttpError:
+        body = b""
+    error = _error_object(body)
+    refusal = _hints_refused(response.status, error, body, target)
+    refusal = refusal or _refusal_of(response, error, target)
+    refusal.fault = fault_of(response.status, body, target.secrets, target.body)
+    return refusal
+
+
+def _hints_refused(
+    status: int, error: Mapping[str, Any], said: bytes, target: Target
+) -> UpstreamError | None:
+    hints = refused_hints(status, error, said, target.body) if target.outside else ()
+    return HintsRefused(_rejection(status, error, target), hints) if hints else None
+
+
+def _rejection(status: int, error: Mapping[str, Any], target: Target) -> Rejection:
+    message = without_secrets(str(error.get("message") or NO_WORDS), target.secrets)
+    return Rejection(status, message, _word(error.get("code")), _word(error.get("param")))
+
+
+def _refusal_of(response: Response, error: dict[str, Any], target: Target) -> UpstreamError:
+    status, rejection = response.status, _rejection(response.status, error, target)
+    code, message = rejection.code, rejection.message
     if code == "worker_draining":
         return Unreachable(message)
-    if response.status in SATURATED or code == FORMER_TRY:
+    if target.outside and is_ours_to_answer_for(status, error):
+        return Misconfigured(f"status {status}")
+    if status in SATURATED or code == FORMER_TRY:
         return Saturated(message, _retry_after_s(response.headers.get("retry-after")))
-    if 400 <= response.status < 500 and response.status not in NOT_THE_CALLERS_FAULT:
-        return Rejected(Rejection(response.status, message, code, _word(error.get("param"))))
-    return Cut(f"status {response.status}: {message}")
+    if status in CALLERS_FAULT:
+        return Rejected(rejection)
+    return Cut(f"status {status}: {message}")
 
 
-async def _error_object(response: Response) -> dict[str, Any]:
+def _error_object(body: bytes) -> dict[str, Any]:
     try:
-        body = msgspec.json.decode(await _whole_body(response, ERROR_BODY_MAX))
-    except (HttpError, *UNREADABLE):
+        said = msgspec.json.decode(body)
+    except UNREADABLE:
         return {}
-    error = body.get("error") if isinstance(body, dict) else None
+    error = said.get("error") if isinstance(said, dict) else None
     return error if isinstance(error, dict) else {}
 
 

@@ -4,25 +4,27 @@ Owns the waiting room's side of a call and what is sent to a place; tries nothin
 candidate. Every wait is bounded by the call's deadline, and the room is left on every way out.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 import msgspec
 from redis.exceptions import RedisError
 
+from gateway.call.open_call import OpenCall
+from gateway.call.request import Wanted, outside_whole
+from gateway.catalog.fleet import FleetKeeper
 from gateway.errors import deadline_passed, overloaded
-from gateway.fleet import FleetKeeper
-from gateway.open_call import OpenCall
-from gateway.upstream.again import again_s, is_blocked, outside_id
+from gateway.replicas.placement import Chosen, OpenPlace, Placement, beginning_of
+from gateway.upstream.come_again import again_s, is_blocked, outside_id
+from gateway.upstream.hints import RefusedHints
 from gateway.upstream.openai import Patience, Target, Whole
-from gateway.wire.request import Wanted, outside_whole
 from routing.cost import wait_s
-from routing.replicas import choose_replica
+from routing.plans import Plans
 from routing.types import Candidate, Clock, Pool, PoolState, Task, Tier
-from workers.queue import WaitingRoom, WaitingRoomFull
+from routing.waiting import better_than_waiting
+from workers.controller.queue import WaitingRoom, WaitingRoomFull
 
 RECHECK_S = 0.25
 ROOM_AWAY_S = 1.0
@@ -35,6 +37,8 @@ class Place(msgspec.Struct, frozen=True):
     id: str
     target: Target
     pool: Pool
+    chosen: Chosen | None = None
+    """Of a replica, why it was chosen; None of a server outside."""
 
 
 class Places:
@@ -44,15 +48,17 @@ class Places:
         self,
         *,
         fleet: FleetKeeper,
+        placement: Placement,
         waiting_room: WaitingRoom,
         worker_secret: str,
         own_patience: Patience,
         outside_patience: Patience,
         environment: Mapping[str, str],
-        rng: Random,
+        plans: Plans,
         clock: Clock,
     ) -> None:
         self._fleet = fleet
+        self._placement = placement
         self._waiting_room = waiting_room
         self._worker_secret = worker_secret
         self._own_patience = own_patience
@@ -60,27 +66,27 @@ class Places:
         self._outside_patience = outside_patience
         self._document_patience = outside_patience.of_a_document
         self._environment = environment
-        self._rng = rng
+        self._plans = plans
         self._clock = clock
+        self._refused_hints = RefusedHints(clock)
 
     async def find(
         self,
         open_call: OpenCall,
         candidate: Candidate,
-        candidates: Sequence[Candidate],
         wanted: Wanted,
         avoided: dict[str, float],
         patient: bool,
     ) -> tuple[Candidate, Place] | None:
-        """Where this candidate can be tried now. If it cannot and the call is `patient`: where
-        whichever of the candidates can first be tried. Else None."""
+        """Where this candidate can be tried now. If it cannot and the call is `patient`: where it
+        can be tried once it has started, or what is better than waiting for it. Else None."""
         place = self._place_now(open_call, candidate, wanted, avoided)
         if place is not None:
             return candidate, place
         state = self._fleet.state(candidate.pool)
         if not patient or state is None or state.pool.is_external:
             return None
-        return await self._wait_for_place(open_call, candidate, candidates, wanted, avoided)
+        return await self._wait_for_place(open_call, candidate, wanted, avoided)
 
     def _place_now(
         self,
@@ -94,7 +100,7 @@ class Places:
             return None
         if state.pool.is_external:
             outside = outside_id(state.pool.name)
-            blocked = avoided.get(outside, 0.0) > self._clock()
+            blocked = state.blocked_reason or avoided.get(outside, 0.0) > self._clock()
             return None if blocked else self._outside(outside, state, open_call, wanted)
         return self._warm_place(state, open_call, candidate, wanted, avoided)
 
@@ -108,8 +114,11 @@ class Places:
     ) -> Place | None:
         now_s = self._clock()
         excluded = [replica for replica, until_s in avoided.items() if until_s > now_s]
-        replica = choose_replica(state, self._rng, excluded)
-        if replica is None:
+        if open_call.beginning is None:
+            organization = open_call.call.organization
+            open_call.beginning = beginning_of(wanted, open_call.hint, organization)
+        chosen = self._placement.choose(state, open_call.call, open_call.beginning, excluded)
+        if chosen is None:
             return None
         body = wanted.own_body(_output_tokens_each(open_call, wanted)) | {
             "model": candidate.model,
@@ -120,26 +129,36 @@ class Places:
             },
         }
         named = {"x-request-id": open_call.rid, "x-sluice-worker-secret": self._worker_secret}
-        base_url = f"{replica.address}/v1"
-        target = _target(base_url, named, body, wanted, self._own_patience)
-        return Place(replica.id, target, state.pool)
+        base_url = f"{chosen.address}/v1"
+        secrets = (self._worker_secret,)
+        target = _target(base_url, named, body, wanted, self._own_patience, secrets=secrets)
+        return Place(chosen.replica_id, target, state.pool, chosen)
+
+    def open(self, place: Place) -> OpenPlace | None:
+        """Count an attempt at a replica, until what is returned is closed."""
+        return None if place.chosen is None else OpenPlace(self._placement, place.chosen)
 
     async def _wait_for_place(
         self,
         open_call: OpenCall,
         candidate: Candidate,
-        candidates: Sequence[Candidate],
         wanted: Wanted,
         avoided: dict[str, float],
     ) -> tuple[Candidate, Place] | None:
-        """Wait in the pool's room until it has a replica, or any other has; None if the pool
-        cannot get one."""
+        """Wait in the pool's room until it has a replica, or another pool can be tried that is now
+        better than going on waiting; None if the pool cannot get one."""
+        call, decision = open_call.call, open_call.decision
         async with self._in_room(open_call, candidate.pool):
-            while (left_s := open_call.call.deadline_s - self._clock()) > 0:
+            while (left_s := call.deadline_s - self._clock()) > 0:
                 await self._fleet.changed(timeout_s=min(left_s, RECHECK_S))
-                for other in candidates:
-                    if place := self._place_now(open_call, other, wanted, avoided):
-                        return other, place
+                snapshot = self._fleet.snapshot(call.models)
+                better = better_than_waiting(
+                    *(call, snapshot, decision.matched, decision.seed, candidate.pool),
+                    self._plans,
+                )
+                for each in (*better, candidate):
+                    if place := self._place_now(open_call, each, wanted, avoided):
+                        return each, place
                 if is_blocked(self._fleet.state(candidate.pool)):
                     return None
         message = "The deadline passed while the call waited for a worker."
@@ -148,7 +167,8 @@ class Places:
     def again_s(self, open_call: OpenCall, avoided: Mapping[str, float]) -> float:
         """When a call for which there was no place may come again."""
         states = [self._fleet.state(each.pool) for each in open_call.decision.eligible]
-        return again_s(open_call.call, states, avoided, self._clock())
+        in_flight = self._fleet.in_flight_of_pool
+        return again_s(open_call.call, states, avoided, self._clock(), in_flight)
 
     async def want(self, pool: str) -> None:
         """Have a pool started that a call had no time to wait for. A Redis that is away is told
@@ -192,27 +212,51 @@ class Places:
         self, place_id: str, state: PoolState, open_call: OpenCall, wanted: Wanted
     ) -> Place:
         pool = state.pool
-        secret = self._environment.get(pool.api_key_env) if pool.api_key_env else None
-        body = wanted.outside_body(_output_tokens_each(open_call, wanted))
         whole = _in_one_piece(open_call, pool.model, wanted)
+        patience = self._outside_patience if whole is None else self._document_patience
+        each = _output_tokens_each(open_call, wanted)
+        return Place(place_id, self.outside_target(pool, wanted, each, patience, whole), pool)
+
+    def outside_target(
+        self,
+        pool: Pool,
+        wanted: Wanted,
+        output_tokens_each: int,
+        patience: Patience,
+        whole: Whole | None = None,
+    ) -> Target:
+        """Of an external pool that nothing is against."""
+        secret = self._environment.get(pool.api_key_env) if pool.api_key_env else None
+        body = wanted.outside_body(output_tokens_each)
         if whole is not None:
             body = outside_whole(body)
-        body["model"] = pool.upstream_model or pool.variant
-        authorized = {"authorization": f"Bearer {secret}"} if secret else {}
-        base_url = (pool.base_url or "").rstrip("/")
-        patience = self._outside_patience if whole is None else self._document_patience
-        return Place(place_id, _target(base_url, authorized, body, wanted, patience, whole), pool)
+        body["model"] = pool.upstream_model
+        left_out = self._refused_hints.of(pool, body)
+        for hint in left_out:
+            del body[hint]
+        return _target(
+            (pool.base_url or "").rstrip("/"),
+            {"authorization": f"Bearer {secret}"} if secret else {},
+            body,
+            wanted,
+            patience,
+            whole,
+            secrets=(secret,) if secret else (),
+            outside=True,
+            left_out=left_out,
+        )
+
+    def leave_out(self, hints: Iterable[str], refused: Place) -> None:
+        """From now on and for a time: that place was sent them, and took the call without."""
+        self._refused_hints.add(refused.pool, refused.target.body, hints)
 
 
 def _in_one_piece(open_call: OpenCall, model: str, wanted: Wanted) -> Whole | None:
-    """Where nobody streams and all the output there may be is paid for already, one document says
-    the same as many events, for a fraction of the work on both sides."""
-    most = open_call.call.output_tokens_max
-    if open_call.call.stream or wanted.task is Task.EMBED:
+    """Where nobody streams and the answer is short, one document says the same as many events, for
+    a fraction of the work on both sides."""
+    if open_call.call.stream or wanted.task is Task.EMBED or not open_call.is_short:
         return None
-    if open_call.output_tokens_granted < most:
-        return None
-    return Whole(open_call.call.prompt_tokens[model], most)
+    return Whole(open_call.call.prompt_tokens[model])
 
 
 def _output_tokens_each(open_call: OpenCall, wanted: Wanted) -> int:
@@ -226,13 +270,20 @@ def _target(
     wanted: Wanted,
     patience: Patience,
     whole: Whole | None = None,
+    *,
+    secrets: tuple[str, ...],
+    outside: bool = False,
+    left_out: tuple[str, ...] = (),
 ) -> Target:
     return Target(
         url=base_url + wanted.path,
         headers={"content-type": "application/json"} | headers,
         body=msgspec.json.encode(body),
+        secrets=secrets,
+        outside=outside,
         choices=wanted.choices,
         embeds=wanted.task is Task.EMBED,
         patience=patience,
         whole=whole,
+        left_out=left_out,
     )

@@ -2,17 +2,19 @@
 of them share."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from billing.types import Usage
+from gateway.call.frame import Choice
 from gateway.errors import ApiError
-from gateway.frame import Choice
 from gateway.wire.gathered import Gathered
 from gateway.wire.sse import DONE, event
+from routing.types import Clock
 
 NOTHING_YET = Usage()
+ENDED = b'},"logprobs":null,"finish_reason":null}'
 
 Notes = dict[str, str]
 """Our own words in a chunk, as its `sluice`."""
@@ -27,6 +29,11 @@ class AnswerHead(msgspec.Struct, frozen=True):
     model: str
     service_tier: str
     begun_with: Usage = NOTHING_YET
+    clock: Clock | None = None
+
+    def now(self) -> int:
+        """When this is asked, in seconds; without a clock, when it was created."""
+        return self.created if self.clock is None else int(self.clock())
 
 
 class Form(Protocol):
@@ -48,6 +55,15 @@ class Chunks(Protocol):
 
     def failed(self, error: ApiError) -> bytes:
         """The last event of a stream that was cut."""
+        ...
+
+
+@runtime_checkable
+class UsageChunks(Protocol):
+    """Chunks each of which can say the usage so far."""
+
+    def count(self, usage: Usage) -> None:
+        """What the chunks from now on say of it."""
         ...
 
 
@@ -83,7 +99,11 @@ class Envelope:
         before = msgspec.json.encode(self._base).removesuffix(b"}")
         self._before = b"data: " + before + b',"choices":['
         self._after = b'],"usage":null' if includes_usage else b"]"
-        self._ended = b'},"logprobs":null,"finish_reason":null}' + self._after + b"}\n\n"
+        self._ended = ENDED + self._after + b"}\n\n"
+
+    def count(self, usage: Usage) -> None:
+        self._after = b'],"usage":' + msgspec.json.encode(usage_shape(usage))
+        self._ended = ENDED + self._after + b"}\n\n"
 
     def chunk(self, choice: dict[str, Any], notes: Notes | None = None) -> bytes:
         """What every chunk says alike was encoded once."""

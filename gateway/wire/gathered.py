@@ -4,7 +4,8 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any, TypeVar
 
-from gateway.frame import Choice, Logprobs, ToolCallPiece
+from gateway.call.frame import Choice, Logprobs, PromptLogprobs, ToolCallPiece
+from gateway.wire.call_pieces import CallPieces
 
 T = TypeVar("T")
 
@@ -21,9 +22,11 @@ class Gathered:
         self._refusals: list[str] = []
         self._reasoning: list[str] = []
         self._calls: dict[int, _Call] = {}
+        self._pieces = CallPieces()
         self._logprobs: list[Logprobs] = []
         self._finish_reason: str | None = None
         self.stop_reason: str | int | None = None
+        self.prompt_logprobs: PromptLogprobs | None = None
 
     def add(self, piece: Choice) -> None:
         """What comes after its end is no part of it: some servers repeat that beside the usage."""
@@ -33,6 +36,11 @@ class Gathered:
             self._texts.append(text)
         else:
             self._add_said(piece)
+        if text is None or piece.finish_reason is not None:
+            for call in self._pieces.told(piece):
+                self._calls.setdefault(call.index, _Call()).add(call)
+        if piece.prompt_logprobs is not None:
+            self.prompt_logprobs = piece.prompt_logprobs
         if piece.logprobs is not None:
             self._logprobs.append(piece.logprobs)
         self.embedding = piece.embedding or self.embedding
@@ -44,8 +52,6 @@ class Gathered:
         self._reasoning.append(piece.reasoning)
         if isinstance(refusal := piece.delta.get("refusal"), str):
             self._refusals.append(refusal)
-        for call in piece.tool_calls:
-            self._calls.setdefault(call.index, _Call()).add(call)
 
     @property
     def text(self) -> str:
@@ -97,9 +103,8 @@ class _Call:
 
     def add(self, piece: ToolCallPiece) -> None:
         self._id = self._id or piece.id or ""
-        if piece.function is not None:
-            self._name = self._name or piece.function.name or ""
-            self._arguments.append(piece.function.arguments or "")
+        self._name = self._name or piece.name
+        self._arguments.append(piece.arguments)
 
     def shape(self) -> dict[str, Any]:
         function = {"name": self._name, "arguments": "".join(self._arguments)}

@@ -7,13 +7,16 @@ believed as it is.
 from codecs import getincrementaldecoder
 from typing import Any
 
-from gateway.frame import Likely, Logprobs, Scored
+from gateway.call.frame import Likely, Logprobs, PromptLogprobs, Scored
+from gateway.wire.prompt_logprobs import is_own
 
 
 class LegacyLogprobs:
     """Of one choice, piece by piece: it knows how much text there was before."""
 
-    def __init__(self) -> None:
+    def __init__(self, prompt: PromptLogprobs | None = None) -> None:
+        """With a `prompt` that is said again, whose first token has no probability."""
+        self._first_unknown = prompt is not None and is_own(prompt)
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._offset = 0
 
@@ -27,10 +30,15 @@ class LegacyLogprobs:
                 "top_logprobs": logprobs.top_logprobs,
                 "text_offset": logprobs.text_offset or [],
             }
+        logprob: list[float | None] = [token.logprob for token in logprobs.content]
+        top: list[dict[str, float] | None] = [_by_spelling(token) for token in logprobs.content]
+        if self._first_unknown and logprob:
+            logprob[0] = top[0] = None
+            self._first_unknown = False
         return {
             "tokens": [_spelled(token) for token in logprobs.content],
-            "token_logprobs": [token.logprob for token in logprobs.content],
-            "top_logprobs": [_by_spelling(token) for token in logprobs.content],
+            "token_logprobs": logprob,
+            "top_logprobs": top,
             "text_offset": [self._offset_of(token) for token in logprobs.content],
         }
 

@@ -16,14 +16,14 @@ import msgspec
 
 from billing.money import usd
 from billing.types import Usage
+from gateway.call import rate_headers
+from gateway.call.frame import Choice, Frame
+from gateway.call.open_call import OpenCall
+from gateway.call.request import Streaming
 from gateway.errors import ApiError
-from gateway.frame import Choice, Frame
-from gateway.open_call import OpenCall
-from gateway.wire import headers
-from gateway.wire.answer import AnswerHead, Chunks, Form, Notes
+from gateway.wire.answer import AnswerHead, Chunks, Form, Notes, UsageChunks
 from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.gathered import CUT_SHORT, Gathered
-from gateway.wire.request import Streaming
 from routing.types import Candidate, Clock
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -91,7 +91,7 @@ class Exchange(msgspec.Struct, frozen=True):
     piece_at_once: PieceAtOnce | None = None
 
     async def start(self, status: int, found: dict[str, str]) -> None:
-        raw = headers.raw(self._named(found))
+        raw = rate_headers.raw(self._named(found))
         await self.send({"type": "http.response.start", "status": status, "headers": raw})
 
     async def body(self, payload: bytes, more: bool = False) -> None:
@@ -100,7 +100,7 @@ class Exchange(msgspec.Struct, frozen=True):
     async def whole(self, status: int, payload: bytes, found: dict[str, str]) -> None:
         typed = {"content-type": "application/json", "content-length": str(len(payload))} | found
         if self.at_once is not None:
-            lines = headers.lines(self._named(typed))
+            lines = rate_headers.lines(self._named(typed))
             if lines is not None and self.at_once(status, lines, payload):
                 return
         await self.start(status, typed)
@@ -109,7 +109,7 @@ class Exchange(msgspec.Struct, frozen=True):
     def _named(self, found: dict[str, str]) -> Mapping[str, str]:
         """With what every answer says."""
         now_s = self.clock()
-        named = headers.identity(self.request_id, self.arrived_s, now_s)
+        named = rate_headers.identity(self.request_id, self.arrived_s, now_s)
         named.update(found)
         return self.dialect.headers(named, now_s)
 
@@ -153,7 +153,7 @@ class WholeReply:
         shape = partial(self._form.whole, head, self._gathered, usage, cost)
         is_large = len(self._gathered) > LARGE_ANSWER_CHOICES
         payload = await asyncio.to_thread(shape) if is_large else shape()
-        found = headers.limits(open_call) | headers.route(self._candidate)
+        found = rate_headers.limits(open_call) | rate_headers.route(self._candidate)
         self.is_committed = True
         await self._exchange.whole(200, payload, found | {"x-sluice-cost-usd": cost})
 
@@ -184,6 +184,7 @@ class StreamReply:
         self._chunks: Chunks | None = None
         self._candidate: Candidate | None = None
         self._unnamed: OpenCall | None = None
+        self._counted: OpenCall | None = None
         self._held: list[bytes] = []
         self.is_committed = False
 
@@ -203,7 +204,7 @@ class StreamReply:
         self._waiting = asyncio.create_task(self._keep_alive(open_call))
 
     async def _keep_alive(self, open_call: OpenCall) -> None:
-        await self._commit(headers.limits(open_call))
+        await self._commit(rate_headers.limits(open_call))
         while True:
             note = await self._queue_note(open_call)
             await self._exchange.body(self._exchange.dialect.waiting(note), more=True)
@@ -231,11 +232,14 @@ class StreamReply:
         self._candidate = candidate
         self._chunks = self._streaming.chunks(_head(self._exchange, candidate, open_call.usage))
         self._unnamed = open_call if self.is_committed else None
+        self._counted = open_call if self._streaming.counts else None
         served = _served(candidate) if self.is_committed else None
-        await self._commit(headers.limits(open_call) | headers.route(candidate))
+        await self._commit(rate_headers.limits(open_call) | rate_headers.route(candidate))
         await self._events(b"".join(self._chunks.opening(served)))
 
     async def forward(self, frame: Frame, more: bool = False) -> None:
+        if self._counted is not None and isinstance(self._chunks, UsageChunks):
+            self._chunks.count(self._counted.usage)
         for choice in frame.choices:
             self._held.append(self._piece(choice))
         if not more and (events := self._released()):
@@ -312,4 +316,5 @@ def _head(exchange: Exchange, candidate: Candidate, begun_with: Usage) -> Answer
         model=candidate.model,
         service_tier=candidate.tier.value,
         begun_with=begun_with,
+        clock=exchange.clock,
     )

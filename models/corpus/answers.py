@@ -193,14 +193,14 @@ def ask_place(rng: Random) -> Exchange:
 def ask_steps(rng: Random) -> Exchange:
     task, steps = rng.choice(tuple(STEPS.items()))
     first, *between, last = steps
-    kept = sorted(rng.sample(range(len(between)), rng.choice((1, 2))))
+    places = sorted(rng.sample(range(len(between)), rng.choice((1, 2))))
     links = (
         rng.choice(("Then", "Next", "After that")),
         rng.choice(("Then", "After a while", "When that is done,")),
     )
     body = [
         f"First {first}",
-        *(f"{link} {between[i]}" for link, i in zip(links, kept, strict=False)),
+        *(f"{link} {between[i]}" for link, i in zip(links, places, strict=False)),
         f"{rng.choice(('Finally,', 'Last,', 'At the end'))} {last}",
     ]
     start = rng.choice(STEP_STARTS) if rng.random() < 0.5 else ""
@@ -223,8 +223,10 @@ def ask_comfort(rng: Random) -> Exchange:
     feeling, (comfort, *advice) = rng.choice(tuple(FEELINGS.items()))
     rng.shuffle(advice)
     body = advice if rng.random() < 0.6 else advice[:1]
-    said = rng.choice(FEELING_ASKS).format(f=feeling)
-    return Exchange(said[0].upper() + said[1:], prose(comfort, *body, rng.choice(COMFORT_ENDS)))
+    question = rng.choice(FEELING_ASKS).format(f=feeling)
+    return Exchange(
+        question[0].upper() + question[1:], prose(comfort, *body, rng.choice(COMFORT_ENDS))
+    )
 
 
 def ask_talk(rng: Random) -> Exchange:

@@ -1,16 +1,23 @@
 """The train and held-out splits: a dialogue belongs to one of them by the hash of its text, never to both."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from random import Random
 
-from models.corpus.talk import Passage, Talk, draw_passage, draw_talk
+from models.corpus.talk import (
+    draw_calling_talk,
+    draw_json_talk,
+    draw_long_talk,
+    draw_passage,
+    draw_talk,
+    draw_translation_talk,
+)
+from models.corpus.turns import Passage, Talk
 
 HELD_OUT_SHARE = 50  # one of this many texts is held out
-LONG_SHARE = 0.03
-LONG_TOPICS_MAX = 9
-PASSAGE_SHARE = 0.06
+TOPICS_MAX, TOPICS_MAX_OF_SOME = 3, 9
+LONG_CHARACTERS = (2_500, 14_000)  # about 700 to 4,000 tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +38,41 @@ def draw_split(rng: Random, count: int, reserved: Collection[str]) -> Split:
 
 
 def text_of(sample: Talk | Passage) -> str:
-    return (
-        sample.text
-        if isinstance(sample, Passage)
-        else "\n".join(turn.content for turn in sample.turns)
-    )
+    if isinstance(sample, Passage):
+        return sample.text
+    return "\n".join([*sample.tools, *(turn.content for turn in sample.turns)])
 
 
 def _allowed(rng: Random, count: int, reserved: Collection[str]) -> Iterator[Talk | Passage]:
     for _ in range(count):
         sample = _draw(rng)
         if isinstance(sample, Passage) or not any(
-            prompt in said.casefold() for said in sample.said_by_user for prompt in reserved
+            prompt in text.casefold() for text in sample.said_by_user for prompt in reserved
         ):
             yield sample
 
 
 def _draw(rng: Random) -> Talk | Passage:
-    chance = rng.random()
-    if chance < PASSAGE_SHARE:
-        return draw_passage(rng)
-    return draw_talk(rng, LONG_TOPICS_MAX if chance < PASSAGE_SHARE + LONG_SHARE else 3)
+    draw: Callable[[Random], Talk | Passage] = rng.choices(KINDS, weights=SHARES)[0]
+    return draw(rng)
+
+
+def _short_talk(rng: Random) -> Talk:
+    return draw_talk(rng, TOPICS_MAX)
+
+
+def _talk_of_some_topics(rng: Random) -> Talk:
+    return draw_talk(rng, TOPICS_MAX_OF_SOME)
+
+
+def _long_talk(rng: Random) -> Talk:
+    return draw_long_talk(rng, rng.randint(*LONG_CHARACTERS))
+
+
+KINDS = (
+    draw_passage, _short_talk, _talk_of_some_topics, _long_talk, draw_json_talk, draw_calling_talk, draw_translation_talk,
+)  # fmt: skip
+SHARES = (5, 55, 3, 1, 16, 19, 1)
 
 
 def _is_held_out(sample: Talk | Passage) -> bool:

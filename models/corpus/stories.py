@@ -26,6 +26,7 @@ HEROES = (
     "princess",
     "prince",
     "grandmother",
+    "unicorn",
     "soldier",
 )
 GENDER = {"girl": "she", "boy": "he", "king": "he", "queen": "she", "witch": "she", "wizard": "he"} | {
@@ -146,7 +147,7 @@ def draw_story(rng: Random, hero: str, subject: str) -> Story:
 
 
 def lean(rng: Random, options: Sequence[str], key: str) -> str:
-    """A free choice, or the one that belongs to `key`: so that even the likeliest stories differ."""
+    """A free choice, or the one that belongs to `key`. So even the likeliest stories differ."""
     if rng.random() < LEANING:
         return options[crc32(key.encode()) % len(options)]
     return rng.choice(options)

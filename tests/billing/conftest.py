@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from billing.pricebook import Component, PriceRate
-from billing.prices import put_into_force
-from billing.store.engine import Store, open_store
+from billing.db.engine import Store, open_store
+from billing.prices.book import Component, PriceRate
+from billing.prices.versions import put_into_force
 from migrations.run import migrate
 from tests.billing.calls import ADMITTED_US
 from tests.postgres_fixtures import Databases, postgres

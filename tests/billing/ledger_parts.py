@@ -10,18 +10,18 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
+from billing.db.engine import Store
 from billing.limits.holds import Holds
 from billing.limits.keys import SHARDS
 from billing.limits.types import ScopeLimits
-from billing.orphans import Orphans
-from billing.primer import Primer
-from billing.reaper import Reaper
+from billing.recovery.primer import Primer
+from billing.recovery.reaper import Reaper
 from billing.settings import LedgerSettings
-from billing.store.engine import Store
-from billing.stream import UsageStreams
+from billing.spool.orphans import Orphans
 from billing.tasks import end
 from billing.types import OpenedCall
-from billing.writer import Writer
+from billing.writer.stream import UsageStreams
+from billing.writer.writer import Writer
 
 SETTINGS = LedgerSettings(
     block_ms=20,
@@ -58,7 +58,7 @@ def make_primer(
         *(redis, holds, store, settings),
         now=time.time,
         tick=time.monotonic,
-        settle_orphans=Orphans(spool_root, holds, store, now=time.time).settle,
+        spools=Orphans(spool_root, holds, store, now=time.time),
         on_open=on_open,
     )
 

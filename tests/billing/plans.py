@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import psycopg
 from sqlalchemy import event
 
-from billing.store.engine import Store
+from billing.db.engine import Store
 
 SORTED = "sorted"
 STEP = re.compile(r"(?:SEARCH|SCAN) (\w+)(.*)")

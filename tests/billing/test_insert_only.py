@@ -7,16 +7,25 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import SQLModel
 
-import billing.budgets.rows
-import billing.tables
+import billing.budgets.tables
+import billing.costs.tables
+import billing.credits.tables
+import billing.decisions.tables
+import billing.invoices.tables
+import billing.ledger.tables
+import billing.prices.tables
+import billing.recovery.tables
+import billing.spool.tables
+import billing.usage.tables
+import billing.writer.tables
 from billing.credits.credit import Category, Grant
 from billing.credits.grants import give, void
-from billing.pricebook import Discount
-from billing.prices import put_into_force
-from billing.store import spools
-from billing.store.engine import Store
+from billing.db.engine import Store
+from billing.prices.book import Discount
+from billing.prices.versions import put_into_force
+from billing.spool import store as spools
 from billing.types import UsageSource
-from tests.billing.test_invoices import (
+from tests.billing.invoices.test_invoices import (
     IN_NOVEMBER_US,
     IN_OCTOBER_US,
     OCTOBER,
@@ -30,6 +39,7 @@ FROZEN = {
     "transfer",
     "usage_event",
     "usage_correction",
+    "idempotent_call",
     "price_version",
     "price_rate",
     "price_discount",
@@ -56,7 +66,10 @@ SUMS = {
     "credit_standing",
 }
 """Copies, which `verify` recomputes from the rows that are frozen."""
-STATE = {"open_hold", "watermark", "call_record", "attempt", "budget_alert", "credit_alert"}
+STATE = {
+    *("open_hold", "watermark", "budget_alert", "credit_alert"),
+    *("call_record", "attempt", "decision_batch", "decision_place"),
+}
 """What comes and goes, and what explains: no money stands on it."""
 
 
@@ -65,6 +78,7 @@ def store(either_store: Store) -> Store:
     """With a row in every table that is frozen or only grows."""
     book(either_store, call(either_store, "req_1", IN_OCTOBER_US, source=UsageSource.ESTIMATED))
     book(either_store, call(either_store, "req_1", IN_OCTOBER_US, output=99))
+    book(either_store, call(either_store, "req_2", IN_OCTOBER_US, idempotency="a" * 64))
     caught_up(either_store, IN_NOVEMBER_US)
     (invoice,) = run(either_store, "2026-10")
     assert invoice.invoice["status"] == "finalised"
@@ -148,7 +162,19 @@ def test_no_table_of_money_is_ever_emptied(store: Store) -> None:
 def test_every_table_of_the_ledger_is_frozen_or_says_why_not() -> None:
     ours = {
         row.__tablename__
-        for module in (billing.tables, billing.budgets.rows)
+        for module in (
+            billing.budgets.tables,
+            billing.costs.tables,
+            billing.credits.tables,
+            billing.decisions.tables,
+            billing.invoices.tables,
+            billing.ledger.tables,
+            billing.prices.tables,
+            billing.recovery.tables,
+            billing.spool.tables,
+            billing.usage.tables,
+            billing.writer.tables,
+        )
         for row in vars(module).values()
         if isinstance(row, type) and issubclass(row, SQLModel) and hasattr(row, "__table__")
     }

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from billing.db.engine import Store
+from billing.ledger.store import TRANSFER
 from billing.queries import (
     GroupBy,
     busy_until,
@@ -24,19 +26,9 @@ from billing.queries import (
     timings,
     usage_summary,
 )
-from billing.rollup import (
-    COUNTS,
-    DAY_CELL,
-    DAY_US,
-    HOUR_CELL,
-    HOUR_US,
-    ORG_DAY_CELL,
-    SUMMED,
-)
-from billing.store.engine import Store
-from billing.store.rollups import DAY, HOUR, ORG_DAY
-from billing.store.transfers import TRANSFER
-from billing.store.usage import EVENT
+from billing.usage.rollup import COUNTS, DAY_CELL, DAY_US, HOUR_CELL, HOUR_US, ORG_DAY_CELL, SUMMED
+from billing.usage.rollups import DAY, HOUR, ORG_DAY
+from billing.usage.store import EVENT
 from tests.billing.calls import ADMITTED_US
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]

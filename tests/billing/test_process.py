@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from billing.dead_letters import listed
+from billing.db.engine import Store
 from billing.limits.keys import shard_of, usage_key
 from billing.periods import period_at
 from billing.queries import usage_summary
-from billing.store.engine import Store
 from billing.types import encode
+from billing.writer.dead_letters import listed
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
 from tests.billing.ledger_parts import eventually
 from tests.redis_server import RedisServer
@@ -42,6 +42,7 @@ def environment(server: RedisServer, store: Store, data: Path) -> dict[str, str]
         "SLUICE_LEDGER__LINGER_MS": "0",
         "SLUICE_LEDGER__BATCH_MAX": "25",  # so that a kill finds some of them not booked yet
         "SLUICE_LEDGER__MARK_INTERVAL_S": "0.1",
+        "SLUICE_LEDGER__RECOVERY_GRACE_S": "0.1",  # no gateway will come
     }
 
 
@@ -91,14 +92,14 @@ async def test_a_writer_killed_mid_batch_books_every_call_once(
         await eventually(lambda: booked(store) == CALLS, BOOKED_WITHIN_S)
         assert process.stdout is not None
         assert await asyncio.to_thread(process.stdout.readline) == b"ready ledger\n"
-        report = await asyncio.to_thread(_run, env, "billing.verify", "--json")
+        report = await asyncio.to_thread(_run, env, "ledger", "verify", "--json")
         checks = {check["name"]: check for check in report["checks"]}
         assert report["ok"], report
         assert checks["I11 spent_in_redis"]["outcome"] == "holds"
     (total,) = usage_summary(store, None, 0, 2 * ADMITTED_US)
     assert total.amount_nanousd == CALLS * AMOUNT
     invoices = await asyncio.to_thread(
-        _run, env, "billing.invoicing_run", "--period", period_at(ADMITTED_US).name
+        _run, env, "invoice", "run", "--period", period_at(ADMITTED_US).name
     )
     assert len(invoices["invoices"]) == 7
 
@@ -109,7 +110,7 @@ async def test_a_broken_law_is_exit_status_one(
     env = environment(redis_server, store, tmp_path)
     with store.write() as conn:
         conn.exec_driver_sql("INSERT INTO account VALUES ('a', NULL, 'USD', 1, 0)")
-    ended = await asyncio.to_thread(_command, env, "billing.verify")
+    ended = await asyncio.to_thread(_sluice, env, "ledger", "verify")
     assert ended.returncode == 1
     assert "I1 debits_equal_credits" in ended.stdout
 
@@ -117,15 +118,18 @@ async def test_a_broken_law_is_exit_status_one(
 @pytest.mark.parametrize(
     "asked",
     [
-        ("billing.verify",),
-        ("billing.invoicing_run", "--period", "2026-10"),
-        ("billing.dead_letters_run", "list"),
-        ("billing.dead_letters_run", "retry", "--all"),
+        (
+            "ledger",
+            "verify",
+        ),
+        ("invoice", "run", "--period", "2026-10"),
+        ("ledger", "dead-letters"),
+        ("ledger", "dead-letters", "retry", "--all"),
     ],
 )
 def test_ledger_that_is_not_there_is_one_clear_line(tmp_path: Path, asked: tuple[str, ...]) -> None:
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "SLUICE_DATA": str(tmp_path / "no")}
-    ended = _command(env, *asked)
+    ended = _sluice(env, *asked)
     assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1)
     assert f"there is no ledger to read at sqlite:///{tmp_path}/no/sluice.db" in ended.stderr
 
@@ -134,7 +138,7 @@ async def test_a_month_that_is_none_is_one_clear_line(
     redis_server: RedisServer, store: Store, tmp_path: Path
 ) -> None:
     env = environment(redis_server, store, tmp_path)
-    ended = await asyncio.to_thread(_command, env, "billing.invoicing_run", "--period", "2026-13")
+    ended = await asyncio.to_thread(_sluice, env, "invoice", "run", "--period", "2026-13")
     assert ended.returncode == 2
     assert ended.stderr == "'2026-13' is not a month of the form YYYY-MM\n"
 
@@ -145,7 +149,7 @@ async def test_an_operator_walks_through_the_dead_letters(
     env = environment(redis_server, store, tmp_path)
 
     def asked(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return _command(env, "billing.dead_letters_run", *arguments)
+        return _sluice(env, "ledger", "dead-letters", *arguments)
 
     await redis.xadd(usage_key(shard_of("org_1")), {"k": "settled", "r": "req_1", "p": b"{bad"})
     wrong = encode(settled_call(opened_call("req_2"), 5))
@@ -155,10 +159,10 @@ async def test_an_operator_walks_through_the_dead_letters(
         await eventually(lambda: len(listed(store)) == 2, 30)
     malformed = next(letter for letter in listed(store) if letter.reason == "malformed")
     (other,) = {letter.number for letter in listed(store)} - {malformed.number}
-    told = await asyncio.to_thread(asked, "list")
+    told = await asyncio.to_thread(asked)
     assert told.returncode == 0 and "2 open, 0 booked later, 0 judged" in told.stdout
     assert "req_1" in told.stdout and "amount_mismatch" in told.stdout
-    shown = await asyncio.to_thread(asked, "show", str(malformed.number))
+    shown = await asyncio.to_thread(asked, "--show", str(malformed.number))
     assert json.loads(shown.stdout)["payload"] == "{bad"
     tried = await asyncio.to_thread(asked, "retry", "--all")
     assert tried.returncode == 1
@@ -171,10 +175,10 @@ async def test_an_operator_walks_through_the_dead_letters(
         assert f"{number}: judged by ann at" in judged.stdout
     again = await asyncio.to_thread(asked, "resolve", str(other), "--note", "x", "--by", "bob")
     assert again.returncode == 1 and "it was judged by ann: we broke it" in again.stderr
-    report = await asyncio.to_thread(_run, env, "billing.verify", "--json")
+    report = await asyncio.to_thread(_run, env, "ledger", "verify", "--json")
     checks = {check["name"]: check for check in report["checks"]}
     assert checks["no_dead_letter"]["detail"] == "2 judged, 0 booked later"
-    told = await asyncio.to_thread(asked, "list", "--all", "--json")
+    told = await asyncio.to_thread(asked, "--all", "--json")
     assert [letter["resolution"]["by"] for letter in json.loads(told.stdout)["dead_letters"]] == [
         "ann",
         "ann",
@@ -185,18 +189,18 @@ async def test_a_letter_that_is_not_there_is_exit_status_one(
     redis_server: RedisServer, store: Store, tmp_path: Path
 ) -> None:
     env = environment(redis_server, store, tmp_path)
-    for words in (("show", "9"), ("retry", "9"), ("resolve", "9", "--note", "x")):
-        ended = await asyncio.to_thread(_command, env, "billing.dead_letters_run", *words)
+    for words in (("--show", "9"), ("retry", "9"), ("resolve", "9", "--note", "x")):
+        ended = await asyncio.to_thread(_sluice, env, "ledger", "dead-letters", *words)
         assert (ended.returncode, ended.stderr) == (1, "there is no dead letter 9\n")
 
 
-def _run(env: dict[str, str], module: str, *arguments: str) -> dict[str, Any]:
-    ended = _command(env, module, *arguments)
+def _run(env: dict[str, str], *arguments: str) -> dict[str, Any]:
+    ended = _sluice(env, *arguments)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout)
     return found
 
 
-def _command(env: dict[str, str], module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", module, *arguments]
+def _sluice(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gateway.cli", *arguments]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)

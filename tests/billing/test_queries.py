@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from billing.db.engine import Store
 from billing.queries import (
     GroupBy,
     UsageRecord,
@@ -24,12 +25,11 @@ from billing.queries import (
     timings,
     usage_summary,
 )
-from billing.rollup import HOUR_US
-from billing.store.engine import Store
 from billing.types import Attempt, UsageSource
+from billing.usage.rollup import HOUR_US
 from tests.billing.calls import opened_call
+from tests.billing.invoices.test_invoices import IN_OCTOBER_US, book, call
 from tests.billing.plans import SORTED, accesses
-from tests.billing.test_invoices import IN_OCTOBER_US, book, call
 
 DAY_US = 86_400_000_000
 FIRST_US = IN_OCTOBER_US - 3 * DAY_US

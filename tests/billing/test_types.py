@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from billing.limits import keys
 from billing.types import (
@@ -48,3 +50,25 @@ def test_every_organization_has_one_of_64_tags() -> None:
     assert shards == set(range(64))
     assert keys.epoch_key(7) == "{s07}:epoch"
     assert keys.call_key(63, "req_1") == f"{{s63}}:{keys.LAYOUT}:call:req_1"
+
+
+COUNTS = st.integers(0, 50)
+USAGES = st.builds(
+    Usage, input=COUNTS, cached_input=COUNTS, output=COUNTS, cache_write=COUNTS, reasoning=COUNTS
+)
+
+
+@given(USAGES, st.integers(0, 200), st.integers(0, 150))
+def test_usage_within_bounds_is_as_much_of_each_as_there_is_room_for(
+    used: Usage, prompt: int, completion: int
+) -> None:
+    """No class grows, and nothing is cut that has room: what was cached and seen last of all."""
+    kept = used.within(prompt, completion)
+    assert kept.prompt == min(used.prompt, prompt)
+    assert kept.completion == min(used.completion, completion)
+    for name in ("input", "cached_input", "output", "cache_write", "reasoning"):
+        assert 0 <= getattr(kept, name) <= getattr(used, name)
+    assert kept.cached_input == min(used.cached_input, prompt)
+    assert kept.output == min(used.output, completion)
+    assert not kept.cache_write or kept.input == used.input
+    assert kept.within(prompt, completion) is kept

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from billing.checks.report import Outcome, Report
-from billing.store.engine import Store
+from billing.db.engine import Store
+from billing.ledger.report import Outcome, Report
 from billing.types import UsageSource
 from billing.verify import verify
 from tests.billing.credits.test_grants import (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urljoin
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.axe import serious
 from tests.browser.conftest import Open
 from tests.journeys.calls import CHAT, NAP, SMALL, body
 from tests.stack import Stack, Tenant
@@ -217,6 +219,31 @@ def test_everything_fits_a_phone(stack: Stack, tenant: Tenant, visit: Open) -> N
     visitor.shoot("phone-explain-dark")
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(stack: Stack, tenant: Tenant, visit: Open, scheme: str) -> None:
+    request_id = ask(stack, tenant)
+    stack.generation(request_id)
+    page = visit(scheme=scheme).page
+    page.goto("/console")
+    assert serious(page) == []
+    signed_in = visit(scheme=scheme).sign_in()
+    policies = ("/policies", "/policies/1", "/policies/edit")
+    for path in ("", f"/calls/{request_id}", "/catalogue", *policies):
+        signed_in.goto(f"/console{path}")
+        assert serious(signed_in) == [], path
+
+
+def test_catalogue_is_two_clicks_away_and_fits_a_phone(visit: Open) -> None:
+    visitor = visit(width=390, height=844)
+    page = visitor.sign_in()
+    page.get_by_role("link", name="Catalogue").click()
+    expect(page.get_by_role("link", name="Catalogue")).to_have_attribute("aria-current", "page")
+    expect(page.locator("#pool-small-reserved")).to_contain_text("0.072")
+    expect(page.locator("#hardware-h100")).to_contain_text("3,350")
+    assert visitor.overflow_px() == 0
+    visitor.shoot("phone-catalogue-light")
+
+
 def test_console_works_without_scripts(stack: Stack, tenant: Tenant, visit: Open) -> None:
     request_id = ask(stack, tenant)
     stack.generation(request_id)
@@ -241,3 +268,11 @@ def test_keyboard_and_screen_reader_find_their_way(page: Page) -> None:
     assert page.locator("svg:not([aria-label]), img:not([alt])").count() == 0
     assert all(button.text_content() for button in page.get_by_role("button").all())
     assert re.match(r"Console", page.title())
+
+
+def test_description_of_the_api_is_a_page_that_runs_our_own_files_alone(visit: Open) -> None:
+    """The law of a visit: no breach of the policy, and nothing asked of another origin."""
+    page = visit().sign_in()
+    page.goto(urljoin(page.url, "/docs"))
+    expect(page.locator(".opblock").first).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("/v1/chat/completions").first).to_be_visible()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import sha256
@@ -33,7 +33,8 @@ class Heard:
 
     admitted: bool = False
     frames: int = 0
-    whole: tuple[int, int, int, int] | None = None
+    whole: tuple[int, int] | None = None
+    """Of a whole answer the pieces it had, and the cost it was told."""
     failed: tuple[int, str, int] | None = None
     left: bool = False
 
@@ -53,8 +54,8 @@ class Client:
         elif kind == "frame":
             (heard.frames,) = rest
         elif kind == "whole":
-            first, second, third, cost = rest
-            heard.whole = first, second, third, cost
+            pieces, cost = rest
+            heard.whole = pieces, cost
         elif kind == "failed":
             status, code, charged = rest
             heard.failed = status, code, charged
@@ -82,6 +83,8 @@ class Books:
 
 
 class Auditor:
+    grants: Sequence[plan.PlannedGrant] = plan.GRANTS
+
     def __init__(self, sql_url: str, client: Client) -> None:
         self._url = sql_url
         self._client = client
@@ -139,8 +142,8 @@ class Auditor:
     def breaks(self, books: Books, *, poisoned: Iterable[str] = ()) -> list[str]:
         """Everything that should not be so; nothing, if every law holds."""
         found = [*self._calls(books), *sums_differ(books)]
-        found += [*hours_differ(books), *days_differ(books), *credits_differ(books)]
-        found += overspent(books, self.spent(books))
+        found += [*hours_differ(books), *days_differ(books), *credits_differ(books, self.grants)]
+        found += self.overspent(books)
         found += [f"{rid} is still open" for rid in books.open_holds]
         letters = Counter(rid for rid, _ in books.letters)
         if unexpected := letters - Counter(set(poisoned)):
@@ -156,6 +159,15 @@ class Auditor:
             for scope in (f"key:{best['key']}", f"project:{best['project']}", f"org:{best['org']}"):
                 found[scope] += int(best["amount_nanousd"])
         return {scope: amount for scope, amount in found.items() if amount}
+
+    def overspent(self, books: Books) -> Iterable[str]:
+        """Who has a budget stays within it, and who is prepaid owes nothing."""
+        poor = self.spent(books).get(f"key:key_{plan.POOR}", 0)
+        if poor > plan.POOR_BUDGET_NANOUSD:
+            yield f"{plan.POOR} has spent {poor} of {plan.POOR_BUDGET_NANOUSD}"
+        debits, credits = books.accounts.get(f"org:{plan.PREPAID}:unbilled", (0, 0))
+        if debits != credits:
+            yield f"{plan.PREPAID} is prepaid and owes {debits - credits}"
 
     def _calls(self, books: Books) -> Iterable[str]:
         nets = nets_of(books)
@@ -176,18 +188,22 @@ class Auditor:
         used = (int(best["input"]), int(best["cached_input"]), int(best["output"]))
         if net != int(best["amount_nanousd"]):
             return f"nets to {net}, its best record says {best['amount_nanousd']}"
-        if net != charge(wanted, used):
-            return f"{used} costs {charge(wanted, used)}, charged {net}"
+        if net != charge(wanted.model, used):
+            return f"{used} costs {charge(wanted.model, used)}, charged {net}"
         if (best["org"], best["model"], best["tier"]) != (wanted.org, wanted.model, wanted.tier):
             return f"belongs to {best['org']} {best['model']} {best['tier']}"
         if heard.whole:
+            pieces, told = heard.whole
             exact = best["source"] == "exact" and best["status"] == "answered"
-            if not exact or (*used, net) != heard.whole:
-                return f"the client was told {heard.whole}, on record is {used} {net} {best}"
+            owed = used_after(wanted, pieces)
+            if not exact or used != owed or told != charge(wanted.model, owed):
+                return f"{owed} was heard and {told} told, on record is {used} {net} {best}"
             return None
         if heard.failed:
-            charged = heard.failed[2]
-            return None if net == charged else f"told {charged} with its failure, charged {net}"
+            told = heard.failed[2]
+            owed = used_after(wanted, heard.frames if wanted.stream else 0)
+            due = charge(wanted.model, owed)
+            return None if net == told == due else f"{due} is due, {told} was told, charged {net}"
         return self._wrong_cut(wanted, heard, used, net)
 
     def _wrong_cut(
@@ -213,13 +229,20 @@ def _outputs(wanted: PlannedCall, heard: Heard) -> Iterable[int]:
     return [wanted.output_after(place) for place in range(least, heard.frames + 2)]
 
 
-def charge(wanted: PlannedCall, used: tuple[int, int, int]) -> int:
+def used_after(wanted: PlannedCall, pieces: int) -> tuple[int, int, int]:
+    """By the plan: what an answer that came so far has used; nothing, if nothing came."""
+    if not pieces:
+        return 0, 0, 0
+    return wanted.prompt - wanted.cached, wanted.cached, wanted.output_after(pieces)
+
+
+def charge(model: str, used: tuple[int, int, int]) -> int:
     """Nano-USD: each component rounded once, half to even; what used nothing is free."""
     if not any(used):
         return 0
     units = dict(zip(("input", "cached_input", "output"), used, strict=True)) | {"request": 1}
     return sum(
-        round(Fraction(count * plan.PRICES[wanted.model, component], 1_000_000))
+        round(Fraction(count * plan.PRICES[model, component], 1_000_000))
         for component, count in units.items()
     )
 
@@ -255,7 +278,7 @@ def sums_differ(books: Books) -> Iterable[str]:
     yield from (f"{name} was reversed {n} times" for name, n in reversed_once.items() if n > 1)
 
 
-def credits_differ(books: Books) -> Iterable[str]:
+def credits_differ(books: Books, grants: Iterable[plan.PlannedGrant]) -> Iterable[str]:
     """No grant pays more than it has, or for what it is not for, or more than a call costs."""
     nets = nets_of(books)
     burned: Counter[str] = Counter()
@@ -269,22 +292,12 @@ def credits_differ(books: Books) -> Iterable[str]:
                 best = books.best(row["rid"])
                 if best is None or f"org:{best['org']}" != org:
                     yield f"{grant} of {org} pays for {row['rid']}"
-    for planned_grant in plan.GRANTS:
+    for planned_grant in grants:
         if not 0 <= burned.pop(planned_grant.name, 0) <= planned_grant.amount:
             yield f"{planned_grant.name} has paid more than its {planned_grant.amount}"
     for rid, paid in burned.items():
         if not 0 <= paid <= nets.get(rid, 0):
             yield f"{rid} costs {nets.get(rid, 0)}, and {paid} of it is paid"
-
-
-def overspent(books: Books, spent: Mapping[str, int]) -> Iterable[str]:
-    """Who has a budget stays within it, and who is prepaid owes nothing."""
-    poor = spent.get(f"key:key_{plan.POOR}", 0)
-    if poor > plan.POOR_BUDGET_NANOUSD:
-        yield f"{plan.POOR} has spent {poor} of {plan.POOR_BUDGET_NANOUSD}"
-    debits, credits = books.accounts.get(f"org:{plan.PREPAID}:unbilled", (0, 0))
-    if debits != credits:
-        yield f"{plan.PREPAID} is prepaid and owes {debits - credits}"
 
 
 SUMMED = ("input", "cached_input", "output", "amount_nanousd")

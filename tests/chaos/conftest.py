@@ -13,12 +13,13 @@ import pytest
 
 from billing.credits.credit import Category, Grant
 from billing.credits.grants import give
-from billing.prices import put_into_force
-from billing.store.engine import open_store
+from billing.db.engine import open_store
+from billing.prices.versions import put_into_force
 from migrations.run import migrate
 from tests.chaos import plan, seeds
 from tests.chaos.databases import Database, PostgresDatabase, SqliteFile
 from tests.chaos.edge_process import rates
+from tests.chaos.soak_world import GatewayWorld
 from tests.chaos.world import World
 from tests.postgres_fixtures import Databases, postgres
 from tests.redis_server import RedisServer
@@ -41,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of the two databases a short run takes one for each test, by its name; a long run both."""
     for item in items:
         params = getattr(item, "callspec", None) and item.callspec.params  # type: ignore[attr-defined]
-        if params and {"database", "seed"} <= params.keys():
+        if params and "database" in params:
             name = getattr(item, "originalname", item.name)
             if params["database"] != DATABASES[crc32(name.encode()) % len(DATABASES)]:
                 item.add_marker(pytest.mark.long)
@@ -99,6 +100,13 @@ def server() -> Iterator[RedisServer]:
 @pytest.fixture
 def world(database: Database, seed: int, tmp_path: Path, server: RedisServer) -> World:
     return World(tmp_path, server, database, seed)
+
+
+@pytest.fixture
+def gateway_world(
+    database: Database, seed: int, tmp_path: Path, server: RedisServer
+) -> GatewayWorld:
+    return GatewayWorld(tmp_path, server, database, seed)
 
 
 def _prepare(url: str) -> None:

@@ -9,7 +9,6 @@ step to die at.
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import os
 import signal
@@ -21,28 +20,30 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from billing.db.engine import open_store
 from billing.limits.breaker import Breaker, BreakerSettings
 from billing.limits.holds import Holds
 from billing.limits.types import ScopeLimits
-from billing.pricebook import Component, PriceBook, PriceRate, PriceVersion, make_book
-from billing.spool import Spool
-from billing.store.engine import open_store
+from billing.prices.book import Component, PriceBook, PriceRate, PriceVersion, make_book
+from billing.spool.spool import Spool
 from billing.tasks import end
 from billing.types import Attempt, Usage
-from gateway.accounts import Accounts
-from gateway.auth import OutageMode, OutageRule, Principal
-from gateway.credits import CreditLines
+from gateway.call.admission import Accounts
+from gateway.call.frame import Choice, Frame
+from gateway.call.leases import Leases, LeaseSettings
+from gateway.call.meter import Meter
+from gateway.call.open_call import OpenCall, Quote
+from gateway.call.outage import Outage, OutageSettings
+from gateway.call.recovery import Recovery
 from gateway.errors import ApiError, overloaded, upstream_lost
-from gateway.frame import Choice, Frame
-from gateway.leases import Leases, LeaseSettings
-from gateway.meter import Meter
-from gateway.open_call import OpenCall, Quote
-from gateway.outage import Outage, OutageSettings
-from gateway.pressure import Pressure
-from gateway.recovery import Recovery
+from gateway.limits.credits import CreditLines
+from gateway.limits.pressure import Pressure
+from gateway.tenants.auth import OutageMode, OutageRule, Principal
+from routing.policy.action import Action, Matched
 from routing.types import Call, Candidate, CapacityClass, Decision, Tier
 from tests.chaos import plan
 from tests.chaos.deadly import Deadly, Death
+from tests.chaos.halves import HalfMeter
 from tests.chaos.knobs import Knobs
 from tests.chaos.plan import Ending, PlannedCall, planned
 
@@ -74,6 +75,8 @@ class Asked:
     sql: str
     knobs: str
     die: str = ""
+    bills_half: bool = False
+    """As a product would that is wrong: for the auditor to find."""
 
 
 @dataclass
@@ -114,6 +117,7 @@ class Edge:
         self.recovery = Recovery(
             redis=redis,
             holds=Holds(redis, timeout_s=1.0),
+            announce_runs=self._announce_nothing,
             accounts=self.accounts,
             outage=outage,
             catalog=Catalog(_book()),
@@ -124,6 +128,9 @@ class Edge:
         )
         self.rng = Random(f"{asked.seed} {asked.name} {asked.life}")
         self.stopping = asyncio.Event()
+
+    async def _announce_nothing(self) -> None:
+        """No call runs under an idempotency key here."""
 
     async def run(self) -> None:
         """Until SIGTERM, and then until nothing is owed any more."""
@@ -174,33 +181,31 @@ class Edge:
         prices = _book().of_version(plan.PRICE_VERSION, wanted.model, wanted.tier, False)
         quote = Quote(plan.PRICE_VERSION, {wanted.model: prices})
         chosen = _candidate(wanted)
-        decision = Decision("chaos", 1, (chosen,))
+        decision = Decision(Matched("chaos", 1, Action()), 0, (chosen,))
         call = self._call(wanted)
         async with self.accounts.admit(
             principal, call, quote, decision, principal.scopes
         ) as open_call:
             tell("admitted", wanted.rid)
             try:
-                await self.answer(open_call, wanted, chosen)
+                pieces = await self.answer(open_call, wanted, chosen)
             except ApiError:
-                if not (wanted.stream and open_call.usage.output):
+                if not (wanted.stream and open_call.has_spoken):
                     open_call.forgive()
                 raise
             self.accounts.close(open_call)
-            used = open_call.usage
-            tell(
-                *("whole", wanted.rid, used.input, used.cached_input, used.output),
-                open_call.charge.amount_nanousd,
-            )
+            tell("whole", wanted.rid, pieces, open_call.charge.amount_nanousd)
 
-    async def answer(self, open_call: OpenCall, wanted: PlannedCall, chosen: Candidate) -> None:
+    async def answer(self, open_call: OpenCall, wanted: PlannedCall, chosen: Candidate) -> int:
+        """How many of the planned pieces the client gets: what it is charged for is not asked of
+        the product."""
         if wanted.ending is Ending.UNREACHABLE:
             raise overloaded("Nobody takes it.", 1.0)
         since_us = round(self.clock() * 1e6)
         for number, wasted in enumerate(wanted.wasted):
             open_call.attempts.append(_attempt(f"r{number}", since_us, "cut", wasted))
             await asyncio.sleep(wanted.pause_s)
-        meter = Meter(wanted.prompt)
+        meter = (HalfMeter if self.asked.bills_half else Meter)(wanted.prompt)
         open_call.serve_from(chosen, meter, since_us)
         open_call.attempts.append(_attempt("r9", since_us, "done", wanted.output))
         for place in range(1, len(wanted.frames) + 1):
@@ -210,7 +215,7 @@ class Edge:
             has_plenty = self.leases.has_plenty(open_call, output)
             if not has_plenty and not await self.leases.covers(open_call, output):
                 open_call.finish_reason = "length"
-                return
+                return place - 1
             meter.observe(frame, self.clock())
             if place % plan.CHECKPOINT_EVERY == 0:
                 await self.leases.renew(open_call)
@@ -223,6 +228,7 @@ class Edge:
                 await asyncio.sleep(60)
             if place == wanted.leaves_after and wanted.ending is Ending.FAILED:
                 raise upstream_lost("The worker was lost.")
+        return len(wanted.frames)
 
     def _call(self, wanted: PlannedCall) -> Call:
         now_s = self.clock()
@@ -319,20 +325,13 @@ def _book() -> PriceBook:
 async def main(asked: Asked) -> None:
     knobs = Knobs(Path(asked.knobs))
 
-    def write(fd: int, data: bytes) -> int:
-        if knobs.disk_is_full:
-            written = os.write(fd, data[: len(data) // 2])  # what a full disk still took
-            if written < len(data):
-                raise OSError(errno.ENOSPC, "No space left on device")
-        return os.write(fd, data)
-
     redis = Redis.from_url(asked.redis)
     spool = Spool(
         Path(asked.spool),
         asked.name,
         segment_bytes=SEGMENT_BYTES,
         disk_free_min_bytes=0,
-        write=write,
+        write=knobs.write,
     )
     async with spool:
         await Edge(asked, redis, spool).run()

@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -27,6 +28,14 @@ async def kill_an_edge(world: World, rng: Random) -> None:
     await world.kill9(name)
     await asyncio.sleep(rng.choice((0.0, 0.3, 2.5)))
     await world.start_edge(name)
+
+
+async def stop_an_edge(world: World, rng: Random) -> None:
+    """It sleeps, maybe past its leases, and goes on."""
+    name = rng.choice(EDGES)
+    world.signal(name, signal.SIGSTOP)
+    await asyncio.sleep(rng.choice((0.3, 1.0, 5.0)))
+    world.signal(name, signal.SIGCONT)
 
 
 async def kill_the_ledger(world: World, rng: Random) -> None:
@@ -107,7 +116,8 @@ async def fill_the_disk_of_an_edge(world: World, rng: Random) -> None:
 
 async def deliver_again(world: World, rng: Random) -> None:
     """A part of everything that was ever delivered, duplicated and in another order."""
-    await world.redeliver(rng, share=0.3)
+    with suppress(RedisError, OSError):  # another fault may have it
+        await world.redeliver(rng, share=0.3)
 
 
 async def poison(world: World, rng: Random) -> None:

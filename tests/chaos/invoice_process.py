@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import event
 
-from billing.invoices import run_invoices
-from billing.store.engine import open_store
+from billing.db.engine import open_store
+from billing.invoices.months import run_invoices
 
 if __name__ == "__main__":
     url, month, now_us, die = sys.argv[1:]

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from billing import __main__ as ledger
-from billing import ledger as booking
-from billing.store import engine
-from billing.stream import UsageStreams
+from billing.db import engine
+from billing.ledger import booking
+from billing.writer.stream import UsageStreams
 from tests.chaos.deadly import Death
 from tests.chaos.knobs import Knobs
 

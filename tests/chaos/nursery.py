@@ -2,7 +2,7 @@
 
 An interpreter that begins anew spends longer on its imports than a world on twenty calls, and a
 world is killed and begun again all the time. Owns the pipe that a process talks through; what it
-runs stands in `edge_process` and `ledger_process`.
+runs stands in `edge_process`, `gateway_process` and `ledger_process`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 FORKED = get_context("forkserver")
-FORKED.set_forkserver_preload(["tests.chaos.edge_process", "tests.chaos.ledger_process"])
+FORKED.set_forkserver_preload(
+    [f"tests.chaos.{name}_process" for name in ("edge", "ledger", "gateway")]
+)
 LOOK_EVERY_S = 0.01
 
 

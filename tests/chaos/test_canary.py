@@ -38,7 +38,7 @@ def server() -> Iterator[RedisServer]:
 async def upstream() -> AsyncIterator[fake.FakeUpstream]:
     def tell(_: fake.Request) -> fake.Script:
         words = [fake.Send(fake.plain_frame(f"{ANSWER} ")), fake.Pause(0.01)] * 6
-        last = fake.plain_frame(finish="stop") + fake.plain_usage(10, 6) + fake.DONE
+        last = fake.plain_frame(finish="stop") + fake.plain_usage(4_000, 600) + fake.DONE
         return fake.Script([*words, fake.Send(last)])
 
     async with fake.FakeUpstream(tell) as running:

@@ -26,8 +26,6 @@ DIES_WITHIN_S = 120.0
 SLEPT_WITHIN_S = 240.0
 DENIED = (POOR, PREPAID)
 """Whose calls are also refused or cut short for other reasons."""
-SLEEPS_S = 2.5
-"""Longer than the leases of an edge, so that the reaper comes by."""
 
 
 @pytest.fixture
@@ -45,24 +43,30 @@ async def audited(world: World, rng: Random, *, answers: int = 20) -> AsyncItera
         world.books = await world.finish(rng)
 
 
+# --- who judges ----------------------------------------------------------------------------------
+
+
+async def test_auditor_finds_answers_that_are_billed_half(world: World, rng: Random) -> None:
+    """It goes by what clients heard and by its own price list: never by what the product says."""
+    async with running(world, edges=()):
+        await world.start_edge(EDGES[0], bills_half=True)
+        await world.heard(10)
+        found: list[str] = []
+
+        async def are_found() -> bool:
+            books = await asyncio.to_thread(world.auditor.read)
+            found[:] = [why for why in world.auditor.breaks(books) if "was heard and" in why]
+            return len(found) > 1
+
+        await world.until(are_found, DIES_WITHIN_S, lambda: "halves to be found", AUDIT_EVERY_S)
+
+
 # --- a gateway dies ------------------------------------------------------------------------------
-
-
-async def dying(world: World, name: str, *steps: str) -> None:
-    """The edge dies at each of these steps, and comes back at once or after the reaper."""
-    await world.kill9(name)
-    for number, step in enumerate(steps):
-        await world.start_edge(name, die=step)
-        assert await world.ended(name, DIES_WITHIN_S) == -signal.SIGKILL, world.log_of(name)
-        if number % 2:
-            await asyncio.sleep(SLEEPS_S)
-    await world.start_edge(name)
 
 
 async def test_gateway_killed_before_admit_costs_nothing(world: World, rng: Random) -> None:
     async with audited(world, rng):
-        await dying(
-            world,
+        await world.dies_at(
             EDGES[0],
             *("holds.admit:before:5", "holds.admit:after:6", "spool.opened:before:7"),
         )
@@ -81,8 +85,7 @@ async def test_gateway_killed_in_the_middle_of_streams_is_charged_by_their_check
     world: World, rng: Random
 ) -> None:
     async with audited(world, rng):
-        await dying(
-            world,
+        await world.dies_at(
             EDGES[0],
             *("spool.opened:after:9", "spool.checkpoint:before:12"),
             *("spool.checkpoint:after:12", "holds.renew:after:12"),
@@ -95,8 +98,7 @@ async def test_gateway_killed_after_the_stream_and_before_settling_is_charged_ex
     world: World, rng: Random
 ) -> None:
     async with audited(world, rng):
-        await dying(
-            world,
+        await world.dies_at(
             EDGES[0],
             *("spool.closed:before:9", "spool.closed:after:9", "holds.settle:before:9"),
             *("spool.closed:after:6", "holds.settle:after:9"),

@@ -12,14 +12,14 @@ from random import Random
 
 import msgspec
 
-from billing import ledger
-from billing.ledger import Record
+from billing.db.engine import open_store
+from billing.ledger import booking
+from billing.ledger.booking import Record
 from billing.limits.keys import SHARDS
 from billing.periods import period_at
-from billing.prices import load_book
-from billing.store import marks
-from billing.store.engine import open_store
+from billing.prices.versions import load_book
 from billing.types import UsageSource, encode
+from billing.writer import marks
 from tests.billing.calls import opened_call, settled_call
 from tests.chaos import plan
 from tests.chaos.auditor import Auditor, Books, Client, charge
@@ -103,7 +103,7 @@ def book_calls(url: str, seed: int) -> None:
         used = (wanted.prompt - wanted.cached, wanted.cached, wanted.output)
         exact = settled_call(
             opened,
-            charge(wanted, used),
+            charge(wanted.model, used),
             input=used[0],
             cached_input=used[1],
             output=used[2],
@@ -114,13 +114,13 @@ def book_calls(url: str, seed: int) -> None:
                 exact,
                 source=UsageSource.ESTIMATED,
                 output=less[2],
-                amount_nanousd=charge(wanted, less),
+                amount_nanousd=charge(wanted.model, less),
             )
             records.append(_record(records, estimate.rid, encode(estimate)))
         records.append(_record(records, exact.rid, encode(exact)))
     store = open_store(url)
     with store.write() as conn:
-        booked = ledger.book(conn, ledger.read(records, load_book(store), NOW_US))
+        booked = booking.book(conn, booking.read(records, load_book(store), NOW_US))
         marks.caught_up(conn, SHARDS, NOW_US)
     store.close()
     assert not booked.failures

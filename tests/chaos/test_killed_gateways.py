@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,16 @@ from typing import Any
 import aiohttp
 import pytest
 
+from billing.db.engine import open_store
 from billing.money import nanousd
 from billing.queries import call_by_rid
-from billing.store.engine import open_store
 from gateway.upstream import fake
 from tests.gateway_processes import API_KEY, Gateways, gateways
 from tests.redis_server import RedisServer
 
 PIECES = 6
+REPORTED = 9
+"""Tokens of output: a piece is not always one."""
 BOOKED_WITHIN_S = 60.0
 DIES_WITHIN_S = 90
 ASKS_MAX = 6
@@ -31,7 +34,7 @@ async def upstream() -> AsyncIterator[fake.FakeUpstream]:
         words: list[fake.Act] = []
         for number in range(PIECES):
             words += [fake.Send(fake.plain_frame(f"w{number} ")), fake.Pause(0.02)]
-        last = fake.plain_frame(finish="stop") + fake.plain_usage(10, PIECES) + fake.DONE
+        last = fake.plain_frame(finish="stop") + fake.plain_usage(7, REPORTED) + fake.DONE
         return fake.Script([*words, fake.Send(last)])
 
     async with fake.FakeUpstream(tell) as running:
@@ -108,11 +111,12 @@ async def test_call_of_a_killed_gateway_is_the_same_call_for_whoever_asks_again(
             assert await ask(running, 1, key=step) == (rid, told)
             error = error_of(told)
             assert error["code"] == "idempotent_run_lost"
-            lost = error["message"].split()[4]
-            cost = nanousd(error["message"].partition("complete; ")[2].partition(" USD")[0])
+            found = re.search(r"(req_\w+).*?([\d.]+) USD were charged", error["message"])
+            assert found is not None, error
+            lost, cost = found[1], nanousd(found[2])
             if step == steps[0]:
                 assert (cost, len(upstream.requests)) == (0, before), "it was never admitted"
             else:
                 record = await charged(running, lost)
                 assert record.usage.amount_nanousd == cost > 0
-                assert (record.usage.source, record.usage.output) == ("exact", PIECES)
+                assert (record.usage.source, record.usage.output) == ("exact", REPORTED)

@@ -17,13 +17,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from billing.checks.report import Outcome
+from billing.db.engine import Store, open_store
+from billing.ledger.report import Outcome
 from billing.money import nanousd
 from billing.queries import call_by_rid
-from billing.store.engine import Store, open_store
 from billing.verify import verify_all
-from gateway.admin.bootstrap import KEY_ID, ORGANIZATION_ID
-from gateway.recovery import GATEWAYS_KEY
+from gateway.call.recovery import GATEWAYS_KEY
+from gateway.catalog.bootstrap import KEY_ID, ORGANIZATION_ID
 from gateway.upstream import fake
 from tests.gateway.outages import OUTAGES, stopped
 from tests.gateway_processes import API_KEY, Gateways, gateways
@@ -39,12 +39,13 @@ AROUND_THE_HARM = 30
 @dataclass
 class Seen:
     """`cost_nanousd` is what the answer said it cost, where it came to its end; `requests_limit`
-    what it said of the rate of requests."""
+    what it said of the rate of requests; `said` is how it began."""
 
     status: int
     rid: str
     cost_nanousd: int | None
     requests_limit: str | None
+    said: str
 
 
 @pytest.fixture
@@ -62,7 +63,11 @@ async def upstream() -> AsyncIterator[fake.FakeUpstream]:
         acts: list[fake.Act] = []
         for number in range(count):
             acts += [fake.Send(fake.plain_frame(f"w{number} ")), fake.Pause(0.02)]
-        last = fake.plain_frame(finish="stop") + fake.plain_usage(10, count) + fake.DONE
+        last = (
+            fake.plain_frame(finish="stop")
+            + fake.plain_usage(10, rng.choice((0, 1, count, 2 * count, 5_000)))
+            + fake.DONE
+        )
         return fake.Script([*acts, fake.Send(last)])
 
     async with fake.FakeUpstream(tell) as running:
@@ -95,7 +100,7 @@ async def call(running: Gateways, number: int, user: str = "u") -> Seen | None:
         events = [json.loads(e[6:]) for e in text.split("\n\n") if e.startswith("data: {")]
         cost = nanousd(str(events[-1]["usage"]["cost"]))
     rid, limit = response.headers["x-request-id"], "x-ratelimit-limit-requests"
-    return Seen(response.status, rid, cost, response.headers.get(limit))
+    return Seen(response.status, rid, cost, response.headers.get(limit), text[:300])
 
 
 async def storm(running: Gateways, harm: Any) -> list[Seen]:
@@ -200,13 +205,12 @@ async def test_g34_denied_calls_of_several_gateways_cost_nothing(
 
         async def harm() -> None:
             with OUTAGES[outage](server):
-                await asyncio.sleep(0.3)
                 answers = await asyncio.gather(*(call(running, n) for n in range(20)))
                 refused.extend(one for one in answers if one)
             await running.takes_calls()
 
         seen = await storm(running, harm)
-        assert {one.status for one in refused} == {503}
+        assert refused and [one for one in refused if one.status != 503] == []
         await assert_whole(running, server, seen)
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from billing.db.engine import open_store
 from billing.money import nanousd, usd
-from billing.store.engine import open_store
 from billing.verify import verify_all
-from gateway.admin.bootstrap import ORGANIZATION_ID
+from gateway.catalog.bootstrap import ORGANIZATION_ID
 from gateway.upstream import fake
 from tests.gateway.outages import stopped
 from tests.gateway_processes import API_KEY, Gateways, gateways
@@ -24,6 +24,8 @@ from tests.redis_server import RedisServer
 CALLS = 100
 KNOWN_WITHIN_S = 90.0
 WORDS = 8
+REPORTED = (9_000, 40 * WORDS)
+"""Tokens of prompt and of completion: far more than there is and than is asked for."""
 LAST_OF_IT = 1_500_000
 """Nano-USD: what some dozen of the calls cost."""
 NOW_US = 2**52
@@ -35,7 +37,7 @@ async def upstream() -> AsyncIterator[fake.FakeUpstream]:
         acts: list[fake.Act] = []
         for number in range(WORDS):
             acts += [fake.Send(fake.plain_frame(f"w{number} ")), fake.Pause(0.01)]
-        last = fake.plain_frame(finish="stop") + fake.plain_usage(10, WORDS) + fake.DONE
+        last = fake.plain_frame(finish="stop") + fake.plain_usage(*REPORTED) + fake.DONE
         return fake.Script([*acts, fake.Send(last)])
 
     async with fake.FakeUpstream(tell) as started:

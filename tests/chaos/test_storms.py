@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from itertools import combinations
 from random import Random
 
 import pytest
@@ -16,7 +17,6 @@ import pytest
 from tests.chaos import faults
 from tests.chaos.world import EDGES, World, running
 
-SHORT = 7
 LONG = int(os.environ.get("CHAOS_FAULTS", "60"))
 AT_ONCE = (
     *(faults.kill_an_edge, faults.kill_the_ledger, faults.kill_redis, faults.wipe_redis),
@@ -25,25 +25,41 @@ AT_ONCE = (
 """One of these may come down on each of the others: together they touch no part twice."""
 
 
+NOT_TOGETHER = {faults.kill_redis, faults.wipe_redis, faults.stop_redis}
+"""Each needs the process of Redis for itself."""
+PAIRS = [pair for pair in combinations(AT_ONCE, 2) if not NOT_TOGETHER.issuperset(pair)]
+PAIRS_SHORT = 4
+
+
+def every_fault(rng: Random, count: int) -> list[faults.Fault]:
+    """So many, in rounds of all there are: each comes before any comes again."""
+    found: list[faults.Fault] = []
+    while len(found) < count:
+        found += rng.sample(faults.EVERY, len(faults.EVERY))
+    return found[:count]
+
+
 async def storm(world: World, rng: Random, count: int) -> None:
+    done = []
     async with running(world):
         await world.heard(10)
         before = world.whole
-        for number in range(count):
-            fault = rng.choice(faults.EVERY)
+        for number, fault in enumerate(every_fault(rng, count)):
             print(f"{number}: {fault.__name__}")
             await world.supervise()
             await fault(world, rng)
+            done.append(fault)
             await asyncio.sleep(rng.uniform(0, 0.3))
         await world.heard(10)
         books = await world.finish(rng)
+    assert set(done) == set(faults.EVERY), "every fault was done"
     assert world.whole > before
     assert len(books.events) >= world.whole
 
 
 @pytest.mark.timeout(480)
 async def test_storm_of_every_fault_charges_every_call_once(world: World, seed: int) -> None:
-    await storm(world, Random(f"storm {seed}"), SHORT)
+    await storm(world, Random(f"storm {seed}"), len(faults.EVERY))
 
 
 @pytest.mark.long
@@ -52,20 +68,30 @@ async def test_long_storm_of_every_fault_charges_every_call_once(world: World, s
     await storm(world, Random(f"storm {seed}"), LONG)
 
 
-@pytest.mark.timeout(480)
-async def test_two_faults_at_once_charge_every_call_once(world: World, seed: int) -> None:
+async def pairs_at_once(world: World, rng: Random, count: int) -> None:
     """Redis and SQL away together, a ledger that dies while Redis is emptied, and so on."""
-    rng = Random(f"pairs {seed}")
+    pairs = rng.sample(PAIRS, count)
+    done = 0
     async with running(world):
-        for _ in range(3):
+        for pair in pairs:
             await world.heard(5)
-            pair = rng.sample(AT_ONCE, 2)
             print(" and ".join(fault.__name__ for fault in pair))
-            if {faults.kill_redis, faults.wipe_redis, faults.stop_redis}.issuperset(pair):
-                continue
             await asyncio.gather(*(fault(world, rng) for fault in pair))
             await world.supervise()
+            done += 1
         for name in EDGES:
             await world.said(name, "ready")
         await world.heard(10)
         await world.finish(rng)
+    assert done == count, "every pair was done"
+
+
+@pytest.mark.timeout(480)
+async def test_two_faults_at_once_charge_every_call_once(world: World, seed: int) -> None:
+    await pairs_at_once(world, Random(f"pairs {seed}"), PAIRS_SHORT)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+async def test_any_two_faults_at_once_charge_every_call_once(world: World, seed: int) -> None:
+    await pairs_at_once(world, Random(f"all pairs {seed}"), len(PAIRS))

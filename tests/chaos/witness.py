@@ -19,7 +19,7 @@ from typing import Any
 
 import openai
 
-from billing.segments import LineKind, read_lines, segments
+from billing.spool.segments import SpoolLineKind, read_lines, segments
 from billing.types import decode_checkpoint
 from tests.stack import Stack, Tenant
 
@@ -156,7 +156,7 @@ def last_checkpoint(spool: Path, request_id: str) -> int:
         (
             decode_checkpoint(bytes(line.p)).output
             for line in _lines(spool)
-            if line.k is LineKind.CHECKPOINT and line.r == request_id
+            if line.k is SpoolLineKind.CHECKPOINT and line.r == request_id
         ),
         default=0,
     )
@@ -165,7 +165,9 @@ def last_checkpoint(spool: Path, request_id: str) -> int:
 def opened_for(spool: Path, organization: str) -> set[str]:
     """Request ids that the spools say were admitted for one organization."""
     mark = f'"org":"{organization}"'.encode()
-    return {line.r for line in _lines(spool) if line.k is LineKind.OPENED and mark in bytes(line.p)}
+    return {
+        line.r for line in _lines(spool) if line.k is SpoolLineKind.OPENED and mark in bytes(line.p)
+    }
 
 
 def _lines(spool: Path) -> Any:

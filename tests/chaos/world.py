@@ -11,6 +11,7 @@ import asyncio
 import json
 import signal
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,10 +21,10 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from billing.checks.report import Outcome
+from billing.db.engine import open_store
+from billing.ledger.report import Outcome
 from billing.limits.holds import Holds
 from billing.limits.keys import SHARDS, due_key, usage_key
-from billing.store.engine import open_store
 from billing.tasks import end
 from billing.verify import verify_all
 from tests.chaos import edge_process, ledger_process
@@ -39,7 +40,12 @@ LEDGER = "ledger"
 READY_WITHIN_S = 120.0
 IDLE_WITHIN_S = 120.0
 QUIET_WITHIN_S = 120.0
+DIES_WITHIN_S = 120.0
+SLEEPS_S = 2.5
+"""Longer than the leases of an edge, so that the reaper comes by."""
 LOOK_EVERY_S = 0.05
+DELIVERED_MAX = 20_000
+"""The last records that came by, to be delivered again; an hour has too many for memory."""
 AUDIT_EVERY_S = 0.3
 """An audit reads all there is."""
 SETTINGS = {
@@ -75,12 +81,15 @@ class World:
     seed: int
     callers: int = 4
     pause_s: float = 0.05
+    quiet_within_s: float = QUIET_WITHIN_S
     client: Client = field(init=False)
     auditor: Auditor = field(init=False)
     books: Books = field(init=False)
     parts: dict[str, Part] = field(default_factory=dict)
     lives: int = 0
-    delivered: list[tuple[str, dict[bytes, bytes]]] = field(default_factory=list)
+    delivered: deque[tuple[str, dict[bytes, bytes]]] = field(
+        default_factory=lambda: deque(maxlen=DELIVERED_MAX)
+    )
     poisoned: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -109,7 +118,9 @@ class World:
         knobs = self.folder / f"{name}.knobs"
         await self._start(name, Child(ledger_process.run, die, knobs, env=env))
 
-    async def start_edge(self, name: str, *, die: str = "", callers: int | None = None) -> None:
+    async def start_edge(
+        self, name: str, *, die: str = "", callers: int | None = None, bills_half: bool = False
+    ) -> None:
         """`die` says at which step it kills itself; without callers it only recovers."""
         self.lives += 1
         asked = edge_process.Asked(
@@ -123,6 +134,7 @@ class World:
             sql=self.database.url,
             knobs=str(self.folder / f"{name}.knobs"),
             die=die,
+            bills_half=bills_half,
         )
         await self._start(name, Child(edge_process.run, asked, env=environment()))
 
@@ -149,6 +161,17 @@ class World:
     async def kill9(self, name: str) -> None:
         self.parts[name].process.kill()
         await self.ended(name)
+
+    async def dies_at(self, name: str, *steps: str) -> None:
+        """The edge dies at each of these steps, and comes back at once or after the reaper."""
+        await self.kill9(name)
+        for number, step in enumerate(steps):
+            await self.start_edge(name, die=step)
+            status = await self.ended(name, DIES_WITHIN_S)
+            assert status == -signal.SIGKILL, f"{step}: {status}: {self.log_of(name)}"
+            if number % 2:
+                await asyncio.sleep(SLEEPS_S)
+        await self.start_edge(name)
 
     async def ended(self, name: str, within_s: float = READY_WITHIN_S) -> int:
         """Until it has ended, by itself or not, and all it said was heard; its exit status."""
@@ -300,7 +323,7 @@ class World:
             return not breaks
 
         await self.until(
-            holds, QUIET_WITHIN_S, lambda: "\n".join(state.get("breaks", [])), AUDIT_EVERY_S
+            holds, self.quiet_within_s, lambda: "\n".join(state.get("breaks", [])), AUDIT_EVERY_S
         )
         found: Books = state["books"]
         return found
@@ -339,7 +362,7 @@ class World:
             return True
 
         try:
-            await self.until(is_read, QUIET_WITHIN_S, lambda: self.log_of(LEDGER))
+            await self.until(is_read, self.quiet_within_s, lambda: self.log_of(LEDGER))
         finally:
             await client.aclose()
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store import TenantStore, open_engine
+from billing.db.engine import open_store
+from gateway.tenants.store import TenantStore
 from migrations.run import migrate
 from tests.redis_fixtures import redis, redis_server
 
@@ -25,6 +26,6 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tenants(empty_database: Path, tmp_path: Path) -> Iterator[TenantStore]:
     path = tmp_path / "tenants.db"
     path.write_bytes(empty_database.read_bytes())
-    engine = open_engine(f"sqlite:///{path}")
-    yield TenantStore(engine)
-    engine.dispose()
+    store = open_store(f"sqlite:///{path}")
+    yield TenantStore(store)
+    store.close()

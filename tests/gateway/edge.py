@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from time import time
@@ -16,13 +17,18 @@ from typing import Any
 from redis.asyncio import Redis
 
 from billing.credits.lines import REVISION_KEY
+from billing.decisions.writer import DecisionWriter
 from billing.limits import keys
 from billing.limits.holds import Holds
-from billing.pricebook import Component, PriceRate, PriceVersion, make_book, publish
-from billing.segments import LineKind, read_lines, segments
+from billing.prices.book import Component, PriceRate, PriceVersion, make_book, publish
+from billing.queries import DecidedCall, decision_made
+from billing.settings import LedgerSettings
+from billing.spool.segments import SpoolLineKind, read_lines, segments
 from billing.types import SettledCall, decode_settled
-from gateway.admin.bootstrap import KEY_ID, ORGANIZATION_ID, PROJECT_ID
+from billing.usage.tables import UsageRecord
 from gateway.app import create_app
+from gateway.catalog.bootstrap import KEY_ID, ORGANIZATION_ID, PROJECT_ID
+from gateway.decisions.explained import ExplainedDecision
 from gateway.parts import Outside, Parts
 from gateway.settings import (
     BootstrapSettings,
@@ -33,15 +39,21 @@ from gateway.settings import (
 )
 from gateway.upstream import fake
 from tests.billing.limits.harness import open_shard, scope_state
-from tests.empty_database import put_empty_database
+from tests.empty_database import put_started_database
 from tests.redis_server import RedisServer
 
-GATEWAY = "gw-8080"
 API_KEY = "sk-sluice-0123456789abcdef"
 SHARD = keys.shard_of(ORGANIZATION_ID)
 SCOPES = (f"key:{KEY_ID}", f"project:{PROJECT_ID}", f"org:{ORGANIZATION_ID}")
 POOLS = ("tale-reserved", "tale-spot", "vectors")
-OUTSIDE: dict[str, Any] = {"name": "outside", "model": "tale", "capacity_class": "external"}
+OUTSIDE: dict[str, Any] = {
+    "name": "outside",
+    "model": "tale",
+    "capacity_class": "external",
+    "upstream_model": "their-tale",
+}
+FAR = "far"
+"""A model that only a server outside has."""
 CHAT, COMPLETIONS, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 OUTPUT_PRICE = 5_000_000_000
 """Nano-USD per million tokens: 5000 nano-USD a token, so that budgets are easy to reckon."""
@@ -49,7 +61,8 @@ SETTLED_WITHIN_S = 30.0
 QUICK: dict[str, Any] = {
     "idle_timeout_s": 2.0,
     "fleet_poll_s": 0.05,
-    "limiter": {"timeout_ms": 10_000.0, "connect_timeout_ms": 10_000.0},
+    "fleet_stale_s": 3600.0,
+    "limiter": {"timeout_ms": 2_000.0, "connect_timeout_ms": 10_000.0},
 }
 """Unless a test says otherwise: Redis is not away because this machine is busy."""
 
@@ -107,6 +120,10 @@ class Edge:
     spool_root: Path
     watch: Watch
 
+    @property
+    def gateway_id(self) -> str:
+        return self.parts.observed.gateway_id
+
     async def post(
         self,
         body: bytes | dict[str, Any],
@@ -141,23 +158,18 @@ class Edge:
             await asyncio.sleep(0)
 
         named = [*({"authorization": f"Bearer {API_KEY}"} | (headers or {})).items(), *twice]
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": "POST",
-            "scheme": "http",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": b"",
-            "root_path": "",
-            "headers": [(k.encode(), v.encode("latin-1")) for k, v in named],
-            "client": ("127.0.0.1", 1),
-            "server": ("127.0.0.1", 80),
-        }
+        scope = post_scope(path, named)
         async with asyncio.timeout(60):
             await self.app(scope, receive, send)
         return response
+
+    @property
+    def breaker_openings(self) -> int:
+        return self.parts.observed.breaker.openings
+
+    @property
+    def breaker_is_open(self) -> bool:
+        return self.parts.observed.breaker.is_open
 
     async def waits(self) -> None:
         """Until a call stands in a waiting room."""
@@ -191,7 +203,9 @@ class Edge:
         assert not await self.settled()
         return response
 
-    async def publish_fleet(self, *replicas: dict[str, Any], others: str | None = None) -> None:
+    async def publish_fleet(
+        self, *replicas: dict[str, Any], others: str | None = None, **of_first: Any
+    ) -> None:
         """What the controller would say: the first pool has these replicas and so has the one for
         vectors, the others none, and cannot start any if `others` says why."""
         vectors = [replica | {"id": f"v-{replica['id']}"} for replica in replicas]
@@ -200,7 +214,7 @@ class Edge:
             "seq": 1,
             "at_ms": round(time() * 1000),
             "pools": [
-                {"name": POOLS[0], "target": 1, "replicas": replicas},
+                {"name": POOLS[0], "target": 1, "replicas": replicas} | of_first,
                 {"name": POOLS[1], "target": 0, "replicas": [], "blocked": others},
                 {"name": POOLS[2], "target": 1, "replicas": vectors},
             ],
@@ -216,12 +230,22 @@ class Edge:
         """Lines per `kind rid`, and every closing record."""
         lines: Counter[str] = Counter()
         closed: dict[str, SettledCall] = {}
-        for segment in segments(self.spool_root, GATEWAY):
+        for segment in segments(self.spool_root, self.gateway_id):
             for line in read_lines(segment):
                 lines[f"{line.k} {line.r}"] += 1
-                if line.k is LineKind.CLOSED:
+                if line.k is SpoolLineKind.CLOSED:
                     closed[line.r] = decode_settled(bytes(line.p))
         return lines, closed
+
+    async def explained(self, rid: str) -> ExplainedDecision:
+        """Why a call went where it went, once the ledger has what that was made from."""
+        parts = self.parts
+        await parts.decision_recorder.flush()
+        await DecisionWriter(self.redis, parts.ledger, LedgerSettings(), now=time).turn()
+        made_from = decision_made(parts.ledger, rid)
+        assert made_from is not None, "every decision has a record"
+        unbooked = DecidedCall(UsageRecord.model_construct(), {}, made_from)
+        return parts.decision_reader.explained(unbooked)
 
     async def money_keys(self) -> list[bytes]:
         """Everything about money, rates and holds that Redis has of this organization."""
@@ -233,6 +257,7 @@ class Edge:
         await self._all_given_back()
         accounts, fleet = self.parts.accounts, self.parts.fleet
         assert (accounts.open, accounts.unsettled_count, fleet.in_flight) == ({}, 0, {})
+        assert self.parts.placement.outstanding.by_replica == {}
         assert await self.holds.open_count(SHARD) == 0
         lines, closed = self.spooled()
         rids = {name.split()[1] for name in lines}
@@ -286,9 +311,9 @@ def _settings(
     data: Path,
     gateway: dict[str, Any],
     limits: dict[str, Any],
-    outside: str | None,
+    outside: dict[str, Any] | None,
 ) -> Settings:
-    pool = {"max_ongoing": 64, "cost_nanousd_per_s": 1000, "cold_start_s": 0.2}
+    pool = {"max_ongoing": 64, "cost_usd_per_s": "0.000001", "cold_start_s": 0.2}
     size = {"context_tokens": 4096, "max_output_tokens": 2048, "size_rank": 1, "quality": 0.5}
     return Settings(
         data=data,
@@ -303,12 +328,13 @@ def _settings(
             ModelSettings(name="tale", **size),
             ModelSettings(name="free", **size),
             ModelSettings(name="vectors", task="embed", **size | {"context_tokens": 64}),
+            *([ModelSettings(name=FAR, **size)] if outside and outside.get("model") == FAR else []),
         ),
         pools=(
             PoolSettings(name=POOLS[0], model="tale", capacity_class="reserved", **pool),
             PoolSettings(name=POOLS[1], model="tale", capacity_class="spot", **pool),
             PoolSettings(name=POOLS[2], model="vectors", capacity_class="reserved", **pool),
-            *([PoolSettings(**OUTSIDE, base_url=outside)] if outside else []),
+            *([PoolSettings(**OUTSIDE | outside)] if outside else []),
         ),
     )
 
@@ -317,11 +343,40 @@ def _prices(now_us: int) -> bytes:
     parts = {Component.INPUT: 1_000_000_000, Component.OUTPUT: OUTPUT_PRICE}
     rates = tuple(
         PriceRate(model=model, tier=tier, component=component, nanousd_per_mtok=price)
-        for model in ("tale", "vectors")
+        for model in ("tale", "vectors", FAR)
         for tier in ("default", "priority", "flex")
         for component, price in parts.items()
     )
     return publish(make_book([PriceVersion("pv_1", 0, None, rates)]), now_us)
+
+
+_DESCRIPTION: list[dict[str, Any]] = []
+
+
+def _described(describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What the first application that was asked says: its routes are the same in each, and to tell
+    of them takes ten times as long as to start it."""
+    if not _DESCRIPTION:
+        _DESCRIPTION.append(describe())
+    return _DESCRIPTION[0]
+
+
+def post_scope(path: str, headers: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """What a server tells an ASGI application of a POST."""
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }
 
 
 @asynccontextmanager
@@ -334,18 +389,26 @@ async def edge(
     limits: dict[str, Any] | None = None,
     behaviour: fake.Behaviour = lambda _: story(),
     outer: str | None = None,
+    outer_pool: dict[str, Any] | None = None,
+    environment: dict[str, str] | None = None,
 ) -> AsyncIterator[Edge]:
     """A gateway that is ready, with one warm replica that tells `story`; and, cheaper than that, a
-    server outside at the base URL `outside`."""
-    put_empty_database(data / "sluice.db")
+    server outside at the base URL `outer`, whose pool is otherwise as `outer_pool` says: of the
+    model FAR it is the only one."""
+    begun = _settings(server, data, {}, limits or {}, None)
+    put_started_database(data / "sluice.db", begun, round(time() * 1e6))
     await redis.set("sluice:prices", _prices(round(time() * 1e6)))
     await redis.set(REVISION_KEY, 1)
     holds = Holds(redis)
     await open_shard(holds, shard=SHARD)
     watch = Watch()
-    outside = Outside(clock=watch, rng=Random(1), entropy=Random(2).randbytes, environment={})
-    settings = _settings(server, data, gateway or {}, limits or {}, outer)
+    outside = Outside(
+        clock=watch, rng=Random(1), entropy=Random(2).randbytes, environment=environment or {}
+    )
+    external = {"base_url": outer} | (outer_pool or {}) if outer else None
+    settings = _settings(server, data, gateway or {}, limits or {}, external)
     app = create_app(settings, outside)
+    app.openapi = partial(_described, app.openapi)
     async with fake.FakeUpstream(behaviour) as upstream, app.router.lifespan_context(app):
         running = Edge(app, app.state.parts, redis, holds, upstream, data / "spool", watch)
         await running.publish_fleet(running.replica())

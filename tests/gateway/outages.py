@@ -13,15 +13,17 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from billing.checks.report import Outcome
-from billing.keeper import SpoolKeeper
-from billing.pricebook import Component, PriceRate
-from billing.prices import put_into_force
-from billing.store.engine import Store, open_store
+from billing.db.engine import Store, open_store
+from billing.decisions.writer import DecisionWriter
+from billing.ledger.report import Outcome
+from billing.prices.book import Component, PriceRate
+from billing.prices.versions import put_into_force
+from billing.spool.keeper import SpoolKeeper
 from billing.tasks import end
 from billing.verify import verify_all
-from gateway.admin.bootstrap import ORGANIZATION_ID
-from gateway.admin.tenants import Tenants
+from gateway.admin.limits.service import LimitService
+from gateway.admin.use_cases import admin_store
+from gateway.catalog.bootstrap import ORGANIZATION_ID
 from tests.billing.ledger_parts import SETTINGS, make_primer, make_reaper, make_writer
 from tests.gateway.edge import OUTPUT_PRICE, SHARD, Edge
 from tests.redis_server import RedisServer
@@ -31,10 +33,8 @@ BACK_WITHIN_S = 60.0
 
 async def declare(one: Edge, mode: str | None, cap_nanousd: int | None = None) -> None:
     """What the organization wants while Redis is away."""
-    outside = one.parts.outside
-    tenants = Tenants(one.parts.tenants, one.parts.new_id, outside.entropy, outside.clock)
-    await asyncio.to_thread(tenants.set_outage, ORGANIZATION_ID, mode, cap_nanousd)
-    one.parts.keys.forget()
+    limits = LimitService(admin_store(one.parts))
+    await limits.set_outage(ORGANIZATION_ID, mode, cap_nanousd)
 
 
 @contextmanager
@@ -81,9 +81,10 @@ async def ledger(redis: Redis, data: Path) -> AsyncIterator[Store]:
     price_all(store)
     parts = [
         make_writer(redis, store),
-        make_primer(redis, store),
+        make_primer(redis, store, spool_root=data / "spool"),
         make_reaper(redis, store, data / "spool"),
         SpoolKeeper(data / "spool", store, SETTINGS, now=time),
+        DecisionWriter(redis, store, SETTINGS, now=time),
     ]
     tasks = [asyncio.create_task(part.run()) for part in parts]
     try:

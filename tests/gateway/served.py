@@ -9,8 +9,8 @@ from typing import Any
 
 import uvicorn
 
-from gateway.heads import Heads
-from gateway.listener import protocol
+from gateway.server.heads import Heads
+from gateway.server.listener import protocol
 from tests.stack_process import free_port
 
 HEADS = Heads(65536, 30.0, lambda: "req_1", lambda: 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gateway.app import REDIS_CONNECTIONS_MAX, _redis
+from gateway.composition import REDIS_CONNECTIONS_MAX, _redis
 from gateway.settings import GatewaySettings, LimiterSettings, Settings
 from tests.redis_server import RedisServer
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.commands import data_folder
 from gateway.supervisor.credentials import keep_credentials
 
 
@@ -89,15 +90,26 @@ def test_a_command_about_dead_letters_that_makes_no_sense_does_nothing(
 def test_part_started_by_hand_joins_its_data_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gateway import cli
-    from gateway.settings import Settings
-
     made = keep_credentials(tmp_path, lambda: "token")
     monkeypatch.setattr(os, "environ", {"SLUICE_ADMIN_KEY": "mine"})
-    cli._join(Settings(data=tmp_path))
+    data_folder.join(tmp_path, None)
     assert os.environ["SLUICE_REDIS_URL"] == f"unix://{tmp_path}/redis.sock"
     assert os.environ["SLUICE_WORKER_SECRET"] == made.worker_secret
     assert os.environ["SLUICE_ADMIN_KEY"] == "mine"
+
+
+def test_a_shell_completes_commands_that_are_imported_late() -> None:
+    words = {"COMP_WORDS": "sluice ledger dead-letters re", "COMP_CWORD": "3"}
+    found = subprocess.run(
+        [sys.executable, "-c", "from gateway.cli import main; main(prog_name='sluice')"],
+        env=os.environ | words | {"_SLUICE_COMPLETE": "bash_complete"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=Path(__file__).parents[2],
+    )
+    assert found.stdout.split() == ["plain,resolve", "plain,retry"]
+    assert "_SLUICE_COMPLETE=bash_complete" in sluice("completion", "bash").stdout
 
 
 def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:

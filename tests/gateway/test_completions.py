@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from billing.money import usd
 from billing.types import CallStatus
 from gateway.upstream import fake
 from tests.gateway.edge import CHAT, COMPLETIONS, OUTPUT_PRICE, Edge, Response, body, edge
@@ -161,7 +162,8 @@ async def test_money_that_runs_out_ends_every_unfinished_choice(
         rest = [fake.own_frame("a ", 7 * n, index=n % 2 * 2) for n in range(1, 200)]
         return fake.stream(done, *rest)
 
-    limits = {"budget_nanousd": 100 * OUTPUT_PRICE // 10**6, "budget_window": "total"}
+    budget_nanousd = 100 * OUTPUT_PRICE // 10**6
+    limits = {"budget_usd": usd(budget_nanousd), "budget_window": "total"}
     async with edge(
         redis_server,
         redis,
@@ -186,7 +188,7 @@ async def test_money_that_runs_out_ends_every_unfinished_choice(
             assert ends == {0: "length", 1: "stop", 2: "length"}
             assert response.events[-1] == "[DONE]"
         calls = (await one.settled()).values()
-        assert 0 < sum(call.amount_nanousd for call in calls) <= limits["budget_nanousd"]
+        assert 0 < sum(call.amount_nanousd for call in calls) <= budget_nanousd
         assert {call.finish_reason for call in calls if call.output} == {"length"}
 
 

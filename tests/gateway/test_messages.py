@@ -13,6 +13,7 @@ import pytest
 from anthropic.types import ModelInfo
 from redis.asyncio import Redis
 
+from billing.money import usd
 from billing.types import CallStatus
 from gateway.upstream import fake
 from tests.gateway.api.asgi import ask
@@ -118,7 +119,7 @@ async def test_failure_while_it_waits_is_an_error_event_after_pings(
 async def test_money_that_runs_out_ends_the_message_at_its_bound(
     redis_server: RedisServer, redis: Redis, tmp_path: Path
 ) -> None:
-    little = {"budget_nanousd": 100 * OUTPUT_PRICE // 10**6, "budget_window": "total"}
+    little = {"budget_usd": usd(100 * OUTPUT_PRICE // 10**6), "budget_window": "total"}
     slices = {"output_slice_tokens": 16}
     async with edge(redis_server, redis, tmp_path, gateway=slices, limits=little) as one:
         one.upstream.scripts.append(story(frames=60, tokens_a_frame=8))

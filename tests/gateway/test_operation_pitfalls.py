@@ -14,13 +14,15 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy import text
 
-from gateway.admin.bootstrap import KEY_ID
-from gateway.admin.serving import Serving
-from gateway.admin.tenants import Tenants
-from gateway.store import TenantStore, open_engine
-from gateway.tables import ModelRow
+from billing.db.engine import open_store
+from gateway.admin.keys.service import KeyService
+from gateway.admin.use_cases import AdminStore
+from gateway.catalog.bootstrap import KEY_ID
+from gateway.catalog.tables import ModelRow
+from gateway.tenants.store import CONNECTIONS_MAX, TenantStore
 from gateway.upstream import fake
 from migrations.run import migrate
+from tests.gateway.catalog.served import Served
 from tests.gateway.edge import API_KEY, OUTPUT_PRICE, Edge, body, edge, story
 from tests.postgres_fixtures import Databases, postgres
 from tests.redis_server import RedisServer
@@ -98,18 +100,18 @@ async def test_g39_tier_of_a_request_is_the_one_that_is_served(one: Edge, tier: 
 def test_g44_many_who_read_at_once_share_few_connections(postgres: Databases) -> None:
     with postgres.copy_of("template0") as url:
         migrate(url)
-        engine = open_engine(url)
-        watcher = open_engine(url)
+        few = open_store(url, connections_max=CONNECTIONS_MAX)
+        watcher = open_store(url, connections_max=1)
         try:
-            store = TenantStore(engine)
+            store = TenantStore(few)
             with ThreadPoolExecutor(LOOKERS) as crowd:
                 found = [crowd.submit(store.every, ModelRow) for _ in range(10 * LOOKERS)]
-                counts = [_connections(watcher) for _ in range(20)]
+                counts = [_connections(watcher.engine) for _ in range(20)]
                 assert all(list(rows.result()) == [] for rows in found)
-            assert max(counts) <= engine.pool.size() + watcher.pool.size()  # type: ignore[attr-defined]
+            assert max(counts) <= CONNECTIONS_MAX + 1
         finally:
-            engine.dispose()
-            watcher.dispose()
+            few.close()
+            watcher.close()
 
 
 def _connections(engine: Any) -> int:
@@ -123,10 +125,10 @@ async def test_g47_client_of_servers_lives_as_long_as_what_it_reads(one: Edge) -
     """Whatever changes meanwhile: models, pools and the fleet are replaced in the middle of it."""
     one.upstream.behaviour = lambda _: story(frames=12, pause_s=0.05)
     calls = [asyncio.create_task(one.post(body())) for _ in range(8)]
-    serving = Serving(one.parts.tenants, one.parts.outside.clock)
+    serving = Served(one.parts.tenants, one.parts.outside.clock)
     for round_ in range(5):
         size = {"context_tokens": 64 + round_, "max_output_tokens": 8, "size_rank": 1, "quality": 0}
-        await asyncio.to_thread(serving.put_model, f"other-{round_}", size)
+        await serving.put_model(f"other-{round_}", size)
         await one.parts.catalog.refresh()
         await one.publish_fleet(one.replica(f"r{round_ + 2}"))
     for response in await asyncio.gather(*calls):
@@ -141,7 +143,7 @@ async def test_g48_model_changed_by_another_gateway_is_seen_here_and_leaves_no_g
     one: Edge,
 ) -> None:
     """Another gateway writes to SQL and tells nobody; revisions only rise."""
-    elsewhere = Serving(TenantStore(one.parts.tenants._engine), one.parts.outside.clock)
+    elsewhere = Served(TenantStore(one.parts.tenants._store), one.parts.outside.clock)
     size = {"context_tokens": 64, "max_output_tokens": 8, "size_rank": 1, "quality": 0.1}
     before = one.parts.catalog.catalog.revision
 
@@ -151,10 +153,10 @@ async def test_g48_model_changed_by_another_gateway_is_seen_here_and_leaves_no_g
     async def has_gone() -> bool:
         return (await get(one, "/v1/models/fresh")).status_code == 404
 
-    await asyncio.to_thread(elsewhere.put_model, "fresh", size)
+    await elsewhere.put_model("fresh", size)
     await until(is_there)
     after = one.parts.catalog.catalog.revision
-    await asyncio.to_thread(elsewhere.disable_model, "fresh")
+    await elsewhere.disable_model("fresh")
     await until(has_gone)
     assert before < after < one.parts.catalog.catalog.revision
     listed = (await get(one, "/v1/models")).json()["data"]
@@ -165,10 +167,10 @@ async def test_g48_key_revoked_by_another_gateway_stops_here(
     one: Edge,
 ) -> None:
     outside = one.parts.outside
-    store = TenantStore(one.parts.tenants._engine)
-    elsewhere = Tenants(store, one.parts.new_id, outside.entropy, outside.clock)
+    store = AdminStore(TenantStore(one.parts.tenants._store), outside.clock, forget=lambda: None)
+    elsewhere = KeyService(store, one.parts.new_id, outside.entropy)
     assert (await get(one, "/v1/models")).status_code == 200
-    await asyncio.to_thread(elsewhere.revoke_key, KEY_ID)
+    await elsewhere.revoke(KEY_ID)
 
     async def has_stopped() -> bool:
         return (await get(one, "/v1/models")).status_code == 401

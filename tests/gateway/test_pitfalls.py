@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.types import CallStatus
-from gateway.admin.bootstrap import KEY_ID
+from gateway.catalog.bootstrap import KEY_ID
 from gateway.upstream import fake
 from tests.gateway.api.asgi import ask
 from tests.gateway.edge import API_KEY, CHAT, COMPLETIONS, Edge, Response, body, edge, story
@@ -170,7 +170,8 @@ async def test_g10_ledger_has_the_model_asked_for_and_the_one_that_served(one: E
     await one.post(WHOLE | {"model": "auto"})
     call = await only(one)
     assert (call.model_requested, call.model, call.pool) == ("auto", "tale", "tale-reserved")
-    assert [candidate["model"] for candidate in call.decision["candidates"]] == ["tale", "tale"]
+    decision = await one.explained(call.rid)
+    assert [candidate.model for candidate in decision.candidates] == ["tale", "tale"]
 
 
 async def test_g11_failure_is_a_failure_in_the_answer_and_in_the_ledger(one: Edge) -> None:

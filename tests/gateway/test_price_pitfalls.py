@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from billing.pricebook import (
+from billing.db.engine import Store
+from billing.prices.book import (
     Component,
     Discount,
     PriceRate,
@@ -21,17 +22,16 @@ from billing.pricebook import (
     make_book,
     publish,
 )
+from billing.prices.rating import rate, rate_frozen
 from billing.queries import usage_summary
-from billing.rating import rate, rate_frozen
-from billing.store.engine import Store
 from billing.types import SettledCall, Usage
 from billing.verify import verify
-from gateway.admin.bootstrap import ORGANIZATION_ID
+from gateway.catalog.bootstrap import ORGANIZATION_ID
 from gateway.upstream import fake
 from gateway.upstream.chunks import read_chunk
 from tests.billing.calls import ADMITTED_US
 from tests.billing.conftest import empty_ledger, empty_postgres_ledger, postgres_store, sqlite_store
-from tests.billing.test_invoices import book, call
+from tests.billing.invoices.test_invoices import book, call
 from tests.gateway.api.asgi import ask
 from tests.gateway.edge import API_KEY, CHAT, Edge, body, edge
 from tests.postgres_fixtures import postgres

@@ -7,8 +7,8 @@ import re
 import httpx2 as httpx
 
 from tests.billing.plans import SORTED, planned
+from tests.gateway.admin.test_usage import DAY_S, MIDNIGHT_S, client, one
 from tests.gateway.api.test_described import flat
-from tests.gateway.api.test_usage import DAY_S, MIDNIGHT_S, client, one
 from tests.gateway.edge import Edge
 
 __all__ = ["one"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from billing.money import usd
 from billing.types import CallStatus
 from gateway.upstream import fake
 from tests.gateway.api.asgi import ask
@@ -64,6 +65,26 @@ async def test_stream_has_typed_events_and_no_done(one: Edge) -> None:
     await one.settled()
 
 
+async def test_an_answer_says_when_it_was_completed_and_how_it_was_drawn(one: Edge) -> None:
+    drawn = {"presence_penalty": 0.5, "frequency_penalty": -1}
+    whole = (await one.post(body(**drawn), path=RESPONSES)).json
+    response = await one.post(body(stream=True, **drawn), path=RESPONSES)
+    events = named(response.body)
+    for found in (whole, events[-1]["response"]):
+        assert found["status"] == "completed"
+        assert isinstance(found["completed_at"], int)
+        assert found["completed_at"] >= found["created_at"]
+        assert found.items() >= drawn.items()
+    for event in events[:2]:
+        assert (event["response"]["completed_at"], event["response"]["usage"]) == (None, None)
+    assert one.upstream.requests[-1].body.items() >= drawn.items()
+    one.upstream.scripts.append(fake.stream(fake.own_frame("a", 3, finish="length")))
+    cut = (await one.post(body(), path=RESPONSES)).json
+    assert (cut["status"], cut["completed_at"]) == ("incomplete", None)
+    assert (cut["presence_penalty"], cut["frequency_penalty"]) == (0, 0)
+    await one.settled()
+
+
 async def test_stream_that_was_cut_ends_with_an_error_event(one: Edge) -> None:
     one.upstream.scripts.append(fake.stream(fake.own_frame("a", 3), then=[fake.Close()]))
     response = await one.post(body(stream=True), path=RESPONSES)
@@ -91,7 +112,7 @@ async def test_failure_while_it_waits_is_an_error_event_too(
 async def test_money_that_runs_out_leaves_the_response_incomplete(
     redis_server: RedisServer, redis: Redis, tmp_path: Path
 ) -> None:
-    little = {"budget_nanousd": 100 * OUTPUT_PRICE // 10**6, "budget_window": "total"}
+    little = {"budget_usd": usd(100 * OUTPUT_PRICE // 10**6), "budget_window": "total"}
     slices = {"output_slice_tokens": 16}
     async with edge(redis_server, redis, tmp_path, gateway=slices, limits=little) as one:
         one.upstream.scripts.append(story(frames=60, tokens_a_frame=8))
@@ -136,6 +157,22 @@ async def test_response_is_quoted_like_chat(one: Edge) -> None:
     status, told = await ask(one.app, "POST", "/v1/quote", sent, API_KEY)
     assert (status, told["error"], told["output_tokens_max"]) == (200, None, 8)
     assert not one.upstream.requests
+
+
+async def test_count_is_refused_in_openais_words_and_the_fields_of_this_route(one: Edge) -> None:
+    counted = {"model": "tale", "input": "Tell a story."}
+    bad_tool = {"type": "function", "name": "a b"}
+    for sent, key, status, param in (
+        (counted, "sk-x", 401, None),
+        (counted | {"max_output_tokens": 5}, API_KEY, 400, "max_output_tokens"),
+        (counted | {"tools": [bad_tool]}, API_KEY, 400, "tools[0].name"),
+        (counted | {"model": "nope"}, API_KEY, 404, "model"),
+        (counted, API_KEY, 400, "model"),  # its tokenizer is not here
+    ):
+        path = f"{RESPONSES}/input_tokens"
+        got, told = await ask(one.app, "POST", path, json.dumps(sent).encode(), key)
+        assert (got, told["error"]["param"]) == (status, param)
+    assert not await one.money_keys()
 
 
 @pytest.mark.parametrize(

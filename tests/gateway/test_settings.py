@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from gateway.settings import (
-    Settings,
-    SettingsError,
-    checkpoint_folder,
-    find_config,
-    load_settings,
-)
+from gateway.config_file import SettingsError, find_config
+from gateway.settings import Settings, checkpoint_folder, load_settings, settings_notices
 
 EXAMPLE = Path(__file__).parents[2] / "sluice.toml"
 FROM_ENVIRONMENT = {"admin_key", "api_key", "worker_secret"}
@@ -34,12 +29,14 @@ def test_example_lists_every_setting_with_its_default() -> None:
     assert not missing
     for table, field in Settings.model_fields.items():
         if isinstance(field.default, BaseModel):
-            assert set(type(field.default).model_fields) == set(told[table]), table
+            known = type(field.default).model_fields.items()
+            assert {each.alias or name for name, each in known} == set(told[table]), table
     written = tomllib.loads(EXAMPLE.read_text())
     for table, values in written.items():
         default = Settings.model_fields[table].default
         if isinstance(default, BaseModel):
-            assert values == default.model_dump(mode="json", include=set(values)), table
+            said = type(default).model_validate(values)
+            assert said.model_dump() == default.model_dump(), table
 
 
 def test_example_has_two_models_that_generate_one_that_embeds_and_a_price_for_each_tier() -> None:
@@ -111,6 +108,8 @@ quality = 1
         ("[ray]\nrays = 1", "unknown key ray.rays"),
         ("[gateway]\nport = 'x'", "gateway.port: input should be a valid integer"),
         ("[gateway]\nport = 0", "gateway.port: input should be greater than or equal to 1"),
+        ("[bootstrap]\nconcurrency = -1", "bootstrap.concurrency: input should be greater than or"),
+        ("[bootstrap]\ntoken_burst = 0", "bootstrap.token_burst: input should be greater than or"),
         (POOL.format("m"), "pools.0.model: no model is named m"),
         (MODEL + MODEL, "models: the name m stands twice"),
         (MODEL + POOL.format("m") + "initial_replicas = 2", "pools.0.max_replicas: less than"),
@@ -129,6 +128,30 @@ def test_mistake_in_a_variable_names_the_variable(
 ) -> None:
     monkeypatch.setenv("SLUICE_GATEWAY__PORT", "much")
     assert _complaint(_file(tmp_path, "")).startswith("variable SLUICE_GATEWAY__PORT: gateway.port")
+
+
+def test_names_of_before_are_read_and_told_how_to_be_written(tmp_path: Path) -> None:
+    pool = POOL.format("m") + "cost_nanousd_per_s = 20000\n"
+    limits = "[bootstrap]\nbudget_nanousd = 5000000000\n"
+    before = _file(tmp_path, limits + MODEL + pool)
+    settings = load_settings(before)
+    assert settings.pools[0].cost_nanousd_per_s == 20_000
+    assert settings.bootstrap.budget_nanousd == 5_000_000_000
+    assert settings_notices(before) == [
+        f'{before}: bootstrap.budget_nanousd is a name of before: write budget_usd = "5.00"',
+        f"{before}: pools.0.cost_nanousd_per_s is a name of before: "
+        'write cost_usd_per_s = "0.00002"',
+    ]
+    assert not settings_notices(EXAMPLE)
+
+
+def test_money_in_a_variable_is_in_usd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SLUICE_BOOTSTRAP__BUDGET_USD", "2.5")
+    assert load_settings(_file(tmp_path, "")).bootstrap.budget_nanousd == 2_500_000_000
+    monkeypatch.setenv("SLUICE_BOOTSTRAP__BUDGET_USD", "2.0000000001")
+    complaint = _complaint(_file(tmp_path, ""))
+    assert complaint.startswith("variable SLUICE_BOOTSTRAP__BUDGET_USD: bootstrap.budget_usd: ")
+    assert "finer than a nano-dollar" in complaint
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
@@ -175,8 +198,22 @@ def _is_setting(line: str) -> bool:
             "'auto' asks the router to choose",
         ),
         (
+            '[[hardware]]\nname = "h100"\ntitle = "x"\nkind = "cpu"\nreference = "y"',
+            "hardware.0.name: h100 ships with Sluice",
+        ),
+        (
+            '[[hardware]]\nname = "x"\ntitle = "x"\nkind = "cpu"\nreference = "y"\n' * 2,
+            "hardware: the name x stands twice",
+        ),
+        (
             '[[pools]]\nname = "p"\nmodel = "m"\ncapacity_class = "external"\nbase_url = "file:///x"',
             "pools.0.base_url: string should match",
+        ),
+        (
+            '[[pools]]\nname = "p"\nmodel = "m"\ncapacity_class = "external"\n'
+            'base_url = "https://api.example.com/v1"',
+            "pools.0.upstream_model: an external pool needs the name that its server knows the "
+            'model by, for example upstream_model = "gpt-4o-mini"',
         ),
     ],
 )
@@ -188,8 +225,23 @@ def test_value_that_no_part_could_use_is_refused(tmp_path: Path, text: str, mess
     assert message in str(refused.value)
 
 
+def test_limit_may_come_from_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_BOOTSTRAP__CONCURRENCY", "3")
+    assert load_settings(_file(tmp_path, "")).bootstrap.concurrency == 3
+
+
 def test_status_of_money_that_is_gone_may_come_from_a_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLUICE_BOOTSTRAP__INSUFFICIENT_QUOTA_STATUS", "402")
     assert load_settings(_file(tmp_path, "")).bootstrap.insufficient_quota_status == 402
+
+
+@pytest.mark.parametrize("proxies", [["10.0.0.0/8", "::1"], ["127.0.0.1"]], ids=str)
+def test_proxies_that_are_believed_are_addresses(proxies: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "sluice.toml"
+    path.write_text(f"[gateway]\ntrusted_proxies = {proxies}\n")
+    assert load_settings(path).gateway.trusted_proxies == tuple(proxies)
+    path.write_text('[gateway]\ntrusted_proxies = ["proxy.example"]\n')
+    with pytest.raises(SettingsError, match="trusted_proxies"):
+        load_settings(path)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.journeys.outside import Outside, Script
 from tests.stack import Stack, Tenant
+from tests.stack_process import OUTSIDE_KEY_VARIABLE
 
 OUTSIDE_MODEL = {
     "path": None,
@@ -19,12 +20,12 @@ OUTSIDE_MODEL = {
 }
 OUTSIDE_POOL = {
     "model": "outside",
-    "variant": "their-model",
     "capacity_class": "external",
-    "api_key_env": "OUTSIDE_API_KEY",
+    "upstream_model": "their-model",
+    "api_key_env": OUTSIDE_KEY_VARIABLE,
     # So dear that `auto` never ends here, whatever a test asks for.
-    "cost_input_nanousd_per_mtok": 10**13,
-    "cost_output_nanousd_per_mtok": 10**13,
+    "cost_input_usd_per_mtok": "10000",
+    "cost_output_usd_per_mtok": "10000",
 }
 OUTSIDE_PRICES = {"input": "1", "cached_input": "0.5", "output": "2"}
 

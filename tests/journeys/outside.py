@@ -33,6 +33,8 @@ class Script:
     thoughts: tuple[str, ...] = ()
     """Before the words, as vLLM and others say them; each is a token of reasoning."""
     finish_reason: str = "stop"
+    reports: dict[str, int] = field(default_factory=dict)
+    """What it says it used in the place of what it has sent: `prompt_tokens` and so on."""
 
 
 @dataclass
@@ -87,7 +89,6 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers["content-length"])
         outside.bodies.append(json.loads(self.rfile.read(length)))
         outside.keys.append(self.headers.get("authorization"))
-        self.close_connection = True
         try:
             if script.status != 200:
                 self._refuse(script.status)
@@ -97,6 +98,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(outside, script)
         except (_Left, ConnectionError):
             outside.left += 1
+
+    def end_headers(self) -> None:
+        """One call a connection, and says so: else its client may send the next into its end."""
+        self.send_header("connection", "close")
+        super().end_headers()
 
     def _refuse(self, status: int) -> None:
         self._whole(status, {"error": {"message": "not today", "code": "busy"}})
@@ -143,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
             "total_tokens": script.prompt_tokens + output_tokens,
             "prompt_tokens_details": {"cached_tokens": script.cached_tokens},
             "completion_tokens_details": {"reasoning_tokens": len(script.thoughts)},
-        }
+        } | script.reports
         self._event(json.dumps({"choices": [], "usage": used}))
         self._event("[DONE]")
         self.wfile.write(b"0\r\n\r\n")

@@ -20,7 +20,7 @@ def models_status(stack: Stack, secret: str) -> int:
 
 
 def test_new_organization_can_call_and_is_billed(stack: Stack) -> None:
-    organization = stack.admin("POST", "/organizations", {"name": "Reed", "slug": "reed"})
+    organization = stack.admin("POST", "/organizations", {"name": "Heron", "slug": "heron"})
     project = stack.admin("POST", "/projects", {"organization": organization["id"], "name": "web"})
     key = stack.admin("POST", "/keys", {"project": project["id"], "name": "first"})
     assert key["secret"].startswith("sk-sluice-")
@@ -137,21 +137,22 @@ def test_frozen_organization_stops_and_goes_on(stack: Stack, tenant: Tenant) -> 
     path = f"/organizations/{tenant.organization}"
     assert models_status(stack, tenant.secret) == 200
     stack.admin("PATCH", path, {"status": "frozen"})
-    stack.wait_until(lambda: models_status(stack, tenant.secret) == 403, 30, "the freeze")
+    stack.wait_until(lambda: models_status(stack, tenant.secret) == 403, 60, "the freeze")
     stack.admin("PATCH", path, {"status": "active"})
-    stack.wait_until(lambda: models_status(stack, tenant.secret) == 200, 30, "the thaw")
+    stack.wait_until(lambda: models_status(stack, tenant.secret) == 200, 60, "the thaw")
 
 
 def test_key_stops_at_its_end(stack: Stack, tenant: Tenant) -> None:
-    sent = {"project": tenant.project, "name": "short", "expires_at": round(time.time()) + 3}
+    sent = {"project": tenant.project, "name": "short", "expires_at": round(time.time()) + 6}
     key = stack.admin("POST", "/keys", sent)
     assert models_status(stack, key["secret"]) == 200
-    stack.wait_until(lambda: models_status(stack, key["secret"]) == 401, 8.0, "the key to end")
+    stack.wait_until(lambda: models_status(stack, key["secret"]) == 401, 60.0, "the key to end")
 
 
 def test_key_revoked_by_another_gateway_stops_soon(stack: Stack, tenant: Tenant) -> None:
     """Nobody tells this gateway: the revision in SQL is all there is to notice. It does not get as
-    long as what it knows of a key lives by itself; `tests/gateway/test_revision.py` has the law."""
+    long as what it knows of a key lives by itself; `tests/gateway/tenants/test_revision.py` has the
+    law."""
     assert models_status(stack, tenant.secret) == 200
     with sqlite3.connect(stack.data / "sluice.db", timeout=10) as database:
         database.execute("UPDATE api_key SET revoked_us = 1 WHERE id = ?", (tenant.key,))
@@ -208,7 +209,7 @@ def test_pool_and_model_made_by_the_admin_serve_from_zero(stack: Stack, tenant: 
         },
     )
     pool = {"model": "fresh", "capacity_class": "on_demand", "idle_s": 3, "num_cpus": 0.1}
-    stack.admin("PUT", "/pools/fresh", pool | {"cost_nanousd_per_s": 10**9})
+    stack.admin("PUT", "/pools/fresh", pool | {"cost_usd_per_s": "1"})
     stack.add_prices("fresh", {"input": "1", "cached_input": "1", "output": "1"})
     response = stack.call("POST", CHAT, secret=tenant.secret, json=body("fresh", max_tokens=4))
     assert response.status_code == 200, response.text
@@ -222,7 +223,8 @@ def test_pool_and_model_made_by_the_admin_serve_from_zero(stack: Stack, tenant: 
 
 
 def test_health_is_open_to_all_and_says_what_is_missing(stack: Stack) -> None:
-    assert stack.call("GET", "/healthz").json() == {"status": "ok"}
+    for path in ("/healthz", "/livez", "/health"):
+        assert stack.call("GET", path).json() == {"status": "ok"}
     ready = stack.call("GET", "/readyz")
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
     assert all(ready.json()["checks"].values())

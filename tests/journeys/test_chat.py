@@ -7,7 +7,7 @@ import json
 import openai
 import pytest
 
-from gateway.tokens import CheckpointTokens
+from gateway.catalog.tokenizers import CheckpointTokens
 from tests.journeys.calls import (
     LARGE,
     LONG_TEXT,

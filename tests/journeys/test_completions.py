@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import openai
 import pytest
 
@@ -163,7 +165,6 @@ def test_chat_has_log_probabilities_and_several_answers(client: openai.OpenAI) -
         ({"prompt": ["a", "word " * 600]}, "prompt[1]", "context_length_exceeded"),
         ({"prompt": [10**6]}, "prompt", "invalid_value"),
         ({"model": MINILM}, "model", "model_not_supported"),
-        ({"echo": True, "logprobs": 1}, "echo", "unsupported_parameter"),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -174,6 +175,16 @@ def test_every_no_is_exact(
     response = stack.call("POST", COMPLETIONS, secret=tenant.secret, json=wanted)
     error = response.json()["error"]
     assert (response.status_code, error["param"], error["code"]) == (400, param, code)
+
+
+def test_echo_has_log_probabilities_of_the_prompt_too(client: openai.OpenAI) -> None:
+    asked: Any = {"model": SMALL, "prompt": PROMPT, "max_tokens": 4, "temperature": 0}
+    plain = client.completions.create(**asked, logprobs=0)
+    echoed = client.completions.create(**asked, echo=True, logprobs=0).choices[0]
+    scores = echoed.logprobs.token_logprobs
+    assert "".join(echoed.logprobs.tokens) == echoed.text == PROMPT + plain.choices[0].text
+    assert len(scores) == plain.usage.total_tokens
+    assert scores[0] is None and all(score <= 0 for score in scores[1:])
 
 
 def test_client_that_leaves_stops_every_choice(stack: Stack, client: openai.OpenAI) -> None:

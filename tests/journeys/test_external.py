@@ -32,13 +32,27 @@ def test_external_answer_is_metered_by_its_own_usage(
     assert (booked["capacity_class"], booked["usage_source"]) == ("external", "exact")
 
 
+def test_report_beyond_all_that_was_asked_for_is_our_cost(
+    stack: Stack, tenant: Tenant, outside: Outside
+) -> None:
+    outside.begin(Script(reports={"prompt_tokens": 100_000, "completion_tokens": 2_000}))
+    response = stack.call("POST", CHAT, secret=tenant.secret, json=body("outside", max_tokens=50))
+    usage = response.json()["usage"]
+    booked = stack.generation(response.headers["x-request-id"])
+    assert usage["completion_tokens"] == booked["usage"]["output"] == 50
+    told = stack.admin("GET", f"/requests/{response.headers['x-request-id']}")
+    above = told["cogs"]["tokens_above_hold"]
+    assert above == {"prompt": 100_000 - usage["prompt_tokens"], "completion": 1_950}
+    assert told["attempts"][0]["output"] == 2_000
+
+
 def test_their_server_gets_their_key_and_their_model_name(
     stack: Stack, tenant: Tenant, outside: Outside
 ) -> None:
     stack.call("POST", CHAT, secret=tenant.secret, json=body("outside", temperature=0.5))
     [sent] = outside.bodies
     assert outside.keys == [f"Bearer {OUTSIDE_KEY}"]
-    assert sent["model"] == OUTSIDE_POOL["variant"]
+    assert sent["model"] == OUTSIDE_POOL["upstream_model"]
     assert (sent["stream"], sent["stream_options"]) == (True, {"include_usage": True})
     assert sent["temperature"] == 0.5
     assert sent["messages"] == said()

@@ -114,6 +114,7 @@ def test_stop_sequence_is_named(claude: anthropic.Anthropic) -> None:
 
 
 @pytest.mark.parametrize("model", [SMALL, LARGE])
+@pytest.mark.client("anthropic", "It uses a tool and goes on with its result.")
 def test_tool_is_used_and_its_result_talked_about(claude: anthropic.Anthropic, model: str) -> None:
     turns: Any = [{"role": "user", "content": "Is it raining?"}]
     options: Any = {"model": model, "tools": [WEATHER], "max_tokens": 64}
@@ -163,6 +164,7 @@ COUNTED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", COUNTED)
+@pytest.mark.client("anthropic", "It counts the tokens of a message.")
 def test_count_is_what_the_call_is_charged_for(
     stack: Stack, tenant: Tenant, claude: anthropic.Anthropic, name: str
 ) -> None:
@@ -226,6 +228,7 @@ def test_client_reads_a_stream_that_waited_for_a_cold_pool(
     assert (booked["status"], booked["pool"]) == ("answered", "nap")
 
 
+@pytest.mark.client("anthropic", "It lists the models.")
 def test_models_are_listed(claude: anthropic.Anthropic) -> None:
     assert {SMALL, LARGE} <= {model.id for model in claude.models.list()}
     assert claude.models.retrieve(SMALL).max_tokens == 256

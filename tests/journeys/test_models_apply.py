@@ -44,7 +44,7 @@ model = "{MODEL}"
 initial_replicas = 1
 idle_s = 900.0
 num_cpus = 0.1
-cost_nanousd_per_s = 1
+cost_usd_per_s = "0.000000001"
 
 [[prices]]
 model = "{MODEL}"
@@ -263,7 +263,7 @@ def test_new_weights_replace_old_ones_under_traffic(
 def test_broken_weights_leave_the_old_ones_serving(
     desk: Desk, stack: Stack, tenant: Tenant
 ) -> None:
-    """`tests/workers/test_cluster.py` always looks at this, with weights that load sooner."""
+    """`tests/workers/ray/test_cluster.py` always looks at this, with weights that load sooner."""
     replicas = desk.warm()
     good = answer(stack, tenant)
     desk.break_weights()

@@ -64,6 +64,7 @@ RAISED: dict[str, tuple[dict[str, Any], type[openai.APIStatusError], str | None]
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("change", "kind", "code"), RAISED.values(), ids=RAISED.keys())
+@pytest.mark.client("openai", "Each error comes as its class, with code and request id.")
 def test_error_is_of_its_class_with_code_and_request_id(
     client: openai.OpenAI,
     change: dict[str, Any],
@@ -104,6 +105,7 @@ async def test_money_that_is_gone_is_told_once_whatever_the_client_would_retry(
     assert transport.asked == 1
 
 
+@pytest.mark.client("openai", "It waits as long as `retry-after` says, then tries again.")
 async def test_rate_that_is_used_up_is_waited_for_as_told(stack: Stack) -> None:
     """`retry-after` is honoured: one try more is enough, since it names the very time."""
     limited = stack.tenant(requests_per_minute=30, request_burst=1)
@@ -136,6 +138,7 @@ def test_raw_response_has_the_headers_and_parses(client: openai.OpenAI) -> None:
     assert int(raw.headers["openai-processing-ms"]) >= 0
 
 
+@pytest.mark.client("openai", "It reads a stream line by line.")
 async def test_streaming_response_is_read_line_by_line(stack: Stack, tenant: Tenant) -> None:
     async with (
         stack.async_openai(tenant.secret) as client,
@@ -147,6 +150,7 @@ async def test_streaming_response_is_read_line_by_line(stack: Stack, tenant: Ten
     assert all(line.startswith("data: ") for line in lines)
 
 
+@pytest.mark.client("openai", "It makes calls of every kind at the same time.")
 async def test_many_calls_of_every_kind_run_beside_each_other(stack: Stack, tenant: Tenant) -> None:
     async def streamed(client: openai.AsyncOpenAI) -> str:
         stream = await client.chat.completions.create(**chat(), stream=True)

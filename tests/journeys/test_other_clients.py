@@ -26,7 +26,26 @@ def variables(stack: Stack, tenant: Tenant) -> dict[str, str]:
 
 
 @pytest.mark.timeout(CLIENT_S + 60)
-@pytest.mark.parametrize("script", ["openai.test.mjs", "anthropic.test.mjs"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(
+            "openai.test.mjs",
+            marks=pytest.mark.client(
+                "openai (Node)",
+                "It handles chat, completions, embeddings, responses, streams, tools,"
+                " structured output and errors.",
+            ),
+        ),
+        pytest.param(
+            "anthropic.test.mjs",
+            marks=pytest.mark.client(
+                "@anthropic-ai/sdk",
+                "It handles whole and streamed messages, token counts and errors.",
+            ),
+        ),
+    ],
+)
 def test_node_client_is_at_home_here(stack: Stack, tenant: Tenant, script: str) -> None:
     node = shutil.which("node")
     assert node, "no Node: these tests need Node 20 or later, in the path"
@@ -47,6 +66,11 @@ def test_node_client_is_at_home_here(stack: Stack, tenant: Tenant, script: str) 
 
 
 @pytest.mark.timeout(CLIENT_S + 60)
+@pytest.mark.client(
+    "litellm",
+    "It handles chat, completions, embeddings, tools, structured output and errors, over OpenAI's"
+    " and Anthropic's API.",
+)
 def test_litellm_is_at_home_here(stack: Stack, tenant: Tenant, outside: Outside) -> None:
     """Chat, texts, responses, vectors, Anthropic's shape; tools, forms, usage, retries, errors."""
     outside.begin(Script(thoughts=("A ", "fox?")))
@@ -98,6 +122,7 @@ def assert_weather(arguments: str) -> None:
     assert said["town"] in ("Ulm", "Bonn") and 1 <= said["days"] <= 14
 
 
+@pytest.mark.client("anthropic", "It handles whole and streamed messages, and errors.")
 def test_anthropic_python_client_is_at_home_here(stack: Stack, tenant: Tenant) -> None:
     with anthropic.Anthropic(api_key=tenant.secret, base_url=stack.base_url) as client:
         answer = client.messages.create(model=SMALL, max_tokens=8, messages=said())

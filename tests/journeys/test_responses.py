@@ -10,7 +10,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from gateway.tokens import CheckpointTokens
+from gateway.catalog.tokenizers import CheckpointTokens
 from tests.journeys.calls import LARGE, NAP, SMALL, events, nano, said
 from tests.journeys.outside import Outside, Script
 from tests.openai_api.valid import assert_events
@@ -44,6 +44,19 @@ def test_whole_answer_is_what_chat_would_have_said(stack: Stack, client: openai.
     booked = stack.generation(raw.headers["x-request-id"])
     assert answer.usage.cost == booked["cost_usd"] == raw.headers["x-sluice-cost-usd"]
     assert nano(booked["cost_usd"]) > 0
+
+
+@pytest.mark.client("openai", "It counts the input tokens of a response.")
+def test_count_of_an_input_is_what_its_response_is_charged_for(
+    stack: Stack, tenant: Tenant, client: openai.OpenAI
+) -> None:
+    asked: dict[str, Any] = {"model": SMALL, "input": QUESTION, "instructions": "Be kind."}
+    asked |= {"tools": [WEATHER]}
+    counted = client.responses.input_tokens.count(**asked)
+    assert counted.object == "response.input_tokens"
+    assert stack.requests_of(tenant) == []
+    usage = client.responses.create(**asked, max_output_tokens=1).usage
+    assert counted.input_tokens == usage.input_tokens > 20
 
 
 def test_stream_of_the_official_client_adds_up(stack: Stack, client: openai.OpenAI) -> None:

@@ -94,7 +94,7 @@ LONG = pytest.mark.long
 )
 def test_call_on_the_way_down_is_not_lost(stack: Stack, tenant: Tenant, after_s: float) -> None:
     """A lone call meets the replica as it leaves, refuses, is proven idle, is gone: answered.
-    `tests/workers/test_cluster.py` always looks at all of these, without a gateway."""
+    `tests/workers/ray/test_cluster.py` always looks at all of these, without a gateway."""
     stack.call("POST", CHAT, secret=tenant.secret, json=body(NAP, max_tokens=1))
     stack.wait_until(
         lambda: any(replica["state"] == "DRAINING" for replica in published(stack)),

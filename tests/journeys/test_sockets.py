@@ -1,4 +1,4 @@
-"""Who can reach what: this machine alone, but for the ports that Ray opens for itself."""
+"""Who can reach what: this machine alone."""
 
 from __future__ import annotations
 
@@ -8,27 +8,22 @@ from urllib.parse import urlsplit
 import psutil
 
 from tests.stack import Stack
-from workers.ray_file import read_ray_file
-from workers.ray_session import members
+from workers.ray.file import read_ray_file
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
-def test_every_socket_of_ours_is_on_loopback(stack: Stack) -> None:
-    """Gateway, ledger, controller and Redis listen nowhere else; replicas answer HTTP there."""
+def test_every_socket_is_on_loopback(stack: Stack) -> None:
+    """Of the gateway, of each replica, and of Ray: its store, its nodes, its metrics, its proxy."""
     ray = read_ray_file(stack.data / "ray.json")
     assert ray is not None
-    rays_own = {process.pid for process in members(ray.session)}
-    ours = [(pid, address) for pid, address in stack.listening() if pid not in rays_own]
-    assert {address.port for _, address in ours} >= {stack.port}
-    assert [a for _, a in ours if not a.ip.startswith(LOOPBACK)] == []
-    replicas = [r for pool in stack.fleet().values() for r in pool["replicas"]]
-    assert replicas
-    for replica in replicas:
-        assert urlsplit(replica["address"]).hostname.startswith(LOOPBACK)
-    ingress = {urlsplit(replica["address"]).port for replica in replicas}
-    inside = [a for pid, a in stack.listening() if pid in rays_own and a.port in ingress]
-    assert inside and all(address.ip.startswith(LOOPBACK) for address in inside)
+    warm = [r for pool in stack.fleet().values() for r in pool["replicas"] if r["state"] == "WARM"]
+    assert warm
+    replicas = {urlsplit(replica["address"]).port for replica in warm}
+    rays_own = {urlsplit(f"//{ray.gcs_address}").port, urlsplit(ray.dashboard_url).port}
+    listening = [(psutil.Process(pid).name(), address) for pid, address in stack.listening()]
+    assert {address.port for _, address in listening} >= {stack.port} | replicas | rays_own
+    assert [found for found in listening if not found[1].ip.startswith(LOOPBACK)] == []
 
 
 def test_worker_answers_only_who_knows_its_secret(stack: Stack) -> None:

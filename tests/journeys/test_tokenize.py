@@ -103,10 +103,20 @@ def test_plain_text_comes_back_as_it_was(stack: Stack, tenant: Tenant, model: st
 
 
 def test_it_is_free(stack: Stack) -> None:
-    penniless = stack.tenant(budget_usd="0.000000001", requests_per_minute=1, request_burst=1)
+    penniless = stack.tenant(budget_usd="0.000000001")
     for _ in range(5):
         answered(stack, penniless, TOKENIZE, model=SMALL, messages=said())
     assert stack.requests_of(penniless) == []
+
+
+def test_it_is_under_a_rate_of_its_own(stack: Stack) -> None:
+    slow = stack.tenant(requests_per_minute=1, request_burst=1)
+    answered(stack, slow, TOKENIZE, model=SMALL, messages=said())
+    asked = {"model": SMALL, "messages": said()}
+    response = stack.call("POST", TOKENIZE, secret=slow.secret, json=asked)
+    assert response.status_code == 429 and int(response.headers["retry-after"]) > 0
+    chat = stack.call("POST", CHAT, secret=slow.secret, json=asked | {"max_tokens": 1})
+    assert chat.status_code == 200, "what is free takes nothing of the rate of calls"
 
 
 def test_model_of_an_external_server_has_no_tokenizer_here(stack: Stack, tenant: Tenant) -> None:

@@ -4,8 +4,10 @@ freely, streamed, answered and charged."""
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any, Literal
 
+import anthropic
 import jsonschema
 import openai
 import pytest
@@ -13,7 +15,7 @@ from pydantic import BaseModel
 
 from tests.journeys.calls import LARGE, SMALL, said
 from tests.journeys.outside import Outside, Script
-from tests.stack import Stack
+from tests.stack import Stack, Tenant
 
 WEATHER: dict[str, Any] = {
     "type": "function",
@@ -77,17 +79,93 @@ def test_required_calls_are_all_valid(client: openai.OpenAI) -> None:
     assert len(set(ids)) == 6
 
 
-def test_a_stream_brings_the_arguments_in_pieces(client: openai.OpenAI) -> None:
-    with client.chat.completions.stream(
-        **asked(tool_choice="required", parallel_tool_calls=False, seed=2)
-    ) as stream:
-        events = list(stream)
-        found = stream.get_final_completion()
-    [call] = found.choices[0].message.tool_calls
-    check(call)
-    assert found.choices[0].finish_reason == "tool_calls"
-    deltas = [e for e in events if e.type == "tool_calls.function.arguments.delta"]
-    assert "".join(e.arguments_delta for e in deltas) == call.function.arguments
+CHOICES: list[dict[str, Any]] = [
+    {"tool_choice": NAMED},
+    {"tool_choice": "required", "parallel_tool_calls": False},
+    {"tool_choice": "required", "parallel_tool_calls": True, "max_tokens": 120},
+    {"parallel_tool_calls": True, "max_tokens": 60},
+]
+
+
+@pytest.mark.client("openai", "Its stream helper puts tool calls together, one or several.")
+@pytest.mark.parametrize("fields", CHOICES, ids=["named", "one", "several", "auto"])
+def test_the_stream_helper_puts_calls_together(
+    client: openai.OpenAI, fields: dict[str, Any]
+) -> None:
+    """One call where one is asked for; whatever was called, its pieces are its arguments."""
+    for seed in range(4):
+        told: dict[int, str] = {}
+        with client.chat.completions.stream(**asked(seed=seed, **fields)) as stream:
+            with suppress(openai.LengthFinishReasonError):  # so it says that an answer was cut
+                for event in stream:
+                    if event.type == "tool_calls.function.arguments.delta":
+                        told[event.index] = told.get(event.index, "") + event.arguments_delta
+            [choice] = stream.current_completion_snapshot.choices
+        calls = choice.message.tool_calls or []
+        if "max_tokens" not in fields:
+            assert (len(calls), choice.finish_reason) == (1, "tool_calls")
+        assert [told.get(n, "") for n in range(len(calls))] == [
+            call.function.arguments for call in calls
+        ]
+        for call in calls if choice.finish_reason == "tool_calls" else calls[:-1]:
+            check(call)
+
+
+def test_a_call_that_uses_up_its_tokens_is_no_shorter_answer(client: openai.OpenAI) -> None:
+    """At the close of the call, and where its arguments are whole and only its mark is not."""
+    for fields in CHOICES[:2]:
+        wanted = asked(seed=5, temperature=0.5, **fields)
+        whole = client.chat.completions.create(**wanted)
+        [call] = whole.choices[0].message.tool_calls
+        used = whole.usage.completion_tokens
+        for tokens_max, finish in ((used, "tool_calls"), (used - 1, "tool_calls"), (8, "length")):
+            answer = client.chat.completions.create(**wanted, max_tokens=tokens_max)
+            assert answer.choices[0].finish_reason == finish, tokens_max
+            if finish == "tool_calls":
+                [again] = answer.choices[0].message.tool_calls
+                assert again.function == call.function
+                assert answer.usage.completion_tokens == tokens_max
+
+
+def test_a_call_that_uses_up_its_tokens_is_whole_by_the_other_routes_too(
+    stack: Stack, tenant: Tenant, client: openai.OpenAI
+) -> None:
+    flat = {"type": "function", **WEATHER["function"]}
+    wanted: dict[str, Any] = {
+        "model": SMALL,
+        "input": said(),
+        "tools": [flat],
+        "tool_choice": {"type": "function", "name": "weather"},
+        "temperature": 0,
+    }
+    whole = client.responses.create(**wanted)
+    tokens_max = whole.usage.output_tokens
+    with client.responses.stream(**wanted, max_output_tokens=tokens_max) as stream:
+        deltas = [e.delta for e in stream if e.type == "response.function_call_arguments.delta"]
+        response = stream.get_final_response()
+    [item] = response.output
+    assert (response.status, item.type, item.status) == ("completed", "function_call", "completed")
+    assert "".join(deltas) == item.arguments == whole.output[0].arguments
+    function = WEATHER["function"]
+    tool = {"name": "weather", "input_schema": function["parameters"], "strict": True}
+    tool["description"] = function["description"]
+    choice = {"type": "tool", "name": "weather"}
+    with (
+        anthropic.Anthropic(api_key=tenant.secret, base_url=stack.base_url) as other,
+        other.messages.stream(
+            model=SMALL,
+            messages=said(),
+            tools=[tool],
+            tool_choice=choice,
+            max_tokens=tokens_max,
+            extra_body={"temperature": 0},
+        ) as events,
+    ):
+        pieces = [e.partial_json for e in events if e.type == "input_json"]
+        message = events.get_final_message()
+    [use] = message.content
+    assert (message.stop_reason, use.name) == ("tool_use", "weather")
+    assert use.input == json.loads("".join(pieces)) == json.loads(item.arguments)
 
 
 def test_the_clients_parse_helper_gets_its_own_arguments(client: openai.OpenAI) -> None:

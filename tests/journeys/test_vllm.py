@@ -16,6 +16,7 @@ import openai
 import psutil
 import pytest
 
+from billing.money import usd
 from models.prompts import PROMPTS
 from tests.journeys.calls import CHAT, LARGE, LONG_TEXT, SMALL, body, opened, said
 from tests.stack import Stack, Tenant
@@ -48,7 +49,7 @@ def stack() -> Iterator[Stack]:
 def set_idle(stack: Stack, name: str, idle_s: float) -> None:
     """How long the model's pool stays warm without traffic."""
     told = {"model": name, "capacity_class": "reserved", "idle_s": idle_s, "max_ongoing": 16}
-    stack.admin("PUT", f"/pools/{POOLS[name]}", told | {"cost_nanousd_per_s": COST})
+    stack.admin("PUT", f"/pools/{POOLS[name]}", told | {"cost_usd_per_s": usd(COST)})
 
 
 def libraries(pid: int) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy import event
 
-from billing.pricebook import PriceRate
-from billing.prices import put_into_force
-from billing.store.engine import Store, open_store
+from billing.db.engine import Store, open_store
+from billing.prices.book import PriceRate
+from billing.prices.versions import put_into_force
 from tests.empty_database import put_empty_database
 
 

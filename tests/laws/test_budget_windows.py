@@ -15,9 +15,9 @@ from billing.budgets.windows import (
     EVER,
     ROLLING_S_MAX,
     BadWindow,
+    BudgetPeriod,
     Calendar,
     Ever,
-    Period,
     Rolling,
     Unit,
     checked,
@@ -114,7 +114,7 @@ def test_g30_the_31st_and_the_29th_of_february_come_back(
     window: Calendar, at: str, starts: str, ends: str
 ) -> None:
     """litellm#8364, #16057: a budget that began on the 31st was never reset, or drifted."""
-    assert period_of(window, us(at)) == Period(us(starts), us(ends))
+    assert period_of(window, us(at)) == BudgetPeriod(us(starts), us(ends))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_g30_a_day_has_the_hours_that_it_has_there(
     begins = datetime.fromisoformat(day).replace(hour=anchor.hour, minute=anchor.minute)
     start_us = us(begins.isoformat(), zone)
     period = period_of(Calendar(Unit.DAY, zone, anchor), start_us)
-    assert period == Period(start_us, start_us + round(hours * 3600) * 1_000_000)
+    assert period == BudgetPeriod(start_us, start_us + round(hours * 3600) * 1_000_000)
 
 
 def test_g30_an_hour_that_comes_twice_begins_a_period_once() -> None:

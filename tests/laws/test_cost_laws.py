@@ -13,17 +13,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from billing import ledger
+from billing.costs import store as cost_rows
 from billing.costs.attempts import cost_nanousd, costs_of
 from billing.costs.life_writer import LifeEntry, book_lives
 from billing.costs.lifetimes import Bill, LifeReport, added, bills, stretch
-from billing.ledger import Record
-from billing.posting import charge_for
-from billing.pricebook import Component, PriceRate, PriceVersion, make_book
-from billing.prices import load_book
+from billing.db.engine import Store
+from billing.ledger import booking
+from billing.ledger.booking import Record
+from billing.ledger.posting import charge_for
+from billing.prices.book import Component, PriceRate, PriceVersion, make_book
+from billing.prices.versions import load_book
 from billing.queries import accounts, call_by_rid
-from billing.store import costs as cost_rows
-from billing.store.engine import Store
 from billing.types import Attempt, SettledCall, UsageSource, encode
 from billing.verify import verify
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
@@ -224,7 +224,7 @@ def deliver(store: Store, deliveries: list[SettledCall | LifeReport], cuts: list
             if isinstance(report, LifeReport)
         ]
         with store.write() as conn:
-            assert not ledger.book(conn, ledger.read(calls, book, NOW_US)).failures
+            assert not booking.book(conn, booking.read(calls, book, NOW_US)).failures
         with store.write() as conn:
             book_lives(conn, told, NOW_US)
 

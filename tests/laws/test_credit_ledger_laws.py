@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from billing.credits.credit import Category, Grant, split
 from billing.credits.grants import GivenGrant, book_ends, every, give, line_of
+from billing.db.engine import Store
 from billing.limits.keys import SHARDS
 from billing.queries import accounts
-from billing.store import marks
-from billing.store.engine import Store
 from billing.types import OpenedCall, SettledCall, UsageSource
 from billing.verify import verify
+from billing.writer import marks
 from tests.billing.calls import ADMITTED_US, opened_call
 from tests.laws.ledgers import fresh
 from tests.laws.test_ledger_laws import LAW, NOW_US, deliver, ended, lives, template, usages

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.credits.watch import Threshold, Unit, Watch
+from billing.credits.watch import Threshold, ThresholdUnit, Watch
 
 AMOUNTS = st.integers(0, 1000)
 THRESHOLDS = st.frozensets(
-    st.builds(Threshold, st.just(Unit.NANOUSD), st.integers(1, 1000))
-    | st.builds(Threshold, st.just(Unit.PERCENT), st.integers(1, 100)),
+    st.builds(Threshold, st.just(ThresholdUnit.NANOUSD), st.integers(1, 1000))
+    | st.builds(Threshold, st.just(ThresholdUnit.PERCENT), st.integers(1, 100)),
     max_size=4,
 )
 
@@ -49,7 +49,7 @@ def test_a_look_at_what_has_not_moved_tells_nothing_new(
 def test_percentages_are_of_what_there_was_when_credit_last_came(
     percent: int, left: int, came: int
 ) -> None:
-    watch = Watch("o", frozenset({Threshold(Unit.PERCENT, percent)}), 9999, left)
+    watch = Watch("o", frozenset({Threshold(ThresholdUnit.PERCENT, percent)}), 9999, left)
     found, _ = watch.looked(left + came, left)
     assert found.granted_nanousd == left + came
     again, _ = found.looked(left, max(0, left - 1))

@@ -136,6 +136,11 @@ def test_what_remains_fits_and_one_more_does_not(rate: int, burst: int, level_us
     assert not fits(left + 1) or cost_us(left + 1, rate) + level_us == tolerance_us
 
 
+def test_the_smallest_debt_is_a_debt_and_the_smallest_refund_one() -> None:
+    assert correct(Bucket(0), now_us=5, mark_us=0, delta_us=1) == Bucket(6)
+    assert correct(Bucket(9), now_us=5, mark_us=9, delta_us=-1) == Bucket(8, refunded_us=1)
+
+
 @settings(max_examples=40, deadline=None)
 @given(stories())
 def test_the_scripts_compute_what_gcra_says(

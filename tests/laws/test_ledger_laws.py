@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from billing import ledger
-from billing.ledger import Record
-from billing.pricebook import Component, PriceRate, Prices, PriceVersion, Unpriced, make_book
-from billing.prices import load_book
+from billing.db.engine import Store
+from billing.ledger import booking
+from billing.ledger.booking import Record
+from billing.prices.book import Component, PriceRate, Prices, PriceVersion, Unpriced, make_book
+from billing.prices.rating import hold_for, rate, rate_frozen
+from billing.prices.versions import load_book
 from billing.queries import GroupBy, call_by_rid, spent_by_scopes, summed, usage_summary
-from billing.rating import hold_for, rate, rate_frozen
-from billing.rollup import DAY_US, HOUR_US
-from billing.store import holds
-from billing.store.engine import Store
+from billing.recovery import holds
 from billing.types import CallStatus, OpenedCall, SettledCall, Usage, UsageSource, encode
+from billing.usage.rollup import DAY_US, HOUR_US
 from billing.verify import verify
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
 from tests.laws.ledgers import fresh, priced
@@ -124,7 +124,7 @@ def deliver(store: Store, deliveries: list[OpenedCall | SettledCall], cuts: list
     while records:
         size = cuts.pop() if cuts else len(records)
         with store.write() as conn:
-            booked = ledger.book(conn, ledger.read(records[:size], book, NOW_US))
+            booked = booking.book(conn, booking.read(records[:size], book, NOW_US))
         assert not booked.failures
         records = records[size:]
 

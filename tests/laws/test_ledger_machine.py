@@ -21,17 +21,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sqlalchemy import event
 
-from billing import ledger
 from billing.credits.credit import Category, Grant
 from billing.credits.grants import book_ends, give, void
-from billing.invoices import run_invoices
-from billing.ledger import Record
+from billing.db.engine import Store, open_store
+from billing.invoices.months import run_invoices
+from billing.ledger import booking
+from billing.ledger.booking import Record
 from billing.limits.keys import SHARDS
-from billing.pricebook import Component, PriceRate
-from billing.prices import load_book, put_into_force
-from billing.store import marks
-from billing.store.engine import Store, open_store
+from billing.prices.book import Component, PriceRate
+from billing.prices.versions import load_book, put_into_force
 from billing.types import Attempt, BudgetShare, OpenedCall, SettledCall, UsageSource, encode
+from billing.writer import marks
 from migrations.run import migrate
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
 from tests.chaos.auditor import Auditor, Books, Client, days_differ, hours_differ, sums_differ
@@ -210,7 +210,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """Killed before it was committed: it has not happened."""
         batch = self._batch(data, again=True)
         with pytest.raises(_Broken), self.store.write() as conn:
-            ledger.book(conn, ledger.read(batch, load_book(self.store), self.now_us))
+            booking.book(conn, booking.read(batch, load_book(self.store), self.now_us))
             raise _Broken
 
     @precondition(lambda self: self.heard)
@@ -220,7 +220,7 @@ class LedgerMachine(RuleBasedStateMachine):
         before = self.auditor.read().digest
         again = [*self.heard, *self.heard[:3]]
         with self.store.write() as conn:
-            booked = ledger.book(conn, ledger.read(again, load_book(self.store), self.now_us))
+            booked = booking.book(conn, booking.read(again, load_book(self.store), self.now_us))
         assert not booked.failures
         assert (booked.events, booked.corrections) == (0, 0)
         assert self.auditor.read().digest == before
@@ -236,7 +236,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def _book(self, batch: Sequence[Record]) -> None:
         with self.store.write() as conn:
-            booked = ledger.book(conn, ledger.read(batch, load_book(self.store), self.now_us))
+            booked = booking.book(conn, booking.read(batch, load_book(self.store), self.now_us))
         assert not booked.failures
         for record in batch:
             self._hear(record)

@@ -44,7 +44,7 @@ def gateways(law_server: RedisServer) -> Iterator[Gateways]:
     yield started
     for process in started:
         process.stdin.close()  # type: ignore[union-attr]
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
 USERS = [f"{SCOPES[2]}/user:{name}" for name in ("alice", "bob")]

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from billing.price_terms import PriceError, check_terms
-from billing.pricebook import (
+from billing.prices.book import (
     Component,
     Discount,
     PriceBook,
@@ -21,7 +20,7 @@ from billing.pricebook import (
     publish,
     read_published,
 )
-from billing.rating import (
+from billing.prices.rating import (
     UNITS_PER_PRICE,
     amount_of,
     dearest,
@@ -30,7 +29,8 @@ from billing.rating import (
     rate_frozen,
     units_of,
 )
-from billing.tariff import OF_TOKENS
+from billing.prices.tariff import OF_TOKENS
+from billing.prices.terms import PriceError, check_terms
 from billing.types import Usage
 
 M = ("m", "default", False)
@@ -161,6 +161,24 @@ def test_the_dearest_usage_costs_no_less_than_any_but_for_roundings(
     held = hold_for(usage.prompt, usage.completion, at)
     dearest_amount = rate(most, at).amount_nanousd
     assert rate(usage, at).amount_nanousd - 3 <= dearest_amount <= held
+
+
+@given(rates=terms(), prompt=tokens, output=tokens)
+def test_a_hold_is_above_the_dearest_charge_by_roundings_alone(
+    rates: list[PriceRate], prompt: int, output: int
+) -> None:
+    """Half a nano-USD for each class that the prompt may be split among, one for the output."""
+    prices = prices_of(rates)
+    for read, written in ((prompt, 0), (0, output)):
+        at = prices.at_prompt(read)
+        of_prompt = [p for p in (at.input, at.cached_input, at.cache_write) if p is not None]
+        of_output = max(at.output, at.reasoning or 0)
+        most = Fraction(amount_of(1, at.request) + amount_of(at.gpu_ms_max, at.gpu_ms))
+        if read:
+            most += Fraction(read * max(of_prompt), UNITS_PER_PRICE) + Fraction(len(of_prompt), 2)
+        if written:
+            most += Fraction(written * of_output, UNITS_PER_PRICE) + 1
+        assert hold_for(read, written, prices) <= max(most, amount_of(1, at.minimum))
 
 
 @given(rates=terms(), prompt=tokens, output=tokens, more=tokens)

@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billing import segments
-from billing.segments import read_lines
-from billing.spool import Spool, replay
+from billing.spool import segments
+from billing.spool.segments import read_lines
+from billing.spool.spool import Spool, replay
 from billing.types import encode
 from tests.billing.calls import checkpoint, opened_call, settled_call
 

@@ -9,7 +9,7 @@ from alembic import command
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import IntegrityError
 
-from billing.store.engine import Store, open_store
+from billing.db.engine import Store, open_store
 from migrations.run import alembic_config, migrate, rebuilding
 
 BEFORE, OF_CREDITS = "0011", "0012"

@@ -7,8 +7,8 @@ from alembic import command
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import IntegrityError
 
-from billing import dead_letters
-from billing.store.engine import Store, open_store
+from billing.db.engine import Store, open_store
+from billing.writer import dead_letters
 from migrations.run import alembic_config, migrate, rebuilding
 
 LETTER = (

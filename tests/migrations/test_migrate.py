@@ -13,15 +13,15 @@ from alembic import command
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import IntegrityError
 
-from billing.posting import transfer
-from billing.pricebook import Discount, Prices
-from billing.prices import list_versions, load_book, put_into_force
-from billing.rollup import DAY_US, HOUR_US
-from billing.store import audit_sums
-from billing.store.engine import open_store
-from billing.store.insert import insert_rows
-from billing.store.transfers import TRANSFER
-from gateway.store import TenantStore, open_engine
+from billing.db.engine import open_store
+from billing.db.insert import insert_rows
+from billing.ledger.posting import transfer
+from billing.ledger.store import TRANSFER
+from billing.prices.book import Discount, Prices
+from billing.prices.versions import list_versions, load_book, put_into_force
+from billing.usage import sum_audit
+from billing.usage.rollup import DAY_US, HOUR_US
+from gateway.tenants.store import TenantStore
 from migrations.run import BrokenReference, alembic_config, migrate, rebuilding
 
 ROOT = Path(__file__).parents[2]
@@ -69,10 +69,10 @@ def test_rows_of_an_earlier_revision_stay_what_they_are_both_ways(tmp_path: Path
         for row in ROWS_OF_0002:
             conn.execute(text(f"INSERT INTO {row}"))
     migrate(url)
-    tenants = TenantStore(open_engine(url))
+    tenants = TenantStore(open_store(url))
     found = tenants.key_by_hash(b"\x01\x02")
     assert found is not None and (found.key.id, found.expires_us) == ("k", None)
-    _, (model,), (pool,) = tenants.catalog()
+    _, (model,), _, (pool,), _ = tenants.catalog()
     assert (model.name, model.task, pool.model, pool.num_gpus) == ("m", "generate", "m", 0)
     with rebuilding(store) as conn:
         command.downgrade(alembic_config(conn), "0002")
@@ -99,8 +99,8 @@ def test_usage_booked_before_there_were_sums_is_summed(url: str) -> None:
         days = conn.execute(text("SELECT day_us, pool, requests, output FROM usage_day")).all()
         assert sorted(days) == [(0, "p", 2, 6), (0, "q", 1, 7)]
         everything = (conn, 0, 3 * DAY_US)
-        assert audit_sums.wrong_hours(*everything) == audit_sums.wrong_days(*everything) == []
-        assert audit_sums.wrong_org_days(*everything) == []
+        assert sum_audit.wrong_hours(*everything) == sum_audit.wrong_days(*everything) == []
+        assert sum_audit.wrong_org_days(*everything) == []
     store.close()
 
 

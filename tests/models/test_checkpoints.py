@@ -113,6 +113,6 @@ def test_generation_ends_at_the_end_of_a_turn(name, speakers):
 @pytest.mark.parametrize("name", SIZES)
 def test_prompt_near_the_context_limit_is_answered(name, speakers):
     tokenizer = speakers[name].tokenizer
-    long_prompt = "a fox and a river, " * 150
+    long_prompt = "a fox and a river, " * 665
     assert CONTEXT_TOKENS - 200 < len(tokenizer.encode(long_prompt)) < CONTEXT_TOKENS
     assert answer(speakers[name], long_prompt).tokens > 1

@@ -54,7 +54,7 @@ CHUNKS = {
     "/v1/responses": "ResponseStreamEvent",
 }
 ANTHROPIC = "/v1/messages"
-OPENED = ("/healthz", "/readyz", "/console", "/docs", "/openapi.json")
+OPENED = ("/health", "/livez", "/readyz", "/console", "/docs", "/openapi.json")
 
 
 def wrong(name: str, document: Any) -> list[str]:
@@ -136,12 +136,19 @@ def _differ_where_openai_does(found: dict[str, Any]) -> None:
     """What OpenAI's own servers send, and what its clients read, and the document does not have.
 
     Chunks of text completions have the shape of whole ones: all but the last of them say null for
-    `finish_reason`, and for `usage` where it is asked for. Vectors in base64 are strings.
+    `finish_reason`, and for `usage` where it is asked for. A response has no usage before its end.
+    The first token of a prompt has no log probability. Vectors in base64 are strings.
     """
     whole = found["CreateCompletionResponse"]["properties"]
     whole["usage"] = {"anyOf": [whole["usage"], {"type": "null"}]}
     choice = found["CreateCompletionResponse"]["properties"]["choices"]["items"]["properties"]
     choice["finish_reason"] = {"anyOf": [choice["finish_reason"], {"type": "null"}]}
+    scores = choice["logprobs"]["anyOf"][0]["properties"]
+    for field in ("token_logprobs", "top_logprobs"):
+        scores[field]["items"] = {"anyOf": [scores[field]["items"], {"type": "null"}]}
+    for part in found["Response"]["allOf"]:
+        if "usage" in (fields := part.get("properties", {})):
+            fields["usage"] = {"anyOf": [fields["usage"], {"type": "null"}]}
     vector = found["Embedding"]["properties"]
     vector["embedding"] = {"anyOf": [vector["embedding"], {"type": "string"}]}
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from routing.policy import Policy
-from routing.scorers import TierRule
+from routing.policy.action import Action, ColdStart, Matched
 from routing.types import (
     Call,
     CapacityClass,
@@ -26,14 +25,22 @@ SMALL = Model("small", None, 512, 256, 1, 0.4)
 LARGE = Model("large", None, 512, 256, 2, 0.8)
 MODELS = {"small": SMALL, "large": LARGE}
 
-POLICY = Policy(
-    revision=7,
-    tiers={
-        Tier.PRIORITY: TierRule(2_000_000, 5_000, 1_000_000, 60.0),
-        Tier.DEFAULT: TierRule(100_000, 1_000, 20_000, 120.0),
-        Tier.FLEX: TierRule(2_000, 50, 0, 600.0),
-    },
-)
+ROUTES = {
+    Tier.PRIORITY: Action(
+        wait_nanousd_per_s=2_000_000,
+        quality_nanousd_per_step=1_000_000,
+        spot_loss_nanousd=5_000_000_000,
+        cold_start=ColdStart(0.0),
+    ),
+    Tier.DEFAULT: Action(),
+    Tier.FLEX: Action(
+        wait_nanousd_per_s=2_000, quality_nanousd_per_step=10_000, spot_loss_nanousd=0
+    ),
+}
+
+
+def matched(action: Action | None = None, tier: Tier = Tier.DEFAULT) -> Matched:
+    return Matched("a-rule", 7, action or ROUTES[tier])
 
 
 def pool(name: str = "small-reserved", **changes: Any) -> Pool:
@@ -78,6 +85,7 @@ def external(name: str = "outside", **changes: Any) -> Pool:
     values: dict[str, Any] = {
         "capacity_class": CapacityClass.EXTERNAL,
         "base_url": "https://example.org/v1",
+        "upstream_model": "their-small",
         "cost_input_nanousd_per_mtok": 1_000_000_000,
         "cost_output_nanousd_per_mtok": 4_000_000_000,
     }
@@ -135,7 +143,6 @@ def any_pool_state(draw: st.DrawFn, name: str) -> PoolState:
         pool=of,
         replicas=replicas,
         waiting=draw(small_ints),
-        in_flight={r.id: draw(small_ints) for r in replicas},
         blocked_reason=draw(st.none() | st.just("2 failed starts, next in 9 s")),
     )
 
@@ -143,7 +150,8 @@ def any_pool_state(draw: st.DrawFn, name: str) -> PoolState:
 @st.composite
 def any_fleet(draw: st.DrawFn) -> FleetSnapshot:
     count = draw(st.integers(0, 6))
-    return fleet(*(draw(any_pool_state(f"pool-{number}")) for number in range(count)))
+    snapshot = fleet(*(draw(any_pool_state(f"pool-{number}")) for number in range(count)))
+    return snapshot._replace(in_flight={s.pool.name: draw(small_ints) for s in snapshot.pools})
 
 
 @st.composite

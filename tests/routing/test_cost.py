@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 
 from routing import cost
-from routing.types import Call, FleetSnapshot, ReplicaState, Task
+from routing.speeds import Speeds
+from routing.types import Call, FleetSnapshot, PoolState, ReplicaState, Task
 from tests.routing.fleets import NOW_S, any_call, any_fleet, call, external, pool, replica, state
 
 
+def run_nanousd(of: PoolState, prompt_tokens: int, output_tokens: int) -> float:
+    terms = cost.terms_of(of)
+    return prompt_tokens * terms.prompt_nanousd + output_tokens * terms.output_nanousd
+
+
 def test_one_call_alone_takes_its_prefill_and_one_step_a_token() -> None:
-    of = pool(prefill_tokens_per_s=4000.0, decode_tokens_per_s=100.0)
-    assert cost.service_s(of, 400, 50) == 0.1 + 0.5
+    assert cost.service_s(cost.terms_of(state(pool())), 400, 50) == 0.1 + 0.5
 
 
-def test_own_call_costs_its_share_of_the_busy_time() -> None:
-    of = pool(prefill_tokens_per_s=4000.0, decode_tokens_per_s=100.0, max_ongoing=4)
-    assert cost.run_cost_nanousd(of, 400, 50) == round(0.6 * 20_000 / 4)
+def test_own_call_costs_its_prompts_time_and_its_share_of_the_steps() -> None:
+    of = state(pool(max_ongoing=4))
+    assert run_nanousd(of, 400, 50) == pytest.approx((0.1 + 0.5 / 4) * 20_000)
+
+
+def test_what_was_learned_of_a_pool_counts_in_the_place_of_the_guess() -> None:
+    of = state(pool(), learned=Speeds(0.5, 1 / 8000, 1 / 50, 1 / 400))
+    assert cost.service_s(cost.terms_of(of), 400, 50) == 0.5 + 0.05 + 1.0
+    assert run_nanousd(of, 400, 50) == pytest.approx((0.05 + 0.125) * 20_000)
 
 
 def test_external_call_costs_its_tokens() -> None:
     """1000 in at 1 USD, 500 out at 4 USD a million tokens: 0.003 USD."""
-    assert cost.run_cost_nanousd(external(), 1000, 500) == 3_000_000
+    assert run_nanousd(state(external()), 1000, 500) == pytest.approx(3_000_000)
+
+
+def test_the_cost_of_a_start_is_shared_by_the_calls_expected_of_it() -> None:
+    assert cost.start_cost_nanousd(state(pool(cold_start_s=8.0), calls_per_start=4.0)) == 40_000
 
 
 def test_starting_a_replica_costs_its_cold_start() -> None:
-    assert cost.start_cost_nanousd(state(pool(cold_start_s=8.0))) == 160_000
+    assert cost.start_cost_nanousd(state(pool(cold_start_s=8.0), calls_per_start=1.0)) == 160_000
 
 
 def test_a_start_that_is_under_way_is_paid_for_already() -> None:
@@ -38,18 +56,33 @@ def test_free_slot_means_no_waiting_and_a_full_pool_one_mean_service_a_round() -
     of = pool(max_ongoing=4)
     assert cost.wait_s(state(of, replica(running=3)), call(), NOW_S) == 0
     full = state(of, replica(running=4, queued=3))
-    expected = cost.service_s(of, 20, 50)
+    expected = cost.service_s(cost.terms_of(full), 20, 50)
     assert cost.wait_s(full, call(), NOW_S) == expected  # 8 calls for 4 slots: one round
 
 
 def test_own_open_attempts_fill_slots_before_they_are_reported() -> None:
-    of = state(pool(max_ongoing=4), replica("r1"), in_flight={"r1": 8})
-    assert cost.wait_s(of, call(), NOW_S) > 0
+    of = state(pool(max_ongoing=4), replica("r1"))
+    assert cost.wait_s(of, call(), NOW_S, in_flight=8) > 0 == cost.wait_s(of, call(), NOW_S)
 
 
-def test_start_that_takes_longer_than_expected_is_still_awaited() -> None:
-    late = replica(state=ReplicaState.STARTING, since_ms=round((NOW_S - 60) * 1000))
-    assert cost.wait_s(state(pool(), late), call(), NOW_S) == 0.5
+def test_start_that_is_late_is_still_awaited_as_long_again_as_it_is_late() -> None:
+    """Else a start that never ends would look for ever as if it ended in half a second."""
+    starting = replica(state=ReplicaState.STARTING, since_ms=round(NOW_S * 1000))
+    expected = [(6.0, 2.0), (8.0, 0.5), (8.25, 0.5), (10.0, 2.0), (60.0, 52.0)]
+    for after_s, left_s in expected:
+        state_of = state(pool(cold_start_s=8.0), starting)
+        assert cost.wait_s(state_of, call(), NOW_S + after_s) == left_s
+
+
+def test_pool_that_lost_its_replicas_is_waited_for_until_it_is_back() -> None:
+    """Whatever a start takes: the cluster has to be there first."""
+    starting = replica(state=ReplicaState.STARTING, since_ms=round(NOW_S * 1000))
+    for lost in (state(pool(cold_start_s=8.0)), state(pool(cold_start_s=8.0), starting)):
+        known = replace(lost, ready_at_s=NOW_S + 30.0)
+        assert cost.wait_s(known, call(), NOW_S) == 30.0
+        assert cost.wait_s(known, call(), NOW_S + 60.0) == 0.5
+    again = replace(state(pool(), replica("r1")), ready_at_s=NOW_S + 30.0)
+    assert cost.wait_s(again, call(), NOW_S) == 0
 
 
 @given(any_call(), any_fleet())
@@ -57,14 +90,15 @@ def test_waiting_and_costs_are_never_negative(wanted: Call, snapshot: FleetSnaps
     for of in snapshot.pools:
         assert cost.wait_s(of, wanted, snapshot.at_s) >= 0
         assert cost.start_cost_nanousd(of) >= 0
-        assert cost.run_cost_nanousd(of.pool, 20, 100) >= 0
+        assert run_nanousd(of, 20, 100) >= 0
 
 
 def test_a_replica_that_drains_has_to_be_started_again() -> None:
     leaving = state(pool(cold_start_s=8.0), replica(state=ReplicaState.DRAINING))
-    assert cost.start_cost_nanousd(leaving) == 160_000
+    assert cost.start_cost_nanousd(leaving) == 20_000
 
 
 def test_half_of_what_may_be_generated_is_expected_and_nothing_of_vectors() -> None:
     assert cost.expected_output_tokens(call(output_tokens_max=7)) == 4
     assert cost.expected_output_tokens(call(output_tokens_max=0, task=Task.EMBED)) == 0
+    assert cost.expected_output_tokens(call(output_tokens_expected=2.5)) == 2.5

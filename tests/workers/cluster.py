@@ -21,15 +21,20 @@ import psutil
 from redis.asyncio import Redis
 
 from tests.redis_server import RedisServer
-from workers.fleet_publisher import FLEET_KEY, Fleet, PoolEntry
-from workers.queue import WaitingRoom
-from workers.ray_file import RayFile, read_ray_file
-from workers.ray_session import Session, members
+from tests.workers.published import published_model, published_pool
+from workers.controller.fleet_publisher import FLEET_KEY, Fleet, PoolEntry
+from workers.controller.queue import WaitingRoom
+from workers.ray.file import RayFile, read_ray_file
+from workers.ray.session import Session, members
 
 ROOT = Path(__file__).parent.parent.parent
 SECRET = "the-workers-secret"
 TOKEN = "0123456789abcdef0123456789abcdef"
-READY_TIMEOUT_S = 90.0
+GUESSED_START_S = 600.0
+"""Longer than any start."""
+PATIENCE_S = 120.0
+"""Of every wait for the cluster. It is long, because a slow machine starts a replica in half a
+minute."""
 
 
 class Part:
@@ -55,7 +60,7 @@ class Part:
     def end(self, signum: int = signal.SIGTERM) -> int:
         if self._process.poll() is None:
             self._process.send_signal(signum)
-        return self._process.wait(timeout=30)
+        return self._process.wait(PATIENCE_S)
 
     def wait(self, timeout_s: float) -> int:
         return self._process.wait(timeout=timeout_s)
@@ -86,7 +91,7 @@ class Cluster:
         self.control()
 
     def launch(self) -> None:
-        self.launcher = Part("workers.launch", self.env, self.folder / "launch.log")
+        self.launcher = Part("workers.ray.launch", self.env, self.folder / "launch.log")
         self.launcher.await_ready()
 
     def control(self) -> Part:
@@ -117,25 +122,9 @@ class Cluster:
         return [] if session is None else members(session)
 
 
-GUESSED_START_S = 600.0
-"""Longer than any start."""
-
-
 def pool(name: str, **fields: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "model": "m",
-        "variant": "fp16",
-        "capacity_class": "reserved",
-        "base_url": None,
-        "min_replicas": 0,
-        "max_replicas": 1,
-        "initial_replicas": 0,
-        "idle_s": 600.0,
-        "num_cpus": 0.1,
-        "max_ongoing": 16,
-        "cold_start_s": GUESSED_START_S,
-    } | fields
+    usual = {"num_cpus": 0.1, "idle_s": 600.0, "max_ongoing": 16, "cold_start_s": GUESSED_START_S}
+    return published_pool(**{"name": name, "model": "m"} | usual | fields)
 
 
 class Gateway(AbstractAsyncContextManager["Gateway"]):
@@ -158,7 +147,8 @@ class Gateway(AbstractAsyncContextManager["Gateway"]):
     async def publish(self, *pools: dict[str, Any], path: str = "/models/m") -> None:
         """The catalog of these pools; `path` is that of the model they have unless they say."""
         self._revision += 1
-        models = [{"name": "m", "path": path}, {"name": "b", "path": "/models/broken"}]
+        folders = {"m": path, "b": "/models/broken"}
+        models = [published_model(name=name, path=folder) for name, folder in folders.items()]
         catalog = {"revision": self._revision, "models": models, "pools": pools}
         await self.redis.set("sluice:catalog", msgspec.json.encode(catalog))
 
@@ -173,7 +163,8 @@ class Gateway(AbstractAsyncContextManager["Gateway"]):
 
     async def next_controller(self, controller: str) -> Fleet:
         """The first snapshot that another controller published."""
-        for _ in range(1_000):
+        deadline_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline_s:
             fleet = await self.fleet()
             if fleet is not None and fleet.controller != controller:
                 return fleet
@@ -181,7 +172,7 @@ class Gateway(AbstractAsyncContextManager["Gateway"]):
         raise AssertionError(f"{controller} still leads")
 
     async def until(
-        self, name: str, holds: Callable[[PoolEntry], bool], timeout_s: float = 30.0
+        self, name: str, holds: Callable[[PoolEntry], bool], timeout_s: float = PATIENCE_S
     ) -> PoolEntry:
         """The first snapshot of the pool that satisfies `holds`."""
         seen = None
@@ -194,24 +185,25 @@ class Gateway(AbstractAsyncContextManager["Gateway"]):
         log = (self.cluster.folder / "controller.log").read_text()[-3000:]
         raise AssertionError(f"still {seen} after {timeout_s} s\n{log}")
 
-    async def call(self, name: str, rid: str, *, work_s: float = 0.0) -> dict[str, Any]:
-        """One call, held as long as it takes; a refusal before any work sends it back to wait."""
-        deadline_s = time.monotonic() + 30.0
+    async def call(self, name: str, rid: str, *, until: Path | None = None) -> dict[str, Any]:
+        """One call, held as long as it takes; a refusal before any work sends it back to wait.
+        The worker works until the file `until` exists."""
+        deadline_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline_s:
             entry = await self.pool(name)
             warm = [] if entry is None else [r for r in entry.replicas if r.state == "WARM"]
-            answer = await self._try(warm[0].address, work_s) if warm else None
+            answer = await self._try(warm[0].address, until) if warm else None
             if answer is not None:
                 await self.room.leave(name, rid)
                 return answer
-            await self.room.enter(name, rid, wait_ms=30_000)
+            await self.room.enter(name, rid, wait_ms=round(PATIENCE_S * 1000))
             await asyncio.sleep(0.1)
         raise AssertionError(f"call {rid} was lost: {entry}")
 
-    async def _try(self, address: str, work_s: float) -> dict[str, Any] | None:
+    async def _try(self, address: str, until: Path | None) -> dict[str, Any] | None:
+        body = {"until": None if until is None else str(until)}
         try:
-            url = f"{address}/v1/chat/completions"
-            async with self._http.post(url, json={"work_s": work_s}) as reply:
+            async with self._http.post(f"{address}/v1/chat/completions", json=body) as reply:
                 if reply.status == 503:
                     return None
                 assert reply.status == 200, await reply.text()

@@ -39,6 +39,25 @@ def test_unknown_key_in_our_table_is_an_error(
         load_settings()
 
 
+@pytest.mark.parametrize("said", ["127.0.0.2", "127.0.0.1", "::1"])
+def test_node_on_loopback_has_the_one_address_that_ray_knows_as_such(
+    said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICE_RAY__NODE_IP", said)
+    assert load_settings().ray.node_ip == "127.0.0.1"
+
+
+def test_node_elsewhere_keeps_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_RAY__NODE_IP", "10.1.2.3")
+    assert load_settings().ray.node_ip == "10.1.2.3"
+
+
+def test_node_without_an_address_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_RAY__NODE_IP", "workers.example.com")
+    with pytest.raises(SettingsError, match=r"ray\.node_ip"):
+        load_settings()
+
+
 def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret'" not in repr(load_settings())
     assert "abab" not in repr(load_settings())

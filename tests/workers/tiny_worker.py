@@ -1,4 +1,5 @@
-"""A worker with no model in it, for tests of the cluster: the real HTTP doors, a counted wait.
+"""A worker with no model in it, for tests of the cluster: the real HTTP doors, and work that lasts
+until a file exists.
 
 A deployment by the same `build` contract as `workers.deployments.engine_app`. A model path that
 ends in `broken` fails to start, until there is a folder of that name.
@@ -66,11 +67,16 @@ class TinyServer:
             return
         self._running += 1
         try:
-            await asyncio.sleep(body["work_s"])
+            while not _may_end(body["until"]):  # noqa: ASYNC110 - another process makes the file
+                await asyncio.sleep(0.02)
         finally:
             self._running -= 1
             self._active_s = time.monotonic()
         await _answer(send, 200, {"pool": self._pool, "pid": os.getpid()})
+
+
+def _may_end(until: str | None) -> bool:
+    return until is None or Path(until).exists()
 
 
 def build(args: dict[str, Any]) -> serve.Application:

@@ -1,9 +1,9 @@
 """The way down: leave, refuse, prove idle, give up; or cancel.
 
 A call must never be lost between "nobody runs here" and the stop of a replica. So a leaving replica
-is published first (gateways stop choosing it), after `settle_ms` it refuses work, and the lower
-target is decided only when each leaving replica confirms that it refuses and runs nothing, and,
-where the pool becomes empty, nobody waits. Any need for the replicas before that cancels.
+is published first, and gateways stop choosing it. After `settle_ms` it refuses work. The lower
+target is decided only when each leaving replica confirms that it refuses and runs nothing. Where
+the pool becomes empty, nobody may be waiting either. Any need for the replicas before that cancels.
 """
 
 from dataclasses import replace
@@ -23,7 +23,8 @@ Step = tuple[PoolMemory, ScaleDecision]
 
 
 def begin_drain(view: PoolView, memory: PoolMemory, target: int) -> Step:
-    """Picks the newest replicas to leave: the ones that Ray Serve stops first on one node."""
+    """Pick the newest replicas to leave. On one node those are the ones that Ray Serve stops
+    first."""
     newest_first = sorted(view.replicas, key=lambda r: (r.since_ms, r.id), reverse=True)
     victims = frozenset(r.id for r in newest_first[: memory.target - target])
     drain = Drain(victims=victims, target=target, since_ms=view.at_ms)
@@ -32,7 +33,7 @@ def begin_drain(view: PoolView, memory: PoolMemory, target: int) -> Step:
 
 
 def continue_drain(view: PoolView, memory: PoolMemory, knobs: Knobs, *, needed: int) -> Step:
-    """One more look at a drain under way."""
+    """Take one more look at a drain under way."""
     drain = memory.drain
     assert drain is not None
     if drain.posted_ms is not None:
@@ -60,9 +61,9 @@ def _is_done(replica: ReplicaView) -> bool:
 
 
 def _after_post(view: PoolView, memory: PoolMemory, knobs: Knobs, drain: Drain) -> Step:
-    """Keeps refusing until the cluster has stopped them; new demand goes to a fresh replica.
+    """Keep refusing until the cluster has stopped the replicas. New demand goes to a fresh replica.
 
-    Were another replica stopped than the one that left, the survivor takes work again.
+    If the cluster stops another replica than the one that left, the survivor takes work again.
     """
     assert drain.posted_ms is not None
     if drain.target == 0 and view.waiting > 0:
@@ -83,6 +84,6 @@ def _cancel(memory: PoolMemory, why: str) -> Step:
 
 
 def _draining(target: int, drain: Drain, *, refusing: bool, detail: str) -> ScaleDecision:
-    told = drain.victims if refusing else frozenset[str]()
+    replicas = drain.victims if refusing else frozenset[str]()
     detail = f"{len(drain.victims)} {detail}"
-    return ScaleDecision(target, Reason.DRAINING, detail, drain.victims, told)
+    return ScaleDecision(target, Reason.DRAINING, detail, drain.victims, replicas)

@@ -1,7 +1,8 @@
 """A pool that cannot start is left alone for a while, longer each time, and says so.
 
 Without this a broken model is started for ever: every waiting call looks like demand for one more
-attempt. The quarantine doubles from `backoff_ms` to `backoff_max_ms`; a warm replica forgives all.
+attempt. The quarantine doubles from `backoff_ms` to `backoff_max_ms`. A warm replica clears all
+failures.
 """
 
 from dataclasses import replace
@@ -19,7 +20,7 @@ Step = tuple[PoolMemory, ScaleDecision]
 
 
 def note_failure(view: PoolView, memory: PoolMemory, knobs: Knobs) -> PoolMemory:
-    """Counts a failed or endless start, and opens the quarantine that follows it."""
+    """Count a failed or endless start, and open the quarantine that follows it."""
     why = _failure(view, memory, knobs)
     if why is None:
         return memory
@@ -41,7 +42,8 @@ def note_failure(view: PoolView, memory: PoolMemory, knobs: Knobs) -> PoolMemory
 
 
 def quarantine(view: PoolView, memory: PoolMemory) -> Step | None:
-    """Zero replicas until the quarantine ends; None when there is none, or it is over."""
+    """The decision to run zero replicas until the quarantine ends. None when there is none, or it
+    is over."""
     until_ms = memory.quarantined_until_ms
     if until_ms is None or view.at_ms >= until_ms:
         return None

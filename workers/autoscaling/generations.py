@@ -1,11 +1,12 @@
 """Replaces the replicas of a pool by others without an interruption. Pure.
 
-A generation is all replicas made of the same things: weights, engine, bounds. While the wanted one
-is not there, an older one serves on and is scaled as always; the wanted one rises behind it, shown
-as STARTING. In the round in which as many of it are warm, it serves, and the older one leaves:
-shown as DRAINING, then refusing, then gone when its calls have ended. One that cannot rise is tried
-again, later each time, and the older one serves on. What is remembered is a convenience: without it
-the same follows from what is seen, so a restarted controller goes on where another stopped.
+A generation is all replicas made of the same things: weights, engine, bounds. The newest one is the
+generation that the catalogue describes now. While it is not ready, an older one serves on and is
+scaled as always. The newest one rises behind it, shown as STARTING. In the round in which it has as
+many warm replicas, it serves, and the older one leaves. A leaving one is shown as DRAINING, then it
+refuses, then it goes when its calls have ended. A generation that cannot rise is tried again, later
+each time, and the older one serves on. The memory of earlier rounds is a convenience: without it
+the same follows from what is seen. So a restarted controller goes on where another one stopped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from workers.autoscaling.types import Knobs, Phase, PoolMemory, PoolView, Replic
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One generation as seen, and what is remembered of its scaling."""
+    """One generation as it is seen, and the memory of its scaling."""
 
     name: str
     view: PoolView
@@ -29,13 +30,14 @@ class Generation:
 
     @property
     def failure(self) -> str | None:
-        """Why it cannot start, as far as is known."""
+        """The reason why the generation cannot start, as far as it is known."""
         return self.memory.failure or self.view.failure
 
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """What one round hands to the next: who serves, and since when others leave."""
+    """The memory from one round to the next: which generation serves, and since when others
+    leave."""
 
     serving: str | None = None
     leaving_since_ms: Mapping[str, int] = field(default_factory=dict)
@@ -43,9 +45,9 @@ class Succession:
 
 @dataclass(frozen=True, slots=True)
 class SuccessionDecision:
-    """`scales`: for the serving and the rising generation; those that leave keep their count until
-    they are `done`, when nothing is lost by removing them. `shown`: each replica's state for
-    gateways. `detail`: what is being replaced, empty when nothing is."""
+    """`scales`: for the serving and the rising generation. A leaving one keeps its count until it
+    is `done`, when nothing is lost by removing it. `shown`: the state of each replica for gateways.
+    `detail`: what is being replaced, empty when nothing is."""
 
     serving: str
     scales: Mapping[str, ScaleDecision]
@@ -59,7 +61,7 @@ Step = tuple[Succession, Mapping[str, PoolMemory], SuccessionDecision]
 
 
 def succeed(
-    wanted: Generation,
+    newest: Generation,
     older: Sequence[Generation],
     before: Succession,
     knobs: Knobs,
@@ -67,11 +69,11 @@ def succeed(
     waiting: int,
     patience_ms: int,
 ) -> Step:
-    """One round of one pool: the next succession, what to remember of each generation, and what
-    to do. `waiting` callers are the serving one's; after `patience_ms` a leaving one goes although
-    it still works."""
-    serving = _serving(wanted, older, before)
-    scales, memories = _scales(wanted, serving, waiting, knobs)
+    """Do one round of one pool. Returns the next succession, the memory of each generation, and
+    what to do. `waiting` callers wait for the serving generation. After `patience_ms` a leaving one
+    goes although it still works."""
+    serving = _serving(newest, older, before)
+    scales, memories = _scales(newest, serving, waiting, knobs)
     leaving = [g for g in older if g.name != serving.name]
     since_ms = {g.name: before.leaving_since_ms.get(g.name, g.view.at_ms) for g in leaving}
     ages_ms = {g.name: g.view.at_ms - since_ms[g.name] for g in leaving}
@@ -81,47 +83,49 @@ def succeed(
     decision = SuccessionDecision(
         serving=serving.name,
         scales=scales,
-        shown=_shown(wanted, older, serving, scales),
+        shown=_shown(newest, older, serving, scales),
         refusing=frozenset(refused).union(*(scale.refusing for scale in scales.values())),
         done=frozenset(done),
-        detail=_detail(wanted, serving, memories, leaving),
+        detail=_detail(newest, serving, memories, leaving),
     )
     memories |= {g.name: _at_rest(g.memory) for g in leaving}
     return Succession(serving.name, since_ms), memories, decision
 
 
-def _serving(wanted: Generation, older: Sequence[Generation], before: Succession) -> Generation:
-    """The older one until the wanted one has as many warm replicas, or it has nothing to lose."""
-    known = {g.name: g for g in (wanted, *older)}
-    current = known.get(before.serving or "") or _adopted(wanted, older)
-    if wanted.warm >= max(1, current.warm):
-        return wanted
-    if current.memory.target == 0 and wanted.failure is None:
-        return wanted
+def _serving(newest: Generation, older: Sequence[Generation], before: Succession) -> Generation:
+    """The generation that serves. An older one does until the newest one has as many warm replicas,
+    or the older one has nothing to lose."""
+    known = {g.name: g for g in (newest, *older)}
+    current = known.get(before.serving or "") or _adopted(newest, older)
+    if newest.warm >= max(1, current.warm):
+        return newest
+    if current.memory.target == 0 and newest.failure is None:
+        return newest
     return current
 
 
-def _adopted(wanted: Generation, older: Sequence[Generation]) -> Generation:
-    """Who serves, when nobody remembers."""
-    return max((wanted, *older), key=lambda g: (g.warm, g.memory.target, g is wanted))
+def _adopted(newest: Generation, older: Sequence[Generation]) -> Generation:
+    """The generation that serves when no memory says so."""
+    return max((newest, *older), key=lambda g: (g.warm, g.memory.target, g is newest))
 
 
 def _scales(
-    wanted: Generation, serving: Generation, waiting: int, knobs: Knobs
+    newest: Generation, serving: Generation, waiting: int, knobs: Knobs
 ) -> tuple[dict[str, ScaleDecision], dict[str, PoolMemory]]:
-    """The serving one follows demand; the rising one is to have as many replicas as it."""
+    """The decisions on counts. The serving generation follows demand. The rising one is to have as
+    many replicas."""
     view = replace(serving.view, waiting=waiting)
     memory, scale = decide(view, serving.memory, knobs)
     scales, memories = {serving.name: scale}, {serving.name: memory}
-    if serving is not wanted:
+    if serving is not newest:
         same = replace(knobs, min_replicas=scale.target, max_replicas=scale.target)
-        view = replace(wanted.view, waiting=0)
-        memories[wanted.name], scales[wanted.name] = decide(view, wanted.memory, same)
+        view = replace(newest.view, waiting=0)
+        memories[newest.name], scales[newest.name] = decide(view, newest.memory, same)
     return scales, memories
 
 
 def _is_done(leaving: Generation) -> bool:
-    """Whether every replica that ever answered refuses work and has none."""
+    """Whether every replica that ever answered refuses work and runs none."""
     return all(
         r.phase is Phase.STARTING
         or (r.phase is Phase.DRAINING and r.running == 0 and r.queued == 0)
@@ -130,7 +134,8 @@ def _is_done(leaving: Generation) -> bool:
 
 
 def _at_rest(memory: PoolMemory) -> PoolMemory:
-    """A generation that leaves forgets its windows and drains; it may be wanted again."""
+    """The memory of a generation that leaves: without windows and drains. It may become the newest
+    again."""
     return PoolMemory(
         target=memory.target,
         cold_start_ms=memory.cold_start_ms,
@@ -142,20 +147,20 @@ def _at_rest(memory: PoolMemory) -> PoolMemory:
 
 
 def _shown(
-    wanted: Generation,
+    newest: Generation,
     older: Sequence[Generation],
     serving: Generation,
     scales: Mapping[str, ScaleDecision],
 ) -> dict[str, Phase]:
     leaving_ids = scales[serving.name].leaving
-    shown = {
+    phases = {
         r.id: Phase.DRAINING if r.id in leaving_ids else r.phase for r in serving.view.replicas
     }
-    for generation in (wanted, *older):
+    for generation in (newest, *older):
         if generation is not serving:
-            rising = generation is wanted
-            shown |= {r.id: _shown_aside(r, rising=rising) for r in generation.view.replicas}
-    return shown
+            rising = generation is newest
+            phases |= {r.id: _shown_aside(r, rising=rising) for r in generation.view.replicas}
+    return phases
 
 
 def _shown_aside(replica: ReplicaView, *, rising: bool) -> Phase:
@@ -163,15 +168,15 @@ def _shown_aside(replica: ReplicaView, *, rising: bool) -> Phase:
 
 
 def _detail(
-    wanted: Generation,
+    newest: Generation,
     serving: Generation,
     memories: Mapping[str, PoolMemory],
     leaving: Sequence[Generation],
 ) -> str:
-    if serving is not wanted:
-        failure = memories[wanted.name].failure or wanted.view.failure
+    if serving is not newest:
+        failure = memories[newest.name].failure or newest.view.failure
         if failure is not None:
             return f"the replacement does not start, so the old replicas serve on: {failure}"
-        return f"being replaced, {wanted.warm} of {max(1, serving.warm)} new replicas are warm"
+        return f"being replaced, {newest.warm} of {max(1, serving.warm)} new replicas are warm"
     working = sum(len(g.view.replicas) for g in leaving)
     return f"replaced, {working} old replicas finish their calls" if working else ""

@@ -1,9 +1,9 @@
 """Decides how many replicas a pool has: (view, memory, knobs) -> (memory, ScaleDecision).
 
-Owns the rules of going up, going down and backing off; refuses to know who carries them out. Law 7
-is guarded here: a target is inside the bounds (or zero while quarantined), and 0 to 1 happens on
-demand alone, once for one need. The way down is two-phased: replicas are published as leaving, then
-refuse work, and only a pool that is then proven idle gives them up; any demand meanwhile cancels.
+Owns the rules of going up, going down and backing off. Does not know who carries them out. Guards
+law 7: a target is inside the bounds (or zero while quarantined), and 0 to 1 happens on demand
+alone, once for one need. The way down has two phases. Replicas are published as leaving, then
+refuse work. Only a pool that is then proven idle gives them up. Any demand meanwhile cancels.
 """
 
 from dataclasses import replace
@@ -47,7 +47,7 @@ def _needed(view: PoolView, knobs: Knobs) -> int:
 
 
 def _note_warm(memory: PoolMemory, view: PoolView, knobs: Knobs) -> PoolMemory:
-    """A warm replica ends a start: it is measured, and earlier failures are forgiven."""
+    """Note a warm replica. It ends a start, which is measured, and clears earlier failures."""
     if not view.replicas_in(Phase.WARM):
         loading = memory.loading_since_ms if memory.target > 0 else None
         since = view.at_ms if loading is None and memory.target > 0 else loading
@@ -68,7 +68,8 @@ def _note_warm(memory: PoolMemory, view: PoolView, knobs: Knobs) -> PoolMemory:
 
 
 def _to_bounds(view: PoolView, memory: PoolMemory, knobs: Knobs, target: int) -> Step:
-    """Bounds win at once; surplus replicas finish their calls under the cluster's grace."""
+    """Move the target into its bounds at once. Surplus replicas finish their calls under the
+    cluster's grace."""
     memory = replace(_settled(memory, target), start_since_ms=_start(view, memory))
     detail = f"bounds are {knobs.min_replicas} to {knobs.max_replicas}"
     return memory, ScaleDecision(target, Reason.BOUNDS, detail)
@@ -82,7 +83,8 @@ def _while_cold(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Step:
 
 
 def _while_loading(view: PoolView, memory: PoolMemory) -> Step:
-    """Loading counts as busy: no rise before the first replica answers, no fall either."""
+    """The decision while replicas load. Loading counts as busy: the target neither rises nor falls
+    before the first replica answers."""
     memory = replace(memory, shortage_since_ms=None, excess_since_ms=None)
     loading_ms = view.at_ms - (memory.loading_since_ms or view.at_ms)
     detail = f"loading for {loading_ms / 1000:.1f} s, {view.waiting} waiting"
@@ -90,9 +92,9 @@ def _while_loading(view: PoolView, memory: PoolMemory) -> Step:
 
 
 def _while_warm(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Step:
-    wanted = min(_needed(view, knobs), knobs.max_replicas)
-    if wanted > memory.target:
-        return _on_shortage(view, memory, knobs, wanted)
+    target = min(_needed(view, knobs), knobs.max_replicas)
+    if target > memory.target:
+        return _on_shortage(view, memory, knobs, target)
     memory = _note_excess(view, replace(memory, shortage_since_ms=None), knobs)
     excess_ms = 0 if memory.excess_since_ms is None else view.at_ms - memory.excess_since_ms
     if memory.excess_since_ms is not None and excess_ms >= knobs.idle_ms:
@@ -103,17 +105,18 @@ def _while_warm(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Step:
     return memory, ScaleDecision(memory.target, Reason.STEADY, detail)
 
 
-def _on_shortage(view: PoolView, memory: PoolMemory, knobs: Knobs, wanted: int) -> Step:
+def _on_shortage(view: PoolView, memory: PoolMemory, knobs: Knobs, target: int) -> Step:
     since_ms = view.at_ms if memory.shortage_since_ms is None else memory.shortage_since_ms
     memory = replace(memory, shortage_since_ms=since_ms, excess_since_ms=None)
-    detail = f"load {view.load} on {memory.target} x {knobs.slots} slots needs {wanted}"
+    detail = f"load {view.load} on {memory.target} x {knobs.slots} slots needs {target}"
     if view.at_ms - since_ms < knobs.up_delay_ms:
         return memory, ScaleDecision(memory.target, Reason.STEADY, detail + ", not for long yet")
-    return _settled(memory, wanted), ScaleDecision(wanted, Reason.QUEUE_DEPTH, detail)
+    return _settled(memory, target), ScaleDecision(target, Reason.QUEUE_DEPTH, detail)
 
 
 def _note_excess(view: PoolView, memory: PoolMemory, knobs: Knobs) -> PoolMemory:
-    """Keeps the window in which fewer replicas would have done, and the most it needed."""
+    """Keep the window in which fewer replicas would have done, and the largest number that it
+    needed."""
     floor = _least(view, memory, knobs)
     if floor >= memory.target:
         return replace(memory, excess_since_ms=None, excess_peak=0)
@@ -132,7 +135,7 @@ def _least(view: PoolView, memory: PoolMemory, knobs: Knobs) -> int:
 
 
 def _settled(memory: PoolMemory, target: int) -> PoolMemory:
-    """The same memory at a new target, with every window of the old target forgotten."""
+    """The same memory at a new target. Every window of the old target is forgotten."""
     return replace(
         memory,
         target=target,

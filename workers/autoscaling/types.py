@@ -1,6 +1,6 @@
 """The words of scaling: what is seen of a pool, what is remembered, what is decided.
 
-All values are frozen and hold plain numbers; times are milliseconds of the clock that the caller
+All values are frozen and hold plain numbers. Times are milliseconds of the clock that the caller
 passes in. Nothing here knows Ray, Redis or HTTP.
 """
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """What a replica can do now. DRAINING means that the replica itself refuses new work."""
+    """The state of a replica. DRAINING means that the replica itself refuses new work."""
 
     STARTING = "STARTING"
     WARM = "WARM"
@@ -17,7 +17,7 @@ class Phase(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a target is what it is; the detail beside it holds the numbers."""
+    """The reason for a target. The detail beside it holds the numbers."""
 
     COLD = "cold"
     STEADY = "steady"
@@ -33,7 +33,8 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """One pool's bounds and patience. `slots` is how many calls one replica works on at once."""
+    """One pool's bounds and patience. `slots` is the number of calls that one replica works on at
+    once."""
 
     min_replicas: int
     max_replicas: int
@@ -64,8 +65,9 @@ class ReplicaView:
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """One pool at an instant. `failure`: why it cannot start at all, None while it can;
-    `deaths_ms`: when those that died lately had been started; `error`: the last one's words."""
+    """One pool at an instant. `failure`: why it cannot start at all, None while it can.
+    `deaths_ms`: when the replicas that died lately had been started. `error`: the last words of the
+    last one."""
 
     at_ms: int
     replicas: tuple[ReplicaView, ...]
@@ -94,7 +96,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class PoolMemory:
-    """What one decision hands to the next. `target` is the count intended so far."""
+    """The memory from one decision to the next. `target` is the count intended so far."""
 
     target: int
     cold_start_ms: float
@@ -112,8 +114,9 @@ class PoolMemory:
 
 @dataclass(frozen=True, slots=True)
 class ScaleDecision:
-    """The absolute target with its reason. `leaving` is shown as DRAINING to gateways and gets no
-    new calls; `refusing` is told to refuse work; every other replica is told to take work."""
+    """The absolute target with its reason. `leaving` replicas are shown as DRAINING to gateways and
+    get no new calls. `refusing` replicas are told to refuse work. Every other replica is told to
+    take work."""
 
     target: int
     reason: Reason

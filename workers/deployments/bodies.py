@@ -1,4 +1,4 @@
-"""What the bodies of requests may say, and the sequences that one asks for. Pure."""
+"""The bodies of requests, and the sequences that one asks for. Pure."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from workers.deployments.errors import HttpError
-from workers.deployments.guides import Choice, ResponseFormat, Tool, guide_of
-from workers.engines.base import LOGPROBS_MAX, GenerationRequest
+from workers.deployments.guides import (
+    Choice,
+    ResponseFormat,
+    StructuredOutputs,
+    Tool,
+    guide_of,
+    structured,
+)
+from workers.engines.base import Bound, GenerationRequest
 from workers.engines.forms import Constraint, Guide
+from workers.sampling import LOGPROBS_MAX, RENDERING, Prompting, Rendering, Sampling, names
 
 INPUTS_MAX = 2048
 
 TokensMax = Annotated[int, msgspec.Meta(ge=1)]
-Temperature = Annotated[float, msgspec.Meta(ge=0, le=2)]
-TopP = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Stops = Annotated[list[str], msgspec.Meta(max_length=4)]
 Samples = Annotated[int, msgspec.Meta(ge=1)]
 Logprobs = Annotated[int, msgspec.Meta(ge=0, le=LOGPROBS_MAX)]
-Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
-Bias = Annotated[float, msgspec.Meta(ge=-100, le=100)]
 Prompt = str | list[int]
+SAMPLED = names(Sampling)
 TokenIds = tuple[int, ...]
 
 
@@ -34,30 +39,35 @@ class SluiceFields(msgspec.Struct, frozen=True):
     immediate: bool = False
 
 
-class Sampling(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call says of every sequence, as far as OpenAI's two bodies agree, and ours beside."""
+class GeneratingBody(Prompting, frozen=True, kw_only=True):
+    """The fields for every sequence that OpenAI's two bodies share, and our own beside them."""
 
     sluice: SluiceFields
     n: Samples = 1
     max_tokens: TokensMax | None = None
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
     stop: str | Stops | None = None
     seed: Seed | None = None
     logprobs: Logprobs | None = None
-    presence_penalty: Penalty | None = None
-    frequency_penalty: Penalty | None = None
-    logit_bias: dict[int, Bias] | None = None
+    structured_outputs: StructuredOutputs | None = None
 
     @property
     def tokens_max(self) -> int | None:
         return self.max_tokens
 
+    def bound(self, context_tokens: int) -> Bound | None:
+        """How much of a long prompt is left. Cutting it makes room for the answer."""
+        most = self.truncate_prompt_tokens
+        if most is None:
+            return None
+        room = context_tokens - (self.tokens_max or 1)
+        return Bound(max(1, room if most < 0 else most), keeps_last=True)
 
-class ChatBody(Sampling, frozen=True, kw_only=True):
+
+class ChatBody(GeneratingBody, frozen=True, kw_only=True):
     messages: list[dict[str, Any]]
     max_completion_tokens: TokensMax | None = None
-    tools: list[dict[str, Any]] = []
+    tools: list[dict[str, Any]] = []  # noqa: RUF012 msgspec makes it anew
+    rendering: Rendering = RENDERING
     tool_choice: str | Choice = "auto"
     parallel_tool_calls: bool = True
     response_format: ResponseFormat | None = None
@@ -68,30 +78,48 @@ class ChatBody(Sampling, frozen=True, kw_only=True):
 
     @property
     def offered(self) -> list[dict[str, Any]]:
-        """As the body writes them, which is how a template is told of them."""
+        """The tools as the body writes them, because a template gets them like this."""
         return [] if self.tool_choice == "none" else self.tools
 
     def guide(self) -> Guide | None:
-        """Raises HttpError, 400."""
+        """The form of the answer. Raises HttpError, 400."""
         if not self.offered and self.response_format is None:
-            return None
+            return structured(self.structured_outputs, self.tokens_max)
+        if self.structured_outputs is not None:
+            message = "an answer has one form: leave out 'response_format' and 'tools'"
+            raise HttpError(400, "invalid_value", message, "structured_outputs")
         try:
             tools = msgspec.convert(self.offered, list[Tool])
         except msgspec.ValidationError as error:
             raise HttpError(400, "invalid_body", str(error), "tools") from error
         return guide_of(
-            tools, self.tool_choice, self.response_format, parallel=self.parallel_tool_calls
+            tools,
+            self.tool_choice,
+            self.response_format,
+            parallel=self.parallel_tool_calls,
+            tokens_max=self.tokens_max,
         )
 
 
-class CompletionBody(Sampling, frozen=True, kw_only=True):
+class CompletionBody(GeneratingBody, frozen=True, kw_only=True):
     prompt: list[Prompt]
+
+    def guide(self) -> Guide | None:
+        """The form of the answer. Raises HttpError, 400."""
+        return structured(self.structured_outputs, self.tokens_max)
 
 
 class EmbeddingBody(msgspec.Struct, frozen=True):
     input: Annotated[list[Prompt], msgspec.Meta(max_length=INPUTS_MAX)]
     sluice: SluiceFields
     dimensions: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    truncate_prompt_tokens: int | None = None
+
+    def bound(self, context_tokens: int) -> Bound | None:
+        most = self.truncate_prompt_tokens
+        if most is None:
+            return None
+        return Bound(context_tokens if most < 0 else max(1, most), keeps_last=False)
 
 
 class DrainBody(msgspec.Struct, frozen=True):
@@ -102,7 +130,7 @@ Body = TypeVar("Body")
 
 
 def decoded(raw: bytes, kind: type[Body]) -> Body:
-    """Raises HttpError, 400."""
+    """A body as its struct. Raises HttpError, 400."""
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -110,14 +138,14 @@ def decoded(raw: bytes, kind: type[Body]) -> Body:
 
 
 def generation_requests(
-    body: Sampling,
+    body: GeneratingBody,
     prompts: Sequence[TokenIds],
     *,
     choices_max: int,
     constraint: Constraint | None = None,
 ) -> list[GenerationRequest]:
-    """One for each choice, `n` for each prompt in turn. The first has the call's own id, so that a
-    call of one choice is known to the engine by it. Raises HttpError, 400."""
+    """One request for each choice, `n` for each prompt in turn. The first has the call's own id, so
+    the engine knows a call of one choice by that. Raises HttpError, 400."""
     if len(prompts) * body.n > choices_max:
         raise HttpError(400, "too_many_choices", f"more than {choices_max} choices", "n")
     pairs = ((prompt, sample) for prompt in prompts for sample in range(body.n))
@@ -125,7 +153,7 @@ def generation_requests(
 
 
 def _request(
-    body: Sampling, index: int, prompt: TokenIds, sample: int, constraint: Constraint | None
+    body: GeneratingBody, index: int, prompt: TokenIds, sample: int, constraint: Constraint | None
 ) -> GenerationRequest:
     call_id = body.sluice.request_id
     # Stop strings are for what is said, and calls alone say nothing.
@@ -136,21 +164,20 @@ def _request(
         prompt_token_ids=prompt,
         seed=seed + sample,
         tokens_max=body.tokens_max,
-        temperature=1.0 if body.temperature is None else body.temperature,
-        top_p=1.0 if body.top_p is None else body.top_p,
         stop=(stops,) if isinstance(stops, str) else tuple(stops or ()),
         cache_salt=body.sluice.cache_salt,
         immediate=body.sluice.immediate,
         logprobs=body.logprobs,
+        # One answer of several to a prompt says what the prompt's tokens were worth.
+        prompt_logprobs=None if sample else body.prompt_logprobs,
         call_id=call_id,
-        presence_penalty=body.presence_penalty or 0.0,
-        frequency_penalty=body.frequency_penalty or 0.0,
-        logit_bias=tuple((body.logit_bias or {}).items()),
         constraint=constraint,
+        **{name: getattr(body, name) for name in SAMPLED},
     )
 
 
 def seed_of(request_id: str) -> int:
-    """The draws of a call that names no seed: as various as request ids, and the same on resume."""
+    """The seed of a call that names none. It differs from call to call, as request ids do, and is
+    the same on resume."""
     digest = blake2b(request_id.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)

@@ -1,5 +1,6 @@
 """The calls that a worker has taken and not ended, and whether it takes more. Guards the law that a
-drain sees a call or refuses it: whoever asks `refuse` and then `open`s awaits nothing between."""
+drain sees a call or refuses it. So a caller of `refuse` and then `open` awaits nothing between the
+two."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ class OpenCall:
         self.begun = False
 
     def beginning(self, event: Callable[[Frame], bytes]) -> Callable[[Frame], bytes]:
-        """`event`, which tells at its first use that the call has begun."""
+        """A function like `event`. Its first use marks that the call has begun."""
 
-        def told(frame: Frame) -> bytes:
+        def first_event(frame: Frame) -> bytes:
             self.begun = True
             return event(frame)
 
-        return told
+        return first_event
 
 
 class OpenCalls:
@@ -38,7 +39,7 @@ class OpenCalls:
 
     @property
     def unbegun(self) -> int:
-        """Those of which no frame has come yet."""
+        """The number of calls of which no frame has come yet."""
         return sum(not call.begun for call in self._open.values())
 
     @property
@@ -47,7 +48,8 @@ class OpenCalls:
         return 0.0 if self._open else self._now_s() - self._active_s
 
     def refuse(self, request_id: str | None = None) -> None:
-        """Raises HttpError where a call, or the call of this id, is not taken."""
+        """Refuse a call that is not taken. Raises HttpError while the worker drains, or while a
+        call of this id is open."""
         if self.draining:
             raise HttpError(503, "worker_draining", "this worker takes no new calls")
         if request_id in self._open:

@@ -1,20 +1,22 @@
-"""Calls of tools in generated text, read as the text comes. Guards the law that text and arguments
-leave as they were generated, whatever pieces they came in, and that no mark of a call is in them.
-Pure."""
+"""Calls of tools in generated text, read as the text comes. Pure.
+
+Guards that text and arguments leave as they were generated, whatever pieces they came in. Guards
+that no mark of a call is in them. Guards that one output has one piece of each call at most.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from hashlib import blake2b
 from typing import Any
 
 from workers.engines.continuous.stops import held_back
 from workers.engines.grammar import ARGUMENTS_PART, LAST_PART, NAME_PART
-from workers.templates import CALL_CLOSE, CALL_OPEN
+from workers.prompts.templates import CALL_CLOSE, CALL_OPEN
 
 HEAD_BEGIN = "\n" + NAME_PART
 HEAD = re.compile(re.escape(HEAD_BEGIN) + r"([a-zA-Z0-9_-]{1,64})" + re.escape(ARGUMENTS_PART))
@@ -24,7 +26,8 @@ END = LAST_PART + "\n" + CALL_CLOSE
 
 @dataclass(frozen=True, slots=True)
 class CallPiece:
-    """A piece of the call number `index` of an answer; `id` and `name` come with the first."""
+    """A piece of the call number `index` of an answer. `id` and `name` come with the first
+    piece."""
 
     index: int
     arguments: str
@@ -32,7 +35,7 @@ class CallPiece:
     name: str | None = None
 
     def shape(self) -> dict[str, Any]:
-        """As OpenAI's chunks say it."""
+        """The piece in the shape of OpenAI's chunks."""
         if self.name is None:
             return {"index": self.index, "function": {"arguments": self.arguments}}
         function = {"name": self.name, "arguments": self.arguments}
@@ -41,10 +44,23 @@ class CallPiece:
 
 @dataclass(slots=True)
 class Said:
-    """What a piece of generated text says."""
+    """The text and the calls in a piece of generated text."""
 
     text: str = ""
     calls: list[CallPiece] = field(default_factory=list)
+
+    def call(self, piece: CallPiece) -> None:
+        """Add a piece. It is joined to the last one if that is of the same call."""
+        if self.calls and self.calls[-1].index == piece.index:
+            last = self.calls.pop()
+            piece = replace(last, arguments=last.arguments + piece.arguments)
+        self.calls.append(piece)
+
+    def __add__(self, later: Said) -> Said:
+        joined = Said(self.text + later.text, list(self.calls))
+        for piece in later.calls:
+            joined.call(piece)
+        return joined
 
 
 class _At(Enum):
@@ -54,8 +70,8 @@ class _At(Enum):
 
 
 class CallReader:
-    """Of the answer number `choice` of a call. Where text is not `free`, as JSON is not, a call can
-    only be where the answer begins or after another call."""
+    """Reads the answer number `choice` of a call. Where text is not `free`, as with JSON, a call
+    can only be at the beginning of the answer or after another call."""
 
     def __init__(self, call_id: str, choice: int, *, free: bool = True) -> None:
         self._call_id = call_id
@@ -67,47 +83,50 @@ class CallReader:
         self._arguments: list[str] = []
         self.made = 0
 
-    @property
-    def open(self) -> bool:
-        """A call has begun and not ended."""
-        return self._at is not _At.TEXT
+    def has_called(self, *, cut: bool) -> bool:
+        """Whether a closed answer made calls, each of them whole. A `cut` answer has to end with
+        its calls: no text follows them."""
+        if self._at is _At.TEXT:
+            return self.made > 0 and not (cut and self._told)
+        return self._at is _At.ARGUMENTS and _is_json("".join(self._arguments))
 
     def read(self, text: str) -> Said:
         self._held += text
-        said = Said()
-        while self._step(said):
+        output = Said()
+        while self._step(output):
             pass
-        return said
+        return output
 
     def close(self) -> Said:
-        """What was held back for a mark that did not come; a call that is cut before its arguments
-        is none."""
+        """The text that was held back for a mark that did not come. A call that is cut before its
+        arguments is none."""
         held, self._held = self._held, ""
+        output = Said()
         if self._at is _At.TEXT:
-            return Said(held if self._told or held.strip() or not self.made else "")
-        if self._at is _At.HEAD or not held or _is_json("".join(self._arguments)):
-            return Said()
-        return Said(calls=[CallPiece(self.made - 1, held[: len(LAST_PART)])])
+            self._tell(output, held)
+        elif self._at is _At.ARGUMENTS and not _is_json("".join(self._arguments)):
+            self._tell_arguments(output, held[: len(LAST_PART)])
+        return output
 
-    def _step(self, said: Said) -> bool:
-        """Take what can be told from what is held; False once more is needed."""
+    def _step(self, output: Said) -> bool:
+        """Take the next part of the held text. False once more text is needed."""
         if self._at is _At.TEXT:
-            return self._text(said)
+            return self._text(output)
         if self._at is _At.HEAD:
-            return self._head(said)
-        return self._argument(said)
+            return self._head(output)
+        return self._argument(output)
 
-    def _text(self, said: Said) -> bool:
+    def _text(self, output: Said) -> bool:
         at = self._held.find(CALL_OPEN) if self._may_call else -1
         if at >= 0:
-            self._tell(said, self._held[:at])
+            self._tell(output, self._held[:at])
             self._held = self._held[at + len(CALL_OPEN) :]
             self._at = _At.HEAD
             return True
         keep = held_back(self._held, CALL_OPEN) if self._may_call else 0
         if self.made and not self._told and not self._held.strip():
             return False  # white space after a call is none of the answer's
-        self._tell(said, self._held[: len(self._held) - keep])
+        self._tell(output, self._held[: len(self._held) - keep])
         self._held = self._held[len(self._held) - keep :]
         return False
 
@@ -115,33 +134,31 @@ class CallReader:
     def _may_call(self) -> bool:
         return self._free or not self._told
 
-    def _tell(self, said: Said, text: str) -> None:
+    def _tell(self, output: Said, text: str) -> None:
         if text.strip() or (text and (self._told or not self.made)):
-            said.text += text
+            output.text += text
             self._told = True
 
-    def _head(self, said: Said) -> bool:
-        found = HEAD.match(self._held)
-        if found:
-            self._held = self._held[found.end() :]
+    def _head(self, output: Said) -> bool:
+        head = HEAD.match(self._held)
+        if head:
+            self._held = self._held[head.end() :]
             self._at = _At.ARGUMENTS
             self._told = False
             self._arguments = []
-            said.calls.append(CallPiece(self.made, "", self._id(self.made), found[1]))
+            output.call(CallPiece(self.made, "", self._id(self.made), head[1]))
             self.made += 1
             return True
         if len(self._held) < HEAD_MAX:
             return False
         self._at = _At.TEXT  # no call after all
-        self._tell(said, CALL_OPEN)
+        self._tell(output, CALL_OPEN)
         return True
 
-    def _argument(self, said: Said) -> bool:
+    def _argument(self, output: Said) -> bool:
         at = self._held.find(END)
         size = at if at >= 0 else len(self._held) - held_back(self._held, END)
-        if size:
-            said.calls.append(CallPiece(self.made - 1, self._held[:size]))
-            self._arguments.append(self._held[:size])
+        self._tell_arguments(output, self._held[:size])
         if at < 0:
             self._held = self._held[size:]
             return False
@@ -149,14 +166,19 @@ class CallReader:
         self._at = _At.TEXT
         return True
 
+    def _tell_arguments(self, output: Said, text: str) -> None:
+        if text:
+            output.call(CallPiece(self.made - 1, text))
+            self._arguments.append(text)
+
     def _id(self, number: int) -> str:
-        """The same whenever the same request is answered again."""
+        """The id of a call. It is the same whenever the same request is answered again."""
         name = f"{self._call_id}#{self._choice}#{number}"
         return "call_" + blake2b(name.encode(), digest_size=12).hexdigest()
 
 
 class CallReaders:
-    """One for each answer of a call."""
+    """One reader for each answer of a call."""
 
     def __init__(self, call_id: str, *, free: bool) -> None:
         self._call_id = call_id
@@ -164,10 +186,10 @@ class CallReaders:
         self._readers: dict[int, CallReader] = {}
 
     def __getitem__(self, choice: int) -> CallReader:
-        found = self._readers.get(choice)
-        if found is None:
-            found = self._readers[choice] = CallReader(self._call_id, choice, free=self._free)
-        return found
+        reader = self._readers.get(choice)
+        if reader is None:
+            reader = self._readers[choice] = CallReader(self._call_id, choice, free=self._free)
+        return reader
 
 
 def _is_json(text: str) -> bool:

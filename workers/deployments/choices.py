@@ -1,6 +1,7 @@
-"""The sequences of one call as one stream: each has at most one frame in line, and they are taken
-in the order in which they came, so none starves another. Guards the law that usage is cumulative
-over the whole call: a prompt counts once, when its first sample begins, and output all of it."""
+"""The sequences of one call as one stream. Each sequence has at most one frame in line. Frames are
+taken in the order in which they came, so no sequence starves another. Guards the law that usage is
+cumulative over the whole call: a prompt counts once, when its first sample begins, and output all
+of it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from workers.engines.base import Frame, FrameStream, TokenUsage
 
 @dataclass(frozen=True, slots=True)
 class ChoiceFrame:
-    """A frame of the sequence `index`; `usage` is that of all sequences together."""
+    """A frame of the sequence `index`. `usage` is that of all sequences together."""
 
     index: int
     frame: Frame
@@ -23,8 +24,8 @@ class ChoiceFrame:
 
 
 class Choices:
-    """The frames of `streams`, of which `samples` in a row share a prompt. Iterating raises what
-    any of them raises; whoever holds this must `aclose` it, which closes them all."""
+    """The frames of `streams`, of which `samples` in a row share a prompt. Iterating raises the
+    error of any stream. The holder must `aclose` it, which closes all streams."""
 
     def __init__(self, streams: Sequence[FrameStream], *, samples: int = 1) -> None:
         self._streams = streams
@@ -44,16 +45,17 @@ class Choices:
             return ChoiceFrame(0, frame, self._tally.counted(0, frame.usage))
         while self._reading:
             index = await self._ready.get()
-            taken = self._reading.pop(index).result()
-            if taken is None:
+            next_frame = self._reading.pop(index).result()
+            if next_frame is None:
                 continue
-            if taken.finish_reason is None:
+            if next_frame.finish_reason is None:
                 self._read(index)
-            return ChoiceFrame(index, taken, self._tally.counted(index, taken.usage))
+            return ChoiceFrame(index, next_frame, self._tally.counted(index, next_frame.usage))
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Waits for no engine, so it also completes inside a cancelled task."""
+        """Close all streams. It waits for no engine, so it also completes inside a cancelled
+        task."""
         reading = list(self._reading.values())
         self._reading.clear()
         for task in reading:
@@ -76,7 +78,7 @@ class Choices:
 
 
 class Tally:
-    """What the sequences of a call have used, by what each says of itself."""
+    """The usage of a call, from the usage that each of its sequences reports."""
 
     def __init__(self, samples: int) -> None:
         self._samples = samples
@@ -86,7 +88,7 @@ class Tally:
         self._input = self._cached_input = self._output_sum = 0
 
     def counted(self, index: int, usage: TokenUsage) -> TokenUsage:
-        """Usage of the call with the latest of sequence `index`."""
+        """The usage of the call, given the latest usage of sequence `index`."""
         prompt = index // self._samples
         if prompt not in self._begun:
             self._begun.add(prompt)
@@ -100,7 +102,7 @@ class Tally:
 
 
 async def close_all(streams: Sequence[FrameStream]) -> None:
-    """Every one, also when closing another fails."""
+    """Close every stream, also when closing another one fails."""
     async with AsyncExitStack() as stack:
         for stream in streams:
             stack.push_async_callback(stream.aclose)

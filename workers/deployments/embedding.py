@@ -1,4 +1,4 @@
-"""The door of a worker that embeds."""
+"""The routes of a worker that embeds."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ class EmbeddingDoors:
     async def embeddings(self, exchange: Exchange, calls: OpenCalls) -> None:
         body = decoded(await exchange.body(), EmbeddingBody)
         calls.refuse()
+        bound = body.bound(self._engine.context_tokens)
         inputs = await inline_or_in_thread(
-            written_characters(body.input), lambda: token_ids(body.input, self._text)
+            written_characters(body.input), lambda: token_ids(body.input, self._text, bound)
         )
         call_id = body.sluice.request_id
         calls.refuse(call_id)

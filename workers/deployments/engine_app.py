@@ -1,6 +1,6 @@
 """The Ray Serve application of one pool: one deployment, `engine`, whose replicas serve the
-worker's ASGI app. Thin: it turns arguments into an engine and lets Serve start, health-check and
-stop it. It asks Serve for no autoscaling; the controller alone sets replica counts. Deployed by
+worker's ASGI app. It turns arguments into an engine, and lets Serve start, health-check and stop
+it. It asks Serve for no autoscaling: the controller alone sets replica counts. Deployed by
 `import_path: workers.deployments.engine_app:build`."""
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class EngineReplica:
 
     def __init__(self, args: dict[str, Any]) -> None:
         from workers.deployments.parts import parts_named
+        from workers.deployments.serve_port import bind_to_node
 
+        bind_to_node()
         parsed = EngineAppArgs.model_validate(args)
         self._parts = parts_named(parsed.engine, parsed.engine_settings())
 

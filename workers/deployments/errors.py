@@ -20,7 +20,7 @@ from workers.engines.base import (
 
 @dataclass(eq=False)
 class HttpError(Exception):
-    """An answer that refuses, in OpenAI's error shape."""
+    """A refusal in OpenAI's error shape."""
 
     status: int
     code: str
@@ -39,7 +39,8 @@ class HttpError(Exception):
 
 
 def refusal(error: EngineError, prompt_param: str | None = None) -> HttpError:
-    """How an engine's no looks on the wire; `prompt_param` is where the call has its prompt."""
+    """The refusal for an engine's error. `prompt_param` is the field that holds the call's
+    prompt."""
     message = str(error)
     match error:
         case ContextLengthExceeded():
@@ -61,6 +62,6 @@ def refusal(error: EngineError, prompt_param: str | None = None) -> HttpError:
 
 
 def _of_schema(param: str) -> str:
-    """OpenAI has a code for what arguments have to be, and one for what an answer has to be."""
+    """The error code for a wrong schema. OpenAI has one code for arguments and one for answers."""
     tools = param.startswith("tools")
     return "invalid_function_parameters" if tools else "invalid_json_schema"

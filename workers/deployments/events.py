@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from workers.deployments.calls_made import CallReaders, Said
+from workers.deployments.calls_made import CallReaders
 from workers.deployments.choices import ChoiceFrame
 from workers.deployments.errors import HttpError
 from workers.engines.base import (
@@ -29,38 +29,38 @@ Json = dict[str, Any]
 
 
 def choice_event(choice: ChoiceFrame) -> bytes:
-    """One choice of a generating call; usage and position are the whole call's."""
+    """One choice of a generating call. Usage and position are those of the whole call."""
     return _choice_event(choice, {"content": choice.frame.text}, choice.frame.finish_reason)
 
 
 def calling_event(readers: CallReaders, choice: ChoiceFrame) -> bytes:
-    """The same of an answer that may call tools: their calls are told apart from its text."""
+    """One choice of an answer that may call tools. Its calls are separated from its text."""
     frame, reader = choice.frame, readers[choice.index]
-    said = reader.read(frame.text)
+    output = reader.read(frame.text)
     finish: str | None = frame.finish_reason
     if finish is not None:
-        whole = not reader.open
-        rest = reader.close()
-        said = Said(said.text + rest.text, [*said.calls, *rest.calls])
-        if finish == FinishReason.STOP and reader.made and whole:
+        output += reader.close()
+        if reader.has_called(cut=finish == FinishReason.LENGTH):
             finish = CALLED
-    delta: Json = {"content": said.text}
-    if said.calls:
-        delta["tool_calls"] = [call.shape() for call in said.calls]
+    delta: Json = {"content": output.text}
+    if output.calls:
+        delta["tool_calls"] = [call.shape() for call in output.calls]
     return _choice_event(choice, delta, finish)
 
 
 def _choice_event(choice: ChoiceFrame, delta: Json, finish_reason: str | None) -> bytes:
     frame = choice.frame
-    said = {
+    fields = {
         "index": choice.index,
         "delta": delta,
         "finish_reason": finish_reason,
         "logprobs": None if frame.logprobs is None else {"content": _entries(frame.logprobs)},
     }
     if frame.stopped_by is not None:
-        said["stop_reason"] = frame.stopped_by
-    return _event({"choices": [said], "sluice": _sluice(choice.usage, frame.token_ids)})
+        fields["stop_reason"] = frame.stopped_by
+    if frame.prompt_logprobs is not None:
+        fields["prompt_logprobs"] = _ranked(frame.prompt_logprobs)
+    return _event({"choices": [fields], "sluice": _sluice(choice.usage, frame.token_ids)})
 
 
 def embedding_event(frame: EmbeddingFrame) -> bytes:
@@ -99,6 +99,19 @@ def _entries(logprobs: Sequence[TokenLogprobs]) -> list[Json]:
         _scored(entry.chosen) | {"top_logprobs": [_scored(token) for token in entry.top]}
         for entry in logprobs
     ]
+
+
+def _ranked(logprobs: Sequence[TokenLogprobs]) -> list[Json]:
+    """Tokens with ids and ranks. vLLM's clients read tokens of a prompt from those."""
+    return [
+        _identified(entry.chosen)
+        | {"rank": entry.rank, "top_logprobs": [_identified(token) for token in entry.top]}
+        for entry in logprobs
+    ]
+
+
+def _identified(token: ScoredToken) -> Json:
+    return _scored(token) | {"token_id": token.token_id}
 
 
 def _scored(token: ScoredToken) -> Json:

@@ -1,6 +1,6 @@
 """One HTTP request as ASGI has it, and the ways to answer it: whole, or as a stream of events that
-ends with an error or with `[DONE]`. Guards the law that a reader who leaves ends what is computed
-for it within one step, whether the server says so by a disconnect message or by cancelling."""
+ends with an error or with `[DONE]`. Guards the law that a reader who leaves ends the computation
+for it within one step. The server may report that by a disconnect message or by cancelling."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SSE = [
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and the way to answer it."""
+    """One request and the ways to answer it."""
 
     scope: Scope
     receive: Receive
     send: Send
 
     async def body(self) -> bytes:
-        """Raises ClientGone, or HttpError for one that is too large."""
+        """The body of the request. Raises ClientGone, or HttpError for one that is too large."""
         parts: list[bytes] = []
         size = 0
         while True:
@@ -67,8 +67,8 @@ class Exchange:
         *,
         on_gone: Callable[[], None],
     ) -> None:
-        """All frames as events and a `[DONE]`, or an error event in its place; `on_gone` is called
-        once the client has left, and has to end the frames."""
+        """Send all frames as events and then `[DONE]`, or an error event in its place. `on_gone` is
+        called once the client has left, and has to end the frames."""
         await self._start(200, SSE)
         watch = asyncio.create_task(self._watch(on_gone))
         try:

@@ -1,5 +1,5 @@
-"""The doors of a worker that generates: conversations, and prompts as they are. A call is admitted
-with all its sequences or with none of them."""
+"""The routes of a worker that generates, for conversations and for plain prompts. A call is
+admitted with all its sequences or with none of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from workers.deployments.bodies import (
     ChatBody,
     CompletionBody,
-    Sampling,
+    GeneratingBody,
     TokenIds,
     decoded,
     generation_requests,
@@ -62,8 +62,11 @@ class GeneratingDoors:
         guide = body.guide()
         try:
             prompt = await inline_or_in_thread(
-                len(raw), lambda: self._chat.prompt_token_ids(body.messages, body.offered)
+                len(raw),
+                lambda: self._chat.prompt_token_ids(body.messages, body.offered, body.rendering),
             )
+            if (bound := body.bound(self._engine.context_tokens)) is not None:
+                prompt = bound.cut(prompt)
             constraint = None if guide is None else await self._engine.constrain(guide)
         except EngineError as error:
             raise refusal(error, "messages") from error
@@ -76,16 +79,21 @@ class GeneratingDoors:
     async def completions(self, exchange: Exchange, calls: OpenCalls) -> None:
         body = decoded(await exchange.body(), CompletionBody)
         calls.refuse()
+        guide, bound = body.guide(), body.bound(self._engine.context_tokens)
         prompts = await inline_or_in_thread(
-            written_characters(body.prompt), lambda: token_ids(body.prompt, self._text)
+            written_characters(body.prompt), lambda: token_ids(body.prompt, self._text, bound)
         )
-        await self._answer(exchange, calls, body, prompts, "prompt")
+        try:
+            constraint = None if guide is None else await self._engine.constrain(guide)
+        except EngineError as error:
+            raise refusal(error, "prompt") from error
+        await self._answer(exchange, calls, body, prompts, "prompt", constraint)
 
     async def _answer(
         self,
         exchange: Exchange,
         calls: OpenCalls,
-        body: Sampling,
+        body: GeneratingBody,
         prompts: Sequence[TokenIds],
         prompt_param: str,
         constraint: Constraint | None = None,
@@ -108,7 +116,7 @@ class GeneratingDoors:
                 )
 
     def _admitted(self, requests: Sequence[GenerationRequest]) -> list[FrameStream]:
-        """Raises EngineError, and then nothing was admitted."""
+        """The admitted sequences. Raises EngineError, and nothing is admitted then."""
         streams: list[FrameStream] = []
         try:
             for request in requests:

@@ -1,5 +1,5 @@
-"""What a worker is made of, by the name of its engine. Models and their libraries are loaded when
-the engine starts, tokenizers here."""
+"""The parts of a worker, by the name of its engine. Tokenizers are loaded here. Models and their
+libraries are loaded when the engine starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workers.deployments.exchange import Doors
 from workers.deployments.generating import CHOICES_MAX, GeneratingDoors
 from workers.engines.base import EngineLife, EngineSettings
 from workers.engines.chat import TemplateChat
-from workers.engines.embedding.engine import EmbeddingEngine
+from workers.engines.embedding.engine import EncoderEngine
 from workers.engines.names import EMBEDDING
 from workers.engines.registry import engine_named
 from workers.engines.text import CheckpointText
@@ -23,12 +23,12 @@ class Parts:
 
 
 def parts_named(name: str, settings: EngineSettings) -> Parts:
-    """Raises ValueError for a name that no engine has."""
+    """The parts for an engine. Raises ValueError for a name that no engine has."""
     return _embedding(settings) if name == EMBEDDING else _generating(name, settings)
 
 
 def _embedding(settings: EngineSettings) -> Parts:
-    engine = EmbeddingEngine(settings)
+    engine = EncoderEngine(settings)
     return Parts(engine, EmbeddingDoors(engine, text=CheckpointText(settings.model_path)).routes)
 
 

@@ -1,4 +1,4 @@
-"""Prompts as a body writes them, strings or token ids, to token ids."""
+"""Turns the prompts of a body, strings or token ids, into token ids."""
 
 from __future__ import annotations
 
@@ -7,27 +7,34 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from workers.deployments.bodies import Prompt, TokenIds
-from workers.engines.base import Text
+from workers.engines.base import Bound, Text
 
 CHARACTERS_INLINE = 4096
 
 Encoded = TypeVar("Encoded")
 
 
-def token_ids(prompts: Iterable[Prompt], text: Text) -> list[TokenIds]:
-    """Token ids stay what they are: whoever sends them has put special ones around them."""
+def token_ids(prompts: Iterable[Prompt], text: Text, bound: Bound | None = None) -> list[TokenIds]:
+    """The ids of each prompt. Token ids stay as they are: their sender has put special tokens
+    around them. A prompt that is longer than `bound` is cut."""
     return [
-        text.token_ids(prompt) if isinstance(prompt, str) else tuple(prompt) for prompt in prompts
+        text.token_ids(prompt, bound) if isinstance(prompt, str) else _cut(tuple(prompt), bound)
+        for prompt in prompts
     ]
 
 
+def _cut(ids: TokenIds, bound: Bound | None) -> TokenIds:
+    return ids if bound is None else bound.cut(ids)
+
+
 def written_characters(prompts: Iterable[Prompt]) -> int:
-    """How much text there is to encode."""
+    """The number of characters to encode."""
     return sum(len(prompt) for prompt in prompts if isinstance(prompt, str))
 
 
 async def inline_or_in_thread(characters: int, encode: Callable[[], Encoded]) -> Encoded:
-    """A short text is encoded in less time than it takes to reach another thread."""
+    """Encode a text, a long one in a thread. A short text takes less time than reaching another
+    thread."""
     if characters <= CHARACTERS_INLINE:
         return encode()
     return await asyncio.to_thread(encode)

@@ -1,6 +1,6 @@
-"""The worker as a raw ASGI app: any server can mount it, and it starts and stops the engine by
-ASGI's lifespan. Owns who may come in (secret, drain) and what the controller asks; what a call is
-stands behind its door."""
+"""The worker as a raw ASGI app. Any server can mount it, and ASGI's lifespan starts and stops the
+engine. Owns who may come in (secret, drain) and what the controller asks. The routes of calls are
+in `doors`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from routing.gauges import GAUGES
 from workers.deployments.bodies import DrainBody, decoded
 from workers.deployments.calls import OpenCalls
 from workers.deployments.errors import HttpError
@@ -28,7 +29,7 @@ SECRET_HEADER = b"x-sluice-worker-secret"
 
 
 class WorkerServer:
-    """`doors` belong to what `engine` makes: text or vectors."""
+    """`doors` are the routes of calls. They belong to what `engine` makes: text or vectors."""
 
     def __init__(
         self, *, engine: EngineLife, doors: Doors, secret: str, now_s: Callable[[], float]
@@ -102,8 +103,7 @@ class WorkerServer:
         body = {
             "running": len(self._calls) - queued,
             "queued": queued,
-            "kv_used": stats.kv_tokens_used,
-            "kv_total": stats.kv_tokens_total,
+            "gauges": {name: getattr(stats, name) for name in GAUGES},
             "tokens_out_total": stats.tokens_out_total,
             "tokens_cached_total": stats.tokens_cached_total,
             "requests_total": stats.requests_total,

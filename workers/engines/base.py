@@ -1,5 +1,5 @@
-"""What an engine is to the rest of a worker: token ids in, frames of text or vectors and exact
-counts out. Knows no HTTP, no Ray and no model library; guards the law that usage in a frame is
+"""An engine as the rest of a worker sees it: token ids in, frames of text or vectors and exact
+counts out. Knows no HTTP, no Ray and no model library. Guards the law that usage in a frame is
 cumulative and that its classes are disjoint."""
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from routing.gauges import Gauges
 from workers.engines.forms import Constraint, Guide
-
-LOGPROBS_MAX = 20
+from workers.sampling import LOGPROBS_MAX as LOGPROBS_MAX
+from workers.sampling import RENDERING, Rendering, Sampling
 
 
 class FinishReason(StrEnum):
@@ -23,7 +24,7 @@ class FinishReason(StrEnum):
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
     """Disjoint token classes: the prompt has `input + cached_input` tokens. `busy_us` is the share
-    of the replica's time that computing them took (`sharing.py`); it makes no usage another."""
+    of the replica's time that computing them took (`sharing.py`). It changes no count of tokens."""
 
     input: int
     cached_input: int
@@ -31,42 +32,44 @@ class TokenUsage:
     busy_us: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationRequest:
-    """One sequence to generate. `tokens_max` None means until the context window is full; a
-    temperature of 0 is greedy; `seed` decides every draw together with the position, whatever else
-    runs in the batch; blocks of the prefix cache are only shared between requests of the same
-    `cache_salt`; `immediate` frames leave token by token, never waiting for company. `logprobs` is
-    how many of the likeliest tokens each token of the answer comes with, up to LOGPROBS_MAX; None
-    asks for none of it, 0 for the token's own. Sequences of one `call_id` are one call's, which
-    waits behind others for its next slot while it has more of them; without one it is its own.
-    `logit_bias` is added to the logits of single tokens; the penalties lower those of tokens that
-    the answer has already, once or for each time, by OpenAI's formula. A `constraint` is what
-    `Engine.constrain` made: the answer ends where its form is complete."""
+class GenerationRequest(Sampling, frozen=True):
+    """One sequence to generate. `tokens_max` None means until the context window is full. A
+    temperature of 0 is greedy. `seed` decides every draw together with the position, whatever else
+    runs in the batch. Requests share blocks of the prefix cache only if they have the same
+    `cache_salt`. `immediate` frames leave token by token and never wait for company.
+
+    `logprobs` is how many of the likeliest tokens come with each token of the answer, up to
+    LOGPROBS_MAX. 0 is the token's own log probability alone, None is none. `prompt_logprobs` is the
+    same for the prompt. All of the prompt is computed then, cached or not.
+
+    Sequences of one `call_id` belong to one call. While a call has more sequences in slots than
+    others, it waits behind them for its next slot. A sequence without a `call_id` is a call of its
+    own. A `constraint` is what `Engine.constrain` made: the answer ends where its form is complete.
+    """
 
     request_id: str
     prompt_token_ids: tuple[int, ...]
     seed: int
     tokens_max: int | None = None
-    temperature: float = 1.0
-    top_p: float = 1.0
     stop: tuple[str, ...] = ()
     cache_salt: str = ""
-    ignore_eos: bool = False
     immediate: bool = False
     logprobs: int | None = None
+    prompt_logprobs: int | None = None
     call_id: str = ""
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    logit_bias: tuple[tuple[int, float], ...] = ()
     constraint: Constraint | None = None
+
+    @property
+    def endless(self) -> bool:
+        """Whether the model's own end is ignored. The end of a form always counts."""
+        return self.ignore_eos and self.constraint is None
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredToken:
-    """A token as its bytes, which may be a part of a character (`text` has replacement signs
-    there), and the natural logarithm of its probability: by the model's own distribution, before
-    temperature and top_p, as OpenAI and vLLM report it."""
+    """A token as its bytes and the natural logarithm of its probability. The bytes may be a part of
+    a character (`text` has replacement signs there). The probability is by the model's own
+    distribution, before temperature and top_p, as OpenAI and vLLM report it."""
 
     token_id: int
     text: str
@@ -76,25 +79,30 @@ class ScoredToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """One generated token, and the likeliest in its place, likeliest first."""
+    """One token, and the likeliest tokens in its place, likeliest first. A token of the prompt also
+    has its `rank` among all tokens, from 1."""
 
     chosen: ScoredToken
     top: tuple[ScoredToken, ...] = ()
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What was generated since the last frame. `position` is the number of output tokens so far and
-    equals `usage.output`; tokens without text (special ones, half a character) are in `token_ids`
-    all the same. `logprobs` has an entry for each of them if the request asked, else it is None.
-    `stopped_by` is the stop string that ended the answer."""
+    """The part of an answer since the last frame. `position` is the number of output tokens so far
+    and equals `usage.output`. Tokens without text (special ones, half a character) are in
+    `token_ids` all the same. `logprobs` has an entry for each token if the request asked, else it
+    is None. `stopped_by` is the stop string that ended the answer, or the id of the stop token that
+    did. `prompt_logprobs` come with the first frame, if the request asked. Nothing comes before the
+    first token of a prompt, so its entry has no meaning."""
 
     text: str
     token_ids: tuple[int, ...]
     usage: TokenUsage
     finish_reason: FinishReason | None = None
     logprobs: tuple[TokenLogprobs, ...] | None = None
-    stopped_by: str | None = None
+    stopped_by: str | int | None = None
+    prompt_logprobs: tuple[TokenLogprobs, ...] | None = None
 
     @property
     def position(self) -> int:
@@ -107,7 +115,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingRequest:
-    """One vector for each input. `dimensions` below the model's own keeps as many leading ones and
+    """One vector for each input. `dimensions` below the model's own keeps as many leading ones, and
     brings them back to length 1."""
 
     request_id: str
@@ -125,19 +133,20 @@ class Embedding:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingFrame:
-    """What one batch computed of a request, in no order; usage counts the inputs done so far."""
+    """The vectors that one batch computed of a request, in no order. Usage counts the inputs done
+    so far."""
 
     embeddings: tuple[Embedding, ...]
     usage: TokenUsage
     last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EngineStats:
+@dataclass(frozen=True)
+class EngineStats(Gauges):
+    """What an engine says of itself: its gauges, and totals since it started."""
+
     running: int = 0
     queued: int = 0
-    kv_tokens_used: int = 0
-    kv_tokens_total: int = 0
     prefill_steps_total: int = 0
     decode_steps_total: int = 0
     tokens_prefilled_total: int = 0
@@ -183,8 +192,8 @@ class EngineSettings:
 
 
 class FrameStream(Protocol):
-    """The frames of one request. Whoever holds it must `aclose` it: closing an unfinished one
-    aborts the sequence within one step, and never waits for it."""
+    """The frames of one request. The holder must `aclose` it. Closing an unfinished one aborts the
+    sequence within one step, and never waits for it."""
 
     def __aiter__(self) -> AsyncIterator[Frame]: ...
 
@@ -194,8 +203,8 @@ class FrameStream(Protocol):
 
 
 class EmbeddingStream(Protocol):
-    """The frames of one request, until every input has its vector. Whoever holds it must `aclose`
-    it: closing an unfinished one takes what is left out of the next batch."""
+    """The frames of one request, until every input has its vector. The holder must `aclose` it.
+    Closing an unfinished one takes the remaining inputs out of the next batch."""
 
     def __aiter__(self) -> AsyncIterator[EmbeddingFrame]: ...
 
@@ -205,14 +214,15 @@ class EmbeddingStream(Protocol):
 
 
 class EngineLife(Protocol):
-    """What every engine has, whatever it makes: it batches, and computes on a thread of its own.
+    """The life of every engine, whatever it makes: it batches, and computes on a thread of its own.
     All methods are called on one event loop."""
 
     @property
     def context_tokens(self) -> int: ...
 
     async def start(self) -> None:
-        """Load the model and begin; raises `CheckpointUnsupported` for a model it cannot run."""
+        """Load the model and begin. Raises `CheckpointUnsupported` for a model that it cannot
+        run."""
         ...
 
     def abort(self, request_id: str) -> None: ...
@@ -220,58 +230,74 @@ class EngineLife(Protocol):
     def stats(self) -> EngineStats: ...
 
     def health(self) -> str | None:
-        """None when well, else the reason why not."""
+        """None when the engine is well, else the reason why it is not."""
         ...
 
     async def stop(self) -> None: ...
 
 
 class Engine(EngineLife, Protocol):
-    """Generates, batching continuously."""
+    """Generates text, batching continuously."""
 
     def generate(self, request: GenerationRequest) -> FrameStream:
         """Admit a request at once, or raise `ContextLengthExceeded`, `PromptInvalid`,
-        `UnsupportedParameter`, `EngineOverloaded`, `RequestInFlight` or `EngineFailed`; iterating
-        raises `GenerationAborted` or `EngineFailed` when it ends early."""
+        `UnsupportedParameter`, `EngineOverloaded`, `RequestInFlight` or `EngineFailed`. Iterating
+        raises `GenerationAborted` or `EngineFailed` when the answer ends early."""
         ...
 
     async def constrain(self, guide: Guide) -> Constraint:
-        """Compile a guide, beside the loop; raises `GuideInvalid` naming the field whose schema
+        """Compile a guide, beside the loop. Raises `GuideInvalid` with the field whose schema
         cannot be followed."""
         ...
 
 
 class EmbeddingEngine(EngineLife, Protocol):
     def embed(self, request: EmbeddingRequest) -> EmbeddingStream:
-        """As `Engine.generate`; a frame may hold any of the inputs."""
+        """Admit a request as `Engine.generate` does. A frame may hold any of the inputs."""
         ...
 
 
 class Chat(Protocol):
-    """Turns messages into the token ids an engine continues."""
+    """Turns messages into the token ids that an engine continues."""
 
     def prompt_token_ids(
-        self, messages: Iterable[object], tools: Sequence[dict[str, Any]] = ()
+        self,
+        messages: Iterable[object],
+        tools: Sequence[dict[str, Any]] = (),
+        rendering: Rendering = RENDERING,
     ) -> tuple[int, ...]:
-        """Raises `PromptInvalid` if the template refuses the messages, `UnsupportedParameter` if
-        it knows no tools."""
+        """The token ids of messages. Raises `PromptInvalid` if the template refuses them,
+        `UnsupportedParameter` if it knows no tools."""
         ...
+
+
+class Bound(NamedTuple):
+    """How many tokens of a prompt are left, and at which end of it."""
+
+    tokens: int
+    keeps_last: bool
+
+    def cut(self, token_ids: tuple[int, ...]) -> tuple[int, ...]:
+        if len(token_ids) <= self.tokens:
+            return token_ids
+        return token_ids[-self.tokens :] if self.keeps_last else token_ids[: self.tokens]
 
 
 class Text(Protocol):
     """Turns plain text, which may spell special tokens, into token ids."""
 
-    def token_ids(self, text: str) -> tuple[int, ...]:
-        """With the special tokens that the tokenizer puts around a text."""
+    def token_ids(self, text: str, bound: Bound | None = None) -> tuple[int, ...]:
+        """The ids of a text, with the special tokens that the tokenizer puts around it, also where
+        the text is cut."""
         ...
 
 
 class EngineError(Exception):
-    """What an engine refuses or fails to do."""
+    """An engine refuses a request or fails."""
 
 
 class ContextLengthExceeded(EngineError):
-    """`room_tokens` is what a prompt must leave for an answer."""
+    """The prompt is too long. `room_tokens` is what it must leave for an answer."""
 
     def __init__(self, *, prompt_tokens: int, context_tokens: int, room_tokens: int = 1) -> None:
         room = f", of which a prompt must leave {room_tokens} for the answer" if room_tokens else ""
@@ -296,8 +322,8 @@ class UnsupportedParameter(EngineError):
 
 
 class GuideInvalid(EngineError):
-    """A schema that cannot be followed: it is none, asks what nobody here can check, or is too much
-    work."""
+    """A schema cannot be followed. It is no schema, or asks for something that is not checked here,
+    or is too much work."""
 
     def __init__(self, message: str, *, param: str) -> None:
         super().__init__(message)
@@ -309,15 +335,15 @@ class EngineOverloaded(EngineError):
 
 
 class RequestInFlight(EngineError):
-    """A request of that id is already being generated."""
+    """A request of that id is being generated already."""
 
 
 class GenerationAborted(EngineError):
-    """The sequence was aborted by somebody other than its reader."""
+    """The sequence was aborted, and not by its reader."""
 
 
 class EngineFailed(EngineError):
-    """The engine has stopped or broken; the worker should be replaced."""
+    """The engine has stopped or broken. The worker should be replaced."""
 
 
 class CheckpointUnsupported(EngineError):

@@ -1,6 +1,7 @@
 """Messages to prompt token ids, by the checkpoint's own tokenizer and chat template.
 
-What a message spells stays text (`workers/control_tokens.py`), as the gateway counts it.
+A control token that a message spells stays text (`workers/prompts/control_tokens.py`). The gateway
+counts in the same way.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workers.control_tokens import ChatEncoder
 from workers.engines.base import PromptInvalid, UnsupportedParameter
-from workers.templates import Message, ToolsUnsupported
+from workers.prompts.control_tokens import ChatEncoder
+from workers.prompts.templates import Message, ToolsUnsupported
+from workers.sampling import RENDERING, Rendering
 
 
 class TemplateChat:
-    """A checkpoint without a template takes no conversations, and may well complete prompts."""
+    """A checkpoint without a template takes no conversations. It may still complete prompts."""
 
     def __init__(self, model_path: Path) -> None:
         from transformers import AutoTokenizer
@@ -27,7 +29,10 @@ class TemplateChat:
             self._encoder = ChatEncoder(self._tokenizer.backend_tokenizer, template)
 
     def prompt_token_ids(
-        self, messages: Iterable[object], tools: Sequence[Message] = ()
+        self,
+        messages: Iterable[object],
+        tools: Sequence[Message] = (),
+        rendering: Rendering = RENDERING,
     ) -> tuple[int, ...]:
         if self._encoder is None:
             raise PromptInvalid("the model has no chat template")
@@ -35,7 +40,7 @@ class TemplateChat:
         if not conversation:
             raise PromptInvalid("messages is empty")
         try:
-            ids = self._encoder.prompt_ids(conversation, self._rendered, tools)
+            ids = self._encoder.prompt_ids(conversation, self._rendered, tools, rendering)
         except ToolsUnsupported as error:
             raise UnsupportedParameter(str(error), param=error.param) from error
         except Exception as error:  # a template raises whatever it likes
@@ -44,15 +49,21 @@ class TemplateChat:
             ) from error
         return tuple(ids)
 
-    def _rendered(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
+    def _rendered(
+        self, messages: Sequence[Message], tools: Sequence[Message], rendering: Rendering
+    ) -> str:
         text: str = self._tokenizer.apply_chat_template(
-            list(messages), tools=list(tools) or None, add_generation_prompt=True, tokenize=False
+            list(messages),
+            tools=list(tools) or None,
+            add_generation_prompt=rendering.add_generation_prompt,
+            tokenize=False,
+            **rendering.chat_template_kwargs,
         )
         return text
 
 
 def plain_message(message: object) -> Message:
-    """The message with its content as one string; parts that are not text are refused, not
+    """The message with its content as one string. Parts that are not text are refused, not
     dropped."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise PromptInvalid("every message needs a role")

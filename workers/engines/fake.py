@@ -24,7 +24,7 @@ WORD_US = 70
 
 
 class ScriptedStream:
-    """Plays its script; then, if that did not end the answer, waits for an abort."""
+    """Plays its script. If that did not end the answer, it waits for an abort."""
 
     def __init__(self, engine: ScriptedEngine, request_id: str) -> None:
         self._engine = engine
@@ -51,7 +51,7 @@ class ScriptedStream:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedConstraint:
-    """Holds nothing to its guide: the script says what is said."""
+    """Does not hold the answer to its guide: the script alone decides the text."""
 
     guide: Guide
 

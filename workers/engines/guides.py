@@ -1,5 +1,5 @@
-"""Guides to constraints, by llguidance. Guards the bounds on what a schema may cost: its size, the
-work and memory of compiling it, and the work of each step; and the law that no token leaves a
+"""Guides to constraints, by llguidance. Guards the bounds on the cost of a schema: its size, the
+work and memory of compiling it, and the work of each step. Guards also that no token leaves a
 constrained sequence that its grammar does not take."""
 
 from __future__ import annotations
@@ -8,16 +8,18 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from workers.control_tokens import text_encoder
 from workers.engines.base import GuideInvalid, UnsupportedParameter
+from workers.engines.bounds import bounded
 from workers.engines.continuous.spelling import token_bytes
-from workers.engines.forms import Guide, Schema
-from workers.engines.grammar import grammar, json_grammar, schemas
-from workers.templates import CALL_CLOSE, CALL_OPEN
+from workers.engines.forms import Guide, Rule, Schema
+from workers.engines.grammar import grammar, json_grammar, parts, schemas
+from workers.prompts.control_tokens import text_encoder
+from workers.prompts.templates import CALL_CLOSE, CALL_OPEN
 
 GRAMMAR_BYTES_MAX = 512 * 1024
 KEPT_MAX = 32
@@ -36,7 +38,7 @@ LIMITS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A `Constraint`: the grammar, and a matcher in its first state that sequences copy."""
+    """A `Constraint`: the grammar, and a matcher in its first state, which sequences copy."""
 
     guide: Guide
     grammar: str
@@ -47,16 +49,16 @@ class Compiled:
 
 
 class Matcher:
-    """Where one sequence stands in its grammar. `broken` once no step can be made: it was more work
-    than a step may be, or no token fits."""
+    """The place of one sequence in its grammar. It is `broken` once no step can be made: a step was
+    too much work, or no token fits."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
         self.broken = False
 
     def allow(self, words: Any) -> None:
-        """Write a bit for each token that may come next into a row of WORD_BITS-bit words, end
-        tokens included where the form may end; every bit, where the matcher is broken."""
+        """Write a bit for each token that may come next into a row of WORD_BITS-bit words. End
+        tokens are included where the form may end. A broken matcher allows every token."""
         self._state.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
         self.broken = bool(self._state.is_error()) or not words.any()
         if self.broken:
@@ -67,12 +69,12 @@ class Matcher:
 
     @property
     def complete(self) -> bool:
-        """Nothing more may come."""
+        """Whether no token may come any more."""
         return not self.broken and bool(self._state.is_stopped())
 
 
 def forbidden(matchers: Sequence[Matcher], vocabulary: int) -> Any:
-    """A flag for each token that may not come next, a row of them for each matcher."""
+    """A flag for each token that may not come next, one row for each matcher."""
     words = np.zeros((len(matchers), -(-vocabulary // WORD_BITS)), np.int32)
     for row, matcher in enumerate(matchers):
         matcher.allow(words[row])
@@ -83,8 +85,8 @@ def forbidden(matchers: Sequence[Matcher], vocabulary: int) -> Any:
 class Guides:
     """Compiles one guide at a time, on a thread, and keeps the last ones. `source` is the tokenizer
     as its library writes it, None for a kind of tokenizer that cannot be followed. `spells` is
-    False where the engine's own masks take control tokens for their spelling: no schema may have
-    one."""
+    False where the engine's own masks take control tokens for their spelling. No schema may contain
+    one then."""
 
     def __init__(
         self,
@@ -105,7 +107,8 @@ class Guides:
         self._marks: frozenset[str] = frozenset()
 
     async def compiled(self, guide: Guide) -> Compiled:
-        """Raises GuideInvalid, or UnsupportedParameter where no guide can be followed."""
+        """The compiled guide. Raises GuideInvalid, or UnsupportedParameter where no guide can be
+        followed."""
         if guide not in self._kept:
             async with self._compiling:
                 if guide not in self._kept:
@@ -123,11 +126,21 @@ class Guides:
         text = grammar(guide, marks=self._marks)
         if len(text) > GRAMMAR_BYTES_MAX:
             message = f"The schemas are larger than {GRAMMAR_BYTES_MAX} bytes together."
-            raise GuideInvalid(message, param=schemas(guide)[-1].param)
+            raise GuideInvalid(message, param=parts(guide)[-1].param)
+        bounds = partial(bounded, room=guide.room)
+        if result := self._followed(guide, grammar(guide, marks=self._marks, bounds=bounds)):
+            return result
         first = self._matcher(text)
         if first.is_error():
             raise self._invalid(guide, first.get_error())
         return Compiled(guide, text, first)
+
+    def _followed(self, guide: Guide, text: str) -> Compiled | None:
+        """The guide compiled with our added bounds. None where those make it too much work."""
+        if len(text) > GRAMMAR_BYTES_MAX:
+            return None
+        first = self._matcher(text)
+        return None if first.is_error() else Compiled(guide, text, first)
 
     def _load(self, guide: Guide) -> None:
         from llguidance import LLTokenizer, TokenizerWrapper
@@ -141,15 +154,15 @@ class Guides:
             tokens = LLTokenizer(TokenizerWrapper(spelled), eos_token=self._eos_token_ids or None)
         except ValueError as unknown:
             message = f"This model's tokenizer cannot be held to a form: {unknown}"
-            raise UnsupportedParameter(message, param=schemas(guide)[0].param) from unknown
+            raise UnsupportedParameter(message, param=parts(guide)[0].param) from unknown
         self._tokens = tokens
         self._added = frozenset(spelled.added)
         self._marks = self._added & {CALL_OPEN, CALL_CLOSE}
 
     def _refuse_spellings(self, guide: Guide) -> None:
-        for schema in schemas(guide):
-            if found := sorted(token for token in self._added if token in schema.text):
-                raise _refused(guide, schema, f"it spells the control token {found[0]}")
+        for schema in parts(guide):
+            if tokens := sorted(token for token in self._added if token in schema.text):
+                raise _refused(guide, schema, f"it spells the control token {tokens[0]}")
 
     def _matcher(self, text: str) -> Any:
         from llguidance import LLMatcher, LLParserLimits
@@ -157,17 +170,19 @@ class Guides:
         return LLMatcher(self._tokens, text, log_level=0, limits=LLParserLimits(**LIMITS))
 
     def _invalid(self, guide: Guide, reason: str) -> GuideInvalid:
-        """Of the first schema that cannot be followed by itself, or else of them all together."""
+        """The error for the first schema that cannot be followed by itself, or else for all of them
+        together."""
         for schema in schemas(guide):
             alone = self._matcher(json_grammar(schema))
             if alone.is_error():
                 return _refused(guide, schema, alone.get_error())
-        return _refused(guide, schemas(guide)[-1], reason)
+        return _refused(guide, parts(guide)[-1], reason)
 
 
 class _Spelled:
-    """A tokenizer as llguidance asks for it. Its own reader of the library's files takes a control
-    token for what a schema spells (`"const": "<|end|>"`), and would have the answer end there."""
+    """A tokenizer in the form that llguidance asks for. llguidance's own reader of the library's
+    files takes a control token for its spelling in a schema (`"const": "<|end|>"`). The answer
+    would end there."""
 
     bos_token_id = None
 
@@ -186,8 +201,10 @@ class _Spelled:
         return self._encode(text)
 
 
-def _refused(guide: Guide, schema: Schema, reason: str) -> GuideInvalid:
-    _, found, why = reason.partition(COMPILE_FAILED)
-    said = (why if found else reason).strip().splitlines()[0] if reason.strip() else "too complex"
+def _refused(guide: Guide, schema: Schema | Rule, reason: str) -> GuideInvalid:
+    _, mark, why = reason.partition(COMPILE_FAILED)
+    text = (why if mark else reason).strip().splitlines()[0] if reason.strip() else "too complex"
+    if isinstance(schema, Rule):
+        return GuideInvalid(f"Invalid '{schema.param}': {text}", param=schema.param)
     what = "response_format" if schema is guide.answer else "function"
-    return GuideInvalid(f"Invalid schema for {what} '{schema.name}': {said}", param=schema.param)
+    return GuideInvalid(f"Invalid schema for {what} '{schema.name}': {text}", param=schema.param)

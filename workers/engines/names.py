@@ -1,4 +1,4 @@
-"""What engines there are, by name alone: for whoever checks a setting without loading one."""
+"""The names of all engines. A setting can be checked by them without loading an engine."""
 
 VLLM = "vllm"
 """The one that runs in an environment of its own."""

@@ -1,5 +1,5 @@
-"""The engines a deployment can name. A factory imports its engine only when called, so that naming
-one costs nothing and an engine's libraries need to exist only where it runs."""
+"""The engines that a deployment can name. A factory imports its engine only when it is called. So
+naming one costs nothing, and an engine's libraries need to exist only where it runs."""
 
 from __future__ import annotations
 

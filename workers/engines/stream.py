@@ -1,5 +1,5 @@
-"""The frames of one request, between an engine and one reader on the same event loop. What a slow
-reader has not taken is merged into one frame, so a stream never holds more than one answer."""
+"""The frames of one request, between an engine and one reader on the same event loop. Frames that a
+slow reader has not taken are merged into one, so a stream never holds more than one answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Ending)
 
 
 class Stream(Generic[F]):
-    """Implements the streams of `base`; the engine calls `offer` and `fail`, on the event loop."""
+    """Implements the streams of `base`. The engine calls `offer` and `fail`, on the event loop."""
 
     def __init__(self, merge: Callable[[Sequence[F]], F], *, on_close: Callable[[], None]) -> None:
         self._merge = merge
@@ -51,7 +51,7 @@ class Stream(Generic[F]):
         raise self._error
 
     async def aclose(self) -> None:
-        """Never waits, so it also completes inside a cancelled task."""
+        """Close the stream. It never waits, so it also completes inside a cancelled task."""
         self._ended = True
         self._on_close()
 

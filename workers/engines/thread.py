@@ -1,5 +1,5 @@
-"""The thread an engine computes on, and how the event loop speaks with it. Computation never runs
-on the loop; orders go to the thread between turns, what it gained comes back as a callback."""
+"""The thread on which an engine computes, and how the event loop speaks with it. Computation never
+runs on the loop. Orders go to the thread between turns. Its results come back as callbacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Turns(Protocol):
-    """What computes on the thread; nothing else touches it but the orders given to the thread."""
+    """The computation on the thread. Nothing else touches it but the orders given to the thread."""
 
     @property
     def idle(self) -> bool: ...
@@ -50,7 +50,7 @@ class EngineThread(Generic[Loaded]):
         return self._thread.is_alive()
 
     async def start(self) -> Loaded:
-        """Returns once the model is loaded; raises EngineError."""
+        """Start, and return once the model is loaded. Raises EngineError."""
         self._loop = asyncio.get_running_loop()
         started: asyncio.Future[Loaded] = self._loop.create_future()
         self._thread = Thread(target=self._run, args=(started,), name="engine", daemon=True)
@@ -58,12 +58,12 @@ class EngineThread(Generic[Loaded]):
         return await started
 
     def order(self, order: Callable[[], object]) -> None:
-        """From the loop: run this before the next turn."""
+        """Run this on the thread before its next turn. Called from the loop."""
         self._orders.append(order)
         self._work.set()
 
     def post(self, callback: Callable[..., object], *args: object) -> None:
-        """From the thread: run this on the loop."""
+        """Run this on the loop. Called from the thread."""
         self._loop.call_soon_threadsafe(callback, *args)
 
     async def stop(self) -> None:
@@ -87,7 +87,8 @@ class EngineThread(Generic[Loaded]):
             self.post(self._on_break, f"a step of the engine failed: {error!r}")
 
     def _take_orders(self, loaded: Loaded) -> bool:
-        """Whether there were any; waits for some when there is nothing else to do."""
+        """Run the orders, and say whether there were any. It waits for some when there is nothing
+        else to do."""
         if loaded.idle and not self._orders:
             self._work.wait()
         self._work.clear()

@@ -4,36 +4,38 @@ Nothing of a body is dropped silently.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from msgspec.structs import replace
+import msgspec
 
-from gateway.errors import bad_request
+from gateway.call.request import GeneratingRequest
+from gateway.errors import ApiError
 from gateway.wire.anthropic.form import MessageForm
+from gateway.wire.anthropic.hints import Edits, Thinking, chat_effort, tells_thoughts
+from gateway.wire.anthropic.schemas import CHOICE, OUTPUT, TEXTS, TOOLS, TURNS
 from gateway.wire.anthropic.tools import chat_format, chat_tool_choice, chat_tools
-from gateway.wire.anthropic.turns import cache_control, translated
-from gateway.wire.checks import (
-    Check,
-    boolean,
-    check_fields,
-    integer,
-    invalid_type,
-    json_object,
-    missing,
-    number,
-    one_of,
-    only,
-    require_known,
-    string,
-    text_up_to,
+from gateway.wire.anthropic.turns import CacheControl, translated
+from gateway.wire.bodies.chat_body import ChatBody
+from gateway.wire.bodies.checks import STOP_MAX, invalid_type, json_object
+from gateway.wire.bodies.conversation import Conversation, generating_chat
+from gateway.wire.bodies.declared import (
+    Reader,
+    described,
+    in_words,
+    neutral,
+    object_of,
+    own,
+    text_of,
 )
-from gateway.wire.conversation import Conversation
-from gateway.wire.request import GeneratingRequest, generating
-from gateway.wire.translated import translated_conversation
+from gateway.wire.bodies.generated import TokensMax
+from gateway.wire.bodies.steering import STEERED
+from gateway.wire.bodies.translated import translated_conversation
+from gateway.wire.json_schema import array, text
 
-USER_ID_MAX = 256
 TIERS = {"auto": "auto", "standard_only": "default"}
-AS_IN_CHAT = ("model", "max_tokens", "temperature", "top_p", "stream")
+STOPS = array(text(minLength=1), maxItems=STOP_MAX)
+SHARE = in_words(STEERED["top_p"])
+METADATA = object_of({"user_id": text_of(256)})
 ORIGINS = {
     "stop": "stop_sequences",
     "response_format.json_schema": "output_config.format",
@@ -45,81 +47,97 @@ ORIGINS = {
 }
 
 
-def parse_message(body: bytes) -> GeneratingRequest:
-    """Raises ApiError 400 naming the field."""
-    fields = json_object(body)
-    check_fields(fields, CHECKS, "model", "max_tokens")
-    chat, wanted = _translated(fields)
-    form = MessageForm(stops=tuple(fields.get("stop_sequences") or ()))
-    request = generating(chat, wanted, form, fields["max_tokens"])
-    return replace(request, end_user_param="metadata.user_id")
-
-
-def parse_count(body: bytes) -> tuple[str, Conversation]:
-    """The model and the conversation whose tokens are to be counted; raises ApiError 400."""
-    fields = json_object(body)
-    check_fields(fields, COUNTED, "model")
-    return fields["model"], _translated(fields)[1]
-
-
-def _translated(fields: Mapping[str, Any]) -> tuple[dict[str, Any], Conversation]:
-    if fields.get("messages") is None:
-        raise missing("messages")
-    turns = translated(fields.get("system"), fields["messages"])
-    chat = {name: fields[name] for name in AS_IN_CHAT if fields.get(name) is not None}
-    chat |= {"messages": turns.messages, "tools": chat_tools(fields.get("tools"))}
-    chat |= chat_tool_choice(fields.get("tool_choice")) | chat_format(fields.get("output_config"))
-    chat["stop"] = fields.get("stop_sequences") or None
-    chat["user"] = (fields.get("metadata") or {}).get("user_id")
-    chat["service_tier"] = TIERS[fields.get("service_tier") or "auto"]
-    return chat, translated_conversation(chat, ORIGINS | turns.origins)
-
-
-def _metadata(name: str, value: object) -> None:
-    if not isinstance(value, dict):
-        raise invalid_type(name, "an object", value)
-    require_known(name, value, "user_id")
-    if value.get("user_id") is not None:
-        text_up_to(USER_ID_MAX)(f"{name}.user_id", value["user_id"])
-
-
-def _thinking(name: str, value: object) -> None:
-    if not isinstance(value, dict):
-        raise invalid_type(name, "an object", value)
-    if value != {"type": "disabled"}:
-        message = "No model here thinks before it answers: 'thinking' may only be 'disabled'."
-        raise bad_request(message, f"{name}.type", "unsupported_value")
-
-
 def _strings(name: str, value: object) -> None:
     if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
         raise invalid_type(name, "an array of non-empty strings", value)
 
 
-def _anything(name: str, value: object) -> None:
-    """Checked where it is translated."""
+class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    model: str
+    system: Annotated[Any, described(TEXTS)] = None
+    tools: Annotated[Any, described(TOOLS)] = None
+    tool_choice: Annotated[Any, described(CHOICE)] = None
+    output_config: Annotated[Any, described(OUTPUT)] = None
+    thinking: Thinking | None = None
+    context_management: Edits | None = None
+    cache_control: CacheControl | None = None
+    speed: Annotated[str | None, neutral("standard")] = None
 
 
-COUNTED: dict[str, Check] = {
-    "model": string,
-    "messages": _anything,
-    "system": _anything,
-    "tools": _anything,
-    "tool_choice": _anything,
-    "output_config": _anything,
-    "thinking": _thinking,
-    "cache_control": cache_control,
-    "speed": only("standard"),
-}
-CHECKS: dict[str, Check] = COUNTED | {
-    "max_tokens": integer(1, 2**31),
-    "temperature": number(0, 1),
-    "top_p": number(0, 1),
-    "top_k": only(None),
-    "stop_sequences": _strings,
-    "stream": boolean,
-    "metadata": _metadata,
-    "service_tier": one_of(*TIERS),
-    "container": only(None),
-    "inference_geo": only(None),
-}
+class CountBody(_Body, frozen=True, kw_only=True):
+    messages: Annotated[Any, described(TURNS)]
+
+
+class MessageBody(_Body, frozen=True, kw_only=True):
+    max_tokens: TokensMax
+    messages: Annotated[Any, described(TURNS)]
+    temperature: Annotated[float | None, SHARE] = None
+    top_p: Annotated[float | None, SHARE] = None
+    top_k: None = None
+    stop_sequences: Annotated[list[str] | None, own(_strings, STOPS)] = None
+    stream: bool | None = None
+    metadata: Annotated[dict[str, str] | None, in_words(METADATA)] = None
+    service_tier: Literal["auto", "standard_only"] | None = None
+    container: None = None
+    inference_geo: None = None
+    mcp_servers: Annotated[list[Any] | None, neutral([])] = None
+
+
+MESSAGE, COUNT = Reader(MessageBody), Reader(CountBody)
+
+
+def parse_message(body: bytes) -> GeneratingRequest:
+    """Raises ApiError 400 naming the field."""
+    try:
+        said, _ = MESSAGE.read(body)
+    except ApiError as refused:
+        if json_object(body).get("thread") is not None:
+            raise _threaded() from refused
+        raise
+    user = (said.metadata or {}).get("user_id")
+    tier = None if said.service_tier is None else TIERS[said.service_tier]
+    more = {
+        "max_tokens": said.max_tokens,
+        "temperature": said.temperature,
+        "top_p": said.top_p,
+        "stream": said.stream,
+        "stop": said.stop_sequences or None,
+        "user": user,
+        "service_tier": tier,
+    }
+    chat, wanted = _translated(said, more)
+    form = MessageForm(
+        stops=tuple(said.stop_sequences or ()),
+        tells_thoughts=tells_thoughts(said.thinking),
+        tells_edits=said.context_management is not None,
+    )
+    return generating_chat(chat, wanted, form, said.max_tokens, "metadata.user_id")
+
+
+def parse_count(body: bytes) -> tuple[str, Conversation]:
+    """The model and the conversation whose tokens are to be counted; raises ApiError 400."""
+    said, _ = COUNT.read(body)
+    return said.model, _translated(said, {})[1]
+
+
+def _translated(
+    said: CountBody | MessageBody, more: Mapping[str, Any]
+) -> tuple[ChatBody, Conversation]:
+    turns = translated(said.system, said.messages)
+    chat = {
+        "model": said.model,
+        **more,
+        "messages": turns.messages,
+        "tools": chat_tools(said.tools),
+        **chat_tool_choice(said.tool_choice),
+        **chat_format(said.output_config),
+        **chat_effort(said.thinking, said.output_config),
+    }
+    return translated_conversation(chat, ORIGINS | turns.origins)
+
+
+def _threaded() -> ApiError:
+    """In the words by which Anthropic's own clients know to send the whole conversation."""
+    message = "This service keeps no threads: send the full conversation without 'thread'."
+    details = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+    return ApiError(400, message, param="thread", details=details)

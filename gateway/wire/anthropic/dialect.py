@@ -20,15 +20,15 @@ class AnthropicDialect:
         return f"Bearer {key}" if key else found.get("authorization")
 
     def headers(self, named: Mapping[str, str], now_s: float) -> Mapping[str, str]:
-        found = {}
+        headers = {}
         for name, value in named.items():
             if not name.startswith(RATE):
-                found[name] = value
+                headers[name] = value
                 continue
             kind, _, dimension = name.removeprefix(RATE).partition("-")
-            told = _at(now_s, value) if kind == "reset" else value
-            found[f"anthropic-ratelimit-{dimension}-{kind}"] = told
-        return found | {"request-id": named["x-request-id"]}
+            shown = _at(now_s, value) if kind == "reset" else value
+            headers[f"anthropic-ratelimit-{dimension}-{kind}"] = shown
+        return headers | {"request-id": named["x-request-id"]}
 
     def refusal(self, error: ApiError, request_id: str) -> bytes:
         return error_body(error, request_id)

@@ -26,9 +26,12 @@ TIERS = {"priority": "priority"}
 
 @dataclass(frozen=True, slots=True)
 class MessageForm:
-    """`stops` are the caller's stop sequences."""
+    """`stops` are the caller's stop sequences. `tells_thoughts`: thinking was asked for.
+    `tells_edits`: edits of the conversation were, and what became of them is told."""
 
     stops: tuple[str, ...]
+    tells_thoughts: bool = False
+    tells_edits: bool = False
 
     def whole(
         self, head: AnswerHead, choices: Sequence[Gathered], usage: Usage, cost: str
@@ -37,10 +40,14 @@ class MessageForm:
         uses = [_use(call) for call in choice.tool_calls]
         text = choice.text + (choice.refusal or "")
         ended = self.ended(choice.finish_reason, choice.stop_reason, used_tools=bool(uses))
-        found = self.begun(head) | ended
-        found["content"] = ([text_block(text)] if text else []) + uses
+        found = self.begun(head) | ended | self.edited()
+        thoughts = [thinking_block(choice.reasoning)] if self._thought(choice) else []
+        found["content"] = thoughts + ([text_block(text)] if text else []) + uses
         found["usage"] = usage_shape(usage, head.service_tier) | {"cost": cost}
         return msgspec.json.encode(found)
+
+    def _thought(self, choice: Gathered) -> bool:
+        return self.tells_thoughts and bool(choice.reasoning)
 
     def chunks(self, head: AnswerHead, includes_usage: bool) -> MessageChunks:
         return MessageChunks(self, head)
@@ -66,9 +73,18 @@ class MessageForm:
             return {"stop_reason": "stop_sequence", "stop_sequence": stop}
         return {"stop_reason": reason, "stop_sequence": None}
 
+    def edited(self) -> Json:
+        """That no edit was applied, where some were asked for."""
+        return {"context_management": {"applied_edits": []}} if self.tells_edits else {}
+
 
 def text_block(text: str) -> Json:
     return {"type": "text", "text": text}
+
+
+def thinking_block(thought: str) -> Json:
+    """Anthropic signs what its models think; nobody here does."""
+    return {"type": "thinking", "thinking": thought, "signature": ""}
 
 
 def _use(call: Json) -> Json:

@@ -9,23 +9,29 @@ from typing import Any, Protocol
 import msgspec
 
 from billing.types import Usage
+from gateway.call.frame import Choice, ToolCallPiece
 from gateway.errors import ApiError
-from gateway.frame import Choice, ToolCallPiece
 from gateway.wire.answer import AnswerHead, Notes
 from gateway.wire.anthropic.errors import error_body
+from gateway.wire.call_pieces import CallPieces
 from gateway.wire.gathered import CUT_SHORT
 from gateway.wire.sse import named_event
 
 Json = dict[str, Any]
 
-TEXT = -1
-"""The block that holds text, where calls have their number."""
+TEXT, THOUGHT = -1, -2
+"""The blocks that hold text and thinking, where calls have their number."""
 
 
 class Message(Protocol):
     """The Message object around what is streamed."""
 
+    @property
+    def tells_thoughts(self) -> bool: ...
+
     def begun(self, head: AnswerHead) -> Json: ...
+
+    def edited(self) -> Json: ...
 
     def ended(self, finish_reason: str, stop: object, *, used_tools: bool) -> Json: ...
 
@@ -37,6 +43,7 @@ class MessageChunks:
         self._blocks = 0
         self._open: int | None = None
         self._calls: dict[int, int] = {}
+        self._pieces = CallPieces()
         self._finish_reason = CUT_SHORT
         self._stop: object = None
         self._notes: Notes = {}
@@ -47,6 +54,12 @@ class MessageChunks:
         yield message_event("ping", {})
 
     def piece(self, choice: Choice, notes: Notes | None) -> Iterator[bytes]:
+        if self._form.tells_thoughts and (thought := choice.reasoning):
+            if self._open != THOUGHT:
+                block = {"type": "thinking", "thinking": "", "signature": ""}
+                yield from self._begin(THOUGHT, block)
+            told = {"type": "thinking_delta", "thinking": thought}
+            yield self._delta(self._blocks - 1, told)
         text = choice.content
         if isinstance(refusal := choice.delta.get("refusal"), str):
             text += refusal
@@ -54,7 +67,7 @@ class MessageChunks:
             if self._open != TEXT:
                 yield from self._begin(TEXT, {"type": "text", "text": ""})
             yield self._delta(self._blocks - 1, {"type": "text_delta", "text": text})
-        for call in choice.tool_calls:
+        for call in self._pieces.told(choice):
             yield from self._call(call)
         if choice.finish_reason is not None:
             self._finish_reason = choice.finish_reason
@@ -74,7 +87,7 @@ class MessageChunks:
             "delta": self._form.ended(self._finish_reason, self._stop, used_tools=used_tools),
             "usage": shape,
             "sluice": self._notes | notes,
-        }
+        } | self._form.edited()
         ends = [message_event("message_delta", told), message_event("message_stop", {})]
         return b"".join([*self._close(), *ends])
 
@@ -82,22 +95,20 @@ class MessageChunks:
         return named_event("error", error_body(error, f"req_{self._head.id}"))
 
     def _call(self, piece: ToolCallPiece) -> Iterator[bytes]:
-        function = piece.function
         if piece.index not in self._calls:
-            name = (function and function.name) or ""
-            use = {"type": "tool_use", "id": piece.id or "", "name": name, "input": {}}
+            use = {"type": "tool_use", "id": piece.id or "", "name": piece.name, "input": {}}
             yield from self._begin(piece.index, use)
             self._calls[piece.index] = self._blocks - 1
-        if function is not None and function.arguments:
-            told = {"type": "input_json_delta", "partial_json": function.arguments}
+        if piece.arguments:
+            told = {"type": "input_json_delta", "partial_json": piece.arguments}
             yield self._delta(self._calls[piece.index], told)
 
     def _begin(self, number: int, block: Json) -> Iterator[bytes]:
         yield from self._close()
-        told = {"index": self._blocks, "content_block": block}
+        event = {"index": self._blocks, "content_block": block}
         self._open = number
         self._blocks += 1
-        yield message_event("content_block_start", told)
+        yield message_event("content_block_start", event)
 
     def _delta(self, block: int, delta: Json) -> bytes:
         return message_event("content_block_delta", {"index": block, "delta": delta})

@@ -3,14 +3,16 @@
 from typing import Any
 
 from gateway.errors import bad_request
-from gateway.wire.anthropic.turns import cache_control
-from gateway.wire.checks import boolean, invalid_type, missing, one_of, only, require_known
+from gateway.wire.anthropic.hints import EFFORTS
+from gateway.wire.anthropic.turns import CACHE
+from gateway.wire.bodies.checks import boolean, invalid_type, missing, one_of, require_known
 
 Json = dict[str, Any]
 
 TOOL = ("type", "name", "description", "input_schema", "strict", "cache_control")
-HOW_STREAMED = "eager_input_streaming"
-"""Whether the input of a tool is told piece by piece, which it is."""
+OFFERED = ("eager_input_streaming", "defer_loading")
+"""Whether the input of a tool is told piece by piece, which it is, and whether a model is told of
+the tool only once it has searched for it: it is told at once."""
 
 
 def chat_tools(tools: object) -> Any:
@@ -29,11 +31,12 @@ def _function(name: str, tool: object) -> Json:
             " caller's ('custom')."
         )
         raise bad_request(message, f"{name}.type", "unsupported_value")
-    require_known(name, tool, *TOOL, HOW_STREAMED)
-    if tool.get(HOW_STREAMED) is not None:
-        boolean(f"{name}.{HOW_STREAMED}", tool[HOW_STREAMED])
+    require_known(name, tool, *TOOL, *OFFERED)
+    for hint in OFFERED:
+        if tool.get(hint) is not None:
+            boolean(f"{name}.{hint}", tool[hint])
     if tool.get("cache_control") is not None:
-        cache_control(f"{name}.cache_control", tool["cache_control"])
+        CACHE.check(f"{name}.cache_control", tool["cache_control"])
     if tool.get("input_schema") is None:
         raise missing(f"{name}.input_schema")
     said = {field: tool.get(field) for field in ("name", "description", "strict")}
@@ -67,7 +70,7 @@ def chat_format(config: object) -> Json:
         raise invalid_type("output_config", "an object", config)
     require_known("output_config", config, "format", "effort")
     if config.get("effort") is not None:
-        only(None)("output_config.effort", config["effort"])
+        one_of(*EFFORTS)("output_config.effort", config["effort"])
     form = config.get("format")
     if form is None:
         return {}

@@ -1,16 +1,16 @@
 """The turns of `/v1/messages` as the messages of a conversation.
 
-Text, images, uses of tools and their results. A block that only a server with sources or tools of
-its own could understand is refused, never dropped.
+Text, images, thinking, uses of tools and their results. A block that only a server with sources or
+tools of its own could understand is refused, never dropped.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from gateway.errors import bad_request
-from gateway.wire.checks import (
+from gateway.wire.bodies.checks import (
     boolean,
     empty_array,
     invalid_type,
@@ -20,13 +20,19 @@ from gateway.wire.checks import (
     require_known,
     string,
 )
+from gateway.wire.bodies.declared import TEXT, in_words, object_of, the, word_of
 
 Json = dict[str, Any]
 
-KINDS = {"assistant": ("text", "tool_use"), "user": ("text", "image", "tool_result")}
+KINDS = {
+    "assistant": ("text", "tool_use", "thinking", "redacted_thinking"),
+    "user": ("text", "image", "tool_result"),
+}
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 FAILED = "Error: "
 """How a result that `is_error` begins: models are told in words."""
+SEEN_BELOW = "The result is the image that follows."
+"""What answers a call whose result is nothing but an image."""
 
 
 class Turns:
@@ -35,9 +41,11 @@ class Turns:
     def __init__(self) -> None:
         self.messages: list[Json] = []
         self.origins: dict[str, str] = {}
+        self._unseen: list[tuple[Json, str]] = []
 
     def say(self, role: str, parts: list[Json], origin: str) -> None:
         """Turns of one side that follow each other are one turn, as they are for Anthropic."""
+        self.see_results()
         if role != "system" and self.messages and self.messages[-1]["role"] == role:
             self.messages[-1]["content"] += parts
             return
@@ -49,6 +57,12 @@ class Turns:
         place = f"{where}[{len(self.messages[-1]['content']) - 1}]"
         self.origins |= {place: origin, f"{place}.image_url": f"{origin}.source"}
 
+    def see_results(self) -> None:
+        """The images of results, once all calls of a turn have theirs."""
+        unseen, self._unseen = self._unseen, []
+        for image, origin in unseen:
+            self.see(image, origin)
+
     def use(self, call: Json, origin: str) -> None:
         self.say("assistant", [], origin)
         every = f"messages[{len(self.messages) - 1}].tool_calls"
@@ -58,13 +72,22 @@ class Turns:
         self.origins |= {where: origin, f"{where}.function": origin}
         calls.append(call)
 
-    def result(self, message: Json, origin: str) -> None:
+    def think(self, thought: str, origin: str) -> None:
+        """What servers outside are told that the assistant thought before it said the rest."""
+        self.say("assistant", [], origin)
+        if thought:
+            said = self.messages[-1]
+            said["reasoning_content"] = said.get("reasoning_content", "") + thought
+
+    def result(self, message: Json, images: list[tuple[Json, str]], origin: str) -> None:
+        """Chat has no place for images in a result: they follow as the user's."""
         where = f"messages[{len(self.messages)}]"
         self._add(message, origin)
         self.origins |= {
             f"{where}.tool_call_id": f"{origin}.tool_use_id",
             f"{where}.role": f"{origin}.tool_use_id",
         }
+        self._unseen += images
 
     def _add(self, message: Json, origin: str) -> None:
         self.origins[f"messages[{len(self.messages)}]"] = origin
@@ -74,7 +97,8 @@ class Turns:
 def translated(system: object, given: object) -> Turns:
     """Raises ApiError 400 naming the place in `messages`."""
     turns = Turns()
-    if system is not None and (rules := _texts("system", system)):
+    rules = [] if system is None else _texts("system", system)
+    if any(rule["text"] for rule in rules):
         turns.say("system", rules, "system")
     if not isinstance(given, list):
         raise invalid_type("messages", "an array of objects", given)
@@ -82,12 +106,13 @@ def translated(system: object, given: object) -> Turns:
         raise empty_array("messages")
     for index, message in enumerate(given):
         _add_message(turns, f"messages[{index}]", message)
+    turns.see_results()
     if given[-1]["role"] == "assistant":
         message = "This model cannot go on with an answer: the last message must be the user's."
         raise bad_request(message, f"messages[{len(given) - 1}].role", "invalid_value")
     for message in turns.messages:
         if message["role"] == "assistant" and not message["content"]:
-            message["content"] = None
+            message["content"] = None if message.get("tool_calls") else ""
     return turns
 
 
@@ -117,8 +142,12 @@ def _add_block(turns: Turns, role: str, name: str, block: object) -> None:
         turns.see(_image(name, block), name)
     elif kind == "tool_use":
         turns.use(_use(name, block), name)
+    elif kind == "thinking":
+        turns.think(_thinking(name, block), name)
+    elif kind == "redacted_thinking":
+        _redacted(name, block)
     else:
-        turns.result(_result(name, block), name)
+        turns.result(*_result(name, block), name)
 
 
 def _texts(name: str, content: object) -> list[Json]:
@@ -177,32 +206,59 @@ def _use(name: str, block: Mapping[str, Any]) -> Json:
     return {"id": block.get("id"), "type": "function", "function": function}
 
 
-def _result(name: str, block: Mapping[str, Any]) -> Json:
+def _thinking(name: str, block: Mapping[str, Any]) -> str:
+    """Its signature is whoever's thought it was; nobody here could check it."""
+    require_known(name, block, "type", "thinking", "signature")
+    string(f"{name}.thinking", block.get("thinking"))
+    if block.get("signature") is not None:
+        string(f"{name}.signature", block["signature"])
+    return str(block["thinking"])
+
+
+def _redacted(name: str, block: Mapping[str, Any]) -> None:
+    """Another model's thought that only its server can read: left out, as Anthropic does for
+    thoughts of other models."""
+    require_known(name, block, "type", "data")
+    string(f"{name}.data", block.get("data"))
+
+
+def _result(name: str, block: Mapping[str, Any]) -> tuple[Json, list[tuple[Json, str]]]:
+    """The message that answers the call, and the images with their places."""
     require_known(name, block, "type", "tool_use_id", "content", "is_error", "cache_control")
     _cache_hint(name, block)
     if block.get("tool_use_id") is None:
         raise missing(f"{name}.tool_use_id")
     string(f"{name}.tool_use_id", block["tool_use_id"])
-    content = block.get("content")
-    parts = _texts(f"{name}.content", "" if content in (None, []) else content)
+    texts, images = _shown(f"{name}.content", block.get("content"))
     if block.get("is_error") is not None:
         boolean(f"{name}.is_error", block["is_error"])
     if block.get("is_error"):
-        parts.insert(0, {"type": "text", "text": FAILED})
-    return {"role": "tool", "tool_call_id": block["tool_use_id"], "content": parts}
+        texts.insert(0, {"type": "text", "text": FAILED})
+    said = {"role": "tool", "tool_call_id": block["tool_use_id"], "content": texts}
+    return said, images
+
+
+def _shown(name: str, content: object) -> tuple[list[Json], list[tuple[Json, str]]]:
+    """The texts of a result, and its images with their places."""
+    blocks = content if isinstance(content, list) else []
+    places = [index for index, block in enumerate(blocks) if _is_image(block)]
+    texts = [block for block in blocks if not _is_image(block)] if places else content
+    images = [(_image(at, blocks[n]), at) for n in places for at in [f"{name}[{n}]"]]
+    if images and not texts:
+        return [{"type": "text", "text": SEEN_BELOW}], images
+    return _texts(name, "" if texts in (None, []) else texts), images
+
+
+def _is_image(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "image"
 
 
 def _cache_hint(name: str, block: Mapping[str, Any]) -> None:
     if block.get("cache_control") is not None:
-        cache_control(f"{name}.cache_control", block["cache_control"])
+        CACHE.check(f"{name}.cache_control", block["cache_control"])
 
 
-def cache_control(name: str, value: object) -> None:
-    """The check of a hint that nothing depends on: every prefix is looked for in the cache, and
-    kept as long as there is room."""
-    if not isinstance(value, dict):
-        raise invalid_type(name, "an object", value)
-    require_known(name, value, "type", "ttl")
-    one_of("ephemeral")(f"{name}.type", value.get("type"))
-    if value.get("ttl") is not None:
-        one_of("5m", "1h")(f"{name}.ttl", value["ttl"])
+CACHE = object_of({"type": the("ephemeral"), "scope": TEXT, "ttl": word_of("5m", "1h")}, "type")
+"""A hint that nothing depends on: every prefix is looked for in the cache, and kept as long as
+there is room."""
+CacheControl = Annotated[dict[str, Any], in_words(CACHE)]

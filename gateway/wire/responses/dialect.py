@@ -4,8 +4,8 @@ names of its fields in what is found wrong with a conversation later on, by a wo
 import msgspec
 
 from gateway.errors import ApiError
+from gateway.wire.bodies.origins import by_origin
 from gateway.wire.dialect import OpenAIDialect
-from gateway.wire.origins import by_origin
 from gateway.wire.responses.body import ORIGINS
 from gateway.wire.responses.stream import error_fields
 from gateway.wire.sse import named_event

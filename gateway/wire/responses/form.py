@@ -10,15 +10,18 @@ from gateway.wire.answer import AnswerHead
 from gateway.wire.gathered import Gathered
 from gateway.wire.responses.output import INCOMPLETE, gathered_output
 from gateway.wire.responses.stream import ResponseChunks
-from gateway.wire.responses.tools import shown
+from gateway.wire.responses.tools import Tool, shown
 
 Json = dict[str, Any]
 
+NO_TOOLS: Mapping[str, Tool] = {}
 DEFAULTS: Json = {
+    "frequency_penalty": 0.0,
     "instructions": None,
     "max_output_tokens": None,
     "metadata": {},
     "parallel_tool_calls": True,
+    "presence_penalty": 0.0,
     "prompt_cache_key": None,
     "safety_identifier": None,
     "temperature": 1.0,
@@ -30,17 +33,21 @@ DEFAULTS: Json = {
 
 
 class ResponseForm:
-    """Of one call; `fields` are those of its body. `scored`: log probabilities were asked for."""
+    """Of one call; `fields` are those of its body. `scored`: log probabilities were asked for.
+    `tools` are, by the names of functions, what the caller knows by other names."""
 
-    def __init__(self, fields: Mapping[str, Any], *, scored: bool) -> None:
+    def __init__(
+        self, fields: Mapping[str, Any], *, scored: bool, tools: Mapping[str, Tool] = NO_TOOLS
+    ) -> None:
         self._fields = fields
         self.scored = scored
+        self.tools = tools
 
     def whole(
         self, head: AnswerHead, choices: Sequence[Gathered], usage: Usage, cost: str
     ) -> bytes:
         [choice] = choices
-        output = gathered_output(head.id, choice, self.scored)
+        output = gathered_output(head.id, choice, self.scored, self.tools)
         return msgspec.json.encode(self.ended(head, output, choice.finish_reason, usage, cost))
 
     def chunks(self, head: AnswerHead, includes_usage: bool) -> ResponseChunks:
@@ -59,6 +66,7 @@ class ResponseForm:
             "created_at": head.created,
             "status": "in_progress",
             "background": False,
+            "completed_at": None,
             "error": None,
             "incomplete_details": None,
             "max_tool_calls": None,
@@ -72,8 +80,9 @@ class ResponseForm:
                 "format": text.get("format") or {"type": "text"},
                 "verbosity": text.get("verbosity") or "medium",
             },
-            "tools": [shown(tool) for tool in said.get("tools") or ()],
+            "tools": shown(said.get("tools")),
             "truncation": "disabled",
+            "usage": None,
         }
 
     def ended(
@@ -82,6 +91,7 @@ class ResponseForm:
         lacks = INCOMPLETE.get(finish_reason)
         return self.begun(head) | {
             "status": "incomplete" if lacks else "completed",
+            "completed_at": None if lacks else head.now(),
             "incomplete_details": {"reason": lacks} if lacks else None,
             "output": output,
             "usage": usage_shape(usage) | {"cost": cost},

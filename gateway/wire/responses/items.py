@@ -4,66 +4,73 @@ Messages, calls of functions and what these answered. An item that only a server
 tools of its own could understand is refused, never dropped.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from gateway.errors import ApiError, bad_request
-from gateway.frame import Scored
-from gateway.wire.checks import (
+from gateway.errors import bad_request
+from gateway.wire.bodies.checks import (
     empty_array,
     invalid_type,
     missing,
     one_of,
-    only,
     require_known,
     string,
-    text_up_to,
 )
+from gateway.wire.responses.parts import bookkeeping, part
+from gateway.wire.responses.past_calls import (
+    CALLS,
+    OUTPUTS,
+    past_call,
+    past_output,
+    require_answers,
+)
+from gateway.wire.responses.tools import Toolbox
 
 Json = dict[str, Any]
 
-CALL_ID_MAX = 64
-STATUSES = ("in_progress", "completed", "incomplete")
+ADDITIONAL_TOOLS = "additional_tools"
+PHASES = ("commentary", "final_answer")
+"""What a message of the assistant's was in its answer: a hint to models that were trained on it."""
 STATELESS = (
     "This service keeps no answers: send the messages and calls themselves instead of '{}' items."
 )
 KEPT_ELSEWHERE = ("item_reference", "compaction", "compaction_trigger")
 """Kinds that stand for what another server remembers."""
 PARTS = {"assistant": ("output_text", "refusal"), "user": ("input_text", "input_image")}
-TEXT_PARTS = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
 
 
 class Translation:
     """Chat messages as far as they have come, and where each of their fields stood."""
 
-    def __init__(self) -> None:
+    def __init__(self, toolbox: Toolbox) -> None:
         self.messages: list[Json] = []
         self.origins: dict[str, str] = {}
+        self.toolbox = toolbox
         self._calls_open = False
         self._thought = ""
         self._thought_at: str | None = None
+        self._unseen: list[tuple[Json, str]] = []
 
     def think(self, text: str, origin: str) -> None:
         """Reasoning belongs to what the assistant says next."""
-        self._thought += text
-        self._thought_at = origin
         self._calls_open = False
+        if text:
+            self._thought += text
+            self._thought_at = origin
 
-    def require_said(self) -> None:
-        """Raises ApiError 400 for reasoning without what it led to, as OpenAI does."""
+    def end_thought(self) -> None:
+        """Reasoning that the assistant said nothing after is a turn of its own."""
         if self._thought_at is not None:
-            message = (
-                "An item of type 'reasoning' was provided without its required following item."
-            )
-            raise bad_request(message, self._thought_at, "invalid_value")
+            self.add({"role": "assistant", "content": ""}, self._thought_at)
 
     def add(self, message: Json, origin: str) -> None:
-        if self._thought_at is not None and message["role"] == "assistant":
+        if message["role"] != "tool":
+            self.see_outputs()
+        if message["role"] != "assistant":
+            self.end_thought()
+        elif self._thought:
             message = message | {"reasoning_content": self._thought}
             self._thought, self._thought_at = "", None
-        self.require_said()
         self.origins[f"messages[{len(self.messages)}]"] = origin
         self.messages.append(message)
         self._calls_open = message["role"] == "assistant"
@@ -84,13 +91,25 @@ class Translation:
         where = f"messages[{len(self.messages)}]"
         self.add(message, origin)
         parts = message["content"] if isinstance(message["content"], list) else ()
-        for index, part in enumerate(parts):
-            if part["type"] == "image_url":
+        for index, each in enumerate(parts):
+            if each["type"] == "image_url":
                 own = f"{origin}.content[{index}]"
                 inner = f"{where}.content[{index}].image_url"
                 self.origins |= {inner: own, f"{inner}.url": f"{own}.image_url"}
 
-    def add_output(self, message: Json, origin: str) -> None:
+    def see_outputs(self) -> None:
+        """The images of outputs follow them as the user's."""
+        unseen, self._unseen = self._unseen, []
+        if not unseen:
+            return
+        where = f"messages[{len(self.messages)}]"
+        self.add({"role": "user", "content": [image for image, _ in unseen]}, unseen[0][1])
+        for index, (_, own) in enumerate(unseen):
+            place = f"{where}.content[{index}]"
+            inner = f"{place}.image_url"
+            self.origins |= {place: own, inner: own, f"{inner}.url": f"{own}.image_url"}
+
+    def add_output(self, message: Json, images: list[tuple[Json, str]], origin: str) -> None:
         where = f"messages[{len(self.messages)}]"
         self.add(message, origin)
         self.origins |= {
@@ -98,12 +117,13 @@ class Translation:
             f"{where}.role": f"{origin}.call_id",
             f"{where}.content": f"{origin}.output",
         }
+        self._unseen += images
 
 
-def translated(instructions: str | None, given: object) -> Translation:
-    """Raises ApiError 400 naming the place in `input`."""
-    found = Translation()
-    if instructions is not None:
+def translated(instructions: str | None, given: object, toolbox: Toolbox) -> Translation:
+    """Raises ApiError 400 naming the place in `input`; tools that it has join those of the box."""
+    found = Translation(toolbox)
+    if instructions:
         found.add({"role": "system", "content": instructions}, "instructions")
     if isinstance(given, str):
         found.add({"role": "user", "content": given}, "input")
@@ -115,8 +135,9 @@ def translated(instructions: str | None, given: object) -> Translation:
         raise empty_array("input")
     for index, item in enumerate(given):
         _add_item(found, f"input[{index}]", item)
-    found.require_said()
-    _require_answers(given)
+    found.end_thought()
+    found.see_outputs()
+    require_answers(given)
     return found
 
 
@@ -126,145 +147,73 @@ def _add_item(found: Translation, name: str, item: object) -> None:
     kind = "message" if item.get("type") is None else item["type"]
     if kind == "message":
         found.add_message(_message(name, item), name)
-    elif kind == "function_call":
-        found.add_call(_call(name, item), name)
-    elif kind == "function_call_output":
-        found.add_output(_output(name, item), name)
+    elif kind in CALLS:
+        found.add_call(past_call(name, item), name)
+    elif kind in OUTPUTS:
+        found.add_output(*past_output(name, item), name)
+    elif kind == ADDITIONAL_TOOLS:
+        _offering(found, name, item)
     elif kind == "reasoning":
         found.think(_reasoning(name, item), name)
     elif kind in KEPT_ELSEWHERE:
         raise bad_request(STATELESS.format(kind), f"{name}.type", "unsupported_value")
     else:
-        one_of("message", "function_call", "function_call_output", "reasoning")(
-            f"{name}.type", kind
-        )
+        one_of("message", *CALLS, *OUTPUTS, ADDITIONAL_TOOLS, "reasoning")(f"{name}.type", kind)
+
+
+def _offering(found: Translation, name: str, item: Mapping[str, Any]) -> None:
+    """Tools that are told of in the middle are on offer all along."""
+    require_known(name, item, "type", "id", "status", "role", "tools")
+    one_of("developer", "system")(f"{name}.role", item.get("role"))
+    bookkeeping(name, item)
+    if item.get("tools") is None:
+        raise missing(f"{name}.tools")
+    found.toolbox.add(f"{name}.tools", item["tools"])
 
 
 def _message(name: str, item: Mapping[str, Any]) -> Json:
-    require_known(name, item, "type", "role", "content", "id", "status")
+    require_known(name, item, "type", "role", "content", "id", "status", "phase")
     one_of("user", "assistant", "system", "developer")(f"{name}.role", item.get("role"))
-    _bookkeeping(name, item)
+    bookkeeping(name, item)
+    if item.get("phase") is not None:
+        one_of(*PHASES)(f"{name}.phase", item["phase"])
     content = item.get("content")
     if content is None:
         raise missing(f"{name}.content")
     if isinstance(content, list):
         kinds = PARTS.get(item["role"], ("input_text",))
         content = [
-            _part(f"{name}.content[{index}]", part, kinds) for index, part in enumerate(content)
+            part(f"{name}.content[{index}]", each, kinds) for index, each in enumerate(content)
         ]
     elif not isinstance(content, str):
         raise invalid_type(f"{name}.content", "a string or an array of parts", content)
     return {"role": item["role"], "content": content}
 
 
-def _bookkeeping(name: str, item: Mapping[str, Any]) -> None:
-    """What an earlier answer said of its own items, and clients send back with them."""
-    if item.get("id") is not None:
-        string(f"{name}.id", item["id"])
-    if item.get("status") is not None:
-        one_of(*STATUSES)(f"{name}.status", item["status"])
-
-
-def _part(name: str, part: object, kinds: Sequence[str]) -> Json:
-    if not isinstance(part, dict):
-        raise invalid_type(name, "an object", part)
-    one_of(*kinds)(f"{name}.type", part.get("type"))
-    kind: str = part["type"]
-    if kind == "input_image":
-        return _image(name, part)
-    field = TEXT_PARTS[kind]
-    known = ("annotations", "logprobs") if kind == "output_text" else ()
-    require_known(name, part, "type", field, *known)
-    if part.get("annotations") is not None:
-        only([])(f"{name}.annotations", part["annotations"])
-    if part.get("logprobs") is not None:
-        _scores(f"{name}.logprobs", part["logprobs"])
-    string(f"{name}.{field}", part.get(field))
-    return {"type": "refusal" if kind == "refusal" else "text", field: part[field]}
-
-
-def _scores(name: str, value: object) -> None:
-    """Of an earlier answer: nothing is made of them, but they are what they say they are."""
-    try:
-        msgspec.convert(value, list[Scored])
-    except msgspec.ValidationError as wrong:
-        raise invalid_type(name, "an array of log probabilities", value) from wrong
-
-
-def _image(name: str, part: Mapping[str, Any]) -> Json:
-    """What it may be is chat's to say."""
-    require_known(name, part, "type", "image_url", "detail")
-    if part.get("image_url") is None:
-        raise missing(f"{name}.image_url")
-    seen = {"url": part["image_url"], "detail": part.get("detail")}
-    said = {field: value for field, value in seen.items() if value is not None}
-    return {"type": "image_url", "image_url": said}
-
-
 def _reasoning(name: str, item: Mapping[str, Any]) -> str:
-    """As an earlier answer of ours said it. What another server has encrypted, or sums up of what
-    it keeps, nobody here can read."""
+    """Its words, or else what sums them up. What another server has encrypted nobody here can
+    read."""
     require_known(name, item, "type", "id", "status", "summary", "content", "encrypted_content")
-    _bookkeeping(name, item)
-    content = item.get("content")
-    is_secret = item.get("encrypted_content") is not None
-    if is_secret or item.get("summary") not in (None, []) or not content:
+    bookkeeping(name, item)
+    if item.get("encrypted_content") is not None:
         raise bad_request(STATELESS.format("reasoning"), f"{name}.type", "unsupported_value")
-    if not isinstance(content, list):
-        raise invalid_type(f"{name}.content", "an array of parts", content)
-    return "".join(_thought(f"{name}.content[{n}]", part) for n, part in enumerate(content))
+    said = _thoughts(f"{name}.content", item.get("content"), "reasoning_text")
+    summed_up = _thoughts(f"{name}.summary", item.get("summary"), "summary_text")
+    return said or summed_up
 
 
-def _thought(name: str, part: object) -> str:
-    if not isinstance(part, dict):
-        raise invalid_type(name, "an object", part)
-    one_of("reasoning_text")(f"{name}.type", part.get("type"))
-    require_known(name, part, "type", "text")
-    string(f"{name}.text", part.get("text"))
-    return str(part["text"])
+def _thoughts(name: str, parts: object, kind: str) -> str:
+    if parts is None:
+        return ""
+    if not isinstance(parts, list):
+        raise invalid_type(name, "an array of parts", parts)
+    return "".join(_thought(f"{name}[{n}]", each, kind) for n, each in enumerate(parts))
 
 
-def _call(name: str, item: Mapping[str, Any]) -> Json:
-    require_known(name, item, "type", "id", "status", "call_id", "name", "arguments")
-    _bookkeeping(name, item)
-    function = {"name": item.get("name"), "arguments": item.get("arguments")}
-    return {"id": _call_id(name, item), "type": "function", "function": function}
-
-
-def _output(name: str, item: Mapping[str, Any]) -> Json:
-    require_known(name, item, "type", "id", "status", "call_id", "output")
-    _bookkeeping(name, item)
-    output = item.get("output")
-    if output is None:
-        raise missing(f"{name}.output")
-    if isinstance(output, list):
-        parts = enumerate(output)
-        output = [_part(f"{name}.output[{index}]", part, ("input_text",)) for index, part in parts]
-    elif not isinstance(output, str):
-        raise invalid_type(f"{name}.output", "a string or an array of parts", output)
-    return {"role": "tool", "tool_call_id": _call_id(name, item), "content": output}
-
-
-def _call_id(name: str, item: Mapping[str, Any]) -> str:
-    if item.get("call_id") is None:
-        raise missing(f"{name}.call_id")
-    text_up_to(CALL_ID_MAX)(f"{name}.call_id", item["call_id"])
-    return str(item["call_id"])
-
-
-def _require_answers(items: Sequence[Mapping[str, Any]]) -> None:
-    """Every call is answered and every answer has a call, by their `call_id`."""
-    called: dict[str, int] = {}
-    for index, item in enumerate(items):
-        call_id = item.get("call_id", "")
-        if item.get("type") == "function_call":
-            called[call_id] = index
-        elif item.get("type") == "function_call_output" and called.pop(call_id, None) is None:
-            raise _unmatched("call", f"function call output with call_id {call_id}", index)
-    for call_id, index in called.items():
-        raise _unmatched("output", f"function call {call_id}", index)
-
-
-def _unmatched(lacking: str, what: str, index: int) -> ApiError:
-    message = f"No tool {lacking} found for {what}."
-    return bad_request(message, f"input[{index}].call_id", "invalid_value")
+def _thought(name: str, found: object, kind: str) -> str:
+    if not isinstance(found, dict):
+        raise invalid_type(name, "an object", found)
+    one_of(kind)(f"{name}.type", found.get("type"))
+    require_known(name, found, "type", "text")
+    string(f"{name}.text", found.get("text"))
+    return str(found["text"])

@@ -1,10 +1,12 @@
 """The items of a response's output: reasoning, a message of text or refusal, calls of functions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gateway.frame import Logprobs
+from gateway.call.frame import Logprobs
 from gateway.wire.gathered import Gathered
+from gateway.wire.responses.calls import call_item, complete
+from gateway.wire.responses.tools import Tool
 
 Json = dict[str, Any]
 
@@ -13,7 +15,9 @@ INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 IN_PROGRESS = "in_progress"
 
 
-def gathered_output(answer_id: str, choice: Gathered, scored: bool) -> list[Json]:
+def gathered_output(
+    answer_id: str, choice: Gathered, scored: bool, tools: Mapping[str, Tool]
+) -> list[Json]:
     """Of a whole answer; a model that says nothing at all says an empty text."""
     calls = choice.tool_calls
     parts = []
@@ -29,8 +33,9 @@ def gathered_output(answer_id: str, choice: Gathered, scored: bool) -> list[Json
     if parts:
         items.append(message_item(answer_id, len(items)) | {"content": parts})
     for call in calls:
-        item = call_item(answer_id, len(items), call["id"], call["function"]["name"])
-        items.append(item | {"arguments": call["function"]["arguments"]})
+        item = call_item(answer_id, len(items), call["id"], call["function"]["name"], tools)
+        complete(item, call["function"]["arguments"])
+        items.append(item)
     end_items(items, choice.finish_reason)
     return items
 
@@ -60,17 +65,6 @@ def message_item(answer_id: str, place: int) -> Json:
         "status": IN_PROGRESS,
         "role": "assistant",
         "content": [],
-    }
-
-
-def call_item(answer_id: str, place: int, call_id: str, name: str) -> Json:
-    return {
-        "id": f"fc_{answer_id}_{place}",
-        "type": "function_call",
-        "status": IN_PROGRESS,
-        "call_id": call_id,
-        "name": name,
-        "arguments": "",
     }
 
 

@@ -4,19 +4,20 @@ done before the next one begins.
 Guards law 9 here: `response.completed` and `response.incomplete` are what only `end` says.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
 from billing.types import Usage
+from gateway.call.frame import Choice, ToolCallPiece
 from gateway.errors import ApiError
-from gateway.frame import Choice, ToolCallPiece
 from gateway.wire.answer import AnswerHead, Notes
+from gateway.wire.call_pieces import CallPieces
 from gateway.wire.gathered import CUT_SHORT
+from gateway.wire.responses.calls import call_item, complete
 from gateway.wire.responses.output import (
     INCOMPLETE,
-    call_item,
     message_item,
     reasoning_item,
     reasoning_part,
@@ -24,6 +25,7 @@ from gateway.wire.responses.output import (
     scores_of,
     text_part,
 )
+from gateway.wire.responses.tools import Tool
 from gateway.wire.sse import named_event
 
 Json = dict[str, Any]
@@ -45,6 +47,7 @@ class Frames(Protocol):
     """The Response object around what is streamed."""
 
     scored: bool
+    tools: Mapping[str, Tool]
 
     def begun(self, head: AnswerHead) -> Json: ...
 
@@ -61,6 +64,9 @@ class ResponseChunks:
         self._items: list[Json] = []
         self._open: Json | None = None
         self._calls: dict[int, Json] = {}
+        self._given: dict[str, str] = {}
+        """What the calls of tools that are no functions are given, as far as it has come."""
+        self._pieces_of_calls = CallPieces()
         self._pieces: list[str] = []
         self._scores: list[Json] = []
         self._untold: list[Json] = []
@@ -84,7 +90,7 @@ class ResponseChunks:
             yield from self._say("output_text", choice.content)
         if isinstance(refusal := choice.delta.get("refusal"), str) and refusal:
             yield from self._say("refusal", refusal)
-        for call in choice.tool_calls:
+        for call in self._pieces_of_calls.told(choice):
             yield from self._call(call)
         if choice.finish_reason is not None:
             self._finish_reason = choice.finish_reason
@@ -130,16 +136,17 @@ class ResponseChunks:
     def _call(self, piece: ToolCallPiece) -> Iterator[bytes]:
         """A piece of a call that is done already, which no server is known to send, reaches the
         answer's last event."""
-        function = piece.function
         if piece.index not in self._calls:
-            name = (function and function.name) or ""
-            item = call_item(self._head.id, len(self._items), piece.id or "", name)
+            place, tools = len(self._items), self._form.tools
+            item = call_item(self._head.id, place, piece.id or "", piece.name, tools)
             self._calls[piece.index] = item
             yield from self._begin(item)
         item = self._calls[piece.index]
-        if function is not None and function.arguments:
-            item["arguments"] += function.arguments
-            told = self._at(item) | {"delta": function.arguments}
+        if piece.arguments and item["type"] != "function_call":
+            self._given[item["id"]] = self._given.get(item["id"], "") + piece.arguments
+        elif piece.arguments:
+            item["arguments"] += piece.arguments
+            told = self._at(item) | {"delta": piece.arguments}
             yield self._event("response.function_call_arguments.delta", told)
 
     def _begin(self, item: Json) -> Iterator[bytes]:
@@ -157,10 +164,20 @@ class ResponseChunks:
         if item["type"] == "function_call":
             told = self._at(item) | {"name": item["name"], "arguments": item["arguments"]}
             yield self._event("response.function_call_arguments.done", told)
+        elif item["id"] in self._given:
+            yield from self._complete(item, self._given[item["id"]])
         item["status"] = status
         self._open = None
         told = {"output_index": self._items.index(item), "item": item}
         yield self._event("response.output_item.done", told)
+
+    def _complete(self, item: Json, given: str) -> Iterator[bytes]:
+        """Its text stands inside of JSON, which is read once it is whole."""
+        complete(item, given)
+        if item["type"] == "custom_tool_call":
+            at, text = self._at(item), item["input"]
+            yield self._event("response.custom_tool_call_input.delta", at | {"delta": text})
+            yield self._event("response.custom_tool_call_input.done", at | {"input": text})
 
     def _close_part(self) -> Iterator[bytes]:
         if self._open is None or not self._open.get("content"):

@@ -1,60 +1,224 @@
-"""The tools of `/v1/responses`, flat where chat's are nested, and the choice among them."""
+"""The tools of `/v1/responses` as the functions that chat has, and the choice among them.
 
+A function of a namespace gets a name that holds both; a custom tool is a function of one text; a
+local shell is a function of a command. All of them the caller runs itself. Of what OpenAI runs, a
+search is left out where other tools are offered beside it, and the answer's `tools` are without it.
+"""
+
+import re
 from collections.abc import Mapping
-from typing import Any
+from hashlib import sha256
+from typing import Any, NamedTuple
 
-from gateway.errors import bad_request
-from gateway.wire.checks import invalid_type
+from gateway.errors import ApiError, bad_request
+from gateway.wire.bodies.checks import boolean, invalid_type, missing, one_of, require_known, string
+from gateway.wire.bodies.tools import NAME_MAX
 
 Json = dict[str, Any]
 FLAT = ("name", "description", "parameters", "strict")
+SEARCH = "web_search"
+"""How the types of OpenAI's searches begin."""
+SHELL = "local_shell"
+TEXT = "input"
+"""What a custom tool is given."""
+UNSAYABLE = re.compile(r"[^a-zA-Z0-9_-]")
+DIGEST_DIGITS = 8
+COMMAND: Json = {
+    "type": "object",
+    "properties": {
+        "command": {"type": "array", "items": {"type": "string"}},
+        "working_directory": {"type": "string"},
+        "timeout_ms": {"type": "integer"},
+    },
+    "required": ["command"],
+    "additionalProperties": False,
+}
 
 
-def chat_tools(tools: object) -> Any:
-    """As chat has them. Raises ApiError 400 for tools that OpenAI runs itself."""
+class Tool(NamedTuple):
+    """What the caller calls it; `kind` is its type."""
+
+    kind: str
+    name: str
+    namespace: str | None = None
+
+    @property
+    def chat_name(self) -> str:
+        """The same for the same tool in every call, and no longer than a function's may be."""
+        if self.namespace is None:
+            return self.name
+        full = UNSAYABLE.sub("_", f"{self.namespace}__{self.name}")
+        if len(full) <= NAME_MAX:
+            return full
+        digest = sha256(f"{self.namespace}\n{self.name}".encode()).hexdigest()[:DIGEST_DIGITS]
+        return f"{full[: NAME_MAX - DIGEST_DIGITS - 1]}_{digest}"
+
+
+class Toolbox:
+    """`functions` are what chat is offered, `origins` where each stood in the body, and `tools` by
+    a function's name what the caller calls it, where that is anything but the same function."""
+
+    def __init__(self) -> None:
+        self.functions: list[Json] = []
+        self.origins: dict[str, str] = {}
+        self.tools: dict[str, Tool] = {}
+        self._search: str | None = None
+
+    def add(self, name: str, tools: object) -> None:
+        """Raises ApiError 400 for tools that OpenAI runs itself."""
+        if tools is None:
+            return
+        for index, tool in enumerate(_objects(name, tools)):
+            self._add(f"{name}[{index}]", tool)
+
+    def require_more_than_search(self) -> None:
+        """Raises ApiError 400 where a search is all that was asked for."""
+        if self._search is not None and not self.functions:
+            raise _not_offered(self._search)
+
+    def _add(self, name: str, tool: Json, namespace: Json | None = None) -> None:
+        kind = tool.get("type")
+        if kind == "namespace" and namespace is None:
+            require_known(name, tool, "type", "name", "description", "tools")
+            string(f"{name}.name", tool.get("name"))
+            if tool.get("description") is not None:
+                string(f"{name}.description", tool["description"])
+            for index, inner in enumerate(_objects(f"{name}.tools", tool.get("tools"))):
+                self._add(f"{name}.tools[{index}]", inner, tool)
+        elif kind == "function":
+            self._offer(name, kind, _function(name, tool), namespace)
+        elif kind == "custom":
+            self._offer(name, kind, _custom(name, tool), namespace)
+        elif kind == SHELL and namespace is None:
+            require_known(name, tool, "type")
+            shell = {"name": SHELL, "description": "Runs a command.", "parameters": COMMAND}
+            self._offer(name, kind, shell, None)
+        elif isinstance(kind, str) and kind.startswith(SEARCH):
+            self._search = name
+        else:
+            raise _not_offered(name)
+
+    def _offer(self, name: str, kind: str, function: Json, namespace: Json | None) -> None:
+        where = f"tools[{len(self.functions)}]"
+        self.origins |= {where: name, f"{where}.function": name}
+        if namespace is not None and isinstance(function.get("name"), str):
+            tool = Tool(kind, function["name"], namespace["name"])
+            function |= {"name": tool.chat_name, "description": _about(namespace, function)}
+            self.tools[tool.chat_name] = tool
+        elif kind != "function":
+            self.tools[str(function.get("name"))] = Tool(kind, str(function.get("name")))
+        self.functions.append({"type": "function", "function": function})
+
+
+def _about(namespace: Json, function: Json) -> Any:
+    """What is said of both; what is no text is for chat's check to refuse."""
+    own, shared = function.get("description"), namespace.get("description")
+    if own is None or shared is None:
+        return shared if own is None else own
+    return f"{shared}\n\n{own}" if isinstance(own, str) else own
+
+
+def _objects(name: str, tools: object) -> list[Json]:
     if not isinstance(tools, list):
-        return tools
-    return [_nested(f"tools[{index}]", tool) for index, tool in enumerate(tools)]
+        raise invalid_type(name, "an array of objects", tools)
+    for index, tool in enumerate(tools):
+        if not isinstance(tool, dict):
+            raise invalid_type(f"{name}[{index}]", "an object", tool)
+    return tools
 
 
-def _nested(name: str, tool: object) -> Json:
-    if not isinstance(tool, dict):
-        raise invalid_type(name, "an object", tool)
-    if tool.get("type") != "function":
-        message = (
-            f"Unsupported value for '{name}.type': this service has no tools of its own, only"
-            " functions of the caller's ('function')."
-        )
-        raise bad_request(message, f"{name}.type", "unsupported_value")
-    return {"type": "function", "function": _without_type(tool)}
+def _function(name: str, tool: Json) -> Json:
+    _deferred(name, tool)
+    return {key: v for key, v in tool.items() if key not in ("type", "defer_loading")}
+
+
+def _deferred(name: str, tool: Json) -> None:
+    """What would be loaded later is told at once."""
+    if tool.get("defer_loading") is not None:
+        boolean(f"{name}.defer_loading", tool["defer_loading"])
+
+
+def _custom(name: str, tool: Json) -> Json:
+    """A grammar is told to the model; nothing holds it to that."""
+    require_known(name, tool, "type", "name", "description", "format", "defer_loading")
+    _deferred(name, tool)
+    text: Json = {"type": "string"}
+    form = tool.get("format")
+    if form is not None:
+        if not isinstance(form, dict):
+            raise invalid_type(f"{name}.format", "an object", form)
+        one_of("text", "grammar")(f"{name}.format.type", form.get("type"))
+        known = ("syntax", "definition") if form["type"] == "grammar" else ()
+        require_known(f"{name}.format", form, "type", *known)
+        for field in known:
+            string(f"{name}.format.{field}", form.get(field))
+        if known:
+            text["description"] = f"By this {form['syntax']} grammar:\n{form['definition']}"
+    if tool.get("name") is None:
+        raise missing(f"{name}.name")
+    parameters = {
+        "type": "object",
+        "properties": {TEXT: text},
+        "required": [TEXT],
+        "additionalProperties": False,
+    }
+    about = tool.get("description")
+    return {"name": tool["name"], "description": about, "parameters": parameters}
+
+
+def _not_offered(name: str) -> ApiError:
+    message = (
+        f"Unsupported value for '{name}.type': this service has no tools of its own, only the"
+        " caller's ('function', 'custom', 'namespace', 'local_shell')."
+    )
+    return bad_request(message, f"{name}.type", "unsupported_value")
 
 
 def chat_tool_choice(choice: object) -> Any:
     """As chat has it."""
     if not isinstance(choice, dict):
         return choice
-    if choice.get("type") == "function":
-        return {"type": "function", "function": _without_type(choice)}
+    if choice.get("type") in ("function", "custom", SHELL):
+        return {"type": "function", "function": _named(choice)}
     if choice.get("type") != "allowed_tools":
         return choice
     listed = choice.get("tools")
     allowed = _without_type(choice)
     if isinstance(listed, list):
-        allowed["tools"] = [_named(f"tool_choice.tools[{n}]", t) for n, t in enumerate(listed)]
+        allowed["tools"] = [_allowed(f"tool_choice.tools[{n}]", t) for n, t in enumerate(listed)]
     return {"type": "allowed_tools", "allowed_tools": allowed}
 
 
-def _named(name: str, tool: object) -> Json:
+def _allowed(name: str, tool: object) -> Json:
     if not isinstance(tool, dict):
         raise invalid_type(name, "an object", tool)
-    return {"type": tool.get("type"), "function": _without_type(tool)}
+    kind = "function" if tool.get("type") in ("custom", SHELL) else tool.get("type")
+    return {"type": kind, "function": _named(tool)}
+
+
+def _named(choice: Mapping[str, Any]) -> Json:
+    named = _without_type(choice)
+    if choice.get("type") == SHELL:
+        return named | {"name": SHELL}
+    namespace = named.pop("namespace", None)
+    if isinstance(namespace, str) and isinstance(named.get("name"), str):
+        named["name"] = Tool("function", named["name"], namespace).chat_name
+    return named
 
 
 def _without_type(found: Mapping[str, Any]) -> Json:
     return {key: value for key, value in found.items() if key != "type"}
 
 
-def shown(tool: Mapping[str, Any]) -> Json:
-    """A tool as an answer repeats it: every field there, `strict` only where it was asked for."""
+def shown(tools: object) -> list[Json]:
+    """Tools as an answer repeats them: every field of a function there, `strict` only where it was
+    asked for, and no search, which no model is offered."""
+    offered = tools if isinstance(tools, list) else []
+    return [_shown(tool) for tool in offered if not str(tool["type"]).startswith(SEARCH)]
+
+
+def _shown(tool: Mapping[str, Any]) -> Json:
+    if tool["type"] != "function":
+        return dict(tool)
     said = {field: tool.get(field) for field in FLAT}
     return {"type": "function"} | said | {"strict": bool(tool.get("strict"))}

@@ -6,7 +6,6 @@ UNKNOWN_SUBJECTS = [
     "the stock market",
     "a Python function",
     "machine learning",
-    "the capital of France",
     "the French revolution",
     "a database",
     "an SQL query",

@@ -13,18 +13,18 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy import insert, select, update
 
-from billing import ledger
+from billing.budgets import store as rows
 from billing.budgets.budget import EACH_USER, Budget, digest_of, share_of
 from billing.budgets.windows import Calendar, Ever, Rolling, Unit, Window
-from billing.checks.report import Outcome, Report
-from billing.ledger import Record
+from billing.db.engine import Store
+from billing.ledger import booking
+from billing.ledger.booking import Record
+from billing.ledger.report import Outcome, Report
 from billing.limits.holds import Holds
+from billing.limits.spending import purses_by_shard
 from billing.limits.types import Admitted, SettleState, purse_of
-from billing.prices import load_book
-from billing.rating import amounts_of_book
-from billing.spending import purses_by_shard
-from billing.store import budgets as rows
-from billing.store.engine import Store
+from billing.prices.rating import amounts_of_book
+from billing.prices.versions import load_book
 from billing.types import BudgetShare, OpenedCall, SettledCall, UsageSource, encode, utc_month
 from billing.verify import verify_all
 from tests.billing.calls import ADMITTED_US, checkpoint, opened_call, settled_call
@@ -90,7 +90,7 @@ def book(store: Store, *calls: SettledCall, now_us: int = NOW_US) -> None:
         Record(SHARD, f"{n}-1", "settled", call.rid, encode(call)) for n, call in enumerate(calls)
     ]
     with store.write() as conn:
-        assert not ledger.book(conn, ledger.read(records, load_book(store), now_us)).failures
+        assert not booking.book(conn, booking.read(records, load_book(store), now_us)).failures
 
 
 def sums(store: Store) -> dict[tuple[str, str, int], int]:
@@ -321,3 +321,19 @@ async def test_g22_a_call_whose_gateway_died_frees_what_its_budgets_held(
         await eventually(lambda: writer.stats.corrections == 1)
     assert sum(sums(store).values()) == exact.amount_nanousd
     assert await holds.purses(ORG, [purse], now_us=now_us) == [(0, exact.amount_nanousd)]
+
+
+def test_part_of_a_rolling_span_counts_until_the_span_has_wholly_left_it(store: Store) -> None:
+    """Priming reads what still counts: a part that is forgotten too soon lets a span overspend."""
+    share = share_of(make(store, HOUR), "", ADMITTED_US)
+    call = settled(store, opened("req_1", share))
+    book(store, call)
+    bucket_us = share.bucket_us(call.ended_us)
+    with store.read() as conn:
+        (row,) = conn.execute(select(rows.SPENT)).all()
+    assert row.until_us == bucket_us + share.width_us + share.span_us > bucket_us
+    correction = settled(store, opened("req_2", share), 10, source=UsageSource.ESTIMATED)
+    book(store, correction)
+    book(store, settled(store, opened("req_2", share), 99))
+    with store.read() as conn:
+        assert {row.until_us for row in conn.execute(select(rows.SPENT)).all()} == {row.until_us}

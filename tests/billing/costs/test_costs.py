@@ -12,21 +12,22 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from billing import ledger, queries
+from billing import queries
 from billing.costs.capacity import CapacitySums
 from billing.costs.life_writer import LIVES_KEY, LifeEntry, LifeWriter, book_lives
-from billing.costs.lifetimes import LifeReport, decode_report
+from billing.costs.lifetimes import LifeReport, decode_report, stretch
 from billing.costs.margins import MarginBy, margins
-from billing.ledger import Record
-from billing.posting import charge_for
-from billing.prices import load_book
-from billing.rollup import DAY_US, HOUR_US
-from billing.store.engine import Store
+from billing.db.engine import Store
+from billing.ledger import booking
+from billing.ledger.booking import Record
+from billing.ledger.posting import charge_for
+from billing.prices.versions import load_book
 from billing.tasks import end
 from billing.types import Attempt, CallStatus, SettledCall, UsageSource, encode
+from billing.usage.rollup import DAY_US, HOUR_US
 from billing.verify import verify
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
-from workers import lifetimes as told
+from workers.controller import lifetimes as told
 
 S = 1_000_000
 NOW_US = ADMITTED_US + HOUR_US
@@ -79,7 +80,7 @@ def booked(store: Store, *calls: SettledCall) -> None:
         Record(0, f"{n}-0", "settled", call.rid, encode(call)) for n, call in enumerate(calls)
     ]
     with store.write() as conn:
-        assert not ledger.book(conn, ledger.read(records, load_book(store), NOW_US)).failures
+        assert not booking.book(conn, booking.read(records, load_book(store), NOW_US)).failures
 
 
 def lived(store: Store, *reports: LifeReport) -> int:
@@ -353,3 +354,20 @@ def test_a_report_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None
     wrong = msgspec.json.encode(msgspec.to_builtins(life(5, 1)) | change)
     with pytest.raises(msgspec.ValidationError):
         decode_report(wrong)
+
+
+def test_a_replica_never_computed_longer_than_it_was_warm() -> None:
+    """A replica that counts too much takes nothing from the start that came before."""
+    report = LifeReport(
+        replica="r",
+        pool="a",
+        model="m",
+        nanousd_per_s=1_000_000,
+        started_us=0,
+        ready_us=60_000_000,
+        until_us=100_000_000,
+        busy_us=90_000_000,
+    )
+    bill = stretch(None, report)
+    assert (bill.busy_us, bill.busy_nanousd) == (40_000_000, 40_000_000)
+    assert (bill.cold_start_nanousd, bill.idle_nanousd) == (60_000_000, 0)

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from billing.credits import alerts
+from billing.credits import alerts, watch_store
 from billing.credits.grants import book_ends, give, void
-from billing.credits.watch import Threshold, Unit, Watch
-from billing.store import watches
-from billing.store.engine import Store
+from billing.credits.watch import Threshold, ThresholdUnit, Watch
+from billing.db.engine import Store
 from billing.types import UsageSource
 from tests.billing.credits.test_grants import (
     ADMITTED_US,
@@ -37,8 +36,8 @@ def watched(
     store: Store, *, amounts: tuple[int, ...] = (), percents: tuple[int, ...] = ()
 ) -> Watch:
     wanted = [
-        *(Threshold(Unit.NANOUSD, amount) for amount in amounts),
-        *(Threshold(Unit.PERCENT, percent) for percent in percents),
+        *(Threshold(ThresholdUnit.NANOUSD, amount) for amount in amounts),
+        *(Threshold(ThresholdUnit.PERCENT, percent) for percent in percents),
     ]
     return alerts.watch(store, "org_1", frozenset(wanted), NOW_US)
 
@@ -52,7 +51,7 @@ def use(store: Store, *numbers: int, **changes: Any) -> None:
 def told(store: Store) -> list[tuple[int, int]]:
     """(limit, left) of every alert, in the order in which they were written."""
     with store.read() as conn:
-        rows = watches.alerts(conn, org="org_1", before_us=None, limit=100)
+        rows = watch_store.alerts(conn, org="org_1", before_us=None, limit=100)
     return [(row["limit_nanousd"], row["left_nanousd"]) for row in sorted(rows, key=_number)]
 
 
@@ -160,8 +159,8 @@ def test_nobody_else_is_told_and_nobody_without_credit_costs_a_row(store: Store)
     use(store, 1)
     watched(store, amounts=(COST,))
     with store.read() as conn:
-        assert watches.of_orgs(conn, ["org_2"]) == {}
-        assert watches.alerts(conn, org="org_2", before_us=None, limit=9) == []
+        assert watch_store.of_orgs(conn, ["org_2"]) == {}
+        assert watch_store.alerts(conn, org="org_2", before_us=None, limit=9) == []
     assert told(store) == [(COST, 0)], "without credit one is below all of it"
 
 
@@ -179,7 +178,9 @@ def test_an_alert_is_written_with_the_burn_or_not_at_all(
         raise Broken
 
     with monkeypatch.context() as broken:
-        broken.setattr("billing.ledger.count_budgets", fail)  # after the burn, before the end
+        broken.setattr(
+            "billing.ledger.booking.count_budgets", fail
+        )  # after the burn, before the end
         with pytest.raises(Broken):
             use(store, 1)
     assert told(store) == [] and alerts.watch_of(store, "org_1").left_nanousd == 2 * COST

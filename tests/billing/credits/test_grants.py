@@ -23,16 +23,16 @@ from billing.credits.grants import (
     one,
     void,
 )
+from billing.db.engine import Store
+from billing.ledger.posting import CLOCK_SKEW_MAX_US
 from billing.limits.keys import SHARDS
-from billing.posting import CLOCK_SKEW_MAX_US
-from billing.prices import load_book
+from billing.prices.rating import rate_frozen
+from billing.prices.versions import load_book
 from billing.queries import accounts, call_by_rid
-from billing.rating import rate_frozen
-from billing.store import marks
-from billing.store.engine import Store
 from billing.types import OpenedCall, SettledCall, UsageSource
+from billing.writer import marks
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
-from tests.billing.test_invoices import book as book_at
+from tests.billing.invoices.test_invoices import book as book_at
 
 NOW_US = ADMITTED_US - 10_000_000
 LATER_US = ADMITTED_US + 3_600_000_000

@@ -13,8 +13,8 @@ from billing.credits.credit import CreditLine
 from billing.credits.grants import give, line_of, void
 from billing.credits.keeper import CreditKeeper
 from billing.credits.lines import EVERYTHING_EVERY_US, REVISION_KEY, CreditPublisher, read_lines
-from billing.store.engine import Store
-from gateway.credits import CreditLines
+from billing.db.engine import Store
+from gateway.limits.credits import CreditLines
 from tests.billing.credits.test_grants import NOW_US, book, call, given, grant
 from tests.billing.ledger_parts import SETTINGS
 

@@ -35,6 +35,10 @@ from tests.billing.limits.harness import (
 )
 
 MINUTE_US = 60_000_000
+RATES = (
+    *("requests_per_minute", "tokens_per_minute", "input_tokens_per_minute"),
+    *("output_tokens_per_minute", "concurrency"),
+)
 
 
 async def test_an_unprimed_shard_admits_nothing(redis: Redis) -> None:
@@ -44,6 +48,21 @@ async def test_an_unprimed_shard_admits_nothing(redis: Redis) -> None:
     await holds.begin_priming(SHARD, f"{await holds.run_id()}:1")
     answer = await holds.admit(opened_call(), unlimited(), lease_s=LEASE_S)
     assert isinstance(answer, Refused)
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("narrow", [False, True])
+async def test_an_unprimed_shard_says_so_whatever_limits_were_asked(
+    redis: Redis, rate: str, narrow: bool
+) -> None:
+    """Its answer has no levels of any bucket: reading them was a crash."""
+    holds, _ = await stopped_clock(redis)
+    asked = [*unlimited(), ScopeLimits(scope=f"{SCOPES[2]}/model:m", is_narrow=True)]
+    asked = [
+        replace(limits, **{rate: 1000} if limits.is_narrow == narrow else {}) for limits in asked
+    ]
+    answer = await holds.admit(opened_call(), asked, lease_s=LEASE_S)
+    assert answer == Refused(SCOPES[0], Dimension.UNPRIMED, 1000)
 
 
 async def test_admission_holds_money_takes_leases_and_writes_a_reserved_record(

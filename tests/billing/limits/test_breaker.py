@@ -52,6 +52,16 @@ def test_too_many_in_a_row_and_nobody_asks_for_a_while(breaker: Breaker, clock: 
         breaker.ask()
 
 
+def test_one_silence_of_full_length_is_enough_and_counts_once(breaker: Breaker) -> None:
+    breaker.ask()
+    breaker.silent()
+    assert (breaker.is_open, breaker.openings) == (True, 1)
+    breaker.silent()  # of somebody who had asked before
+    assert breaker.openings == 1
+    breaker.answered()
+    assert not breaker.is_open
+
+
 def test_clock_that_is_put_back_by_hours_keeps_nobody_from_asking_for_longer(
     breaker: Breaker, clock: Time
 ) -> None:

@@ -195,6 +195,41 @@ async def test_connecting_is_not_late_where_this_process_was_busy(redis: Redis) 
     assert await asyncio.gather(*asked) == [b"PONG"] * 8
 
 
+async def test_process_that_is_held_up_again_and_again_finds_nobody_absent() -> None:
+    """Each time for longer than the whole bound, while an answer is on its way."""
+    peer = Peer()
+    async with linked(peer, timeout_s=1.0) as link:
+        assert await link.ask(packed("PING")) == b"PONG"
+        peer.may_answer.clear()
+        asked = asyncio.create_task(link.ask(packed("PING")))
+        for _ in range(4):
+            await asyncio.sleep(0)
+            time.sleep(1.1)  # noqa: ASYNC251 - the machine has other things to do
+        peer.may_answer.set()
+        assert await asked == b"PONG"
+
+
+async def test_redis_that_answers_others_is_not_absent_for_the_last() -> None:
+    """One word in a quarter of the bound: the last of twelve waits for three bounds."""
+    async with linked(Peer(each_s=0.5), timeout_s=2.0) as link:
+        asked = [link.ask(packed("PING")) for _ in range(12)]
+        assert await asyncio.gather(*asked) == [b"PONG"] * 12
+
+
+async def test_redis_that_is_gone_is_not_waited_for(own_server: RedisServer) -> None:
+    """Its bound is an hour."""
+    async with own_server.client() as redis:
+        link = Link(redis, timeout_s=3600.0)
+        await link.ask(packed("PING"))
+        os.kill(own_server.pid, signal.SIGSTOP)
+        asked = asyncio.create_task(link.ask(packed("PING")))
+        await asyncio.sleep(0.1)
+        own_server.kill9()
+        with pytest.raises((RedisError, OSError)):
+            await asyncio.wait_for(asked, 60)
+        own_server.start()
+
+
 async def test_many_at_once_wait_their_turn_and_none_is_late() -> None:
     """All together take longer than the bound, which is for each: an eighth of it, if nothing else
     runs."""

@@ -13,7 +13,7 @@ from billing.limits.holds import Holds
 from billing.limits.types import (
     Admitted,
     Dimension,
-    Purse,
+    HardBudget,
     PurseSpent,
     Refused,
     Renewed,
@@ -290,4 +290,23 @@ async def test_priming_waits_with_top_ups_and_settling_leaves_the_purse_to_it(re
 def test_a_purse_is_told_by_budget_subject_and_period() -> None:
     names = {purse_of(share, 1).name for share in (TODAY, EVER, HOUR)}
     assert len(names) == 3 and all(name.split() == [name] for name in names)
-    assert Purse(name="x", amount_nanousd=1) == Purse(name="x", amount_nanousd=1)
+    assert HardBudget(name="x", amount_nanousd=1) == HardBudget(name="x", amount_nanousd=1)
+
+
+@EACH
+async def test_a_hold_that_is_told_again_counts_in_an_open_shard_at_once(
+    redis: Redis, share: BudgetShare
+) -> None:
+    """Its key was lost, and no primer comes by: others must not be admitted on its money."""
+    holds, _ = await opened_shard(redis)
+    running = call_of("req_1", share, hold_nanousd=1_500)
+    told = await holds.reannounce(
+        running,
+        unlimited(),
+        held_nanousd=4_000,
+        lease_s=LEASE_S,
+        checkpoint=None,
+        purses=[purse_of(share, 5_000)],
+    )
+    assert told and await money(holds, share) == (4_000, 0)
+    assert isinstance(await admit(holds, call_of("req_2", share, hold_nanousd=1_001)), Refused)

@@ -87,6 +87,32 @@ test("a tool is called with arguments that fit, whole and streamed", async () =>
   }
 });
 
+// The helper throws where a strict tool was offered and the answer is cut.
+const lax = [{ type: "function", function: { ...weather.function, strict: false } }];
+for (const [name, fields] of Object.entries({
+  named: { tool_choice: { type: "function", function: { name: "weather" } } },
+  one: { tool_choice: "required", parallel_tool_calls: false },
+  several: { tool_choice: "required", parallel_tool_calls: true, max_tokens: 120, tools: lax },
+  free: { parallel_tool_calls: true, max_tokens: 60, tools: lax },
+})) {
+  test(`the stream helper puts calls together: ${name}`, async () => {
+    for (let seed = 0; seed < 4; seed += 1) {
+      const runner = client().openai.chat.completions.stream({ model: SMALL, messages, tools: [weather], seed, ...fields });
+      const told = [];
+      runner.on("tool_calls.function.arguments.delta", ({ index, arguments_delta }) => {
+        told[index] = (told[index] ?? "") + arguments_delta;
+      });
+      const { choices: [choice] } = await runner.finalChatCompletion();
+      const calls = choice.message.tool_calls ?? [];
+      if (!fields.max_tokens) assert.deepEqual([calls.length, choice.finish_reason], [1, "tool_calls"]);
+      assert.deepEqual(told, calls.map((call) => call.function.arguments));
+      for (const call of choice.finish_reason === "tool_calls" ? calls : calls.slice(0, -1)) {
+        assert.ok(["Ulm", "Bonn"].includes(JSON.parse(call.function.arguments).town));
+      }
+    }
+  });
+}
+
 test("a structured answer is parsed", async () => {
   const schema = weather.function.parameters;
   const answer = await client().openai.chat.completions.parse({

@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 
-async def ask(app: Any, method: str, target: str, body: bytes, key: str) -> tuple[int, Any]:
-    """The status and the JSON of the answer."""
+@dataclass(slots=True)
+class Answer:
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+async def answer(
+    app: Any,
+    method: str,
+    target: str,
+    body: bytes = b"",
+    *,
+    headers: Mapping[str, str],
+    address: str = "127.0.0.1",
+) -> Answer:
     path, _, query = target.partition("?")
-    sent: list[dict[str, Any]] = []
+    found = Answer()
+    unread = [body]
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body, "more_body": False}
+        if not unread:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": unread.pop(), "more_body": False}
 
     async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
+        if message["type"] == "http.response.start":
+            found.status = message["status"]
+            found.headers = {k.decode(): v.decode("latin-1") for k, v in message["headers"]}
+        else:
+            found.body += message.get("body", b"")
 
-    headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -29,9 +56,15 @@ async def ask(app: Any, method: str, target: str, body: bytes, key: str) -> tupl
         "query_string": query.encode(),
         "root_path": "",
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-        "client": ("127.0.0.1", 1),
+        "client": (address, 1),
         "server": ("127.0.0.1", 80),
     }
     await app(scope, receive, send)
-    answer = b"".join(message.get("body", b"") for message in sent[1:])
-    return sent[0]["status"], json.loads(answer)
+    return found
+
+
+async def ask(app: Any, method: str, target: str, body: bytes, key: str) -> tuple[int, Any]:
+    """The status and the JSON of the answer."""
+    headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
+    found = await answer(app, method, target, body, headers=headers)
+    return found.status, found.json

@@ -10,7 +10,7 @@ from typing import Any
 
 import schemathesis
 
-from gateway.admin.bootstrap import KEY_ID, ORGANIZATION_ID, PROJECT_ID
+from gateway.catalog.bootstrap import KEY_ID, ORGANIZATION_ID, PROJECT_ID
 from tests.gateway.edge import EMBEDDINGS, POOLS
 
 BODY = {"model": "tale", "organization": ORGANIZATION_ID, "project": PROJECT_ID}

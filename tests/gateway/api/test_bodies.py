@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from gateway.api.bodies import BODIES
+from gateway.api.openapi.bodies import BODIES
 from gateway.errors import ApiError
 from gateway.wire.anthropic.body import parse_count, parse_message
-from gateway.wire.chat import parse_chat
-from gateway.wire.completions import parse_completion
-from gateway.wire.embeddings import parse_embedding
-from gateway.wire.responses.body import parse_response
-from gateway.wire.tokenize import parse_detokenize, parse_tokenize
+from gateway.wire.bodies.chat import parse_chat
+from gateway.wire.bodies.completions import parse_completion
+from gateway.wire.bodies.embeddings import parse_embedding
+from gateway.wire.bodies.tokenize import parse_detokenize, parse_tokenize
+from gateway.wire.responses.body import parse_input_count, parse_response
 from tests.gateway.wire.bodies import values
 
 OBJECT = {"type": "object"}
@@ -37,8 +37,8 @@ MESSAGES = [
     {"role": "user", "content": [TEXT, IMAGE], "name": "u"},
     {"role": "assistant", "content": [TEXT, REFUSED], "name": "a"} | KEPT,
     {"role": "assistant", "content": None, "refusal": "no", "tool_calls": None},
-    {"role": "assistant", "content": None, "tool_calls": [CALL]},
-    {"role": "tool", "content": [TEXT], "tool_call_id": "c"},
+    {"role": "assistant", "content": None, "tool_calls": [CALL | {"index": 0}]},
+    {"role": "tool", "content": [TEXT], "tool_call_id": "c", "name": "f"},
     {"role": "user", "content": "b"},
 ]
 SCHEMA = {"name": "n", "description": "d", "schema": OBJECT, "strict": True}
@@ -74,40 +74,73 @@ SAID = {"type": "output_text", "text": "a", "annotations": [], "logprobs": [SCOR
 BOOKED = {"id": "i", "status": "completed"}
 SEEN = {"type": "input_image", "image_url": "data:image/png;base64,aa", "detail": "auto"}
 THOUGHT = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}]}
+PHASE = {"phase": "commentary"}
+ASKED = {"type": "input_text", "text": "a"}
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "a"}
+CUSTOM = {"type": "custom", "name": "g", "description": "d", "format": GRAMMAR}
+SEARCH = {"type": "web_search", "external_web_access": True}
+INSIDE = {"type": "namespace", "name": "n", "description": "d", "tools": [CUSTOM]}
 ITEMS = [
     {"role": "developer", "content": [{"type": "input_text", "text": "a"}]},
     {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}, SEEN]},
-    THOUGHT | BOOKED | {"summary": []},
-    {"type": "message", "role": "assistant", "content": [SAID, REFUSED]} | BOOKED,
+    THOUGHT | BOOKED | {"summary": [{"type": "summary_text", "text": "Hm."}]},
+    {"type": "message", "role": "assistant", "content": [SAID, REFUSED]} | BOOKED | PHASE,
     {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"} | BOOKED,
     {"type": "function_call_output", "call_id": "c", "output": "a"} | BOOKED,
+    {"type": "additional_tools", "role": "developer", "tools": [INSIDE]} | BOOKED,
+    {"type": "function_call", "call_id": "n", "namespace": "n", "name": "g", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "n", "output": [ASKED, SEEN]},
+    {"type": "custom_tool_call", "call_id": "d", "namespace": "n", "name": "f", "input": "a"},
+    {"type": "custom_tool_call_output", "call_id": "d", "output": "a", "name": "f"},
+    {"type": "local_shell_call", "call_id": "s", "action": {"a": "b"}} | BOOKED,
+    {"type": "local_shell_call_output", "id": "s", "output": "a"},
 ]
-RESPONSE = LABELS | {
+INPUT = {
     "model": "m",
     "input": ITEMS,
     "instructions": "Be kind.",
-    "max_output_tokens": 5,
-    "tools": [{"type": "function"} | FUNCTION],
+    "tools": [
+        {"type": "function", "defer_loading": True} | FUNCTION,
+        CUSTOM | {"format": {"type": "text"}, "defer_loading": False},
+        {"type": "local_shell"},
+        SEARCH,
+    ],
     "tool_choice": {"type": "function", "name": "f"},
     "text": {"format": {"type": "json_schema"} | SCHEMA, "verbosity": "medium"},
-    "reasoning": {"effort": "none", "summary": None},
-    "stream": True,
-    "stream_options": {"include_obfuscation": False},
-    "include": ["message.output_text.logprobs"],
-    "top_logprobs": 1,
+    "reasoning": {"effort": "none", "summary": "auto", "context": "all_turns"},
     "truncation": "disabled",
-    "store": False,
-    "background": False,
-    "context_management": [],
 }
-CACHED = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
+RESPONSE = (
+    LABELS
+    | INPUT
+    | {
+        "max_output_tokens": 5,
+        "presence_penalty": 0.5,
+        "frequency_penalty": 0,
+        "stream": True,
+        "stream_options": {"include_obfuscation": False},
+        "include": ["message.output_text.logprobs"],
+        "top_logprobs": 1,
+        "store": False,
+        "background": False,
+        "context_management": [],
+        "client_metadata": {"a": "b"},
+    }
+)
+CACHED = {"cache_control": {"type": "ephemeral", "ttl": "5m", "scope": "global"}}
 USE = {"type": "tool_use", "id": "t", "name": "f", "input": {}, "caller": {"type": "direct"}}
-RESULT = {"type": "tool_result", "tool_use_id": "t", "content": [TEXT], "is_error": True}
 PICTURE = {"type": "base64", "media_type": "image/png", "data": "aa"}
+SHOWN = {"type": "image", "source": PICTURE}
+RESULT = {"type": "tool_result", "tool_use_id": "t", "content": [TEXT, SHOWN], "is_error": True}
+EDIT = {"type": "clear_thinking_20251015", "keep": "all"}
+THOUGHTS = [
+    {"type": "thinking", "thinking": "a", "signature": "s"},
+    {"type": "redacted_thinking", "data": "a"},
+]
 TURNS = [
     {"role": "user", "content": [TEXT | CACHED | {"citations": []}]},
-    {"role": "user", "content": [{"type": "image", "source": PICTURE} | CACHED]},
-    {"role": "assistant", "content": [TEXT, USE | CACHED]},
+    {"role": "user", "content": [SHOWN | CACHED]},
+    {"role": "assistant", "content": [*THOUGHTS, TEXT, USE | CACHED]},
     {"role": "user", "content": [RESULT | CACHED]},
     {"role": "system", "content": "s"},
     {"role": "user", "content": "b"},
@@ -117,10 +150,11 @@ COUNTED = {
     "model": "m",
     "messages": TURNS,
     "system": [TEXT],
-    "tools": [USED | {"type": "custom", "eager_input_streaming": True}],
+    "tools": [USED | {"type": "custom", "eager_input_streaming": True, "defer_loading": False}],
     "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": True},
-    "output_config": {"format": {"type": "json_schema", "schema": OBJECT}},
-    "thinking": {"type": "disabled"},
+    "output_config": {"format": {"type": "json_schema", "schema": OBJECT}, "effort": "high"},
+    "thinking": {"type": "enabled", "budget_tokens": 9, "display": "omitted"},
+    "context_management": {"edits": [EDIT]},
     "cache_control": {"type": "ephemeral"},
     "speed": "standard",
 }
@@ -142,6 +176,7 @@ PARSED: dict[str, tuple[Parse, list[dict[str, Any]]]] = {
             CHAT | {"tool_choice": ALLOWED, "logprobs": True, "top_logprobs": 2},
             CHAT | {"response_format": BY_SCHEMA, "tool_choice": NAMED, "stop": "a"},
             CHAT | {"stream_options": {"include_usage": True, "include_obfuscation": False}},
+            CHAT | {"stream_options": {"include_usage": True, "continuous_usage_stats": True}},
             CHAT | {"response_format": {"type": "json_object"}, "tool_choice": "required"},
         ],
     ),
@@ -160,9 +195,18 @@ PARSED: dict[str, tuple[Parse, list[dict[str, Any]]]] = {
         parse_response,
         [RESPONSE, RESPONSE | {"input": "a", "text": {"format": {"type": "text"}}}],
     ),
+    "/v1/responses/input_tokens": (
+        parse_input_count,
+        [INPUT, INPUT | {"parallel_tool_calls": True}],
+    ),
     "/v1/messages": (
         parse_message,
-        [MESSAGE, MESSAGE | {"system": "s", "tool_choice": {"type": "any"}}],
+        [
+            MESSAGE | {"mcp_servers": []},
+            MESSAGE | {"system": "s", "tool_choice": {"type": "any"}},
+            MESSAGE | {"thinking": {"type": "adaptive", "display": "summarized"}},
+            MESSAGE | {"thinking": {"type": "disabled"}},
+        ],
     ),
     "/v1/messages/count_tokens": (parse_count, [COUNTED]),
     "/v1/tokenize": (
@@ -219,9 +263,10 @@ def objects_in(found: Any) -> Iterator[Any]:
             yield from objects_in(part)
 
 
-OPEN = ({}, {"a": "b"}, {"5": 1}, SCORE)
+OPEN = ({}, {"a": "b"}, {"5": 1}, SCORE, EDIT, SEARCH)
 """Whatever a tool is given, metadata, biases: their keys are the caller's. Nothing is made of what
-an earlier answer scored."""
+an earlier answer scored, of edits that Anthropic's servers would apply, and of a search, which is
+left out."""
 
 
 @pytest.mark.parametrize("path", PARSED)

@@ -5,27 +5,37 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from gateway.api.admin_credits import GrantBody
-from gateway.api.admin_limits import LimitsBody
-from gateway.api.admin_prices import DiscountBody, PriceVersionBody, RateBody
-from gateway.api.admin_serving import ModelBody, PoolBody
-from gateway.api.admin_tenants import NewKey, NewOrganization, Rotation
-from gateway.api.budget_bodies import WindowBody
-from gateway.api.fields import COST_NANOUSD_MAX, DAY_S, EXACT_MAX, INTEGER_MAX, LAST_EPOCH_S
-from gateway.api.shapes import at
+from billing.money import usd
+from billing.written_usd import COST_NANOUSD_MAX
+from gateway.admin.budgets.schemas import WindowBody
+from gateway.admin.credits.schemas import GrantBody
+from gateway.admin.keys.schemas import NewKey, Rotation
+from gateway.admin.limits.schemas import LimitsBody
+from gateway.admin.models.schemas import ModelBody
+from gateway.admin.organizations.schemas import NewOrganization
+from gateway.admin.pools.schemas import PoolBody
+from gateway.admin.prices.schemas import DiscountBody, PriceVersionBody, RateBody
+from gateway.admin.wrong_keys import WrongKeys
 from gateway.app import create_app
+from gateway.fields import DAY_S, EXACT_MAX, INTEGER_MAX
+from gateway.instants import LAST_EPOCH_S, iso
 from gateway.parts import Outside
 from gateway.settings import Settings
 from tests.gateway.api.asgi import ask
 
 POOL = {"model": "m", "capacity_class": "spot"}
-EXTERNAL = {"model": "m", "capacity_class": "external"}
+EXTERNAL = {
+    "model": "m",
+    "capacity_class": "external",
+    "base_url": "https://api.example.com/v1",
+    "upstream_model": "their-m",
+}
 MODEL = {"context_tokens": 1, "max_output_tokens": 1, "size_rank": 1, "quality": 0.5}
 MODEL_BODY = json.dumps(MODEL).encode()
 RATE = {"model": "m", "tier": "flex", "component": "input", "usd_per_mtok": "1"}
@@ -43,7 +53,6 @@ BODIES = (
 )
 TOO_MUCH: list[tuple[type[BaseModel], dict[str, Any]]] = [
     (NewKey, {"project": "p", "name": "k", "expires_at": LAST_EPOCH_S + 1}),
-    (NewKey, {"project": "p", "name": "k", "expires_at": 0}),
     (LimitsBody, {"requests_per_minute": EXACT_MAX + 1}),
     (LimitsBody, {"token_burst": 0}),
     (ModelBody, MODEL | {"context_tokens": INTEGER_MAX + 1}),
@@ -52,8 +61,13 @@ TOO_MUCH: list[tuple[type[BaseModel], dict[str, Any]]] = [
     (PoolBody, POOL | {"max_ongoing": 0}),
     (PoolBody, POOL | {"idle_s": float("inf")}),
     (PoolBody, POOL | {"cold_start_s": 1e308}),
-    (PoolBody, POOL | {"cost_nanousd_per_s": COST_NANOUSD_MAX + 1}),
+    (PoolBody, POOL | {"cost_usd_per_s": usd(COST_NANOUSD_MAX + 1)}),
     (PoolBody, EXTERNAL | {"base_url": "file:///etc/passwd"}),
+    (PoolBody, EXTERNAL | {"base_url": None}),
+    (PoolBody, EXTERNAL | {"upstream_model": None}),
+    (PoolBody, EXTERNAL | {"upstream_model": " "}),
+    (PoolBody, POOL | {"upstream_model": "their-m"}),
+    (PoolBody, {"model": "m"}),
     (PriceVersionBody, {"rates": [RATE], "effective_from_s": 1e30}),
     (NewOrganization, {"name": " \t ", "slug": "x"}),
     (NewOrganization, {"name": "two\nlines", "slug": "x"}),
@@ -88,7 +102,7 @@ def test_number_is_no_boolean_and_no_text(kind: type[BaseModel], value: object) 
 
 
 def test_last_instant_can_be_told() -> None:
-    assert at(LAST_EPOCH_S * 1_000_000) == "9999-12-31T23:59:59+00:00"
+    assert iso(LAST_EPOCH_S * 1_000_000) == "9999-12-31T23:59:59+00:00"
 
 
 def test_dearest_start_of_a_replica_fits_into_a_score() -> None:
@@ -115,6 +129,6 @@ async def test_wrong_words_of_an_administrator_are_answered_with_the_place(
     settings = Settings(data=tmp_path, admin_key="admin")
     outside = Outside(lambda: 1e9, Random(1), Random(2).randbytes, {})
     app = create_app(settings, outside)
-    app.state.parts = SimpleNamespace(settings=settings)
+    app.state.parts = Mock(settings=settings, outside=outside, wrong_keys=WrongKeys())
     status, answer = await ask(app, method, path, body, "admin")
     assert (status, answer["error"]["message"][: len(message)]) == (400, message)

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from billing.queries import DecidedCall, UsageRecord
+from billing.queries import DecidedCall
+from billing.usage.tables import UsageRecord
 from gateway.console.calls import NOTHING, call_rows, decision_words
+from gateway.decisions.explained import ExplainedDecision, in_older_words
 
 NOW_US = 1_790_000_000_000_000
-WARM = {"pool": "small-reserved", "model": "small", "reason": "warm: run 1200 + quality 9"}
-COLD = {"pool": "small-spot", "model": "small", "reason": "cold, ready in about 8.0 s: run 7"}
+BOTH = {
+    "model": "small",
+    "variant": "fp16",
+    "capacity_class": "reserved",
+    "tier": "default",
+    "eligible": True,
+    "score_nanousd": 1209,
+    "cost_nanousd": 1200,
+    "wait_s": 0.0,
+}
+WARM = BOTH | {"pool": "small-reserved", "reason": "warm", "terms": "run 1200 + quality 9"}
+COLD = BOTH | {"pool": "small-spot", "reason": "cold, ready in about 8.0 s: run 7"}
+"""As records had it until 0.1: the sum behind the words."""
 
 
 def used(**changes: Any) -> UsageRecord:
@@ -48,9 +61,15 @@ def used(**changes: Any) -> UsageRecord:
     return UsageRecord(**(values | changes))
 
 
+def explain(call: DecidedCall) -> ExplainedDecision:
+    return in_older_words(call.decision)
+
+
 def test_row_has_names_counts_times_and_cost() -> None:
     call = DecidedCall(used(), {"candidates": [WARM, COLD]})
-    (row,) = call_rows([call], {"org_1": "Kestrel", "key_1": "prod"}.__getitem__, now_us=NOW_US)
+    (row,) = call_rows(
+        [call], {"org_1": "Kestrel", "key_1": "prod"}.__getitem__, explain, now_us=NOW_US
+    )
     assert (row.organization, row.key, row.asked_for) == ("Kestrel", "prod", "auto")
     assert (row.input, row.cached_input, row.output) == ("1,200", "16", "56")
     assert (row.ttft, row.duration, row.cost.text) == ("100 ms", "1.00 s", "0.0000007")
@@ -58,18 +77,21 @@ def test_row_has_names_counts_times_and_cost() -> None:
 
 
 def test_decision_in_words_is_that_of_the_pool_that_served() -> None:
-    candidates = {"candidates": [WARM, COLD]}
+    candidates = in_older_words({"candidates": [WARM, COLD]})
     words = decision_words(used(), candidates)
     assert words.summary == "warm, the best of 2 candidates"
     assert words.sum == "run 1200 + quality 9 nano-USD"
     spot = decision_words(used(pool="small-spot"), candidates)
     assert spot.summary == "cold, ready in about 8.0 s, number 2 of 2 candidates"
-    assert decision_words(used(), {"candidates": [WARM]}).summary == "warm, the only candidate"
+    assert (
+        decision_words(used(), in_older_words({"candidates": [WARM]})).summary
+        == "warm, the only candidate"
+    )
 
 
 def test_call_without_a_decision_or_outside_of_it_says_so() -> None:
-    assert decision_words(used(), {}).summary == "no decision is on record"
-    elsewhere = decision_words(used(pool="large-spot"), {"candidates": [WARM]})
+    assert decision_words(used(), in_older_words({})).summary == "no decision is on record"
+    elsewhere = decision_words(used(pool="large-spot"), in_older_words({"candidates": [WARM]}))
     assert elsewhere.summary == "took over from what was decided at first"
 
 
@@ -78,6 +100,6 @@ def test_call_that_nobody_served_has_no_first_token_and_no_pool() -> None:
         used(pool="", first_token_us=None, status="failed", error_code="server_is_overloaded"),
         {"candidates": [COLD]},
     )
-    (row,) = call_rows([call], str, now_us=NOW_US)
+    (row,) = call_rows([call], str, explain, now_us=NOW_US)
     assert (row.pool, row.ttft, row.problem) == (NOTHING, NOTHING, "server_is_overloaded")
     assert row.decision.summary.startswith("cold")

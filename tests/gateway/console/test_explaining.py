@@ -8,10 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.pricebook import Prices, Unpriced
+from billing.prices.book import Prices, Unpriced
 from billing.queries import CallRecord
-from gateway.console.explaining import explain_view
-from gateway.console.timeline import DECODE, LOST, PREFILL, TRIED, WAIT, timeline
+from gateway.console.pages.call.timeline import DECODE, LOST, PREFILL, TRIED, WAIT, timeline
+from gateway.console.pages.call.view import ExplainView, explain_view
+from gateway.decisions.explained import in_older_words
 from tests.gateway.console.test_calls import NOW_US, used
 
 PRICES = Prices("pv_1", "small", "default", False, 50_000_000, 12_500_000, 200_000_000)
@@ -55,7 +56,11 @@ def call(*attempts: dict[str, Any], **changes: Any) -> CallRecord:
     ruled_out = CANDIDATE | {"pool": "outside", "eligible": False, "reason": "no key for it"}
     second = CANDIDATE | {"pool": "small-spot", "wait_s": 8.0}
     decision = {"rule": "r", "policy_revision": 3, "candidates": [CANDIDATE, second, ruled_out]}
-    return CallRecord(used(**changes), decision, list(attempts), [TRANSFER])
+    return CallRecord(used(**changes), decision, attempts=list(attempts), transfers=[TRANSFER])
+
+
+def view_of(call: CallRecord, prices: Prices | Unpriced) -> ExplainView:
+    return explain_view(call, in_older_words(call.decision), prices, str, now_us=NOW_US)
 
 
 def test_phases_are_waiting_lost_tries_first_token_and_answer() -> None:
@@ -93,7 +98,7 @@ def test_phases_fill_the_bar_whatever_the_clocks_say(
 
 
 def test_candidates_stand_as_served_eligible_or_ruled_out() -> None:
-    view = explain_view(call(attempt(1, 0)), PRICES, str, now_us=NOW_US)
+    view = view_of(call(attempt(1, 0)), PRICES)
     assert [row.standing for row in view.candidates] == ["served", "eligible", "ruled out"]
     assert [row.wait for row in view.candidates][1] == "8.00 s"
     assert view.candidates[0].capacity_class == "on-demand"
@@ -101,18 +106,18 @@ def test_candidates_stand_as_served_eligible_or_ruled_out() -> None:
 
 
 def test_usage_has_the_frozen_prices_and_adds_up_to_the_cost() -> None:
-    view = explain_view(call(attempt(1, 0)), PRICES, str, now_us=NOW_US)
+    view = view_of(call(attempt(1, 0)), PRICES)
     assert [row.price and row.price.text for row in view.usage] == ["0.05", "0.0125", "0.20"]
     assert sum(Decimal(row.amount.text) for row in view.usage) == Decimal(view.cost.text)
     assert view.transfers[0].amount.text == view.cost.text == "0.0000007"
 
 
 def test_price_per_request_has_a_row_of_its_own() -> None:
-    view = explain_view(call(request_nanousd=9), PRICES, str, now_us=NOW_US)
+    view = view_of(call(request_nanousd=9), PRICES)
     assert (view.usage[-1].name, view.usage[-1].units) == ("Request", "1")
 
 
 def test_prices_that_are_not_in_memory_are_left_out_and_not_made_up() -> None:
     unknown = Unpriced("small", "default", False, "price version 'pv_1' is unknown")
-    view = explain_view(call(), unknown, str, now_us=NOW_US)
+    view = view_of(call(), unknown)
     assert [row.price for row in view.usage] == [None, None, None]

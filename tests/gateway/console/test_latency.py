@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.queries import Timing
-from gateway.console.latency import (
+from gateway.console.pages.overview.latency import (
     BUCKET_US,
     BUCKETS,
     hour_start_us,

@@ -13,15 +13,17 @@ import httpx2 as httpx
 import pytest
 from redis.asyncio import Redis
 
-from billing.prices import put_into_force
-from billing.store.engine import open_store
-from gateway.admin.tenants import Tenants
-from gateway.console import doors, session
-from gateway.console.ended import ENDED_KEY
-from gateway.console.guesses import TRIES_MAX
+from billing.db.engine import open_store
+from billing.prices.versions import put_into_force
+from gateway.admin.keys.service import KeyService
+from gateway.admin.organizations.service import OrganizationService
+from gateway.admin.use_cases import admin_store
+from gateway.console import login, session
+from gateway.console.login_attempts import TRIES_MAX
 from gateway.console.render import FOLDER, POLICY
+from gateway.console.signed_out import ENDED_KEY
 from tests.billing.conftest import RATES
-from tests.billing.test_invoices import book, call
+from tests.billing.invoices.test_invoices import book, call
 from tests.gateway.edge import Edge, edge
 from tests.redis_server import RedisServer
 
@@ -32,7 +34,7 @@ ADMIN_KEY = "admin"
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What slows a guesser down would slow these tests down."""
-    monkeypatch.setattr(doors, "WRONG_KEY_DELAY_S", 0.0)
+    monkeypatch.setattr(login, "WRONG_KEY_DELAY_S", 0.0)
 
 
 @pytest.fixture
@@ -118,6 +120,18 @@ async def test_guessing_is_slowed_down_even_for_the_right_key(running: Edge) -> 
         blocked = await sign_in(client)
         assert blocked.status_code == 429
         assert 0 < int(blocked.headers["retry-after"]) <= 13
+
+
+async def test_address_is_the_connections_whatever_a_stranger_says(running: Edge) -> None:
+    """One who named another address with each guess was slowed down by nothing."""
+    async with browser(running) as client:
+        guesses = [
+            await sign_in(client, f"key{n}", **{"x-forwarded-for": f"1.1.1.{n}"})
+            for n in range(TRIES_MAX + 1)
+        ]
+        assert guesses[-1].status_code == 429
+        told = await sign_in(client, **{"x-forwarded-proto": "https"})
+        assert told.status_code == 429
 
 
 @pytest.mark.parametrize(
@@ -212,13 +226,14 @@ async def test_console_is_no_part_of_the_apis_description(running: Edge) -> None
         assert not [path for path in described if path.startswith("/console")]
 
 
-def _book_a_hostile_call(running: Edge) -> None:
+async def _book_a_hostile_call(running: Edge) -> None:
     """One call of an organization, key, model and pool whose names are an attack."""
     parts = running.parts
-    tenants = Tenants(parts.tenants, parts.new_id, parts.outside.entropy, time)
-    organization = tenants.create_organization(HOSTILE, "hostile")
-    project = tenants.create_project(organization.id, HOSTILE)
-    key, _ = tenants.create_key(project.id, HOSTILE, None)
+    organizations = OrganizationService(admin_store(parts), parts.new_id)
+    keys = KeyService(admin_store(parts), parts.new_id, parts.outside.entropy)
+    organization = await organizations.create(HOSTILE, "hostile")
+    project = await organizations.create_project(organization.id, HOSTILE)
+    key, _ = await keys.create(project.id, HOSTILE, None)
     store = open_store(parts.settings.sql)
     put_into_force(store, RATES, by="test", now_us=1, version_id="pv_1")
     now_us = round(time() * 1e6)
@@ -245,7 +260,7 @@ def _book_a_hostile_call(running: Edge) -> None:
 
 
 async def test_hostile_names_stay_text_on_every_page(running: Edge) -> None:
-    await asyncio.to_thread(_book_a_hostile_call, running)
+    await _book_a_hostile_call(running)
     fleet = {
         "v": 1,
         "seq": 2,

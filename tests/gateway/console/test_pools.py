@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.console.pools import FleetView, Intent, PoolView, fleet_view
+from gateway.console.pages.overview.pools import FleetView, Intent, PoolView, fleet_view
+from gateway.upstream.fault import Fault
+from gateway.upstream.faults import LastFault
 from routing.types import CapacityClass, FleetSnapshot, PoolState, ReplicaState
-from tests.routing.fleets import MODELS, NOW_S, pool, replica
+from tests.routing.fleets import MODELS, NOW_S, external, pool, replica
 
 
 def seen(*states: PoolState, age_s: float = 0.1, **reasons: str) -> FleetView:
     intents = {name.replace("_", "-"): Intent(1, reason) for name, reason in reasons.items()}
-    return fleet_view(FleetSnapshot(NOW_S, MODELS, states), intents, age_s=age_s)
+    return fleet_view(FleetSnapshot(NOW_S, MODELS, states), intents, {}, age_s=age_s)
 
 
 def one(*replicas: Any, waiting: int = 0, blocked: str | None = None, **changes: Any) -> PoolView:
@@ -65,7 +67,10 @@ def test_price_is_by_the_hour_and_exact() -> None:
 
 def test_fleet_counts_states_and_external_pools_are_no_replicas() -> None:
     outside = pool(
-        "outside", capacity_class=CapacityClass.EXTERNAL, base_url="https://api.example.com/v1"
+        "outside",
+        capacity_class=CapacityClass.EXTERNAL,
+        base_url="https://api.example.com/v1",
+        upstream_model="their-small",
     )
     view = seen(
         PoolState(outside, (), 0),
@@ -75,10 +80,28 @@ def test_fleet_counts_states_and_external_pools_are_no_replicas() -> None:
     assert (view.warm, view.starting, view.waiting, view.cold_pools) == (1, 1, 3, 1)
     assert view.summary == "1 starting, 1 pool cold"
     assert [p.name for p in view.pools] == ["a", "b", "outside"]
-    assert (view.pools[2].state, view.pools[2].base_url) == (
+    assert (view.pools[2].state, view.pools[2].base_url, view.pools[2].upstream_model) == (
         "EXTERNAL",
         "https://api.example.com/v1",
+        "their-small",
     )
+
+
+def test_what_a_server_outside_refused_is_shown_while_it_is_news() -> None:
+    state = PoolState(external(), (), 0)
+    faults = {"outside": LastFault(NOW_S - 12, Fault(401, "no such key"))}
+    snapshot = FleetSnapshot(NOW_S, MODELS, (state,))
+    [shown] = fleet_view(snapshot, {}, faults, age_s=0.0).pools
+    assert shown.reason == "its server answered 401: no such key (12 s ago, seen by this gateway)"
+    assert shown.is_blocked
+    old = {"outside": LastFault(NOW_S - 3600, Fault(401, "no such key"))}
+    [shown] = fleet_view(snapshot, {}, old, age_s=0.0).pools
+    assert (shown.is_blocked, shown.reason) == (False, "priced by the token, never scaled")
+
+
+def test_pool_whose_key_is_not_set_says_so() -> None:
+    [shown] = seen(PoolState(external(), (), 0, blocked_reason="its key is not set")).pools
+    assert (shown.is_blocked, shown.reason) == (True, "its key is not set")
 
 
 def test_silent_controller_is_said() -> None:

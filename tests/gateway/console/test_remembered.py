@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gateway.console.remembered import SHARE_MAX, Remembered
+from gateway.console.cache import SHARE_MAX, Cached
 
 
 async def test_watchers_at_the_same_time_cause_one_look() -> None:
@@ -17,14 +17,14 @@ async def test_watchers_at_the_same_time_cause_one_look() -> None:
         looks.append(threading.get_ident())
         return len(looks)
 
-    remembered: Remembered[int] = Remembered(age_max_s=60)
+    remembered: Cached[int] = Cached(age_max_s=60)
     answers = await asyncio.gather(*(remembered.get("today", look) for _ in range(20)))
     assert answers == [1] * 20
     assert looks != [threading.get_ident()]
 
 
 async def test_another_question_is_asked_at_once() -> None:
-    remembered: Remembered[str] = Remembered(age_max_s=60)
+    remembered: Cached[str] = Cached(age_max_s=60)
     assert await remembered.get("monday", lambda: "m") == "m"
     assert await remembered.get("tuesday", lambda: "t") == "t"
 
@@ -39,7 +39,7 @@ class Clock:
 
 async def test_old_answer_is_asked_again_and_a_failed_look_is_not_kept() -> None:
     clock = Clock()
-    remembered: Remembered[str] = Remembered(age_max_s=5, now_s=clock)
+    remembered: Cached[str] = Cached(age_max_s=5, now_s=clock)
 
     def fail() -> str:
         raise OSError
@@ -55,7 +55,7 @@ async def test_old_answer_is_asked_again_and_a_failed_look_is_not_kept() -> None
 
 async def test_dear_answer_is_kept_so_long_that_looking_is_a_small_share_of_the_time() -> None:
     clock = Clock()
-    remembered: Remembered[str] = Remembered(age_max_s=5, now_s=clock)
+    remembered: Cached[str] = Cached(age_max_s=5, now_s=clock)
 
     def dear() -> str:
         clock.now_s += 2

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.queries import UsageSum
-from gateway.console.spend import DAY_US, ROWS_MAX, days_of, spend_view
+from gateway.console.pages.overview.spend import DAY_US, ROWS_MAX, days_of, spend_view
 
 SUMS = st.lists(
     st.builds(
@@ -39,9 +39,14 @@ def test_total_is_the_sum_of_everybody_listed_or_not(
     assert view.total.calls_today == f"{calls:,}"
 
 
+def spent(org: str, requests: int, tokens: tuple[int, int, int], amount: int) -> UsageSum:
+    used = dict(zip(("input", "cached_input", "output"), tokens, strict=True))
+    return UsageSum(group={"org": org}, requests=requests, amount_nanousd=amount, **used)
+
+
 def test_dearest_of_the_month_stands_first_and_today_is_part_of_it() -> None:
-    earlier = [UsageSum({"org": "a"}, 1, 1, 1, 1, 100), UsageSum({"org": "b"}, 9, 0, 0, 0, 150)]
-    today = [UsageSum({"org": "a"}, 2, 10, 0, 5, 70)]
+    earlier = [spent("a", 1, (1, 1, 1), 100), spent("b", 9, (0, 0, 0), 150)]
+    today = [spent("a", 2, (10, 0, 5), 70)]
     view = spend_view(earlier, today, str.upper, month_name="November 2026")
     assert [row.organization for row in view.rows] == ["A", "B"]
     first, second = view.rows

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.money import nanousd
-from gateway.console.words import DECIMALS, duration, instant, money, plural, short_id, since
+from gateway.console.formatting import DECIMALS, duration, instant, money, plural, short_id, since
 
 NANOUSD = st.integers(-(10**15), 10**15)
 

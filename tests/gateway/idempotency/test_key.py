@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.auth import Principal
 from gateway.errors import ApiError
 from gateway.idempotency.key import digest, keyed
+from gateway.tenants.auth import Principal
 
 WHO = Principal("org_1", "proj_1", "key_1", ())
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 
 import pytest
 from redis.asyncio import Redis
 
+from billing.limits import keys
 from gateway.idempotency.key import Keyed
 from gateway.idempotency.tape import TapeState
 from gateway.idempotency.tapes import Becomes, Claim, Tapes, TapeSettings, TapesUnavailable
+from tests.gateway.idempotency.shards import SHARD, in_open_shard, stopped
 from tests.redis_server import RedisServer
 
 KEYED = Keyed("org_1", "key_1", "a" * 64, "b" * 64)
@@ -18,8 +21,10 @@ OTHER_BODY = replace(KEYED, asked="c" * 64)
 
 
 @pytest.fixture
-def tapes(redis: Redis) -> Tapes:
-    return Tapes(redis, TapeSettings(ttl_s=60, organization_bytes_max=100, lease_s=30))
+async def tapes(redis: Redis) -> Tapes:
+    return await in_open_shard(
+        redis, TapeSettings(ttl_s=60, organization_bytes_max=100, lease_s=30)
+    )
 
 
 async def kept_bytes(redis: Redis) -> int:
@@ -71,7 +76,7 @@ async def test_released_key_may_be_claimed_again_while_the_end_is_still_read(tap
     assert await tapes.read(KEYED, "req_1", 0) == (TapeState.GONE, [b"h", b"e"])
 
 
-async def test_organization_keeps_so_many_bytes_and_the_answer_beyond_is_too_large(
+async def test_organization_keeps_so_many_bytes_and_no_more_of_any_answer(
     tapes: Tapes, redis: Redis
 ) -> None:
     for name, size in (("1", 60), ("2", 60), ("3", 40)):
@@ -81,7 +86,7 @@ async def test_organization_keeps_so_many_bytes_and_the_answer_beyond_is_too_lar
         await tapes.write(keyed, f"req_{name}", Becomes.FINISHED, 1, [])
     assert await kept_bytes(redis) == 100
     second = replace(KEYED, name="2" * 64)
-    assert await tapes.read(second, "req_2", 0) == (TapeState.TOO_LARGE, [])
+    assert await tapes.read(second, "req_2", 0) == (TapeState.NO_ROOM, [])
     assert (await tapes.claim(second, "req_9")).state == "taken", "it never runs again"
 
 
@@ -92,7 +97,7 @@ async def test_refusal_is_released_even_where_nothing_more_is_kept(tapes: Tapes)
 
 
 async def test_what_has_expired_makes_room(redis: Redis) -> None:
-    short = Tapes(redis, TapeSettings(ttl_s=0.05, organization_bytes_max=100))
+    short = await in_open_shard(redis, TapeSettings(ttl_s=0.05, organization_bytes_max=100))
     for number in range(3):
         keyed = replace(KEYED, name=str(number) * 64)
         await short.claim(keyed, f"req_{number}")
@@ -103,11 +108,11 @@ async def test_what_has_expired_makes_room(redis: Redis) -> None:
 
 
 async def test_runner_that_is_silent_has_lapsed_until_it_speaks_again(redis: Redis) -> None:
-    impatient = Tapes(redis, TapeSettings(lease_s=0.02))
+    impatient = await in_open_shard(redis, TapeSettings(lease_s=0.02))
     await impatient.claim(KEYED, "req_1")
     await asyncio.sleep(0.05)
     assert (await impatient.read(KEYED, "req_1", 0))[0] is TapeState.LAPSED
-    patient = Tapes(redis, TapeSettings(lease_s=30))
+    patient = await in_open_shard(redis, TapeSettings(lease_s=30))
     await patient.write(KEYED, "req_1", Becomes.RUNNING, 0, [])
     assert (await patient.read(KEYED, "req_1", 0))[0] is TapeState.RUNNING
 
@@ -127,13 +132,13 @@ async def test_wiped_redis_learns_the_claim_again_and_no_half_answer(
     await redis.flushall()
     await tapes.write(KEYED, "req_1", Becomes.FINISHED, 2, [b"e"])
     assert await tapes.claim(KEYED, "req_2") == Claim("taken", "req_1")
-    assert await tapes.read(KEYED, "req_1", 0) == (TapeState.TOO_LARGE, [])
+    assert await tapes.read(KEYED, "req_1", 0) == (TapeState.TORN, [])
 
 
 async def test_everything_expires(tapes: Tapes, redis: Redis) -> None:
     await tapes.claim(KEYED, "req_1")
     await tapes.write(KEYED, "req_1", Becomes.FINISHED, 0, [b"h", b"e"])
-    found = await redis.keys("*")
+    found = set(await redis.keys("*")) - {keys.epoch_key(SHARD).encode()}
     assert len(found) == 4
     for key in found:
         assert 0 < await redis.pttl(key) <= 120_000
@@ -147,3 +152,67 @@ async def test_redis_that_is_away_is_said(redis_server: RedisServer, tapes: Tape
             await tapes.claim(KEYED, "req_1")
     finally:
         redis_server.start()
+
+
+# --- what Redis comes to late --------------------------------------------------------------------
+
+
+async def test_claim_that_was_given_up_is_none_when_redis_comes_to_it(
+    redis_server: RedisServer, redis: Redis, tapes: Tapes
+) -> None:
+    """Nobody takes it back: it is void by itself."""
+    assert (await tapes.claim(replace(KEYED, name="e" * 64), "req_0")).state == "claimed"
+    with stopped(redis_server):
+        with pytest.raises(TapesUnavailable):
+            await tapes.claim(KEYED, "req_1", within_s=0.1)
+        await asyncio.sleep(0.1)
+    assert (await tapes.claim(KEYED, "req_2")).state == "claimed"
+
+
+async def test_write_that_redis_comes_to_after_its_time_takes_no_key_that_was_released(
+    redis: Redis, tapes: Tapes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await tapes.claim(KEYED, "req_1")
+    await tapes.write(KEYED, "req_1", Becomes.RELEASED, 0, [])
+    late = Tapes(redis, tapes.settings, timeout_s=0.1)
+
+    async def long_ago(_: float) -> int:
+        return 1
+
+    monkeypatch.setattr(late, "_counts_until", long_ago)
+    with pytest.raises(TapesUnavailable):
+        await late.write(KEYED, "req_1", Becomes.RUNNING, 0, [b"ha"])
+    assert await tapes.read(KEYED, "req_1", 0) == (TapeState.GONE, [])
+    assert (await tapes.claim(KEYED, "req_2")).state == "claimed"
+
+
+async def test_redis_whose_clock_was_put_forward_is_asked_again_at_once(
+    redis: Redis, tapes: Tapes
+) -> None:
+    """By its former time the claim is late; that is no reason to refuse it."""
+    await tapes.claim(KEYED, "req_1")
+    tapes._time.heard(1)
+    assert (await tapes.claim(OTHER_BODY, "req_2")).state == "other"
+    assert await tapes.write(KEYED, "req_1", Becomes.RUNNING, 0, []) is TapeState.RUNNING
+
+
+@pytest.mark.parametrize("epoch", [None, "priming", "of another process"])
+async def test_key_that_redis_does_not_know_is_unknown_until_its_shard_is_open(
+    redis: Redis, tapes: Tapes, epoch: str | None
+) -> None:
+    await tapes.claim(KEYED, "req_1")
+    key = keys.epoch_key(SHARD)
+    there = (await redis.get(key)).decode()
+    changed = {
+        "priming": there.replace("open", "priming"),
+        "of another process": re.sub("[0-9a-f]{40}", "0" * 40, there),
+    }
+    if epoch is None:
+        await redis.delete(key)
+    else:
+        await redis.set(key, changed[epoch])
+    other = replace(KEYED, name="d" * 64)
+    assert (await tapes.claim(other, "req_2")).state == "unknown"
+    assert (await tapes.claim(KEYED, "req_2")).state == "taken", "what it knows it knows"
+    await redis.set(key, there)
+    assert (await tapes.claim(other, "req_2")).state == "claimed"

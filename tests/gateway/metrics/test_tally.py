@@ -18,14 +18,21 @@ from gateway.metrics.text import Now, text
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
 
 NOW = Now(
+    gateway="gw-8080-1",
     open_calls=3,
     waiting={"p": 2},
     unsettled_calls=1,
     limiter_is_away=True,
+    limiter_outages=5,
     redis_filled=0.25,
     spool_bytes=77,
     loop_lag_s=0.25,
     fleet_age_s=1.5,
+    policy_version=3,
+    decisions_lost=0,
+    policy_is_broken=True,
+    quality_version=2,
+    quality_is_broken=False,
     replicas={("p", "WARM"): 4},
 )
 
@@ -132,6 +139,7 @@ def test_states_of_now_are_told() -> None:
     told = samples(Tally())
     assert told["sluice_open_calls", labelled()] == 3
     assert told["sluice_limiter_away", labelled()] == 1
+    assert told["sluice_limiter_outages_total", labelled()] == 5
     assert told["sluice_waiting_calls", labelled(pool="p")] == 2
     assert told["sluice_replicas", labelled(pool="p", state="WARM")] == 4
     assert told["sluice_spool_unconfirmed_bytes", labelled()] == 77

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,7 +50,7 @@ class RunningUp:
 
     def end(self) -> tuple[int, str]:
         """Its exit status and everything it said."""
-        output, _ = self.process.communicate(timeout=30)
+        output, _ = self.process.communicate(timeout=90)
         return self.process.returncode, output
 
 
@@ -66,7 +66,8 @@ def running_up(data: Path, **env: str) -> Iterator[RunningUp]:
         if running.process.stdout:
             running.process.stdout.close()
         for process in family(data):
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def family(data: Path) -> list[psutil.Process]:

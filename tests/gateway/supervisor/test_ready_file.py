@@ -19,7 +19,7 @@ def told(data: Path) -> list[str]:
 
 
 def test_models_follow_what_is_served(tmp_path: Path) -> None:
-    file = ReadyFile(tmp_path)
+    file = ReadyFile(tmp_path, print)
     file.announce(ready())
     file.offer(["one", "two"])
     assert told(tmp_path) == ["one", "two"]
@@ -31,7 +31,7 @@ def test_models_follow_what_is_served(tmp_path: Path) -> None:
 
 
 def test_nothing_is_offered_before_all_is_ready_or_after_the_end(tmp_path: Path) -> None:
-    file = ReadyFile(tmp_path)
+    file = ReadyFile(tmp_path, print)
     file.offer(["one"])
     assert not (tmp_path / "ready.json").exists()
     file.announce(ready())

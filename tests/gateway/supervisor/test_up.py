@@ -2,8 +2,10 @@
 
 import json
 import os
+import resource
 import signal
 import socket
+import time
 from pathlib import Path
 
 import psutil
@@ -52,6 +54,22 @@ def test_dead_part_is_started_again_and_ready_file_stays_true(tmp_path: Path) ->
         assert after["first"] == before["first"]
         assert psutil.Process(after["second"]).is_running()
         wait_for(lambda: len(family(tmp_path)) == 5 or None)  # its child went with it
+
+
+def test_part_that_worked_is_started_again_at_once(tmp_path: Path) -> None:
+    """Again and again; where it had not worked its pause would be an hour."""
+    pauses = {"RESTART_BACKOFF_S": "3600", "RESTART_BACKOFF_MAX_S": "3600", "STEADY_AFTER_S": "0.1"}
+    with running_up(tmp_path, **{f"SLUICE_SUPERVISOR__{k}": v for k, v in pauses.items()}) as up:
+        began_s = time.monotonic()
+        before = up.ready()["pids"]
+        took_s = time.monotonic() - began_s  # of all parts
+        for _ in range(3):
+            time.sleep(2 * took_s + 1.0)
+            os.kill(before["second"], signal.SIGKILL)
+            before = wait_for(lambda known=before: _other(up.ready()["pids"], known))
+        up.signal(signal.SIGTERM)
+        _, output = up.end()
+    assert output.count("starting again at once") == 3
 
 
 def test_next_up_ends_what_a_killed_one_left(tmp_path: Path) -> None:
@@ -140,3 +158,35 @@ def _only_line(output: str) -> str:
     lines = output.strip().splitlines()
     assert len(lines) == 1, output
     return lines[0]
+
+
+def test_full_disk_ends_nothing_and_what_it_did_not_take_is_written_later(tmp_path: Path) -> None:
+    """A part that died then took everything with it, for good."""
+    with running_up(tmp_path) as up:
+        before = up.ready()["pids"]
+        limits = resource.prlimit(up.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(up.process.pid, resource.RLIMIT_FSIZE, (0, limits[1]))
+        os.kill(before["second"], signal.SIGKILL)
+        wait_for(lambda: None if (tmp_path / "ready.json").exists() else True)
+        assert up.process.poll() is None
+        assert psutil.Process(before["first"]).is_running()
+        resource.prlimit(up.process.pid, resource.RLIMIT_FSIZE, limits)
+        after = wait_for(lambda: _other(_pids(tmp_path), before))
+        assert after["first"] == before["first"]
+        wait_for(lambda: _recorded(tmp_path) == set(after.values()) or None)
+        up.signal(signal.SIGTERM)
+        status, output = up.end()
+        assert status == 0
+        assert output.count("written when there is room") >= 2
+        assert "ready.json: written" in output
+        assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+        assert not (tmp_path / "parts.json").exists()
+
+
+def _pids(data: Path) -> dict[str, int]:
+    file = data / "ready.json"
+    return json.loads(file.read_text())["pids"] if file.exists() else {}
+
+
+def _recorded(data: Path) -> set[int]:
+    return {part["sid"] for part in json.loads((data / "parts.json").read_text()).values()}

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.frame import Frame
+from gateway.call.frame import Frame
 from gateway.upstream import fake
 from gateway.upstream.http1 import Http1Client
 from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.again import AGAIN_S_MAX, AGAIN_S_MIN, NOBODY_KNOWS_S, again_s
+from gateway.upstream.come_again import AGAIN_S_MAX, AGAIN_S_MIN, NOBODY_KNOWS_S, again_s
 from routing.cost import wait_s
 from routing.types import CapacityClass, PoolState, Replica, ReplicaState
 from tests.routing.fleets import NOW_S, call, pool

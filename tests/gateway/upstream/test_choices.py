@@ -13,24 +13,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billing.types import Usage
-from gateway.frame import Frame
-from gateway.meter import Meter
+from gateway.call.frame import Frame
+from gateway.call.meter import Meter
 from gateway.upstream import fake, openai
 from gateway.upstream.answer import Cut
 from gateway.upstream.openai import OpenAIUpstream, Patience, Target
 from gateway.wire.answer import AnswerHead
-from gateway.wire.completions import CompletionForm
+from gateway.wire.bodies.completions import CompletionForm
 from gateway.wire.gathered import Gathered
 from tests.gateway.upstream.conftest import frames_of, one_adapter
 
 HEAD = AnswerHead("1", 0, "tale", "default")
 PROMPT = 10
+PATIENCE = Patience(0.5, 0.5)
 
 
 async def talk(
     upstream: OpenAIUpstream, address: str, choices: int, embeds: bool = False
 ) -> list[Frame]:
-    target = Target(f"{address}/v1/completions", {}, b"{}", choices, embeds, Patience(0.5, 0.5))
+    target = Target(
+        f"{address}/v1/completions", {}, b"{}", choices=choices, embeds=embeds, patience=PATIENCE
+    )
     async with asyncio.timeout(30):
         async with await upstream.open(target) as answer:
             return await frames_of(answer)

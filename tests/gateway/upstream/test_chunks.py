@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.types import Usage
-from gateway.frame import Choice
-from gateway.tokens import OVERHEAD_TOKENS, ByteBound
+from gateway.call.frame import Choice
+from gateway.catalog.tokenizers import OVERHEAD_TOKENS, ByteBound
 from gateway.upstream.answer import Cut
 from gateway.upstream.chunks import FINISH_REASONS, SYNONYMS, read_answer, read_chunk
 from gateway.wire.answer import AnswerHead
-from gateway.wire.chat import ChatForm, parse_chat
-from gateway.wire.completions import CompletionForm
+from gateway.wire.bodies.chat import ChatForm, parse_chat
+from gateway.wire.bodies.completions import CompletionForm
 from gateway.wire.gathered import Gathered
 from tests.openai_api.valid import assert_valid
 
@@ -33,7 +33,7 @@ def streamed(reason: object, **delta: object) -> Choice:
 def whole(reason: object, **more: object) -> Choice:
     message = {"role": "assistant", "content": "Once."}
     choice = {"index": 0, "message": message, "finish_reason": reason} | more
-    [found] = read_answer(json.dumps({"choices": [choice]}).encode(), 1, 99).choices
+    [found] = read_answer(json.dumps({"choices": [choice]}).encode(), 1).choices
     return found
 
 
@@ -87,15 +87,17 @@ def test_whole_answer_says_which_stop_string_ended_it_as_its_stream_does() -> No
 
 def test_pieces_of_calls_leave_without_nulls() -> None:
     """SGLang says null for what a piece has no more to say of."""
+    first = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f"}}
     further = {"index": 0, "id": None, "type": "function", "function": {"name": None, "x": 1}}
     further["function"] |= {"arguments": "{}"}
-    [chunk] = chunks(streamed(None, tool_calls=[further]))
-    assert_valid("CreateChatCompletionStreamResponse", chunk)
-    [told] = chunk["choices"][0]["delta"]["tool_calls"]
-    assert told == {"index": 0, "function": {"arguments": "{}"}}
-    first = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f"}}
-    [chunk] = chunks(streamed(None, tool_calls=[first]))
-    assert chunk["choices"][0]["delta"]["tool_calls"] == [first]
+    form = ChatForm(1, scored=False).chunks(HEAD, False)
+    told = []
+    for piece in (first, further):
+        [event] = form.piece(streamed(None, tool_calls=[piece]), None)
+        assert_valid("CreateChatCompletionStreamResponse", chunk := json.loads(event[6:]))
+        told += chunk["choices"][0]["delta"]["tool_calls"]
+    named = first | {"function": {"name": "f", "arguments": ""}}
+    assert told == [named, {"index": 0, "function": {"arguments": "{}"}}]
 
 
 @pytest.mark.parametrize("said", [5, ["no"], {"a": 1}])

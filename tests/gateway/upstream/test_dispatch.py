@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from redis.asyncio import Redis
 from gateway.upstream import fake
 from tests.gateway.edge import Edge, Response, body, edge, story
 from tests.redis_server import RedisServer
-from workers.queue import WaitingRoom
+from workers.controller.queue import WaitingRoom
 
 WHOLE = body(stream=False, stream_options=None)
 DRAINING = fake.refusal(503, {"message": "on its way down", "code": "worker_draining"})
@@ -69,10 +70,18 @@ async def test_replica_that_becomes_warm_takes_the_waiting_call(one: Edge) -> No
     assert await outcomes(one) == ["answered"]
 
 
-async def test_call_that_waits_for_a_cold_pool_takes_the_first_place_that_is_free_anywhere(
+async def test_call_that_waits_for_a_cold_pool_leaves_it_for_a_better_one_that_is_free_again(
     one: Edge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own pool may be free again long before the one it waits for has started."""
+    """Its own warm pool had no place, and has one long before the other could have started."""
+    entered = noted_rooms(monkeypatch)
+    one.upstream.scripts.extend([BUSY, BUSY])
+    assert (await one.post(WHOLE)).status == 200
+    assert "tale-spot" in entered
+    assert await outcomes(one) == ["saturated", "saturated", "answered"]
+
+
+def noted_rooms(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     entered: list[str] = []
     enter = WaitingRoom.enter
 
@@ -81,10 +90,62 @@ async def test_call_that_waits_for_a_cold_pool_takes_the_first_place_that_is_fre
         return await enter(room, pool, *args, **named)
 
     monkeypatch.setattr(WaitingRoom, "enter", noted)
-    one.upstream.scripts.extend([BUSY, BUSY])
-    assert (await one.post(WHOLE)).status == 200
-    assert "tale-spot" in entered
-    assert await outcomes(one) == ["saturated", "saturated", "answered"]
+    return entered
+
+
+@asynccontextmanager
+async def beside_a_dear_server(
+    server: RedisServer, redis: Redis, data: Path
+) -> AsyncIterator[Edge]:
+    """Nothing of our own is warm, and a server outside could answer at once, for more."""
+    dear = {"cost_input_usd_per_mtok": "1", "cost_output_usd_per_mtok": "1"}
+    async with fake.FakeUpstream(lambda _: story()) as outer:
+        base_url = f"{outer.address}/v1"
+        async with edge(server, redis, data, outer=base_url, outer_pool=dear) as one:
+            await one.publish_fleet()
+            yield one
+
+
+async def looks(one: Edge, count: int) -> None:
+    """Whoever waits looks at this many fleets, in which nothing is warm."""
+    for _ in range(count):
+        await one.publish_fleet()
+
+
+async def test_flex_call_waits_for_its_cheap_cold_pool_beside_a_dear_one_and_is_served_there(
+    redis_server: RedisServer, redis: Redis, tmp_path: Path
+) -> None:
+    async with beside_a_dear_server(redis_server, redis, tmp_path) as one:
+        waiting = asyncio.create_task(one.post(WHOLE | {"service_tier": "flex"}))
+        await one.waits()
+        await looks(one, 10)
+        await one.publish_fleet(one.replica("late"))
+        assert (await waiting).status == 200
+        (call,) = (await one.settled()).values()
+        assert [attempt.pool for attempt in call.attempts] == ["tale-reserved"]
+
+
+async def test_flex_call_goes_on_once_the_pools_it_waits_for_cannot_start(
+    redis_server: RedisServer, redis: Redis, tmp_path: Path
+) -> None:
+    async with beside_a_dear_server(redis_server, redis, tmp_path) as one:
+        waiting = asyncio.create_task(one.post(WHOLE | {"service_tier": "flex"}))
+        await one.waits()
+        await one.publish_fleet(others="2 failed starts", blocked="2 failed starts")
+        assert (await waiting).status == 200
+        (call,) = (await one.settled()).values()
+        assert [attempt.pool for attempt in call.attempts] == ["outside"]
+
+
+async def test_priority_call_never_waits_beside_a_server_that_can_answer(
+    redis_server: RedisServer, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered = noted_rooms(monkeypatch)
+    async with beside_a_dear_server(redis_server, redis, tmp_path) as one:
+        assert (await one.post(WHOLE | {"service_tier": "priority"})).status == 200
+        (call,) = (await one.settled()).values()
+        assert [attempt.pool for attempt in call.attempts] == ["outside"]
+        assert not entered
 
 
 async def test_deadline_that_passes_in_the_waiting_room_is_a_504(one: Edge) -> None:

@@ -130,21 +130,26 @@ async def test_request_is_one_well_formed_message() -> None:
 
 @pytest.mark.parametrize("value", ["a\r\nx: y", "a\nb", "a\0", "€"])
 async def test_header_cannot_smuggle_a_line(value: str) -> None:
-    async with a_client() as client:
-        with pytest.raises(ConnectFailed):
-            await client.post("http://127.0.0.1:9/", {"authorization": value}, b"")
+    """Not that nobody would listen: a server does, and hears nothing."""
+    async with serving(says(SIZED)) as server, a_client() as client:
+        with pytest.raises(ConnectFailed, match="header"):
+            await client.post(server.url, {"authorization": value}, b"")
+        assert not server.requests
+        assert await ask(client, server.url) == b"hello"
 
 
-@pytest.mark.parametrize("url", ["", "ftp://x/", "http://", "http://x:99999/", "http://[::1/"])
+@pytest.mark.parametrize(
+    "url", ["", "ftp://x/", "http://", "http://x:99999/", "http://[::1/", "https://me:a@x/"]
+)
 def test_what_is_no_url_of_a_server_is_never_connected_to(url: str) -> None:
     with pytest.raises(ConnectFailed):
         endpoint_of(url)
 
 
-def test_url_says_port_host_and_credentials() -> None:
-    found = endpoint_of("https://me:a%20b@models.example/v1")
+def test_url_says_port_and_host() -> None:
+    found = endpoint_of("https://models.example/v1")
     assert found.origin == ("models.example", 443, True)
-    assert b"host: models.example\r\nauthorization: Basic bWU6YSBi\r\n" in found.head
+    assert b"host: models.example\r\n" in found.head
     assert endpoint_of("http://[::1]:80/").origin[0] == "::1"
 
 
@@ -217,6 +222,18 @@ async def test_nonsense_is_an_error_and_its_connection_is_not_kept(answer: bytes
         with pytest.raises(HttpError):
             await ask(client, server.url)
         assert client.idle_connections == 0
+
+
+BARREN = ("header that never ends", "too many headers", "interim answers for ever")
+
+
+@pytest.mark.parametrize("kind", [*BARREN, "trailers that never end"])
+async def test_what_never_becomes_a_body_is_refused_for_its_size_and_not_for_its_time(
+    kind: str,
+) -> None:
+    async with serving(says(BROKEN[kind])) as server, a_client(idle_timeout_s=3_600.0) as client:
+        with pytest.raises(HttpError, match="larger than any may be"):
+            await ask(client, server.url)
 
 
 CUT_SHORT = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from billing.limits.packing import token_units
 from billing.types import Usage
-from gateway.frame import Frame
+from gateway.call.frame import Frame
 from gateway.upstream import fake
 from gateway.upstream.answer import Cut, Rejected, Saturated, Unreachable, UpstreamError
 from gateway.upstream.chunks import read_chunk
@@ -255,7 +255,7 @@ async def test_code_that_is_a_number_never_reaches_our_records(
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 408, 500, 502, 504])
-async def test_what_is_neither_load_nor_the_callers_fault_is_cut(
+async def test_of_a_worker_what_is_neither_load_nor_the_callers_fault_is_cut(
     upstream: OpenAIUpstream, server: fake.FakeUpstream, status: int
 ) -> None:
     script = fake.refusal(status, {"message": "no"}, (("location", "http://127.0.0.1:9/"),))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from gateway.fleet import FleetKeeper
-from gateway.open_call import OpenCall
+from gateway.call.open_call import OpenCall
+from gateway.catalog.fleet import FleetKeeper
+from gateway.replicas.placement import Placement
 from gateway.upstream.openai import Patience
 from gateway.upstream.places import Places
-from gateway.wire.chat import parse_chat
+from gateway.wire.bodies.chat import parse_chat
+from routing.plans import Plans
 from routing.types import CapacityClass, PoolState, Replica, ReplicaState
-from tests.routing.fleets import NOW_S, pool
-from workers.queue import WaitingRoom
+from tests.routing.fleets import NOW_S, call, pool
+from workers.controller.queue import WaitingRoom
 
 OWN, OUTSIDE = Patience(first_token_s=1.0, idle_s=2.0), Patience(first_token_s=3.0, idle_s=4.0)
 WARM = Replica("r1", "http://127.0.0.1:9", ReplicaState.WARM, 0, 0, 0)
@@ -32,28 +35,32 @@ async def test_servers_outside_have_a_patience_of_their_own(
 ) -> None:
     changes: dict[str, Any] = {}
     if is_external:
-        changes = {"capacity_class": CapacityClass.EXTERNAL, "base_url": "http://127.0.0.1:9/v1"}
+        changes = {
+            "capacity_class": CapacityClass.EXTERNAL,
+            "base_url": "http://127.0.0.1:9/v1",
+            "upstream_model": "their-small",
+        }
     state = PoolState(pool=pool(**changes), replicas=() if is_external else (WARM,), waiting=0)
     places = Places(
         fleet=cast(FleetKeeper, SimpleNamespace(state=lambda _: state)),
+        placement=Placement(Random(1)),
         waiting_room=cast(WaitingRoom, None),
         worker_secret="secret",
         own_patience=OWN,
         outside_patience=OUTSIDE,
         environment={},
-        rng=Random(1),
+        plans=Plans(),
         clock=lambda: NOW_S,
     )
-    call = SimpleNamespace(
-        output_tokens_max=8,
-        organization="org",
-        tier="default",
-        stream=stream,
-        prompt_tokens={"small": 1},
+    wanted_call = call(output_tokens_max=8, stream=stream)
+    open_call = cast(
+        OpenCall,
+        SimpleNamespace(rid="req_1", call=wanted_call, is_short=True, hint="", beginning=None),
     )
-    open_call = cast(OpenCall, SimpleNamespace(rid="req_1", call=call, output_tokens_granted=8))
     candidate = cast(Any, SimpleNamespace(pool=state.pool.name, model="small"))
     wanted = parse_chat(BODY).wanted
-    found = await places.find(open_call, candidate, [candidate], wanted, {}, True)
+    found = await places.find(open_call, candidate, wanted, {}, True)
     assert found is not None
     assert found[1].target.patience == expected
+    sent = json.loads(found[1].target.body)["model"]
+    assert sent == ("their-small" if is_external else "small")

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from gateway.settings import SettingsError, load_settings
+from gateway.config_file import SettingsError
+from gateway.settings import load_settings
 from gateway.upstream import fake
 from gateway.upstream.http1 import ConnectFailed, Http1Client, HttpError, tls_context
 from tests.gateway.edge import body, edge

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from gateway.call.request import GeneratingRequest
 from gateway.errors import ApiError
-from gateway.wire.request import GeneratingRequest
 from gateway.wire.sse import DONE, SseDecoder
 
 Parse = Callable[[bytes], GeneratingRequest]

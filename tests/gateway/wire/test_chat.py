@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from billing.types import Usage
+from gateway.call.frame import Choice, Logprobs, Scored
+from gateway.call.request import GeneratingRequest
+from gateway.catalog.tokenizers import ByteBound
 from gateway.errors import ApiError
-from gateway.frame import Choice, Logprobs, Scored
-from gateway.tokens import ByteBound
 from gateway.wire.answer import AnswerHead, Envelope, usage_shape
-from gateway.wire.chat import CHECKS, ChatForm, Conversation, parse_chat
+from gateway.wire.bodies.chat import ChatForm, parse_chat
+from gateway.wire.bodies.chat_body import CHAT
+from gateway.wire.bodies.conversation import Conversation
 from gateway.wire.gathered import Gathered
-from gateway.wire.request import GeneratingRequest
 from tests.gateway.wire.bodies import assert_taken_or_refused, payloads, refused, values
 
 USER = {"role": "user", "content": "Hi"}
@@ -153,15 +155,16 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"store": 0}, "store", "unsupported_parameter"),
     ({"functions": [{"name": "f"}]}, "functions", "unsupported_parameter"),
     ({"function_call": {"name": "f"}}, "function_call", "unsupported_parameter"),
-    ({"reasoning_effort": "high"}, "reasoning_effort", "unsupported_parameter"),
-    ({"verbosity": "low"}, "verbosity", "unsupported_parameter"),
+    ({"reasoning_effort": "huge"}, "reasoning_effort", "invalid_value"),
+    ({"verbosity": "loud"}, "verbosity", "invalid_value"),
     ({"modalities": ["text", "audio"]}, "modalities", "unsupported_parameter"),
     ({"audio": {"voice": "alloy", "format": "wav"}}, "audio", "unsupported_parameter"),
     ({"prediction": {"type": "content"}}, "prediction", "unsupported_parameter"),
     ({"web_search_options": {}}, "web_search_options", "unsupported_parameter"),
     ({"moderation": {}}, "moderation", "unsupported_parameter"),
-    ({"prompt_cache_options": {}}, "prompt_cache_options", "unsupported_parameter"),
-    ({"prompt_cache_retention": "24h"}, "prompt_cache_retention", "unsupported_parameter"),
+    ({"prompt_cache_options": {"mode": "no"}}, "prompt_cache_options.mode", "invalid_value"),
+    ({"prompt_cache_options": {"size": 1}}, "prompt_cache_options.size", "unknown_parameter"),
+    ({"prompt_cache_retention": "1w"}, "prompt_cache_retention", "invalid_value"),
     ({"nonsense": 1}, "nonsense", None),
 ]
 
@@ -197,7 +200,14 @@ def test_fields_at_their_neutral_value_pass_and_do_not_reach_the_engine() -> Non
     assert wanted(**NEUTRAL).sampling == {}
 
 
-@pytest.mark.parametrize("name", sorted(CHECKS))
+def test_hint_goes_to_servers_outside_and_steers_no_model_here() -> None:
+    hints = {"reasoning_effort": "high", "verbosity": "low"}
+    found = wanted(**hints)
+    assert hints.items() <= found.outside_body(9).items()
+    assert found.own_body(9).keys() == wanted().own_body(9).keys()
+
+
+@pytest.mark.parametrize("name", sorted(CHAT.checks))
 def test_null_is_as_good_as_left_out_but_for_what_is_required(name: str) -> None:
     if name not in GOOD:
         assert parse(**{name: None}) == parse()
@@ -291,7 +301,7 @@ def test_bytes_that_make_no_sense_are_a_400_whose_body_can_be_sent(body: bytes) 
 
 
 @settings(max_examples=150)
-@given(st.dictionaries(st.sampled_from(sorted(CHECKS)), values, max_size=3))
+@given(st.dictionaries(st.sampled_from(sorted(CHAT.checks)), values, max_size=3))
 def test_any_value_in_any_field_is_taken_or_refused(changes: dict[str, Any]) -> None:
     assert_taken_or_refused(parse_chat, GOOD | changes)
 

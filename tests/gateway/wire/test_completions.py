@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from openai.types import Completion
 
 from billing.types import Usage
+from gateway.call.frame import Choice, Likely, Logprobs, Scored
+from gateway.call.request import GeneratingRequest
+from gateway.catalog.tokenizers import ByteBound
 from gateway.errors import bad_request
-from gateway.frame import Choice, Likely, Logprobs, Scored
-from gateway.tokens import ByteBound
 from gateway.wire.answer import AnswerHead
-from gateway.wire.completions import CHECKS, CompletionForm, Prompts, parse_completion
+from gateway.wire.bodies.completions import COMPLETION, CompletionForm, Prompts, parse_completion
 from gateway.wire.gathered import Gathered
-from gateway.wire.request import GeneratingRequest
 from tests.gateway.wire.bodies import assert_taken_or_refused, payloads, refused, values
 
 GOOD = {"model": "tale", "prompt": "Once"}
@@ -84,7 +84,7 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"logprobs": 6}, "logprobs", "invalid_value"),
     ({"logprobs": True}, "logprobs", "invalid_type"),
     ({"echo": 1}, "echo", "invalid_type"),
-    ({"echo": True, "logprobs": 1}, "echo", "unsupported_parameter"),
+    ({"echo": True, "truncate_prompt_tokens": 1}, "echo", "invalid_parameter_combination"),
     ({"echo": True, "prompt": [1], "model": "far"}, "model", "tokenizer_not_available"),
     ({"suffix": "x"}, "suffix", "unsupported_parameter"),
     ({"logit_bias": {"5": "much"}}, "logit_bias.5", "invalid_type"),
@@ -122,7 +122,7 @@ def test_neutral_values_pass() -> None:
 
 
 @settings(max_examples=150)
-@given(st.dictionaries(st.sampled_from(sorted(CHECKS)), values, max_size=3))
+@given(st.dictionaries(st.sampled_from(sorted(COMPLETION.checks)), values, max_size=3))
 def test_any_value_in_any_field_is_taken_or_refused(changes: dict[str, Any]) -> None:
     assert_taken_or_refused(PARSE, GOOD | changes)
 

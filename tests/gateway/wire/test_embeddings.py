@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from openai.types import CreateEmbeddingResponse
 
 from billing.types import Usage
+from gateway.call.frame import Choice
+from gateway.call.request import GeneratingRequest
+from gateway.catalog.tokenizers import ByteBound
 from gateway.errors import ApiError
-from gateway.frame import Choice
-from gateway.tokens import ByteBound
 from gateway.wire.answer import AnswerHead
-from gateway.wire.embeddings import CHECKS, EmbeddingForm, Inputs, parse_embedding
+from gateway.wire.bodies.embeddings import READER, EmbeddingForm, Inputs, parse_embedding
 from gateway.wire.gathered import Gathered
-from gateway.wire.request import GeneratingRequest
 from tests.gateway.wire.bodies import assert_taken_or_refused, refused, values
 
 GOOD = {"model": "vectors", "input": "Once"}
@@ -75,7 +75,7 @@ def test_longer_vector_than_the_model_has_is_refused_before_any_worker_is_starte
 
 
 @settings(max_examples=150)
-@given(st.dictionaries(st.sampled_from(sorted(CHECKS)), values, max_size=3))
+@given(st.dictionaries(st.sampled_from(sorted(READER.checks)), values, max_size=3))
 def test_any_value_in_any_field_is_taken_or_refused(changes: dict[str, Any]) -> None:
     assert_taken_or_refused(parse_embedding, GOOD | changes)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.wire.headers import go_duration, identity, lines
+from gateway.call.rate_headers import go_duration, identity, lines
 
 MS_PER = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import ApiError
-from gateway.wire.origins import by_origin, told_by_origin
+from gateway.wire.bodies.origins import by_origin, told_by_origin
 
 ORIGINS = {
     "messages": "input",

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.types import SettledCall, Usage
-from gateway.frame import Choice, Frame
-from gateway.open_call import OpenCall
-from gateway.wire.chat import ChatForm
-from gateway.wire.completions import CompletionForm
+from gateway.call.frame import Choice, Frame
+from gateway.call.open_call import OpenCall
+from gateway.call.request import Streaming
+from gateway.wire.bodies.chat import ChatForm
+from gateway.wire.bodies.completions import CompletionForm
 from gateway.wire.reply import Exchange, Reply, ReplySettings, StreamReply, WholeReply
-from gateway.wire.request import Streaming
 from routing.types import Candidate, CapacityClass, Tier
 from tests.billing.calls import opened_call, settled_call
 

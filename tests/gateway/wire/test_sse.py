@@ -54,3 +54,8 @@ def test_one_line_beyond_the_bound_is_refused() -> None:
 def test_many_lines_beyond_the_bound_are_refused() -> None:
     lines = [b"data: " + b"x" * 65536 + b"\n"] * (EVENT_BYTES_MAX // 65536 + 1)
     assert decode(*lines, trusts=False) == []
+
+
+def test_bound_is_of_each_event_and_not_of_all_of_them() -> None:
+    large = b"data: " + b"x" * (EVENT_BYTES_MAX // 2) + b"\n\n"
+    assert len(decode(large, large, large, large)) == 4

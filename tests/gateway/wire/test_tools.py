@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from billing.types import Usage
+from gateway.call.frame import Choice, Frame
+from gateway.catalog.tokenizers import ByteBound, CheckpointTokens
 from gateway.errors import ApiError
-from gateway.frame import Choice, Frame
-from gateway.tokens import ByteBound, CheckpointTokens
 from gateway.upstream.answer import Cut
 from gateway.upstream.chunks import read_chunk
 from gateway.wire.answer import AnswerHead
-from gateway.wire.chat import ChatForm, Conversation, parse_chat
-from gateway.wire.checks import SCHEMA_BYTES_MAX
-from gateway.wire.completions import parse_completion
+from gateway.wire.bodies.chat import ChatForm, parse_chat
+from gateway.wire.bodies.checks import SCHEMA_BYTES_MAX
+from gateway.wire.bodies.completions import parse_completion
+from gateway.wire.bodies.conversation import Conversation
 from gateway.wire.gathered import Gathered
 from tests.gateway.wire.bodies import assert_taken_or_refused, refused, values
 
@@ -92,11 +93,16 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "tool_choice.allowed_tools.tools[0].function.name",
         "invalid_value",
     ),
-    ({"parallel_tool_calls": False}, "parallel_tool_calls", "invalid_value"),
     ({"messages": [USER, ASKED]}, "messages[1].tool_calls", "invalid_value"),
     ({"messages": [USER, ASKED, USER, TOLD]}, "messages[1].tool_calls", "invalid_value"),
     ({"messages": [USER, TOLD]}, "messages[1].role", "invalid_value"),
     ({"messages": [ASKED, TOLD, TOLD]}, "messages[2].role", "invalid_value"),
+    (
+        {"messages": [ASKED | {"tool_calls": [CALL | {"index": -1}]}, TOLD]},
+        "messages[0].tool_calls[0].index",
+        "invalid_value",
+    ),
+    ({"messages": [USER, ASKED, TOLD | {"name": 5}]}, "messages[2].name", "invalid_type"),
     ({"messages": [ASKED | {"tool_calls": []}]}, "messages[0].tool_calls", "invalid_type"),
     (
         {"messages": [ASKED | {"tool_calls": [CALL, CALL]}, TOLD]},
@@ -176,6 +182,17 @@ def test_calls_and_their_results_reach_a_model_plain_and_a_server_as_they_came()
         TOLD,
     )
     assert asked.outside_body(5)["messages"] == (USER, ASKED, told)
+
+
+def test_a_tools_message_may_be_named_and_its_calls_numbered() -> None:
+    """As langchain and Open WebUI send them back."""
+    numbered = ASKED | {"tool_calls": [{"index": 0} | CALL]}
+    named = TOLD | {"name": "weather"}
+    asked = conversation(messages=[USER, numbered, named], tools=[WEATHER])
+    for body in (asked.own_body(5), asked.outside_body(5)):
+        called, told = body["messages"][1:]
+        assert called["tool_calls"] == [CALL]
+        assert told == named
 
 
 def test_bias_of_a_token_that_the_model_lacks_is_refused_before_a_worker_is_asked() -> None:

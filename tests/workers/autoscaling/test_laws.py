@@ -1,8 +1,17 @@
 """Law 7 under arbitrary views: bounds hold, 0 to 1 needs demand, a constant world comes to rest."""
 
+from collections import Counter
+from typing import ClassVar
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from workers.autoscaling.scale import decide
 from workers.autoscaling.types import (
@@ -20,7 +29,7 @@ NAMES = ("a", "b", "c", "d", "e")
 
 @st.composite
 def knobs(draw: st.DrawFn) -> Knobs:
-    least = draw(st.integers(0, 3))
+    least = draw(st.sampled_from((0, 0, 1, 3)))
     return Knobs(
         min_replicas=least,
         max_replicas=draw(st.integers(max(least, 1), 5)),
@@ -50,7 +59,10 @@ def replicas() -> st.SearchStrategy[tuple[ReplicaView, ...]]:
 
 
 class AnyWorld(RuleBasedStateMachine):
-    """The autoscaler fed with views that need not make sense."""
+    """The autoscaler fed with views that need not make sense, and with some of a world that obeys,
+    without which no way down comes to its end."""
+
+    reached: ClassVar[Counter[str]] = Counter()
 
     @initialize(knobs=knobs(), count=st.integers(0, 7))
     def begin(self, knobs: Knobs, count: int) -> None:
@@ -80,6 +92,46 @@ class AnyWorld(RuleBasedStateMachine):
         self.view = PoolView(self.at_ms, seen, waiting, failure, deaths)
         self.before = self.memory
         self.memory, self.decision = decide(self.view, self.memory, self.knobs)
+
+    @rule(step_ms=st.integers(0, 30_000), looks=st.integers(1, 6), waiting=st.integers(0, 3))
+    def look_at_a_world_that_obeys(self, step_ms: int, looks: int, waiting: int) -> None:
+        """It has as many idle replicas as it was told to have, and those refuse that were told to;
+        callers come with the last look."""
+        for left in reversed(range(looks)):
+            refusing = self.decision.refusing if self.decision else frozenset[str]()
+            seen = tuple(
+                ReplicaView(
+                    name,
+                    Phase.DRAINING if name in refusing else Phase.WARM,
+                    since_ms=place,
+                    idle_ms=10**9,
+                )
+                for place, name in enumerate(NAMES[: self.memory.target])
+            )
+            self.look(step_ms, seen, 0 if left else waiting, None, ())
+            self._count()
+            if left:
+                for holds in (
+                    self.target_is_inside_the_bounds_or_zero_in_quarantine,
+                    self.a_cold_pool_starts_one_replica_and_only_on_demand,
+                    self.working_replicas_are_never_given_up,
+                    self.only_leaving_replicas_refuse,
+                ):
+                    holds()
+
+    @rule(step_ms=st.integers(0, 30_000))
+    def rest_until_zero_and_be_called(self, step_ms: int) -> None:
+        """Nobody calls until every replica that may go has gone, and then one caller comes."""
+        for _ in NAMES:
+            self.look_at_a_world_that_obeys(step_ms, 6, 0)
+        self.look_at_a_world_that_obeys(step_ms, 1, 1)
+
+    def _count(self) -> None:
+        assert self.decision is not None
+        self.reached[self.decision.reason] += 1
+        given_up = self.decision.target < self.before.target
+        self.reached["given up"] += given_up and self.decision.reason is Reason.DRAINED
+        self.reached["to zero"] += given_up and self.decision.target == 0
 
     @invariant()
     def target_is_inside_the_bounds_or_zero_in_quarantine(self) -> None:
@@ -135,8 +187,14 @@ class AnyWorld(RuleBasedStateMachine):
             assert self.decision.detail
 
 
-TestAnyWorld = AnyWorld.TestCase
-TestAnyWorld.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
+def test_laws_hold_in_any_world() -> None:
+    AnyWorld.reached.clear()
+    run_state_machine_as_test(
+        AnyWorld, settings=settings(max_examples=80, stateful_step_count=25, deadline=None)
+    )
+    reached = AnyWorld.reached
+    for state in (Reason.DRAINING, Reason.DRAINED, "given up", "to zero", Reason.DEMAND):
+        assert reached[state] >= 20, reached
 
 
 @settings(max_examples=80, deadline=None)

@@ -200,3 +200,98 @@ def test_survivor_of_a_drain_works_again_when_another_was_stopped() -> None:
     pool.sees(*both, after_ms=10_000)
     pool.sees(*both, after_ms=600)
     assert pool.sees(refusing("old"), refusing("new"), after_ms=100).target == 0
+
+
+def test_replica_with_a_call_in_its_queue_is_not_given_up() -> None:
+    """What waits inside a replica that refuses is lost with it, though nothing runs there yet."""
+    pool = Pool(target=2, knobs=replace(KNOBS, min_replicas=1))
+    old, new = warm("old", since_ms=1), warm("new", since_ms=2)
+    pool.sees(old, new)
+    assert pool.sees(old, new, after_ms=10_000).leaving == {"new"}
+    pool.sees(old, new, after_ms=600)
+    queued = replace(refusing("new"), queued=1)
+    held = pool.sees(old, queued)
+    assert (held.target, held.reason, held.refusing) == (2, Reason.DRAINING, {"new"})
+    assert pool.sees(old, refusing("new")).target == 1
+
+
+def test_leaving_replica_refuses_nothing_before_gateways_have_heard_of_it() -> None:
+    pool = Pool(target=1)
+    pool.sees(warm())
+    pool.sees(warm(), after_ms=10_000)
+    heard = pool.sees(warm(), after_ms=KNOBS.settle_ms - 1)
+    assert (heard.leaving, heard.refusing) == ({"a"}, set())
+    assert pool.sees(warm(), after_ms=1).refusing == {"a"}
+
+
+def test_as_many_remain_as_the_window_needed_at_its_peak() -> None:
+    pool = Pool(target=3)
+    replicas = [warm(name, since_ms=place) for place, name in enumerate("abc")]
+    busy = [replace(replicas[0], running=4), *replicas[1:]]
+    pool.sees(*busy)
+    pool.sees(*replicas, after_ms=5_000)
+    assert pool.sees(*replicas, after_ms=5_000).leaving == {"c"}
+
+
+def test_none_of_those_that_leave_is_given_up_before_all_are_idle() -> None:
+    pool = Pool(target=3, knobs=replace(KNOBS, min_replicas=1))
+    replicas = [warm(name, since_ms=place) for place, name in enumerate("abc")]
+    pool.sees(*replicas)
+    assert pool.sees(*replicas, after_ms=10_000).leaving == {"b", "c"}
+    pool.sees(*replicas, after_ms=600)
+    held = pool.sees(replicas[0], replace(refusing("b"), queued=1), refusing("c"))
+    assert (held.target, held.reason) == (3, Reason.DRAINING)
+    assert pool.sees(replicas[0], refusing("b"), refusing("c")).target == 1
+
+
+def test_replica_that_does_not_become_idle_stays_after_the_timeout_and_not_before() -> None:
+    pool = Pool(target=2, knobs=replace(KNOBS, min_replicas=1))
+    old, new = warm("old", since_ms=1), warm("new", since_ms=2)
+    pool.sees(old, new)
+    pool.sees(old, new, after_ms=10_000)
+    at_work = replace(refusing("new"), queued=1)
+    bound_ms = KNOBS.settle_ms + KNOBS.drain_timeout_ms
+    assert pool.sees(old, at_work, after_ms=bound_ms).reason is Reason.DRAINING
+    cancelled = pool.sees(old, at_work, after_ms=1)
+    assert (cancelled.target, cancelled.reason) == (2, Reason.DRAIN_CANCELLED)
+
+
+def test_replica_that_was_given_up_refuses_until_it_is_stopped() -> None:
+    pool = Pool(target=1)
+    assert drained(pool).refusing == {"a"}
+    stopping = pool.sees(refusing())
+    assert (stopping.target, stopping.reason, stopping.refusing) == (0, Reason.DRAINING, {"a"})
+    assert pool.sees().reason is Reason.DRAINED
+
+
+def test_replica_that_was_given_up_and_is_not_stopped_takes_work_after_the_timeout() -> None:
+    pool = Pool(target=1)
+    drained(pool)
+    bound_ms = KNOBS.settle_ms + KNOBS.drain_timeout_ms
+    assert pool.sees(refusing(), after_ms=bound_ms).refusing == {"a"}
+    assert pool.sees(refusing(), after_ms=1).refusing == set()
+
+
+def test_window_of_an_idle_pool_begins_with_the_end_of_its_last_call() -> None:
+    pool = Pool(target=1)
+    pool.sees(warm(idle_ms=0))
+    assert pool.sees(warm(idle_ms=10_000), after_ms=10_000).leaving == {"a"}
+
+
+def test_short_calls_keep_one_replica_and_not_all() -> None:
+    pool = Pool(target=3)
+    replicas = [warm(name, since_ms=place) for place, name in enumerate("abc")]
+    pool.sees(*replicas)
+    pool.sees(replace(replicas[0], idle_ms=300), *replicas[1:], after_ms=5_000)
+    assert pool.sees(
+        replace(replicas[0], idle_ms=5_300), *replicas[1:], after_ms=5_000
+    ).leaving == {
+        "b",
+        "c",
+    }
+
+
+def test_pool_that_is_needed_whole_never_begins_to_leave() -> None:
+    pool = Pool(target=1)
+    for _ in range(30):
+        assert pool.sees(warm(running=1), after_ms=1_000).reason is Reason.STEADY

@@ -9,8 +9,9 @@ import msgspec
 
 from workers.deployments.generating import CHOICES_MAX, GeneratingDoors
 from workers.deployments.server import WorkerServer
-from workers.engines.base import PromptInvalid
+from workers.engines.base import Bound, PromptInvalid
 from workers.engines.fake import ScriptedEngine
+from workers.sampling import RENDERING, Rendering
 
 SECRET = "a secret made at start"
 
@@ -26,7 +27,10 @@ class Words:
     """A chat whose tokens are the lengths of words."""
 
     def prompt_token_ids(
-        self, messages: Iterable[Any], tools: Sequence[Any] = ()
+        self,
+        messages: Iterable[Any],
+        tools: Sequence[dict[str, Any]] = (),
+        rendering: Rendering = RENDERING,
     ) -> tuple[int, ...]:
         messages = [*messages, *({"content": tool["function"]["name"]} for tool in tools)]
         words = [word for message in messages for word in message["content"].split()]
@@ -38,7 +42,7 @@ class Words:
 class Letters:
     """A tokenizer whose tokens are characters, and 0 in front of them."""
 
-    def token_ids(self, text: str) -> tuple[int, ...]:
+    def token_ids(self, text: str, bound: Bound | None = None) -> tuple[int, ...]:
         return (0, *map(ord, text))
 
 

@@ -4,6 +4,7 @@ generated become pieces of OpenAI's shape."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.workers.deployments.asgi import Visit, serve
 from workers.deployments.calls_made import CallReader
-from workers.engines.base import GuideInvalid, UnsupportedParameter
+from workers.engines.base import FinishReason, GuideInvalid, UnsupportedParameter
 from workers.engines.fake import ScriptedConstraint, ScriptedEngine, word_frames
 
 CHAT = "/v1/chat/completions"
@@ -124,7 +125,7 @@ async def test_penalties_and_biases_reach_the_engine() -> None:
     await visited(engine, **asked)
     [request] = engine.requests
     assert (request.presence_penalty, request.frequency_penalty) == (0.5, -1.0)
-    assert request.logit_bias == ((7, -100.0),)
+    assert request.logit_bias == {7: -100.0}
 
 
 async def test_calls_leave_as_pieces_with_ids_that_a_repetition_has_too() -> None:
@@ -143,6 +144,36 @@ async def test_calls_leave_as_pieces_with_ids_that_a_repetition_has_too() -> Non
         arguments[piece["index"]] += piece["function"]["arguments"]
     assert arguments == ['{"town": "Ulm"}', "{}"]
     assert first[-1]["finish_reason"] == "tool_calls"
+
+
+TWICE = FIRST + "\n" + SECOND
+BEFORE_MARK = FIRST.index("\n</tool_call>")
+
+
+@pytest.mark.parametrize(
+    ("text", "finish"),
+    [
+        (FIRST, "tool_calls"),
+        (FIRST + "\n", "tool_calls"),
+        (TWICE, "tool_calls"),
+        ("Well. " + FIRST, "tool_calls"),
+        (FIRST[:BEFORE_MARK], "tool_calls"),
+        (FIRST[: BEFORE_MARK - 1], "tool_calls"),
+        (FIRST[: BEFORE_MARK - 2], "length"),
+        (FIRST[:30], "length"),
+        (FIRST + "\n<tool_c", "length"),
+        (FIRST + "\n" + SECOND[:20], "length"),
+        (FIRST + "\nSo", "length"),
+        ("Well.", "length"),
+    ],
+)
+async def test_an_answer_that_was_cut_behind_whole_calls_has_called(text: str, finish: str) -> None:
+    frame = replace(word_frames(text)[0], finish_reason=FinishReason.LENGTH)
+    visit = await visited(ScriptedEngine([frame]), tools=[WEATHER, TIME], tool_choice="required")
+    [said] = [event["choices"][0] for event in visit.events()[:-1]]
+    assert said["finish_reason"] == finish
+    indexes = [piece["index"] for piece in said["delta"].get("tool_calls", ())]
+    assert len(set(indexes)) == len(indexes)
 
 
 async def test_text_alone_ends_as_ever() -> None:
@@ -183,8 +214,11 @@ def test_any_cut_of_the_text_gives_the_same_calls(
     reader = CallReader("r", 0)
     said = [reader.read(whole[a:b]) for a, b in pairwise(places)]
     said.append(reader.close())
+    for each in said:
+        assert len({piece.index for piece in each.calls}) == len(each.calls), "one piece a call"
     found: dict[int, list[str]] = {}
     for piece in [piece for each in said for piece in each.calls]:
+        assert (piece.name is None) == (piece.id is None) == (piece.index in found)
         found.setdefault(piece.index, [piece.name or "", ""])[1] += piece.arguments
     assert list(found.values()) == [[n, w] for (n, _), w in zip(calls, written, strict=True)]
     text = "".join(each.text for each in said)

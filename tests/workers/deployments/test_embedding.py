@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from gateway.tokens import CheckpointTokens
+from gateway.catalog.tokenizers import CheckpointTokens
 from tests.workers.deployments.asgi import SECRET, Clock, Visit
 from tests.workers.engines.embedding.conftest import MINILM_PATH
 from workers.deployments.bodies import INPUTS_MAX

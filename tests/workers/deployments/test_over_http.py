@@ -13,7 +13,7 @@ import aiohttp
 import pytest_asyncio
 import uvicorn
 
-from gateway.tokens import CheckpointTokens
+from gateway.catalog.tokenizers import CheckpointTokens
 from tests.workers.deployments.asgi import SECRET
 from workers.deployments.parts import parts_named
 from workers.deployments.server import WorkerServer
@@ -87,7 +87,7 @@ async def test_a_client_that_hangs_up_stops_the_engine(worker: aiohttp.ClientSes
         await reply.content.readuntil(b"\n\n")
         reply.close()
     async with asyncio.timeout(30):
-        while (now := await stats(worker))["kv_used"]:  # noqa: ASYNC110 over HTTP
+        while (now := await stats(worker))["gauges"]["kv_tokens_used"]:  # noqa: ASYNC110 over HTTP
             await asyncio.sleep(0.01)
     assert now["tokens_out_total"] < 900
 
@@ -153,6 +153,6 @@ async def test_leaving_a_call_of_several_sequences_stops_them_all(
         await reply.content.readuntil(b"\n\n")
         reply.close()
     async with asyncio.timeout(30):
-        while (now := await stats(worker))["running"] + now["kv_used"]:  # noqa: ASYNC110 over HTTP
+        while (now := await stats(worker))["running"] + now["gauges"]["kv_tokens_used"]:  # noqa: ASYNC110 over HTTP
             await asyncio.sleep(0.01)
     assert now["tokens_out_total"] < 6 * 900

@@ -1,9 +1,9 @@
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from workers.engines.base import EngineSettings, Frame, GenerationRequest
 from workers.engines.chat import TemplateChat

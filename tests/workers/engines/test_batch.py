@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+from msgspec import structs
 
 from tests.workers.engines.conftest import Ask, Bench
 from workers.engines.base import FinishReason, GenerationRequest
@@ -145,7 +146,7 @@ def test_an_answer_is_cached_for_the_next_turn(bench: Benches, ask: Ask) -> None
     first = ask("hello", request_id="first", tokens_max=32)
     running.run(first)
     turn = (*first.prompt_token_ids, *running.tokens("first"), 5, 6, 7)
-    running.run(replace(first, request_id="second", prompt_token_ids=turn))
+    running.run(structs.replace(first, request_id="second", prompt_token_ids=turn))
     held = len(first.prompt_token_ids) + 31  # the last token's state was never computed
     assert running.frames["second"][-1].usage.cached_input == held // 8 * 8
 

@@ -76,3 +76,20 @@ def test_an_unknown_engine_is_named_with_those_there_are() -> None:
 
 def test_names_of_engines_are_those_of_the_registry() -> None:
     assert tuple(ENGINES) == ENGINE_NAMES
+
+
+async def test_gauges_say_what_is_left_of_open_calls_and_nothing_at_the_end(
+    engine: ContinuousEngine, ask: Ask
+) -> None:
+    request = ask("hello " * 30, tokens_max=LONG)
+    async with aclosing(engine.generate(request)) as stream:
+        before = engine.stats()
+        assert before.prefill_tokens_left == len(request.prompt_token_ids)
+        assert before.output_tokens_left == LONG // 2
+        frame = await anext(stream)
+        begun = engine.stats()
+        assert begun.prefill_tokens_left == 0
+        assert 1 <= begun.output_tokens_left <= max(1, LONG // 2 - frame.position)
+    ended = engine.stats()
+    assert (ended.prefill_tokens_left, ended.output_tokens_left) == (0, 0)
+    assert ended.cache_tokens_total == 8192

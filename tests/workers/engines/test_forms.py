@@ -2,7 +2,7 @@
 a finished answer has it. vLLM takes part where it is installed (see `test_contract.py`)."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import jsonschema
@@ -11,10 +11,14 @@ import pytest_asyncio
 
 from tests.workers.engines.conftest import MODEL_PATH, Ask
 from tests.workers.engines.test_contract import NAMES, frames_of, text_of, tokens_of
+from workers.deployments.calls_made import CallReaders
+from workers.deployments.choices import ChoiceFrame
+from workers.deployments.events import calling_event
 from workers.engines.base import (
     Engine,
     EngineSettings,
     FinishReason,
+    Frame,
     GuideInvalid,
     UnsupportedParameter,
 )
@@ -98,6 +102,42 @@ async def test_a_forced_call_has_the_arguments_it_must(
     jsonschema.validate(call["arguments"], TOWN)
 
 
+async def test_a_forced_call_that_is_whole_has_called_wherever_its_tokens_end(
+    engine: Engine, ask: Ask
+) -> None:
+    """At its close, within the mark that closes it, or behind its arguments: each is a call. Before
+    that it was cut."""
+    wanted = {"ignore_eos": False, "temperature": 1.5, "seed": 3}
+
+    async def called(tokens_max: int, *, parallel: bool = False) -> Sequence[Frame]:
+        guide = Guide(tools=(schema(TOWN, "weather"),), must_call=True, parallel=parallel)
+        form = await engine.constrain(guide)
+        return await frames_of(
+            engine, ask("Ulm?", tokens_max=tokens_max, constraint=form, **wanted)
+        )
+
+    whole = await called(300)
+    arguments, marked, _ = text_of(whole).partition("}\n</tool_call>")
+    assert (finish_of(whole), bool(marked)) == ("tool_calls", True)
+    used, is_whole = len(tokens_of(whole)), True
+    while is_whole:
+        cut = await called(used)
+        is_whole = text_of(cut).startswith(arguments)
+        assert finish_of(cut) == ("tool_calls" if is_whole else "length")
+        used -= 1
+    several = await called(len(tokens_of(whole)), parallel=True)
+    assert finish_of(several) == "tool_calls"
+
+
+def finish_of(frames: Sequence[Frame]) -> str:
+    """The finish reason that a worker tells of an answer with these frames."""
+    readers = CallReaders("req_1", free=False)
+    events = [calling_event(readers, ChoiceFrame(0, frame, frame.usage)) for frame in frames]
+    last = json.loads(events[-1].removeprefix(b"data: "))
+    reason: str = last["choices"][0]["finish_reason"]
+    return reason
+
+
 async def test_free_text_is_what_it_is_without_tools(engine: Engine, ask: Ask) -> None:
     plain = await frames_of(engine, ask("Hello there.", tokens_max=20))
     constraint = await engine.constrain(Guide(tools=(schema(TOWN, "weather"),)))
@@ -151,15 +191,15 @@ async def test_a_schema_of_too_much_work_is_refused(engine: Engine) -> None:
 async def test_a_bias_decides_and_one_outside_the_vocabulary_is_refused(
     engine: Engine, ask: Ask
 ) -> None:
-    forced = await frames_of(engine, ask("Hello.", tokens_max=5, logit_bias=((300, 100.0),)))
+    forced = await frames_of(engine, ask("Hello.", tokens_max=5, logit_bias={300: 100.0}))
     assert tokens_of(forced) == [300] * 5
     with pytest.raises(UnsupportedParameter):
-        engine.generate(ask("Hello.", logit_bias=((2048, 1.0),)))
+        engine.generate(ask("Hello.", logit_bias={2048: 1.0}))
 
 
 async def test_penalties_change_what_is_said(engine: Engine, ask: Ask) -> None:
     """With equal biases, being there costs each token its turn."""
-    biased = {"logit_bias": ((300, 90.0), (301, 90.0)), "tokens_max": 12}
+    biased = {"logit_bias": {300: 90.0, 301: 90.0}, "tokens_max": 12}
     found = {}
     for penalties in ({}, {"presence_penalty": 2.0}, {"frequency_penalty": 2.0}):
         frames = await frames_of(engine, ask("Hello.", **biased, **penalties))

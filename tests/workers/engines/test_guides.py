@@ -95,13 +95,13 @@ def compiled(guides: Guides, guide: Guide) -> Compiled:
 
 
 def answered(
-    checkpoint: Checkpoint, form: Compiled, seed: int, tokens_max: int
+    checkpoint: Checkpoint, form: Compiled, seed: int, tokens_max: int, *, ends: bool = True
 ) -> tuple[str, FinishReason]:
     """What a model of chance says under the form: any token is as likely as any other, but ends and
-    what closes something are likelier, so that some answers end."""
+    what closes something are likelier, so that some answers end; or unlikelier, without `ends`."""
     sequence = RunningSequence(
         GenerationRequest("r", (5,), seed=seed, tokens_max=tokens_max),
-        context_tokens=CONTEXT,
+        context_tokens=max(CONTEXT, tokens_max + 2),
         eos_token_ids=checkpoint.eos_token_ids,
         decode=checkpoint.decode,
         raw=checkpoint.raw,
@@ -111,7 +111,7 @@ def answered(
     text = ""
     while sequence.finish_reason is None:
         logits = torch.from_numpy(random.normal(0, 2, (1, checkpoint.vocabulary)))
-        logits[0, [2, 7, 98]] += 6  # the end, a quotation mark and a brace
+        logits[0, [2, 7, 98]] += 6 if ends else -20  # the end, a quotation mark and a brace
         [token] = next_tokens(shaped(logits, [sequence]), [sequence.draw()])
         sequence.accept(token)
         text += sequence.frame().text
@@ -209,7 +209,7 @@ def test_biases_and_penalties_are_openais(
         seed=1,
         presence_penalty=presence,
         frequency_penalty=frequency,
-        logit_bias=tuple(bias.items()),
+        logit_bias=bias,
     )
     sequence = RunningSequence(
         request,
@@ -255,7 +255,7 @@ def test_log_probabilities_are_the_models_own_whatever_the_form(
         [frame.logprobs for frame in found.frames["Hello."]] for found in (free, held)
     )
     assert forced.top == alone.top
-    assert forced.chosen.text == "{" and forced.chosen.logprob < alone.chosen.logprob
+    assert forced.chosen.text.startswith("{") and forced.chosen.logprob < alone.chosen.logprob
 
 
 def test_a_form_is_compiled_once_for_all_who_ask_for_it(guides: Guides) -> None:

@@ -19,7 +19,7 @@ LIMIT_S = 400
 def test_vllm_keeps_the_contract_of_engines() -> None:
     python = VllmSettings().interpreter
     assert python.exists(), "make vllm-test"
-    contract = [HERE / "test_contract.py", HERE / "test_forms.py"]
+    contract = [HERE / f"test_{name}.py" for name in ("contract", "forms", "steering")]
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--confcutdir={HERE}", "-k", "vllm"]
     ended = subprocess.run(
         [python, *words, *contract],

@@ -1,6 +1,7 @@
-"""The step of a continuous batch: admit, prefill a bounded chunk, decode everyone by one token.
-Owns the rows and who sits in them; decoding sequences are rows 0..n-1, staged ones the rows from
-`slots` on, so each pass is over neighbours. Runs on one thread and knows none of it."""
+"""The step of a continuous batch: admit, prefill a bounded chunk, decode every sequence by one
+token. Owns the rows and which sequence has each. Decoding sequences are rows 0..n-1, staged ones
+the rows from `slots` on, so each pass is over neighbours. Runs on one thread and knows no thread.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any
 
 from workers.engines.base import EngineSettings, EngineStats
 from workers.engines.continuous.checkpoint import Checkpoint
-from workers.engines.continuous.logprobs import scores
+from workers.engines.continuous.logprobs import prompt_scores, scores
 from workers.engines.continuous.prefix import PrefixIndex
 from workers.engines.continuous.runner import RowInput, Runner
 from workers.engines.continuous.sampling import next_tokens
@@ -63,8 +64,7 @@ class Batch:
         self._waiting.append(sequence)
 
     def remove(self, sequence: RunningSequence) -> None:
-        """Forget a sequence wherever it is, if it is still here; its row is free for the next
-        step."""
+        """Forget a sequence, if it is still here. Its row is free for the next step."""
         if sequence in self._waiting:
             self._waiting.remove(sequence)
         elif sequence in self._staging:
@@ -73,7 +73,7 @@ class Batch:
             self._vacate(self._decoding.index(sequence))
 
     def step(self) -> list[RunningSequence]:
-        """Everyone who gained a token."""
+        """Do one step. Returns every sequence that gained a token."""
         begun_s = self._now_s()
         self._admit()
         decoding = self._decoding.copy()
@@ -88,6 +88,7 @@ class Batch:
             queued=len(self._waiting),
             kv_tokens_used=sum(sequence.computed for sequence in held),
             kv_tokens_total=self._limits.slots * self.context_tokens,
+            cache_tokens_total=self._prefixes.tokens_max,
             prefill_steps_total=totals.prefill_steps,
             decode_steps_total=totals.decode_steps,
             tokens_prefilled_total=totals.prefilled,
@@ -103,14 +104,19 @@ class Batch:
             held = Counter(each.call_id for each in (*self._staging, *self._decoding))
             place = next_in_turn([each.call_id for each in self._waiting], held)
             sequence = self._waiting.pop(place)
-            blocks = self._prefixes.match(sequence.request.cache_salt, sequence.tokens)
+            blocks = self._known_blocks(sequence)
             self._rows.load_blocks(self._staging_row(len(self._staging)), blocks)
             sequence.cached = sequence.computed = len(blocks) * self._prefixes.block_tokens
             self._totals.cached += sequence.cached
             self._staging.append(sequence)
 
+    def _known_blocks(self, sequence: RunningSequence) -> list[int]:
+        if sequence.scores_prompt:  # which takes the logits of every token of it
+            return []
+        return self._prefixes.match(sequence.request.cache_salt, sequence.tokens)
+
     def _prefill(self, begun_s: float) -> tuple[list[RunningSequence], float]:
-        """Who gained a token, and when this pass ended."""
+        """Prefill a chunk. Returns the sequences that gained a token, and when this pass ended."""
         staged = list(self._staging)
         chunks = prefill_chunks([s.prompt_remaining for s in staged], self._limits)
         if not chunks:
@@ -119,7 +125,7 @@ class Batch:
             RowInput(s.computed, s.tokens[s.computed : s.computed + chunk])
             for s, chunk in zip(staged, chunks, strict=True)
         ]
-        logits = self.runner.forward(self._staging_row(0), inputs)
+        logits = self._prefilled(staged, inputs)
         self._totals.prefill_steps += 1
         self._totals.prefilled += sum(chunks)
         for sequence, chunk in zip(staged, chunks, strict=True):
@@ -131,8 +137,23 @@ class Batch:
         gained = self._gain([staged[row] for row in done], logits[done]) if done else []
         return gained, self._share(begun_s, staged, chunks)
 
+    def _prefilled(self, staged: list[RunningSequence], inputs: list[RowInput]) -> Any:
+        """Logits after the last token of each sequence. Logits between are computed only for a
+        sequence that asks for them."""
+        first_row = self._staging_row(0)
+        if not any(sequence.scores_prompt for sequence in staged):
+            return self.runner.forward(first_row, inputs)
+        logits = self.runner.forward_everywhere(first_row, inputs)
+        for row, (sequence, row_input) in enumerate(zip(staged, inputs, strict=True)):
+            if (top := sequence.request.prompt_logprobs) is not None:
+                following = sequence.tokens[row_input.start + 1 : row_input.end + 1]
+                scored = prompt_scores(logits[row, : len(following)], following, top)
+                sequence.score_prompt(scored)
+        return logits[range(len(inputs)), [len(row_input.token_ids) - 1 for row_input in inputs]]
+
     def _decode(self, decoding: list[RunningSequence], begun_s: float) -> list[RunningSequence]:
-        """Newcomers promoted in this step already have their token of it."""
+        """Decode one token of each sequence. A newcomer that was promoted in this step already has
+        its token."""
         if not decoding:
             return []
         logits = self.runner.forward(0, [RowInput(s.computed, s.tokens[-1:]) for s in decoding])
@@ -146,7 +167,7 @@ class Batch:
     def _share(
         self, begun_s: float, sequences: Sequence[RunningSequence], tokens: Sequence[int]
     ) -> float:
-        """Share the time of a pass among those it computed; when it ended."""
+        """Share the time of a pass among the sequences that it computed. Returns when it ended."""
         ended_s = self._now_s()
         elapsed_us = between_us(begun_s, ended_s)
         self._totals.busy_us += elapsed_us
@@ -157,8 +178,8 @@ class Batch:
     def _gain(self, sequences: list[RunningSequence], logits: Any) -> list[RunningSequence]:
         tokens = next_tokens(shaped(logits, sequences), [sequence.draw() for sequence in sequences])
         self._totals.out += len(tokens)
-        asked = scores(logits, tokens, [sequence.request.logprobs for sequence in sequences])
-        for sequence, token, score in zip(sequences, tokens, asked, strict=True):
+        row_scores = scores(logits, tokens, [sequence.request.logprobs for sequence in sequences])
+        for sequence, token, score in zip(sequences, tokens, row_scores, strict=True):
             sequence.accept(token, score)
             if sequence.finish_reason is not None:
                 row = self._decoding.index(sequence)

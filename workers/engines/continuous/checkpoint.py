@@ -1,5 +1,5 @@
-"""Opens an ordinary Hugging Face checkpoint folder. Refuses what the engine would compute wrongly,
-rather than computing it."""
+"""Opens an ordinary Hugging Face checkpoint folder. Refuses a checkpoint that the engine would
+compute wrongly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Checkpoint:
 
 
 def open_checkpoint(path: Path) -> Checkpoint:
-    """Float32 on the CPU, whatever is on disk. Never reaches for a hub."""
+    """Open a checkpoint in float32 on the CPU, whatever is on disk. Never reaches for a hub."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -55,7 +55,8 @@ def open_checkpoint(path: Path) -> Checkpoint:
 
 
 def _check_loaded(path: Path, loaded: Mapping[str, Collection[str]]) -> None:
-    """The library fills in what the weights lack with chance numbers, and only warns."""
+    """Refuse incomplete weights. The library fills missing ones with random numbers, and only
+    warns."""
     if missing := sorted(loaded["missing_keys"]):
         raise CheckpointUnsupported(
             f"the weights of {path} lack {len(missing)} tensors, {missing[0]} among them"
@@ -63,8 +64,8 @@ def _check_loaded(path: Path, loaded: Mapping[str, Collection[str]]) -> None:
 
 
 def decoders(path: Path) -> tuple[Callable[[Sequence[int]], str], Callable[[int], bytes]]:
-    """Of tokens in a row, and of one alone. The fast tokenizer of the folder, without the layers
-    above it: it is called for every token."""
+    """Two decoders: of tokens in a row, and of one token alone. They use the folder's fast
+    tokenizer without the layers above it, because they run for every token."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
@@ -77,8 +78,8 @@ def decoders(path: Path) -> tuple[Callable[[Sequence[int]], str], Callable[[int]
 
 
 def tokenizer_source(path: Path) -> str | None:
-    """The tokenizer with every token that the folder adds to it; None where it is of a kind that
-    the tokenizers library does not know."""
+    """The tokenizer with every token that the folder adds to it. None for a kind that the
+    tokenizers library does not know."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
@@ -107,8 +108,8 @@ def context_tokens(config: Any) -> int:
 
 
 def kv_shape(config: Any) -> KvShape:
-    """Full attention with equal key and value heads; anything else (sliding windows, recurrent
-    states) would need rows of another kind."""
+    """The shape of keys and values, for full attention with equal key and value heads. Anything
+    else (sliding windows, recurrent states) would need rows of another kind."""
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     window = getattr(config, "sliding_window", None) or context_tokens(config)
     if kinds != {"full_attention"} or window < context_tokens(config):

@@ -46,8 +46,8 @@ class Detokenizer:
         self._emitted = len(self._decode(self._window))
 
     def _give_up(self, text: str) -> str:
-        """So many tokens without a settled character are special ones, or bytes that are no
-        text."""
+        """Settle tokens that make no character. So many of them are special tokens, or bytes that
+        are no text."""
         piece = text[self._emitted :]
         if piece:
             self._slide()
@@ -57,6 +57,6 @@ class Detokenizer:
 
 
 def unfinished(text: str) -> int:
-    """Replacement signs at the end that later bytes may turn into a character."""
+    """The number of replacement signs at the end that later bytes may turn into a character."""
     signs = len(text) - len(text.rstrip(REPLACEMENT))
     return min(signs, UNFINISHED_MAX)

@@ -1,5 +1,5 @@
-"""The engine: a batch on a thread of its own, and the event loop's side of it: gained frames come
-back once a step, and all streams live on the loop."""
+"""The engine: a batch on a thread of its own, and its side on the event loop. New frames come back
+once a step, and all streams live on the loop."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from workers.engines.base import (
 )
 from workers.engines.continuous.merging import merge
 from workers.engines.continuous.outbox import Outbox
+from workers.engines.continuous.outlook import Outlook
 from workers.engines.forms import Constraint, Guide
 from workers.engines.guides import Compiled, Guides
 from workers.engines.stream import Stream
@@ -40,7 +41,7 @@ class Running:
 
 
 class Steps(Protocol):
-    """What computes on the engine's thread: our own `Batch`, or another engine's."""
+    """The computation on the engine's thread: our own `Batch`, or another engine's."""
 
     context_tokens: int
 
@@ -52,7 +53,7 @@ class Steps(Protocol):
     def remove(self, sequence: RunningSequence) -> None: ...
 
     def step(self) -> list[RunningSequence]:
-        """Everyone who gained a token."""
+        """Do one step. Returns every sequence that gained a token."""
         ...
 
     def stats(self) -> EngineStats: ...
@@ -74,7 +75,7 @@ Load = Callable[[EngineSettings], Loaded]
 
 
 class ContinuousEngine:
-    """`load` runs on the engine's thread and brings what computes there."""
+    """`load` runs on the engine's thread and returns what computes there."""
 
     def __init__(
         self,
@@ -94,6 +95,7 @@ class ContinuousEngine:
         self._open: dict[str, Running] = {}
         self._broken: str | None = "not started"
         self._stats = EngineStats()
+        self._outlook = Outlook()
 
     @property
     def context_tokens(self) -> int:
@@ -124,7 +126,17 @@ class ContinuousEngine:
 
     def stats(self) -> EngineStats:
         running = min(self._stats.running, len(self._open))
-        return replace(self._stats, running=running, queued=len(self._open) - running)
+        sequences = [each.sequence for each in self._open.values()]
+        left = self._outlook.tokens_left
+        return replace(
+            self._stats,
+            running=running,
+            queued=len(self._open) - running,
+            prefill_tokens_left=sum(each.prefill_tokens_left for each in sequences),
+            output_tokens_left=sum(
+                left(each.output_tokens, each.output_tokens_max) for each in sequences
+            ),
+        )
 
     def health(self) -> str | None:
         if self._broken is None and not self._thread.alive:
@@ -146,9 +158,15 @@ class ContinuousEngine:
             or max(request.prompt_token_ids) >= self._loaded.vocabulary
         ):
             raise PromptInvalid("the prompt has tokens that are not in the model's vocabulary")
-        if any(token >= self._loaded.vocabulary for token, _ in request.logit_bias):
+        for param in ("logit_bias", "stop_token_ids"):
+            if any(token >= self._loaded.vocabulary for token in getattr(request, param)):
+                raise UnsupportedParameter(
+                    f"the model's vocabulary lacks a token of '{param}'", param=param
+                )
+        if request.min_tokens and request.constraint is not None:
             raise UnsupportedParameter(
-                "the model's vocabulary lacks a token of the bias", param="logit_bias"
+                "'min_tokens' cannot be held to where the form of an answer says where it ends",
+                param="min_tokens",
             )
         if prompt_tokens >= self.context_tokens:
             raise ContextLengthExceeded(
@@ -173,6 +191,7 @@ class ContinuousEngine:
                 continue  # closed meanwhile
             if frame.finish_reason is not None:
                 del self._open[sequence.request.request_id]
+                self._outlook.ended(frame.position)
             running.stream.offer(frame)
 
     def _break(self, reason: str) -> None:

@@ -1,5 +1,5 @@
-"""When gained tokens leave the engine's thread. Every crossing costs both threads their turn at
-Python's lock, so tokens that come fast wait for company; first and last ones never wait."""
+"""When new tokens leave the engine's thread. Every crossing costs both threads their turn at
+Python's lock. So tokens that come fast wait for company. First and last tokens never wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Outbox:
         return bool(self._gained) and self._now_s() - self._sent_s >= self._interval_s
 
     def frames(self) -> list[tuple[RunningSequence, Frame]]:
-        """One frame for everyone who gained tokens since the last time."""
+        """One frame for each sequence that gained tokens since the last time."""
         self._sent_s = self._now_s()
         frames = [(sequence, sequence.frame()) for sequence in self._gained]
         self._gained.clear()

@@ -1,6 +1,6 @@
-"""Which blocks of prompt are already computed. An index from chained, salted hashes to block
-numbers with least-recently-used eviction; it holds no tensors. Guards two laws: a match is always a
-true common prefix under the same salt, and free plus used blocks are the capacity."""
+"""The blocks of prompts that are computed already. It is an index from chained, salted hashes to
+block numbers with least-recently-used eviction, and holds no tensors. Guards two laws: a match is
+always a true common prefix under the same salt, and free plus used blocks are the capacity."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class Placement:
 class PrefixIndex:
     def __init__(self, *, blocks: int, block_tokens: int) -> None:
         self.block_tokens = block_tokens
+        self.tokens_max = blocks * block_tokens
         self._used: OrderedDict[bytes, int] = (
             OrderedDict()
         )  # digest -> block, least recently used first
@@ -36,27 +37,27 @@ class PrefixIndex:
         return len(self._free)
 
     def match(self, salt: str, tokens: Sequence[int]) -> list[int]:
-        """Blocks that hold the longest known prefix. Never the whole sequence: its last token is
-        left to compute, because its logits are wanted."""
-        found = []
+        """Blocks that hold the longest known prefix. They never hold the whole sequence: its last
+        token is left to compute, because its logits are needed."""
+        digests = []
         for digest in self._chain(salt, tokens[: len(tokens) - 1]):
             if digest not in self._used:
                 break
-            found.append(digest)
-        self._touch(found)
-        return [self._used[digest] for digest in found]
+            digests.append(digest)
+        self._touch(digests)
+        return [self._used[digest] for digest in digests]
 
     def insert(self, salt: str, tokens: Sequence[int]) -> list[Placement]:
-        """Make every whole block of `tokens` known; returns the ones that are new. A chain longer
-        than the capacity is kept from its start as far as it goes, for a block without its parent
-        is never found."""
+        """Make every whole block of `tokens` known. Returns the blocks that are new. Of a chain
+        that is longer than the capacity, the beginning is kept, because a block without its parent
+        is never matched."""
         chain = list(self._chain(salt, tokens))
-        kept = set(chain)
+        chain_digests = set(chain)
         placements = []
         for number, digest in enumerate(chain):
             if digest in self._used:
                 continue
-            block = self._take(kept)
+            block = self._take(chain_digests)
             if block is None:
                 del chain[number:]
                 break
@@ -65,10 +66,10 @@ class PrefixIndex:
         self._touch(chain)
         return placements
 
-    def _take(self, kept: set[bytes]) -> int | None:
+    def _take(self, chain_digests: set[bytes]) -> int | None:
         if self._free:
             return self._free.pop()
-        victim = next((digest for digest in self._used if digest not in kept), None)
+        victim = next((digest for digest in self._used if digest not in chain_digests), None)
         return None if victim is None else self._used.pop(victim)
 
     def _touch(self, chain: list[bytes]) -> None:

@@ -1,9 +1,10 @@
-"""One request while it runs: its tokens, how many of them the rows hold, and the text already out.
-Guards the law that frames count every token exactly once."""
+"""One request while it runs: its tokens, how many of them the rows hold, and the text that has
+left. Guards the law that frames count every token exactly once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from workers.engines.base import (
     FinishReason,
@@ -14,7 +15,7 @@ from workers.engines.base import (
 )
 from workers.engines.continuous.detokenize import Detokenizer
 from workers.engines.continuous.logprobs import Score, spelled
-from workers.engines.continuous.sampling import Draw, uniform
+from workers.engines.continuous.sampling import Draw, drawn
 from workers.engines.continuous.stops import StopMatcher
 from workers.engines.guides import Matcher
 
@@ -26,29 +27,37 @@ class RunningSequence:
         *,
         context_tokens: int,
         eos_token_ids: frozenset[int],
-        decode: Callable[[Sequence[int]], str],
+        decode: Callable[..., str],
         raw: Callable[[int], bytes],
         matcher: Matcher | None = None,
     ) -> None:
-        """`matcher` where this engine holds the answer to its constraint itself."""
+        """`decode` leaves control tokens out, unless it gets `skip_special_tokens=False`. `matcher`
+        is there where this engine holds the answer to its constraint itself."""
         self.request = request
         self.tokens = list(request.prompt_token_ids)
         self.computed = 0  # tokens whose keys and values are in the row
         self.cached = 0  # of them, how many came from the prefix cache
         self.busy_us = 0  # its share of the time that was computed
         room = context_tokens - self.prompt_tokens
-        self._tokens_max = room if request.tokens_max is None else min(request.tokens_max, room)
-        self._eos_token_ids = frozenset() if request.ignore_eos else eos_token_ids
-        self._detokenizer = Detokenizer(decode)
+        asked = request.tokens_max
+        self.output_tokens_max = room if asked is None else min(asked, room)
+        ends = frozenset() if request.endless else eos_token_ids
+        self.end_token_ids = ends.union(request.stop_token_ids)
+        spelled = request.skip_special_tokens
+        self._detokenizer = Detokenizer(
+            decode if spelled else partial(decode, skip_special_tokens=False)
+        )
         self._stops = StopMatcher(request.stop) if request.stop else None
         self.finish_reason: FinishReason | None = None
-        self._stop: str | None = None  # the stop string that ended it
+        self._stop: str | int | None = None  # the stop string or token that ended it
         self._framed = self.prompt_tokens  # tokens that are already in a frame
         self._text: list[str] = []
         self._raw = raw
         self._scores: list[Score] = []  # of accepted tokens that are in no frame yet
-        self._penal = bool(request.presence_penalty or request.frequency_penalty)
+        self._prompt_scores: list[Score] | None = [] if self.scores_prompt else None
         self.counts: dict[int, int] = {}  # of each token of the answer, where there are penalties
+        repeats = request.repetition_penalty != 1
+        self.repeated = set(request.prompt_token_ids) if repeats else None
         self.matcher = matcher
         self._ended_by_token = False
 
@@ -65,83 +74,132 @@ class RunningSequence:
         return self.prompt_tokens - self.computed
 
     @property
+    def prefill_tokens_left(self) -> int:
+        """The part of the prompt that is not computed. After the first token it is nothing, also in
+        an engine that does not say how far it has come before that."""
+        return 0 if self.output_tokens else max(0, self.prompt_remaining)
+
+    @property
     def output_tokens(self) -> int:
         return len(self.tokens) - self.prompt_tokens
 
     @property
+    def scores_prompt(self) -> bool:
+        return self.request.prompt_logprobs is not None
+
+    @property
+    def too_early(self) -> bool:
+        """Whether the answer may not end yet."""
+        return self.output_tokens < self.request.min_tokens
+
+    @property
     def urgent(self) -> bool:
-        """A first token and a last one are waited for; those between may ride together, unless
-        the caller pays for every token to leave at once."""
+        """Whether the frame must leave now. A reader waits for a first token and a last one. Tokens
+        between may share a frame, unless the caller pays for every token to leave at once."""
         if self.request.immediate:
             return True
         return self.finish_reason is not None or self._framed == self.prompt_tokens
 
     @property
     def shapes(self) -> bool:
-        """The next token is not drawn from the model's logits as they are."""
-        return bool(self.request.logit_bias or self.counts) or self.matcher is not None
+        """Whether the next token is drawn from changed logits."""
+        if self.matcher is not None or self.repeated is not None or self.too_early:
+            return True
+        return bool(self.request.logit_bias or self.counts)
 
     def draw(self) -> Draw:
-        """For the token that comes next."""
-        request = self.request
-        return Draw(request.temperature, request.top_p, uniform(request.seed, self.output_tokens))
+        """The draw of the next token."""
+        return drawn(self.request, self.request.seed, self.output_tokens)
+
+    def score_prompt(self, scores: Sequence[Score]) -> None:
+        """Add scores of the next tokens of the prompt. Its first token has none."""
+        if self._prompt_scores is not None:
+            self._prompt_scores += scores
 
     def accept(self, token: int, score: Score | None = None) -> None:
         """Append a sampled token, and decide whether it was the last."""
+        early = self.too_early
         self.tokens.append(token)
         if score is not None:
             self._scores.append(score)
-        if self._penal:
+        if self.request.penal:
             self.counts[token] = self.counts.get(token, 0) + 1
+        if self.repeated is not None:
+            self.repeated.add(token)
         if self.matcher is not None and self.matcher.broken:
             self.finish_reason = FinishReason.LENGTH  # the token was drawn from any
-        elif token in self._eos_token_ids:
-            self._ended_by_token = True
+        elif token in self.end_token_ids and not early:
+            self._end_by(token)
+        elif self._completed_by(token) or self._stopped_by(token, early):
             self.finish_reason = FinishReason.STOP
-        elif self._completed_by(token) or self._stopped_by(token):
-            self.finish_reason = FinishReason.STOP
-        elif self.output_tokens >= self._tokens_max:
+        elif self.output_tokens >= self.output_tokens_max:
             self.finish_reason = FinishReason.LENGTH
 
+    def _end_by(self, token: int) -> None:
+        self.finish_reason = FinishReason.STOP
+        if token in self.request.stop_token_ids:
+            self._stop = token
+        if not self.request.include_stop_str_in_output:
+            self._ended_by_token = True
+        elif self._stops is not None:
+            self._text.append(self._stops.push(self._detokenizer.push([token])).text)
+
     def cut(self) -> None:
-        """End an answer that cannot go on, as if there had been no more room."""
+        """End an answer that cannot go on, as if its room were used up."""
         self.finish_reason = self.finish_reason or FinishReason.LENGTH
 
     def frame(self) -> Frame:
-        """Everything accepted since the last frame."""
+        """A frame of everything that was accepted since the last one."""
         token_ids = self.tokens[self._framed :]
         self._framed = len(self.tokens)
         inputs = self.prompt_tokens - self.cached
         usage = TokenUsage(inputs, self.cached, self.output_tokens, self.busy_us)
         text, logprobs = self._text_of(token_ids), self._logprobs()
         ids = tuple(token_ids)
-        return Frame(text, ids, usage, self.finish_reason, logprobs, self._stop)
+        prompt = self._prompt_logprobs()
+        return Frame(text, ids, usage, self.finish_reason, logprobs, self._stop, prompt)
+
+    def _prompt_logprobs(self) -> tuple[TokenLogprobs, ...] | None:
+        if self._prompt_scores is None:
+            return None
+        scores, self._prompt_scores = self._prompt_scores, None
+        first = Score(self.tokens[0], 0.0)  # nothing came before it
+        return tuple(spelled(score, self._raw) for score in (first, *scores))
 
     def _logprobs(self) -> tuple[TokenLogprobs, ...] | None:
         if self.request.logprobs is None:
             return None
-        taken, self._scores = self._scores, []
-        return tuple(spelled(score, self._raw) for score in taken)
+        scores, self._scores = self._scores, []
+        return tuple(spelled(score, self._raw) for score in scores)
 
     def _completed_by(self, token: int) -> bool:
-        """The form of the answer is complete: no token may follow, so none is asked for."""
+        """Whether the form of the answer is complete. Then no token may follow, so no further one
+        is drawn."""
         if self.matcher is None:
             return False
         self.matcher.accept(token)
         if self.matcher.complete and self._stops is not None:
-            self._stopped_by(token)  # for its text
+            self._stopped_by(token, early=False)  # for its text
         return self.matcher.complete
 
-    def _stopped_by(self, token: int) -> bool:
+    def _stopped_by(self, token: int, early: bool) -> bool:
+        """Whether a stop string ended the answer. It counts only once an answer may end."""
         if self._stops is None:
             return False
-        passed = self._stops.push(self._detokenizer.push([token]))
+        text = self._detokenizer.push([token])
+        if early:
+            self._text.append(text)
+            return False
+        passed = self._stops.push(text)
         self._text.append(passed.text)
         self._stop = passed.stopped_by
+        if passed.stopped_by is not None and self.request.include_stop_str_in_output:
+            self._text.append(passed.stopped_by)
         return passed.stopped_by is not None
 
     def _text_of(self, token_ids: list[int]) -> str:
-        """Without stop strings nobody needs text token by token, so it is decoded once a frame."""
+        """The text of tokens. Without stop strings no text is needed token by token, so it is
+        decoded once a frame."""
         if self._stops is None:
             return self._detokenizer.push(token_ids[:-1] if self._ended_by_token else token_ids)
         if self.finish_reason is not None:

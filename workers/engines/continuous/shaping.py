@@ -1,10 +1,10 @@
-"""What changes the odds of the next token before it is drawn: biases, penalties, and the form that
-the answer must have. The logits themselves stay the model's own, for log probabilities are of
-those; a batch in which nobody asks for anything of it is not even copied."""
+"""Changes the odds of the next token before it is drawn: by biases, penalties, and the form that
+the answer must have. The logits themselves stay the model's own, because log probabilities are
+computed from those. A batch in which no sequence asks for a change is not copied."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,29 +18,34 @@ Tensor = Any
 
 
 def shaped(logits: Tensor, sequences: Sequence[RunningSequence]) -> Tensor:
-    """`logits` [rows, vocabulary] as the next tokens are to be drawn from, a row a sequence."""
+    """`logits` [rows, vocabulary] from which the next tokens are drawn, one row a sequence."""
     asking = [row for row, sequence in enumerate(sequences) if sequence.shapes]
     if not asking:
         return logits
-    found = logits.clone()
+    copy = logits.clone()
     for row in asking:
-        _weigh(found[row], sequences[row])
-    _hold_to_forms(found, sequences)
-    return found
+        _weigh(copy[row], sequences[row])
+    _hold_to_forms(copy, sequences)
+    return copy
 
 
 def _weigh(row: Tensor, sequence: RunningSequence) -> None:
     request = sequence.request
     if request.logit_bias:
-        tokens, biases = zip(*request.logit_bias, strict=True)
-        _add(row, tokens, biases)
+        _add(row, tuple(request.logit_bias), tuple(request.logit_bias.values()))
+    if sequence.too_early:
+        ends = [token for token in sequence.end_token_ids if token < len(row)]
+        row[ends] = -float("inf")
+    if sequence.repeated is not None:
+        _divide(row, sequence.repeated, request.repetition_penalty)
     if sequence.counts:
         tokens = tuple(sequence.counts)
         _add(row, tokens, [-_penalty(sequence, token) for token in tokens])
 
 
 def _hold_to_forms(logits: Tensor, sequences: Sequence[RunningSequence]) -> None:
-    """All rows at once: what is done row by row costs a batch more than the masks themselves."""
+    """Rule out the tokens that forms do not allow. All rows are done at once, because row by row
+    costs a batch more than the masks themselves."""
     held = [(row, each.matcher) for row, each in enumerate(sequences) if each.matcher is not None]
     if not held:
         return
@@ -54,9 +59,17 @@ def _hold_to_forms(logits: Tensor, sequences: Sequence[RunningSequence]) -> None
 
 
 def _penalty(sequence: RunningSequence, token: int) -> float:
-    """OpenAI's: once for being there, and for each time."""
+    """OpenAI's penalties: one for being there, and one for each time."""
     request = sequence.request
     return request.presence_penalty + sequence.counts[token] * request.frequency_penalty
+
+
+def _divide(row: Tensor, tokens: Iterable[int], by: float) -> None:
+    """The repetition penalty of Keskar et al. 2019, as vLLM computes it: a logit below zero is
+    multiplied."""
+    places = torch.tensor(sorted(tokens), device=row.device)
+    logits = row[places]
+    row[places] = torch.where(logits > 0, logits / by, logits * by)
 
 
 def _add(row: Tensor, tokens: Sequence[int], amounts: Sequence[float]) -> None:

@@ -1,5 +1,5 @@
-"""The memory of attention: one row of keys and values per sequence, kept so that the rows of a
-batch are neighbours and a step reads a view, never a copy. Also the cache class through which
+"""The memory of attention: one row of keys and values per sequence. The rows of a batch are kept
+neighbours, so that a step reads a view, never a copy. It has also the cache class through which
 transformers' models write to it."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class KvShape:
 
 class KvRows:
     """Keys and values of `rows` sequences of up to `context_tokens`, and of `blocks` cached prefix
-    blocks. A row has one place more than the context, where padding is written and never read."""
+    blocks. A row has one place more than the context. Padding is written there and never read."""
 
     def __init__(
         self, shape: KvShape, *, rows: int, context_tokens: int, blocks: int, block_tokens: int
@@ -51,7 +51,8 @@ class KvRows:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where one forward pass writes (flat places in a layer's rows) and what it reads."""
+    """The flat places in a layer's rows where one forward pass writes, and the part that it
+    reads."""
 
     first_row: int
     row_count: int
@@ -79,12 +80,12 @@ class RowsLayer(CacheLayerMixin):
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Nothing is lazy here: the rows exist from the start."""
+        """Do nothing: the rows exist from the start."""
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
     ) -> tuple[Tensor, Tensor]:
-        """States are [rows, heads, tokens, head_dim]; returned are all of the window's, as
+        """Write states [rows, heads, tokens, head_dim]. Returns all of the window's states, as
         views."""
         window = self._bound()
         self._flat_keys.index_copy_(0, window.places, _by_token(key_states, self._width))

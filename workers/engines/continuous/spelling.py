@@ -1,5 +1,5 @@
-"""The bytes of single tokens, as their vocabulary spells them. Decoding one token alone will not
-do: it may be a part of a character, and decoders trim and join. Guards the law that the bytes of
+"""The bytes of single tokens, as their vocabulary spells them. Decoding one token alone does not
+work: it may be a part of a character, and decoders trim and join. Guards the law that the bytes of
 tokens in a row are the bytes of their text."""
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ SPACE_SIGN = "\u2581"
 
 
 def token_bytes(tokenizer: Any) -> Callable[[int], bytes]:
-    """For a tokenizer of the `tokenizers` library, by what its decoder undoes. A special token is
-    its name; an id that the vocabulary pads has no bytes."""
+    """The bytes of each token of the `tokenizers` library, by undoing its decoder. A special token
+    is its name. An id that only pads the vocabulary has no bytes."""
     decoder = json.loads(tokenizer.to_str()).get("decoder")
     spelled = _byte_level if "ByteLevel" in _kinds(decoder) else _sentence_piece
     added = tokenizer.get_added_tokens_decoder()
@@ -31,14 +31,14 @@ def token_bytes(tokenizer: Any) -> Callable[[int], bytes]:
 
 
 def _kinds(decoder: dict[str, Any] | None) -> set[str]:
-    """The types of a decoder and of those it is a sequence of."""
+    """The types of a decoder, and of those in its sequence."""
     if decoder is None:
         return set()
     return {decoder["type"]}.union(*map(_kinds, decoder.get("decoders", ())))
 
 
 def _byte_level(token: str) -> bytes:
-    """Every byte is one printable character there (GPT-2's table)."""
+    """The bytes of a token. Each byte is one printable character there (GPT-2's table)."""
     known = _byte_of_character()
     return b"".join(known.get(character, character.encode()) for character in token)
 

@@ -1,5 +1,5 @@
-"""Stop strings over a stream of text pieces. Guards the law that neither a stop string nor any part
-of one that was completed later is ever let out."""
+"""Stop strings over a stream of text pieces. Guards the law that no stop string leaves, nor any
+part of one that is completed later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Text that may go out, and the stop string that followed it."""
+    """Text that may leave, and the stop string that followed it."""
 
     text: str
     stopped_by: str | None = None
@@ -23,17 +23,17 @@ class StopMatcher:
         if not self._stops:
             return Passed(piece)
         text = self._held + piece
-        found = [(at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
-        if found:
+        matches = [(at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
+        if matches:
             self._held = ""
-            at, stop = min(found, key=lambda place: place[0])
+            at, stop = min(matches, key=lambda place: place[0])
             return Passed(text[:at], stop)
         keep = max(held_back(text, stop) for stop in self._stops)
         self._held = text[len(text) - keep :]
         return Passed(text[: len(text) - keep])
 
     def flush(self) -> str:
-        """What was held back for a stop string that did not come."""
+        """The text that was held back for a stop string that did not come."""
         held, self._held = self._held, ""
         return held
 

@@ -1,7 +1,7 @@
 """Opens a Hugging Face checkpoint folder of an encoder, in the layout of sentence-transformers or
-without it. Refuses what the engine would compute wrongly, rather than computing it: other poolings
-than the mean, further layers, decoders. Weights are read from safetensors only; nothing of a folder
-is ever unpickled or run."""
+without it. Refuses a checkpoint that the engine would compute wrongly: other poolings than the
+mean, further layers, decoders. Weights are read from safetensors only. Nothing of a folder is ever
+unpickled or run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EmbeddingCheckpoint:
 
 
 def open_checkpoint(path: Path) -> EmbeddingCheckpoint:
-    """Float32 on the CPU, whatever is on disk. Never reaches for a hub. Raises
+    """Open a checkpoint in float32 on the CPU, whatever is on disk. Never reaches for a hub. Raises
     CheckpointUnsupported."""
     import torch
     from transformers import AutoModel
@@ -58,8 +58,8 @@ def open_checkpoint(path: Path) -> EmbeddingCheckpoint:
 
 
 def _check_loaded(path: Path, missing_keys: Iterable[str]) -> None:
-    """The library fills in what the weights lack with chance numbers, and only warns. What sits
-    above the last layer is not computed here, so it may be missing."""
+    """Refuse incomplete weights. The library fills missing ones with random numbers, and only
+    warns. Weights above the last layer are not used here, so they may be missing."""
     missing = sorted(key for key in missing_keys if not key.startswith(POOLER))
     if missing:
         raise CheckpointUnsupported(
@@ -68,8 +68,8 @@ def _check_loaded(path: Path, missing_keys: Iterable[str]) -> None:
 
 
 def _check_modules(path: Path) -> None:
-    """What sentence-transformers would do with the last layer. Vectors are always brought to
-    length 1 here, whether or not the folder asks for it."""
+    """Refuse modules of sentence-transformers after the last layer that are not computed here.
+    Vectors are always brought to length 1 here, whether or not the folder asks for it."""
     file = path / "modules.json"
     modules = _json(file) if file.is_file() else []
     for module in modules:
@@ -96,7 +96,7 @@ def _check_architecture(config: dict[str, Any]) -> None:
 
 
 def _context_tokens(path: Path, model: Any) -> int:
-    """The smaller of what the positions allow and what sentence-transformers would cut at."""
+    """The smaller of what the positions allow and where sentence-transformers would cut."""
     bounds = [_positions(model)]
     file = path / "sentence_bert_config.json"
     if file.is_file() and (declared := _table(file).get("max_seq_length")) is not None:
@@ -115,10 +115,10 @@ def _positions(model: Any) -> int:
 
 
 def _table(file: Path) -> dict[str, Any]:
-    found = _json(file)
-    if not isinstance(found, dict):
+    table = _json(file)
+    if not isinstance(table, dict):
         raise CheckpointUnsupported(f"{file} is not a table")
-    return found
+    return table
 
 
 def _json(file: Path) -> Any:

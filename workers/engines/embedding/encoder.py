@@ -1,5 +1,5 @@
-"""Token ids to vectors: one padded pass, the mean of the last layer over the tokens of each input,
-brought to length 1. Knows nothing of requests."""
+"""Token ids to vectors: one padded pass, then the mean of the last layer over the tokens of each
+input, brought to length 1. Knows nothing of requests."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Encoder:
         return unit(means.numpy())
 
     def prove(self, token_ids: Sequence[int]) -> None:
-        """Compare an input in company of a longer one with the same alone; raises
-        `CheckpointUnsupported` for a model that lets padding be seen. Warms the libraries up."""
+        """Compare an input beside a longer one with the same input alone. It also warms the
+        libraries up. Raises `CheckpointUnsupported` for a model that sees padding."""
         ids = list(token_ids)
         half = ids[: len(ids) // 2]
         off = abs(self.vectors([ids, half])[1] - self.vectors([half])[0]).max()
@@ -58,6 +58,6 @@ def unit(vectors: Vectors) -> Vectors:
 
 
 def shortened(vector: Vectors, dimensions: int | None) -> bytes:
-    """Its first `dimensions`, of length 1 again, as little-endian float32 bytes."""
-    kept = vector if dimensions is None else unit(vector[:dimensions])
-    return bytes(np.ascontiguousarray(kept, "<f4").tobytes())
+    """The first `dimensions` of a vector, of length 1 again, as little-endian float32 bytes."""
+    components = vector if dimensions is None else unit(vector[:dimensions])
+    return bytes(np.ascontiguousarray(components, "<f4").tobytes())

@@ -1,5 +1,5 @@
-"""The engine that embeds: inputs of all calls, batched by length on a thread of its own, and the
-event loop's side of it."""
+"""The engine that embeds. It batches the inputs of all calls by length on a thread of its own. Its
+other side is on the event loop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:  # torch is imported by the thread that loads the model
 
 
 class RunningCall:
-    """One request while its inputs wait and come back. Told apart by identity, for ids repeat."""
+    """One request while its inputs wait and come back. Calls are compared by identity, because ids
+    repeat."""
 
     def __init__(self, request: EmbeddingRequest, stream: Stream[EmbeddingFrame]) -> None:
         self.request = request
@@ -46,7 +47,7 @@ class RunningCall:
         self._inputs_left = len(request.inputs)
 
     def frame(self, embeddings: Sequence[Embedding], busy_us: int) -> EmbeddingFrame:
-        """The next one, of what a batch computed for this call in its share of the time."""
+        """The next frame, from what a batch computed for this call and its share of the time."""
         tokens = sum(len(self.request.inputs[each.index]) for each in embeddings)
         self._tokens_done += tokens
         self.tokens_left -= tokens
@@ -61,7 +62,7 @@ Embedded = dict[RunningCall, list[Embedding]]
 
 
 class Computed(NamedTuple):
-    """What a batch made, by call; how many tokens it had, and whose time it took."""
+    """The vectors of a batch by call, its number of tokens, and each call's share of the time."""
 
     embedded: Embedded
     tokens: int
@@ -69,8 +70,8 @@ class Computed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """What the thread computes with, and what the loop has to know of it."""
+class LoadedEncoder:
+    """The encoder for the thread, and what the loop needs to know of it."""
 
     encoder: Encoder
     queue: InputQueue[RunningCall]
@@ -83,7 +84,7 @@ class Loaded:
         return not len(self.queue)
 
 
-class EmbeddingEngine:
+class EncoderEngine:
     def __init__(
         self, settings: EngineSettings, *, now_s: Callable[[], float] = time.perf_counter
     ) -> None:
@@ -126,10 +127,11 @@ class EmbeddingEngine:
             call.stream.fail(GenerationAborted(request_id))
 
     def stats(self) -> EngineStats:
-        begun = sum(call.begun for call in self._open.values())
+        running = sum(call.begun for call in self._open.values())
         return EngineStats(
-            running=begun,
-            queued=len(self._open) - begun,
+            running=running,
+            queued=len(self._open) - running,
+            prefill_tokens_left=sum(call.tokens_left for call in self._open.values()),
             prefill_steps_total=self._batches,
             tokens_prefilled_total=self._tokens,
             requests_total=self._requests,
@@ -202,43 +204,43 @@ class EmbeddingEngine:
 
     # ---- the engine's thread
 
-    def _turn(self, loaded: Loaded, ordered: bool) -> None:
+    def _turn(self, loaded: LoadedEncoder, ordered: bool) -> None:
         batch = loaded.queue.take()
         if batch:
             self._thread.post(self._begin, {waiting.call for waiting in batch})
-            begun_s = self._now_s()
-            found = embedded(loaded.encoder, batch)
-            elapsed_us = between_us(begun_s, self._now_s())
-            self._thread.post(self._deliver, computed(found, batch, elapsed_us))
+            start_s = self._now_s()
+            by_call = embedded(loaded.encoder, batch)
+            elapsed_us = between_us(start_s, self._now_s())
+            self._thread.post(self._deliver, computed(by_call, batch, elapsed_us))
 
 
 def embedded(encoder: Encoder, batch: Batch) -> Embedded:
     """The vectors of a batch, by call."""
     from workers.engines.embedding.encoder import shortened
 
-    found: Embedded = {}
+    by_call: Embedded = {}
     for waiting, vector in zip(batch, encoder.vectors([w.token_ids for w in batch]), strict=True):
-        kept = shortened(vector, waiting.call.request.dimensions)
-        found.setdefault(waiting.call, []).append(Embedding(waiting.index, kept))
-    return found
+        data = shortened(vector, waiting.call.request.dimensions)
+        by_call.setdefault(waiting.call, []).append(Embedding(waiting.index, data))
+    return by_call
 
 
-def computed(found: Embedded, batch: Batch, elapsed_us: int) -> Computed:
+def computed(by_call: Embedded, batch: Batch, elapsed_us: int) -> Computed:
     """Share the time of a batch among its calls by their tokens."""
     tokens = [waiting.tokens for waiting in batch]
-    busy_us = dict.fromkeys(found, 0)
+    busy_us = dict.fromkeys(by_call, 0)
     for waiting, share_us in zip(batch, shares_us(elapsed_us, tokens), strict=True):
         busy_us[waiting.call] += share_us
-    return Computed(found, sum(tokens), busy_us)
+    return Computed(by_call, sum(tokens), busy_us)
 
 
 def merge(frames: Sequence[EmbeddingFrame]) -> EmbeddingFrame:
-    """What a slow reader has not taken, as one; usage is cumulative."""
+    """The frames that a slow reader has not taken, as one. Usage is cumulative."""
     embeddings = tuple(each for frame in frames for each in frame.embeddings)
     return EmbeddingFrame(embeddings, frames[-1].usage, frames[-1].last)
 
 
-def load(settings: EngineSettings) -> Loaded:
+def load(settings: EngineSettings) -> LoadedEncoder:
     import torch
 
     from workers.engines.embedding.checkpoint import open_checkpoint
@@ -249,7 +251,7 @@ def load(settings: EngineSettings) -> Loaded:
     context_tokens = min(settings.context_tokens, checkpoint.context_tokens)
     encoder = Encoder(checkpoint)
     encoder.prove([token % checkpoint.vocabulary for token in range(1, min(17, context_tokens))])
-    return Loaded(
+    return LoadedEncoder(
         encoder=encoder,
         queue=InputQueue(batch_tokens_max=settings.batch_tokens_max),
         context_tokens=context_tokens,

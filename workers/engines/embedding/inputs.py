@@ -1,5 +1,5 @@
-"""Inputs that wait, and which of them are computed together. Pure; knows no model. Guards two laws:
-a batch, padding included, stays within its tokens (one input always goes), and calls take turns at
+"""Inputs that wait, and which of them are computed together. Pure; knows no model. Guards two laws.
+A batch, padding included, stays within its tokens (one input always goes). Calls take turns at
 choosing it, so that a small call never waits for all of a large one."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class WaitingInput(Generic[Call]):
 
 
 class InputQueue(Generic[Call]):
-    """`Call` is whatever tells calls apart."""
+    """Calls are told apart by `Call`, of any type."""
 
     def __init__(self, *, batch_tokens_max: int) -> None:
         self._batch_tokens_max = batch_tokens_max
@@ -40,13 +40,13 @@ class InputQueue(Generic[Call]):
         self._by_length.sort(key=lambda waiting: waiting.tokens)
 
     def remove(self, call: Call) -> None:
-        """Forget what still waits of a call, if anything does."""
+        """Forget the inputs of a call that still wait."""
         if self._counts.pop(call, None) is not None:
             self._by_length = [each for each in self._by_length if each.call != call]
 
     def take(self) -> list[WaitingInput[Call]]:
-        """The longest input of the call whose turn it is, and those of any call that are next in
-        length, as many as fit beside it: neighbours in length waste least on padding."""
+        """Take the longest input of the call whose turn it is, and as many of the next shorter
+        inputs of any call as fit beside it. Inputs of similar length waste least on padding."""
         if not self._by_length:
             return []
         call = next(iter(self._counts))
@@ -54,13 +54,13 @@ class InputQueue(Generic[Call]):
         last = next(place for place in self._places_down() if self._by_length[place].call == call)
         count = max(1, self._batch_tokens_max // self._by_length[last].tokens)
         first = max(0, last + 1 - count)
-        taken = self._by_length[first : last + 1]
+        batch = self._by_length[first : last + 1]
         del self._by_length[first : last + 1]
-        for each in taken:
+        for each in batch:
             self._counts[each.call] -= 1
             if not self._counts[each.call]:
                 del self._counts[each.call]
-        return taken
+        return batch
 
     def _places_down(self) -> Iterator[int]:
         return reversed(range(len(self._by_length)))

@@ -11,7 +11,7 @@ CPU_BLOCK_TOKENS = 32  # vLLM's attention on CPUs takes blocks of this, or a mul
 
 
 def engine_arguments(settings: EngineSettings, *, context_tokens: int, gpu: bool) -> dict[str, Any]:
-    """What vLLM's `EngineArgs` takes."""
+    """The arguments of vLLM's `EngineArgs`."""
     path = str(settings.model_path)
     return {
         "model": path,
@@ -30,7 +30,8 @@ def engine_arguments(settings: EngineSettings, *, context_tokens: int, gpu: bool
 
 
 def _on_gpu(settings: EngineSettings) -> dict[str, Any]:
-    """Prefill is fast there: how much of it fits in a step is left to vLLM."""
+    """The arguments on a GPU. Prefill is fast there, so vLLM decides how much of it fits in a
+    step."""
     return {
         "dtype": settings.dtype,
         "gpu_memory_utilization": settings.gpu_memory_share,
@@ -38,8 +39,8 @@ def _on_gpu(settings: EngineSettings) -> dict[str, Any]:
 
 
 def _on_cpu(settings: EngineSettings) -> dict[str, Any]:
-    """Without compiling: it would need a C++ compiler and take longer than the rest of the
-    start."""
+    """The arguments on a CPU. Nothing is compiled: that would need a C++ compiler, and take longer
+    than the rest of the start."""
     return {
         "dtype": "float32" if settings.dtype == "auto" else settings.dtype,
         "kv_cache_memory_bytes": settings.kv_cache_mb * MEGABYTE,

@@ -1,11 +1,12 @@
-"""vLLM's engine core as the steps of an engine. vLLM schedules, computes and samples; where an
-answer ends, its text and its frames are the sequence's own, as for our engine. Runs on one thread
-and knows none of it."""
+"""vLLM's engine core as the steps of an engine. vLLM schedules, computes and samples. The sequence
+itself decides where an answer ends, and makes its text and its frames, as in our engine. Runs on
+one thread and knows no thread."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vllm import SamplingParams
@@ -18,6 +19,8 @@ from workers.engines.continuous.sequence import RunningSequence
 from workers.engines.forms import Constraint
 from workers.engines.guides import Compiled
 from workers.engines.sharing import between_us, shares_us
+from workers.engines.vllm.draws import SAMPLING, SEED
+from workers.sampling import Sampling
 
 # vLLM takes no top_p of 0, which means the likeliest token alone, and warns of each temperature
 # below this, which it raises.
@@ -32,9 +35,12 @@ class VllmBatch:
         *,
         context_tokens: int,
         eos_token_ids: frozenset[int],
+        draws: bool = False,
         now_s: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`llm` is an `LLMEngine` whose core runs in this process."""
+        """`llm` is an `LLMEngine` whose core runs in this process. `draws`: tokens are drawn by our
+        `draws.py`."""
+        self._draws = draws
         self._now_s = now_s
         self.context_tokens = context_tokens
         self._llm = llm
@@ -43,7 +49,7 @@ class VllmBatch:
         self._kv_tokens_total = cache.num_gpu_blocks * cache.block_size
         self._eos_token_ids = sorted(eos_token_ids)
         self._sequences: dict[str, RunningSequence] = {}
-        self._totals = _Totals()
+        self._totals = _VllmTotals()
 
     @property
     def idle(self) -> bool:
@@ -64,7 +70,7 @@ class VllmBatch:
             self._llm.abort_request([request_id])
 
     def step(self) -> list[RunningSequence]:
-        """Everyone who gained a token."""
+        """Do one step. Returns every sequence that gained a token."""
         begun_s = self._now_s()
         outputs = self._llm.step()
         self._totals.steps += bool(outputs)
@@ -78,8 +84,9 @@ class VllmBatch:
         return gained
 
     def _share(self, begun_s: float, advanced: Sequence[str]) -> None:
-        """vLLM does not say what it computed of whom: a step is shared equally among those it
-        advanced, and one without a token among all that are here."""
+        """Share the time of a step. vLLM does not say what it computed of each sequence. So a step
+        is shared equally among those it advanced, and a step without a token among all that are
+        here."""
         sharing = [self._sequences[each] for each in advanced if each in self._sequences]
         sharing = sharing or list(self._sequences.values())
         if sharing:
@@ -99,6 +106,7 @@ class VllmBatch:
             queued=max(0, len(self._sequences) - running),
             kv_tokens_used=round(share * self._kv_tokens_total),
             kv_tokens_total=self._kv_tokens_total,
+            cache_tokens_total=self._kv_tokens_total,
             decode_steps_total=totals.steps,
             tokens_prefilled_total=totals.prefilled,
             tokens_cached_total=totals.cached,
@@ -108,13 +116,14 @@ class VllmBatch:
         )
 
     def _accept(self, sequence: RunningSequence, output: Any) -> None:
-        """vLLM and the sequence end an answer by the same tokens and length; a stop string only
-        the sequence sees."""
+        """Accept a token. vLLM and the sequence end an answer by the same tokens and the same
+        length. Only the sequence sees a stop string."""
         if not sequence.output_tokens:
             sequence.cached = output.num_cached_tokens or 0
             self._totals.cached += sequence.cached
             self._totals.prefilled += sequence.prompt_tokens - sequence.cached
         answer = output.outputs[0]
+        sequence.score_prompt(_prompt_scores(sequence, output.prompt_logprobs))
         rows = answer.logprobs or [None] * len(answer.token_ids)
         for token, row in zip(answer.token_ids, rows, strict=True):
             sequence.accept(token, _score(token, row, sequence.request.logprobs))
@@ -133,21 +142,40 @@ class VllmBatch:
 
     def _sampling(self, request: GenerationRequest) -> SamplingParams:
         room = self.context_tokens - len(request.prompt_token_ids)
+        ends = () if request.endless else self._eos_token_ids
+        most = room if request.tokens_max is None else min(request.tokens_max, room)
         return SamplingParams(
-            max_tokens=room if request.tokens_max is None else min(request.tokens_max, room),
+            max_tokens=most,
+            min_tokens=min(request.min_tokens, most),
             temperature=request.temperature and max(request.temperature, TEMPERATURE_MIN),
-            top_p=max(request.top_p, TOP_P_MIN),
-            seed=request.seed,
             ignore_eos=True,  # the ends are those of the sequence, named next
-            stop_token_ids=[] if request.ignore_eos else self._eos_token_ids,
+            stop_token_ids=[*ends, *request.stop_token_ids],
             logprobs=request.logprobs,
+            prompt_logprobs=request.prompt_logprobs,
             presence_penalty=request.presence_penalty,
             frequency_penalty=request.frequency_penalty,
-            logit_bias=dict(request.logit_bias) or None,
+            repetition_penalty=request.repetition_penalty,
+            logit_bias=request.logit_bias or None,
             structured_outputs=_form(request.constraint),
             detokenize=False,  # token ids in, token ids out: text is ours
             output_kind=RequestOutputKind.DELTA,
+            **(_own_draws(request) if self._draws else _their_draws(request)),
         )
+
+
+def _own_draws(request: GenerationRequest) -> dict[str, Any]:
+    """The arguments for `draws.py`, which vLLM copies."""
+    drawn = {name: getattr(request, name) for name in ("temperature", "top_p", "top_k", "min_p")}
+    return {"extra_args": {SAMPLING: Sampling(**drawn), SEED: request.seed}}
+
+
+def _their_draws(request: GenerationRequest) -> dict[str, Any]:
+    return {
+        "top_p": max(request.top_p, TOP_P_MIN),
+        "top_k": max(request.top_k, 0),
+        "min_p": request.min_p,
+        "seed": request.seed,
+    }
 
 
 def _form(constraint: Constraint | None) -> StructuredOutputsParams | None:
@@ -165,6 +193,20 @@ def _score(token: int, row: Any, top: int | None) -> Score | None:
     return Score(token, row[token].logprob, tuple((each, of.logprob) for each, of in ranked))
 
 
-class _Totals:
+def _prompt_scores(sequence: RunningSequence, rows: Any) -> list[Score]:
+    """Scores from vLLM's rows by token of the prompt. The first token has none."""
+    top = sequence.request.prompt_logprobs
+    if top is None or not rows:
+        return []
+    tokens = sequence.request.prompt_token_ids[1:]
+    scores = []
+    for token, row in zip(tokens, rows[1:], strict=True):
+        score = _score(token, row, top)
+        assert score is not None, "the first token alone has no row"
+        scores.append(replace(score, rank=row[token].rank))
+    return scores
+
+
+class _VllmTotals:
     def __init__(self) -> None:
         self.requests = self.steps = self.prefilled = self.cached = self.out = self.busy_us = 0

@@ -1,6 +1,6 @@
 """vLLM behind our own thread and streams: a `ContinuousEngine` whose steps are vLLM's. Its engine
-core runs in this process, so that it starts once, ends with the replica however that ends, and
-hears of a departure between two steps. vLLM is imported by the thread that loads the model."""
+core runs in this process. So it starts once, ends with the replica however that ends, and hears
+between two steps that a reader has left. The thread that loads the model imports vLLM."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def load_vllm(settings: EngineSettings) -> Loaded:
     from workers.engines.guides import Guides
     from workers.engines.vllm.arguments import engine_arguments
     from workers.engines.vllm.batch import VllmBatch
+    from workers.engines.vllm.draws import SeededDraws
 
     path = settings.model_path
     if not (path / "config.json").is_file():
@@ -48,11 +49,13 @@ def load_vllm(settings: EngineSettings) -> Loaded:
     config = AutoConfig.from_pretrained(path, local_files_only=True).get_text_config()
     context = min(settings.context_tokens, context_tokens(config))
     torch.set_num_threads(settings.threads)
-    llm = _llm(engine_arguments(settings, context_tokens=context, gpu=torch.cuda.is_available()))
+    gpu = torch.cuda.is_available()
+    arguments = engine_arguments(settings, context_tokens=context, gpu=gpu)
+    llm = _llm(arguments if gpu else arguments | {"logits_processors": [SeededDraws]})
     decode, raw = decoders(path)
     ends = eos_token_ids(_generation_config(path, config), config)
     return Loaded(
-        batch=VllmBatch(llm, context_tokens=context, eos_token_ids=ends),
+        batch=VllmBatch(llm, context_tokens=context, eos_token_ids=ends, draws=not gpu),
         vocabulary=config.vocab_size,
         sequence=partial(
             RunningSequence,
@@ -71,7 +74,8 @@ def load_vllm(settings: EngineSettings) -> Loaded:
 
 
 def _generation_config(path: Path, config: Any) -> Any:
-    """As transformers takes it when it loads a model: the folder's, if it has one."""
+    """The folder's generation configuration, else the model's own, as transformers takes it when it
+    loads a model."""
     from transformers import GenerationConfig
 
     if (path / "generation_config.json").is_file():

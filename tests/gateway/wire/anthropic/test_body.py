@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.call.request import GeneratingRequest
 from gateway.errors import ApiError
-from gateway.wire.anthropic.body import CHECKS, parse_count, parse_message
-from gateway.wire.conversation import Conversation
-from gateway.wire.request import GeneratingRequest
+from gateway.wire.anthropic.body import MESSAGE, parse_count, parse_message
+from gateway.wire.anthropic.dialect import ANTHROPIC
+from gateway.wire.bodies.conversation import Conversation
 from tests.gateway.wire.bodies import assert_taken_or_refused, refused, values
 
 TOOL = {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}}
 USER = {"role": "user", "content": "Is it raining?"}
 USE = {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": "é"}}
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "Rain."}
+THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
 HINT = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
 
 
@@ -128,6 +130,78 @@ def test_image_is_seen_where_chat_has_it() -> None:
     assert part["image_url"] == {"url": "data:image/png;base64,aGk="}
 
 
+def test_image_of_a_result_follows_the_results() -> None:
+    """Chat has no place for it in the message of a tool."""
+    shown = [{"type": "text", "text": "A sky."}, {"type": "image", "source": PICTURE}]
+    seen = RESULT | {"content": shown[1:], "tool_use_id": "t2"}
+    said = turns("?", [USE, USE | {"id": "t2"}], [RESULT | {"content": shown}, seen])
+    _, wanted = parsed(messages=[*said[:2], {"role": "user", "content": [*said[2]["content"]]}])
+    *_, first, second, images = wanted.said
+    assert [part["text"] for part in first["content"]] == ["A sky."]
+    assert "image" in second["content"][0]["text"]
+    assert [part["type"] for part in images["content"]] == ["image_url"] * 2
+    assert wanted.images == (
+        "messages[2].content[0].content[1]",
+        "messages[2].content[1].content[0]",
+    )
+
+
+def test_thoughts_go_back_to_servers_outside_and_to_no_model_here() -> None:
+    redacted = {"type": "redacted_thinking", "data": "x"}
+    said = [THOUGHT, redacted, {"type": "text", "text": "I look."}, USE]
+    _, wanted = parsed(messages=turns("?", said, [RESULT]))
+    assert wanted.outside_body(9)["messages"][1]["reasoning_content"] == "Hm."
+    assert "reasoning_content" not in wanted.own_body(9)["messages"][1]
+    _, wanted = parsed(messages=turns("?", [THOUGHT, redacted], "?"))
+    assert wanted.messages[1] == {"role": "assistant", "content": ""}
+
+
+EFFORTS: list[tuple[dict[str, Any], str | None]] = [
+    ({}, None),
+    ({"thinking": {"type": "disabled"}}, None),
+    ({"thinking": {"type": "adaptive", "display": "summarized"}}, None),
+    ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "low"),
+    ({"thinking": {"type": "enabled", "budget_tokens": 8192}}, "medium"),
+    ({"thinking": {"type": "enabled", "budget_tokens": 8193}}, "high"),
+    ({"output_config": {"effort": "medium"}}, "medium"),
+    ({"output_config": {"effort": "max"}, "thinking": {"type": "adaptive"}}, "high"),
+    ({"output_config": {"effort": "low"}, "thinking": {"type": "enabled"}}, "low"),
+]
+
+
+@pytest.mark.parametrize(("changes", "effort"), EFFORTS, ids=str)
+def test_thinking_is_an_effort_to_servers_outside_and_nothing_to_models_here(
+    changes: dict[str, Any], effort: str | None
+) -> None:
+    _, wanted = parsed(**changes)
+    assert wanted.outside_body(9).get("reasoning_effort") == effort
+    assert wanted.own_body(9) == parsed()[1].own_body(9)
+
+
+def test_hints_of_agents_are_taken() -> None:
+    edits = [{"type": "clear_thinking_20251015", "keep": "all"}, {"type": "compact_20260112"}]
+    shared = {"cache_control": {"type": "ephemeral", "ttl": "1h", "scope": "global"}}
+    _, wanted = parsed(
+        system=[{"type": "text", "text": "Be kind."} | shared],
+        context_management={"edits": edits},
+        tools=[TOOL | {"defer_loading": True}],
+    )
+    assert wanted.own_body(9) == parsed(system="Be kind.", tools=[TOOL])[1].own_body(9)
+
+
+def test_thread_is_refused_in_the_words_that_clients_look_for() -> None:
+    """Whatever else is in the body: a client that continues a thread says only what is new."""
+    for sent in (body(thread={"type": "create"}), {"thread": {"type": "continue"}, "x": 1}):
+        error = refused(parse_message, sent)
+        told = json.loads(ANTHROPIC.refusal(error, "req_1"))["error"]
+        assert told["type"] == "invalid_request_error"
+        assert told["details"] == {
+            "error_code": "thread_unsupported_request",
+            "unsupported": ["thread"],
+        }
+    assert "details" not in json.loads(error.body())["error"], "which is Anthropic's word"
+
+
 def text(**rest: Any) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [{"type": "text", "text": "x"} | rest]}]
 
@@ -160,9 +234,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         body(messages=[{"role": "user", "content": [{"type": "document"}]}]),
         "messages[0].content[0].type",
     ),
-    "thoughts": (
-        body(messages=turns("?", [{"type": "thinking", "thinking": "x"}], "?")),
-        "messages[1].content[0].type",
+    "thoughts of the user": (
+        body(messages=[{"role": "user", "content": [THOUGHT]}]),
+        "messages[0].content[0].type",
+    ),
+    "a thought that is none": (
+        body(messages=turns("?", [THOUGHT | {"thinking": 1}], "?")),
+        "messages[1].content[0].thinking",
     ),
     "a result in the assistant's turn": (
         body(messages=turns("?", [RESULT], "?")),
@@ -204,8 +282,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         body(messages=turns("?", [USE | {"input": "x"}], [RESULT])),
         "messages[1].content[0].input",
     ),
-    "a result of an image": (
+    "a result of no image": (
         body(messages=turns("?", [USE], [RESULT | {"content": [{"type": "image"}]}])),
+        "messages[2].content[0].content[0].source",
+    ),
+    "a result of a document": (
+        body(messages=turns("?", [USE], [RESULT | {"content": [{"type": "document"}]}])),
         "messages[2].content[0].content[0].type",
     ),
     "a system of another type": (body(system=1), "system"),
@@ -214,8 +296,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a tool without a name": (body(tools=[TOOL | {"name": None}]), "tools[0].name"),
     "a tool without a schema": (body(tools=[{"name": "x"}]), "tools[0].input_schema"),
     "a schema that is none": (body(tools=[TOOL | {"input_schema": 1}]), "tools[0].input_schema"),
-    "a tool that is loaded later": (
-        body(tools=[TOOL | {"defer_loading": True}]),
+    "a tool that is loaded some time": (
+        body(tools=[TOOL | {"defer_loading": "x"}]),
         "tools[0].defer_loading",
     ),
     "two tools of one name": (body(tools=[TOOL, TOOL]), "tools[1].name"),
@@ -225,8 +307,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "tool_choice.name",
     ),
     "a choice nobody knows": (body(tools=[TOOL], tool_choice={"type": "x"}), "tool_choice.type"),
-    "thinking": (body(thinking={"type": "enabled", "budget_tokens": 1024}), "thinking.type"),
-    "effort": (body(output_config={"effort": "high"}), "output_config.effort"),
+    "thinking of no kind": (body(thinking={"type": "x"}), "thinking.type"),
+    "thinking without a bound": (
+        body(thinking={"type": "enabled", "budget_tokens": 0}),
+        "thinking.budget_tokens",
+    ),
+    "an unknown field of thinking": (body(thinking={"type": "adaptive", "x": 1}), "thinking.x"),
+    "an unknown effort": (body(output_config={"effort": "huge"}), "output_config.effort"),
+    "edits that are none": (
+        body(context_management={"edits": [{}]}),
+        "context_management.edits[0].type",
+    ),
+    "servers of tools": (body(mcp_servers=[{"type": "url"}]), "mcp_servers"),
     "a format without a schema": (
         body(output_config={"format": {"type": "json_schema"}}),
         "output_config.format.schema",
@@ -266,7 +358,7 @@ def test_counting_asks_for_no_bound_and_takes_none() -> None:
     assert caught.value.param == "max_tokens"
 
 
-@given(field=st.sampled_from(sorted(CHECKS)), value=values)
+@given(field=st.sampled_from(sorted(MESSAGE.checks)), value=values)
 def test_any_value_of_any_field_is_taken_or_refused(field: str, value: Any) -> None:
     assert_taken_or_refused(parse_message, body(**{field: value}))
     assert_taken_or_refused(parse_message, body(**{field: [value]}))

@@ -9,10 +9,11 @@ import pytest
 from anthropic.lib.streaming._messages import accumulate_event
 from anthropic.types import ErrorResponse, Message, RawMessageStreamEvent
 from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from gateway.call.frame import Choice
 from gateway.errors import ApiError, overloaded, upstream_lost
-from gateway.frame import Choice
 from gateway.wire.anthropic.dialect import ANTHROPIC
 from gateway.wire.anthropic.form import MessageForm
 from tests.gateway.wire.responses.calls import (
@@ -24,11 +25,14 @@ from tests.gateway.wire.responses.calls import (
     named,
     says,
     streamed,
+    thinks,
     whole,
 )
 
 EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 FORM = MessageForm(stops=("END",))
+THINKING = MessageForm(stops=("END",), tells_thoughts=True)
+FORMS = st.sampled_from([FORM, THINKING])
 
 
 def accumulated(events: list[dict[str, Any]]) -> dict[str, Any]:
@@ -42,17 +46,33 @@ def accumulated(events: list[dict[str, Any]]) -> dict[str, Any]:
     return snapshot.to_dict()
 
 
-@given(answers())
-def test_stream_adds_up_to_the_whole_answer(pieces: list[Choice]) -> None:
-    found, expected = accumulated(streamed(FORM, pieces)), whole(FORM, pieces)
+@given(FORMS, answers())
+def test_stream_adds_up_to_the_whole_answer(form: MessageForm, pieces: list[Choice]) -> None:
+    found, expected = accumulated(streamed(form, pieces)), whole(form, pieces)
     assert found.pop("usage").items() <= expected.pop("usage").items()
     assert found["content"] == expected["content"]
     assert {name: found[name] for name in expected} == expected
 
 
-@given(answers())
-def test_every_answer_is_of_the_clients_shape(pieces: list[Choice]) -> None:
-    Message.model_validate(whole(FORM, pieces), strict=True)
+@given(FORMS, answers())
+def test_every_answer_is_of_the_clients_shape(form: MessageForm, pieces: list[Choice]) -> None:
+    Message.model_validate(whole(form, pieces), strict=True)
+
+
+def test_thoughts_are_told_where_thinking_was_asked_for() -> None:
+    pieces = [thinks("Hm."), thinks(" Yes."), says("Rain.", "stop")]
+    thought = {"type": "thinking", "thinking": "Hm. Yes.", "signature": ""}
+    assert whole(THINKING, pieces)["content"] == [thought, {"type": "text", "text": "Rain."}]
+    assert whole(FORM, pieces)["content"] == [{"type": "text", "text": "Rain."}]
+
+
+def test_edits_that_were_asked_for_are_told_not_to_have_been_applied() -> None:
+    edited, pieces = MessageForm(stops=(), tells_edits=True), [says("Rain.", "stop")]
+    none = {"applied_edits": []}
+    assert whole(edited, pieces)["context_management"] == none
+    [delta] = [e for e in streamed(edited, pieces) if e["type"] == "message_delta"]
+    assert delta["context_management"] == none
+    assert "context_management" not in whole(FORM, pieces)
 
 
 @given(answers())

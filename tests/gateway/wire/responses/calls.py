@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from billing.types import Usage
-from gateway.frame import Choice
+from gateway.call.frame import Choice
 from gateway.wire.answer import AnswerHead, StreamableForm
 from gateway.wire.gathered import Gathered
 

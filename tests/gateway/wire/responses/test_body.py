@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.wire.conversation import Conversation
-from gateway.wire.request import GeneratingRequest
-from gateway.wire.responses.body import CHECKS, parse_response
+from gateway.call.request import GeneratingRequest
+from gateway.errors import ApiError
+from gateway.wire.bodies.conversation import Conversation
+from gateway.wire.responses.body import RESPONSE, parse_input_count, parse_response
 from tests.gateway.wire.bodies import assert_taken_or_refused, refused, values
 
 TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": True}
@@ -122,6 +123,15 @@ def test_everything_said_goes_where_chat_has_it() -> None:
     assert (request.end_user, request.streaming is not None) == ("s1", True)
 
 
+def test_sampling_is_taken_in_vllms_words() -> None:
+    asked = {"top_k": 5, "min_p": 0.1, "repetition_penalty": 1.2, "ignore_eos": True}
+    _, wanted = parsed(**asked, min_tokens=0, stop_token_ids=[])
+    assert wanted.sampling == asked, "a neutral value asks for nothing"
+    with pytest.raises(ApiError) as refused:
+        parsed(top_k=-2)
+    assert (refused.value.status, refused.value.param) == (400, "top_k")
+
+
 def test_some_of_the_tools_may_be_allowed() -> None:
     allowed = {"type": "allowed_tools", "mode": "required"}
     named = [{"type": "function", "name": "look"}]
@@ -136,6 +146,7 @@ def test_some_of_the_tools_may_be_allowed() -> None:
 
 
 USER = {"role": "user", "content": "?"}
+ANSWER = {"role": "assistant", "content": "Yes."}
 
 
 def image(**rest: Any) -> list[dict[str, Any]]:
@@ -148,6 +159,43 @@ def test_image_is_seen_where_chat_has_it() -> None:
     assert wanted.images == ("input[0].content[0]",)
     [part] = wanted.said[1]["content"]
     assert part["image_url"] == {"url": "https://a.example/b.png", "detail": "low"}
+
+
+SUMMED_UP = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}
+
+
+@pytest.mark.parametrize("thought", [THOUGHT, THOUGHT | {"summary": []}, SUMMED_UP])
+def test_reasoning_that_led_to_nothing_yet_is_told_to_servers_outside_alone(
+    thought: dict[str, Any],
+) -> None:
+    turn = {"role": "assistant", "content": "", "reasoning_content": "Hm."}
+    _, last = parsed(input=[USER, thought])
+    assert last.own_body(5)["messages"] == ({"role": "user", "content": "?"},)
+    assert last.outside_body(5)["messages"] == ({"role": "user", "content": "?"}, turn)
+    _, first = parsed(input=[thought, USER])
+    assert first.outside_body(5)["messages"] == (turn, {"role": "user", "content": "?"})
+    _, empty = parsed(input=[USER, {"type": "reasoning", "summary": []}, ANSWER])
+    assert [m["role"] for m in empty.messages] == ["user", "assistant"]
+
+
+def test_penalties_are_the_engines() -> None:
+    _, wanted = parsed(presence_penalty=0.5, frequency_penalty=-1, temperature=0)
+    assert wanted.sampling == {
+        "presence_penalty": 0.5,
+        "frequency_penalty": -1,
+        "temperature": 0,
+    }
+
+
+def test_count_takes_what_only_a_prompt_has() -> None:
+    asked = {name: value for name, value in body(tools=[TOOL], instructions="Be kind.").items()}
+    model, wanted = parse_input_count(json.dumps(asked).encode())
+    assert (model, wanted) == ("tale", parsed(tools=[TOOL], instructions="Be kind.")[1])
+    for wrong, param in (
+        ({"max_output_tokens": 5}, "max_output_tokens"),
+        ({"input": None}, "input"),
+    ):
+        assert refused(parse_input_count, asked | wrong).param == param
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -183,15 +231,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "two calls of one id": (body(input=[CALL, CALL, OUTPUT]), "input[1].call_id"),
     "scores that are none": (body(input=[SCORED | {"content": [UNSCORED]}]), SCORES_AT),
     "a store that is no boolean": (body(store=0), "store"),
-    "reasoning that was kept": (body(input=[USER, {"type": "reasoning"}]), "input[1].type"),
-    "reasoning in short": (body(input=[USER, THOUGHT | {"summary": [{}]}]), "input[1].type"),
+    "reasoning summed up in nothing": (
+        body(input=[USER, THOUGHT | {"summary": [{}]}]),
+        "input[1].summary[0].type",
+    ),
     "reasoning in secret": (body(input=[USER, THOUGHT | SECRET]), "input[1].type"),
     "reasoning that is no text": (
         body(input=[USER, THOUGHT | {"content": [{"type": "reasoning_text", "text": 1}]}]),
         "input[1].content[0].text",
     ),
-    "reasoning that led nowhere": (body(input=[USER, THOUGHT]), "input[1]"),
-    "reasoning before a question": (body(input=[THOUGHT, USER]), "input[0]"),
+    "nothing but reasoning": (body(input=[THOUGHT]), "input"),
+    "nothing but reasoning without words": (body(input=[{"type": "reasoning"}]), "input"),
+    "an unknown phase": (body(input=[USER, ANSWER | {"phase": "late"}]), "input[1].phase"),
     "a reference": (body(input=[USER, {"type": "item_reference", "id": "x"}]), "input[1].type"),
     "a call of a built-in tool": (body(input=[{"type": "web_search_call"}]), "input[0].type"),
     "a call without an output": (body(input=[USER, CALL]), "input[1].call_id"),
@@ -204,7 +255,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a call without an id": (body(input=[CALL | {"call_id": None}]), "input[0].call_id"),
     "an output without a word": (body(input=[CALL, OUTPUT | {"output": None}]), "input[1].output"),
-    "a built-in tool": (body(tools=[{"type": "web_search_preview"}]), "tools[0].type"),
+    "a built-in tool": (body(tools=[TOOL, {"type": "file_search"}]), "tools[1].type"),
+    "a search and no other tool": (body(tools=[{"type": "web_search"}]), "tools[0].type"),
     "a tool without a name": (body(tools=[{"type": "function"}]), "tools[0].name"),
     "an unknown field of a tool": (body(tools=[TOOL | {"x": 1}]), "tools[0].x"),
     "a nested tool, as chat has them": (
@@ -237,10 +289,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "text.format.schema",
     ),
     "an unknown format": (body(text={"format": {"type": "xml"}}), "text.format.type"),
-    "verbosity": (body(text={"verbosity": "low"}), "text.verbosity"),
+    "an unknown verbosity": (body(text={"verbosity": "loud"}), "text.verbosity"),
     "an unknown field of text": (body(text={"x": 1}), "text.x"),
-    "reasoning effort": (body(reasoning={"effort": "high"}), "reasoning.effort"),
-    "a summary of reasoning": (body(reasoning={"summary": "auto"}), "reasoning.summary"),
+    "an unknown effort": (body(reasoning={"effort": "huge"}), "reasoning.effort"),
+    "an unknown summary": (body(reasoning={"summary": "long"}), "reasoning.summary"),
     "an include of another tool": (body(include=["file_search_call.results"]), "include[0]"),
     "top_logprobs alone": (body(top_logprobs=1), "top_logprobs"),
     "obfuscation": (
@@ -277,7 +329,7 @@ def test_what_needs_memory_is_refused_with_the_reason(name: str) -> None:
     assert "keeps no answers" in refused(parse_response, REFUSED[name][0]).message
 
 
-@given(field=st.sampled_from(sorted(CHECKS)), value=values)
+@given(field=st.sampled_from(sorted(RESPONSE.checks)), value=values)
 def test_any_value_of_any_field_is_taken_or_refused(field: str, value: Any) -> None:
     assert_taken_or_refused(parse_response, body(**{field: value}))
 

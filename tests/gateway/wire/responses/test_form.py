@@ -10,9 +10,9 @@ from hypothesis import given
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
+from gateway.call.frame import Choice, Likely, Logprobs, Scored
 from gateway.errors import upstream_lost
-from gateway.frame import Choice, Likely, Logprobs, Scored
-from gateway.wire.conversation import Conversation
+from gateway.wire.bodies.conversation import Conversation
 from gateway.wire.responses.body import parse_response
 from gateway.wire.responses.form import ResponseForm
 from tests.gateway.wire.responses.calls import (

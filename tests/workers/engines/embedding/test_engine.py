@@ -26,7 +26,7 @@ from workers.engines.base import (
     UnsupportedParameter,
 )
 from workers.engines.embedding.encoder import Encoder
-from workers.engines.embedding.engine import EmbeddingEngine
+from workers.engines.embedding.engine import EncoderEngine
 from workers.engines.text import CheckpointText
 
 LENGTHS = (3, 200, 17, 90, 3, 256, 40, 8)
@@ -42,17 +42,17 @@ def ask(request_id: str = "a", *lengths: int, **fields: Any) -> EmbeddingRequest
 
 
 @pytest_asyncio.fixture
-async def engine() -> AsyncIterator[EmbeddingEngine]:
+async def engine() -> AsyncIterator[EncoderEngine]:
     settings = EngineSettings(
         MINILM_PATH, slots=2, queue_max=2, batch_tokens_max=400, waiting_tokens_max=20_000
     )
-    engine = EmbeddingEngine(settings)
+    engine = EncoderEngine(settings)
     await engine.start()
     yield engine
     await engine.stop()
 
 
-async def frames_of(engine: EmbeddingEngine, request: EmbeddingRequest) -> list[EmbeddingFrame]:
+async def frames_of(engine: EncoderEngine, request: EmbeddingRequest) -> list[EmbeddingFrame]:
     async with aclosing(engine.embed(request)) as stream:
         return [frame async for frame in stream]
 
@@ -63,14 +63,14 @@ def vectors(frames: Sequence[EmbeddingFrame]) -> Any:
     return np.stack([np.frombuffer(found[index], "<f4") for index in sorted(found)])
 
 
-async def until_idle(engine: EmbeddingEngine) -> None:
+async def until_idle(engine: EncoderEngine) -> None:
     async with asyncio.timeout(60):
         while engine._thread._orders or engine._open or not engine._loaded.idle:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
 
 async def test_every_input_gets_its_vector_and_is_counted_once(
-    engine: EmbeddingEngine, minilm: Any
+    engine: EncoderEngine, minilm: Any
 ) -> None:
     frames = await frames_of(engine, ask("a", *LENGTHS))
     wanted = np.concatenate([Encoder(minilm).vectors([each]) for each in inputs(*LENGTHS)])
@@ -82,7 +82,7 @@ async def test_every_input_gets_its_vector_and_is_counted_once(
     assert engine.stats().tokens_prefilled_total == sum(LENGTHS)
 
 
-async def test_callers_share_batches_and_get_their_own(engine: EmbeddingEngine) -> None:
+async def test_callers_share_batches_and_get_their_own(engine: EncoderEngine) -> None:
     requests = [ask(str(n), 5 + n, 60 - n) for n in range(4)]
     alone = [vectors(await frames_of(engine, request)) for request in requests]
     batches_alone = engine.stats().prefill_steps_total
@@ -93,7 +93,7 @@ async def test_callers_share_batches_and_get_their_own(engine: EmbeddingEngine) 
     assert (engine.stats().running, engine.stats().queued) == (0, 0)
 
 
-async def test_a_slow_reader_gets_everything(engine: EmbeddingEngine) -> None:
+async def test_a_slow_reader_gets_everything(engine: EncoderEngine) -> None:
     stream = engine.embed(ask("a", *LENGTHS))
     await until_idle(engine)
     frames = [frame async for frame in stream]
@@ -101,7 +101,7 @@ async def test_a_slow_reader_gets_everything(engine: EmbeddingEngine) -> None:
 
 
 async def test_fewer_dimensions_for_who_asked_and_more_are_refused(
-    engine: EmbeddingEngine,
+    engine: EncoderEngine,
 ) -> None:
     short, whole = await asyncio.gather(
         frames_of(engine, ask("a", 9, dimensions=16)), frames_of(engine, ask("b", 9))
@@ -114,7 +114,7 @@ async def test_fewer_dimensions_for_who_asked_and_more_are_refused(
 
 
 async def test_a_reader_that_leaves_takes_the_rest_out_of_the_batches(
-    engine: EmbeddingEngine,
+    engine: EncoderEngine,
 ) -> None:
     async with aclosing(engine.embed(EmbeddingRequest("a", MANY))) as stream:
         await anext(stream)
@@ -123,7 +123,7 @@ async def test_a_reader_that_leaves_takes_the_rest_out_of_the_batches(
     assert len(await frames_of(engine, ask("a"))) == 1  # its id is free again
 
 
-async def test_a_small_call_is_done_long_before_a_large_one(engine: EmbeddingEngine) -> None:
+async def test_a_small_call_is_done_long_before_a_large_one(engine: EncoderEngine) -> None:
     large = engine.embed(EmbeddingRequest("large", MANY))
     first = await anext(large)
     await frames_of(engine, ask("small", 4))
@@ -132,7 +132,7 @@ async def test_a_small_call_is_done_long_before_a_large_one(engine: EmbeddingEng
     await large.aclose()
 
 
-async def test_an_aborted_call_ends_with_an_error(engine: EmbeddingEngine) -> None:
+async def test_an_aborted_call_ends_with_an_error(engine: EncoderEngine) -> None:
     stream = engine.embed(EmbeddingRequest("a", MANY))
     await anext(stream)
     engine.abort("a")
@@ -142,7 +142,7 @@ async def test_an_aborted_call_ends_with_an_error(engine: EmbeddingEngine) -> No
 
 
 async def test_impossible_inputs_are_refused_before_anything_starts(
-    engine: EmbeddingEngine,
+    engine: EncoderEngine,
 ) -> None:
     with pytest.raises(ContextLengthExceeded) as refused:
         engine.embed(ask("a", 5, 257))
@@ -153,7 +153,7 @@ async def test_impossible_inputs_are_refused_before_anything_starts(
     assert engine.stats().requests_total == 0
 
 
-async def test_calls_and_waiting_tokens_are_bounded(engine: EmbeddingEngine) -> None:
+async def test_calls_and_waiting_tokens_are_bounded(engine: EncoderEngine) -> None:
     streams = [engine.embed(ask(str(n), *([100] * 60))) for n in range(3)]
     with pytest.raises(EngineOverloaded, match="tokens"):
         engine.embed(ask("one too many", *([100] * 60)))
@@ -169,7 +169,7 @@ async def test_calls_and_waiting_tokens_are_bounded(engine: EmbeddingEngine) -> 
 
 
 async def test_the_settings_may_bound_the_context_further() -> None:
-    engine = EmbeddingEngine(EngineSettings(MINILM_PATH, context_tokens=32))
+    engine = EncoderEngine(EngineSettings(MINILM_PATH, context_tokens=32))
     await engine.start()
     assert engine.context_tokens == 32
     with pytest.raises(ContextLengthExceeded):
@@ -178,7 +178,7 @@ async def test_the_settings_may_bound_the_context_further() -> None:
 
 
 async def test_nothing_is_computed_on_the_event_loop(
-    engine: EmbeddingEngine, monkeypatch: pytest.MonkeyPatch
+    engine: EncoderEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: set[int] = set()
     encoder = engine._loaded.encoder
@@ -194,7 +194,7 @@ async def test_nothing_is_computed_on_the_event_loop(
 
 
 async def test_a_broken_batch_fails_open_calls_and_says_so(
-    engine: EmbeddingEngine, monkeypatch: pytest.MonkeyPatch
+    engine: EncoderEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(batch: Any) -> Any:
         raise RuntimeError("out of luck")
@@ -208,7 +208,7 @@ async def test_a_broken_batch_fails_open_calls_and_says_so(
         engine.embed(ask())
 
 
-async def test_a_stopped_engine_fails_what_is_open(engine: EmbeddingEngine) -> None:
+async def test_a_stopped_engine_fails_what_is_open(engine: EncoderEngine) -> None:
     stream = engine.embed(EmbeddingRequest("a", MANY))
     await engine.stop()
     with pytest.raises(EngineFailed):
@@ -218,7 +218,7 @@ async def test_a_stopped_engine_fails_what_is_open(engine: EmbeddingEngine) -> N
 
 async def test_a_folder_that_holds_no_model_fails_the_start(tmp_path: Path) -> None:
     with pytest.raises(CheckpointUnsupported):
-        await EmbeddingEngine(EngineSettings(tmp_path)).start()
+        await EncoderEngine(EngineSettings(tmp_path)).start()
 
 
 def test_a_tokenizer_file_that_cuts_and_pads_does_neither_here(text: CheckpointText) -> None:
@@ -226,7 +226,7 @@ def test_a_tokenizer_file_that_cuts_and_pads_does_neither_here(text: CheckpointT
     assert text.token_ids("") == (101, 102)
 
 
-async def test_the_time_of_batches_is_that_of_their_calls(engine: EmbeddingEngine) -> None:
+async def test_the_time_of_batches_is_that_of_their_calls(engine: EncoderEngine) -> None:
     asked = [ask(str(n), *LENGTHS) for n in range(3)]
     answered = await asyncio.gather(*(frames_of(engine, request) for request in asked))
     told = [[frame.usage.busy_us for frame in frames] for frames in answered]

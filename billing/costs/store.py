@@ -1,0 +1,99 @@
+"""Statements on the cost of capacity: reports of replicas' lives, and sums by the hour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from billing.costs.attempts import AttemptCost
+from billing.costs.capacity import AttemptCosts, CapacitySums, Moved
+from billing.costs.lifetimes import LifeReport
+from billing.costs.tables import CapacityHour, LifeReportRow
+from billing.db.columns import table_of
+from billing.db.in_list import among
+from billing.db.insert import add_to, insert_rows
+from billing.usage.rollup import CountedCall
+from billing.usage.store import ATTEMPT
+
+REPORT = table_of(LifeReportRow)
+CAPACITY = table_of(CapacityHour)
+CELL = ("hour_us", "pool", "model")
+SUMS = CapacitySums._fields
+REPORTED = tuple(LifeReportRow.model_fields)
+STREAMED = 2000
+
+
+def add(conn: Connection, moved: Moved) -> None:
+    """Add to the sums of each hour. Every writer goes in the same order, so that no two lock each
+    other out."""
+    rows = [(*cell, *moved[cell]) for cell in sorted(moved)]
+    add_to(conn, CAPACITY, (*CELL, *SUMS), rows, SUMS)
+
+
+def standing(conn: Connection, counted: Mapping[str, CountedCall]) -> dict[str, AttemptCosts]:
+    """The costs of attempts of calls that are booked already."""
+    if not counted:
+        return {}
+    costs = {rid: AttemptCosts(counts.hour_us, []) for rid, counts in counted.items()}
+    names = ("rid", "pool", "model", "cost_nanousd", "bought_nanousd", "served")
+    query = select(*(ATTEMPT.c[name] for name in names)).where(
+        among(conn, ATTEMPT.c.rid, list(counted))
+    )
+    for rid, pool, model, cost, bought, served in conn.execute(query.order_by(ATTEMPT.c.n)):
+        spent = costs[rid]
+        more = AttemptCost(pool, model, cost, bought, bool(served))
+        costs[rid] = spent._replace(costs=[*spent.costs, more])
+    return costs
+
+
+def insert_reports(conn: Connection, reports: Sequence[LifeReport]) -> None:
+    rows = [{name: getattr(report, name) for name in REPORTED} for report in reports]
+    insert_rows(conn, REPORT, rows)
+
+
+def reports_around(conn: Connection, replica: str, from_us: int) -> list[LifeReport]:
+    """The reports of one replica in order: the last one before an instant, and all from then on."""
+    before = (
+        select(func.max(REPORT.c.until_us))
+        .where(REPORT.c.replica == replica, REPORT.c.until_us < from_us)
+        .scalar_subquery()
+    )
+    statement = select(REPORT).where(
+        REPORT.c.replica == replica, REPORT.c.until_us >= func.coalesce(before, from_us)
+    )
+    rows = conn.execute(statement.order_by(REPORT.c.until_us)).mappings()
+    return [_report(row) for row in rows]
+
+
+def every_report(conn: Connection) -> Iterator[LifeReport]:
+    """Every report, streamed: one replica after the other, each in its order."""
+    ordered = select(REPORT).order_by(REPORT.c.replica, REPORT.c.until_us)
+    for row in conn.execute(ordered.execution_options(yield_per=STREAMED)).mappings():
+        yield _report(row)
+
+
+def count_reports(conn: Connection) -> int:
+    return int(conn.execute(select(func.count()).select_from(REPORT)).scalar_one())
+
+
+def capacity(
+    conn: Connection, from_us: int, to_us: int, group_by: Sequence[str]
+) -> dict[tuple[Any, ...], CapacitySums]:
+    """Sums of the whole hours in [from, to). They are grouped by any of pool, model and hour."""
+    by = [CAPACITY.c[name] for name in group_by]
+    sums = [func.coalesce(func.sum(CAPACITY.c[name]), 0) for name in SUMS]
+    statement = (
+        select(*by, *sums)
+        .where(CAPACITY.c.hour_us >= from_us, CAPACITY.c.hour_us < to_us)
+        .group_by(*by)
+    )
+    return {
+        tuple(row[: len(by)]): CapacitySums(*map(int, row[len(by) :]))
+        for row in conn.execute(statement)
+    }
+
+
+def _report(row: Mapping[Any, Any]) -> LifeReport:
+    return LifeReport(**{**row, "ended": bool(row["ended"])})

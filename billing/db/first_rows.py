@@ -1,0 +1,19 @@
+"""The first rows that an auditor looks for. There should be none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, select
+
+FEW = 3
+
+
+def few(conn: Connection, statement: Select[Any]) -> Sequence[Row[Any]]:
+    """The first rows of a statement. PostgreSQL finds all of them first, and then a few are taken.
+    With a limit in the statement PostgreSQL expects to meet the rows soon. Where there are none it
+    then compares every row with every other."""
+    if conn.dialect.name == "postgresql":
+        statement = select(statement.cte("found").prefix_with("MATERIALIZED"))
+    return conn.execute(statement.limit(FEW)).all()

@@ -1,0 +1,65 @@
+"""Laws of invoices: lines add up to the nano-dollar, numbers have no gap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from billing.ledger import audit
+from billing.ledger.report import Check, judged
+from billing.money import NANOUSD_PER_CENT
+
+
+def lines_add_up(conn: Connection) -> Check:
+    invoices = audit.invoice_sums(conn)
+    breaks = [problem for invoice in invoices if (problem := _wrong(invoice))]
+    breaks += [
+        f"{invoice} line {seq}: amount {amount}, its transfers give {linked}"
+        for invoice, seq, amount, linked in audit.lines_unlike_links(conn)
+    ]
+    breaks += [
+        f"{transfer}: amount {amount}, the lines carry {linked}"
+        for transfer, amount, linked in audit.transfers_unlike_links(conn)
+    ]
+    return judged(
+        "I5 invoice_lines",
+        "invoice lines sum to the attached transfers and, with the rounding, to whole cents",
+        breaks,
+        len(invoices),
+    )
+
+
+def numbers_have_no_gap(conn: Connection) -> Check:
+    numbers: dict[str, list[int]] = {}
+    for invoice in audit.invoice_sums(conn):
+        if invoice["number"] is not None:
+            numbers.setdefault(invoice["series"], []).append(invoice["number"])
+    breaks = [
+        f"series {series} has {sequence}"
+        for series, sequence in numbers.items()
+        if not _gapless(sequence)
+    ]
+    return judged(
+        "I10 invoice_numbers",
+        "the numbers of a series run from 1 without a gap",
+        breaks,
+        sum(map(len, numbers.values())),
+    )
+
+
+def _wrong(invoice: dict[str, Any]) -> str | None:
+    total = invoice["total_cents"] * NANOUSD_PER_CENT
+    if (invoice["lines"] or 0) != total:
+        return f"{invoice['invoice_id']}: lines {invoice['lines']}, total {total}"
+    if not invoice["billed"] == invoice["attached"] == invoice["subtotal_nanousd"]:
+        return (
+            f"{invoice['invoice_id']}: lines of usage {invoice['billed']}, transfers "
+            f"{invoice['attached']}, subtotal {invoice['subtotal_nanousd']}"
+        )
+    return None
+
+
+def _gapless(numbers: Sequence[int]) -> bool:
+    return sorted(numbers) == list(range(1, len(numbers) + 1))

@@ -1,0 +1,92 @@
+"""Rows of invoices: lines, and the transfers that each line sums."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger as Big
+from sqlalchemy import (
+    CheckConstraint,
+    Index,
+    text,
+)
+from sqlmodel import Field, SQLModel
+
+
+class Invoice(SQLModel, table=True):
+    """One organization, one month. A draft is recomputed; a finalised one never changes."""
+
+    __tablename__ = "invoice"
+    __table_args__ = (
+        Index("invoice_run", "org", "period", unique=True),
+        Index("invoice_number", "series", "number", unique=True),
+        CheckConstraint(
+            "(status = 'draft' AND number IS NULL) OR "
+            "(status = 'finalised' AND number IS NOT NULL)",
+            name="numbered_when_finalised",
+        ),
+    )
+    invoice_id: str = Field(primary_key=True)
+    org: str
+    period: str
+    status: str
+    series: str
+    number: int | None = None
+    currency: str = "USD"
+    period_start_us: int = Field(sa_type=Big)
+    period_end_us: int = Field(sa_type=Big)
+    subtotal_nanousd: int = Field(sa_type=Big)
+    rounding_nanousd: int = Field(sa_type=Big)
+    total_cents: int = Field(sa_type=Big)
+    computed_us: int = Field(sa_type=Big)
+
+
+class InvoiceLine(SQLModel, table=True):
+    """Usage of one component at one price, or one adjustment, or the payment of a grant of credit,
+    or the rounding to cents."""
+
+    __tablename__ = "invoice_line"
+    __table_args__ = (
+        CheckConstraint("kind IN ('usage','adjustment','credit','rounding')", name="kind_known"),
+    )
+    invoice_id: str = Field(primary_key=True, foreign_key="invoice.invoice_id")
+    seq: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    kind: str
+    project: str
+    model: str
+    tier: str
+    batch: bool
+    component: str
+    price_version: str
+    quantity: int = Field(sa_type=Big)
+    unit_price_nanousd_per_mtok: int = Field(sa_type=Big)
+    amount_nanousd: int = Field(sa_type=Big)
+    service_start_us: int = Field(sa_type=Big)
+    service_end_us: int = Field(sa_type=Big)
+    grant_id: str = ""
+
+
+class InvoiceTransfer(SQLModel, table=True):
+    """The invoice a transfer is on: never more than one."""
+
+    __tablename__ = "invoice_transfer"
+    __table_args__ = (Index("invoice_transfer_invoice", "invoice_id"),)
+    transfer_id: str = Field(primary_key=True, foreign_key="transfer.transfer_id")
+    invoice_id: str = Field(foreign_key="invoice.invoice_id")
+
+
+class InvoiceLineTransfer(SQLModel, table=True):
+    """How much of a transfer a line carries; a transfer spreads over its components."""
+
+    __tablename__ = "invoice_line_transfer"
+    __table_args__ = (Index("invoice_line_transfer_transfer", "transfer_id"),)
+    invoice_id: str = Field(primary_key=True, foreign_key="invoice.invoice_id")
+    seq: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    transfer_id: str = Field(primary_key=True, foreign_key="transfer.transfer_id")
+    amount_nanousd: int = Field(sa_type=Big)
+
+
+class InvoiceCounter(SQLModel, table=True):
+    """The next number of a series. The transaction that finalises takes it, so there is no gap."""
+
+    __tablename__ = "invoice_counter"
+    series: str = Field(primary_key=True)
+    next_number: int = Field(1, sa_column_kwargs={"server_default": text("1")})

@@ -1,0 +1,152 @@
+"""Statements that look for broken laws of accounts, holds and invoices.
+
+Each returns the offending rows, at most a few.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    String,
+    case,
+    cast,
+    func,
+    literal_column,
+    select,
+    union_all,
+)
+
+from billing.db.first_rows import few
+from billing.invoices.store import INVOICE, LINE, LINK, ON_INVOICE
+from billing.ledger.store import ACCOUNT, TRANSFER
+from billing.recovery.holds import HOLD
+from billing.usage.store import EVENT
+
+
+def count(conn: Connection, name: str) -> int:
+    tables = {
+        "transfer": TRANSFER,
+        "account": ACCOUNT,
+        "open_hold": HOLD,
+        "invoice": INVOICE,
+    }
+    return int(conn.execute(select(func.count()).select_from(tables[name])).scalar_one())
+
+
+def totals(conn: Connection) -> tuple[int, int]:
+    """Debits and credits over all accounts."""
+    both = (
+        select(func.coalesce(func.sum(ACCOUNT.c.debits), 0)),
+        select(func.coalesce(func.sum(ACCOUNT.c.credits), 0)),
+    )
+    debits, credits = (int(conn.execute(one).scalar_one()) for one in both)
+    return debits, credits
+
+
+def moved(conn: Connection) -> list[tuple[str, str, int, int]]:
+    """(account, currency, debits, credits) by all transfers."""
+    nothing: ColumnElement[int] = literal_column("0")
+    amount = TRANSFER.c.amount_nanousd
+    debits = select(
+        TRANSFER.c.debit_account.label("code"),
+        TRANSFER.c.currency,
+        func.sum(amount).label("debits"),
+        nothing.label("credits"),
+    ).group_by(TRANSFER.c.debit_account, TRANSFER.c.currency)
+    credits = select(
+        TRANSFER.c.credit_account, TRANSFER.c.currency, nothing, func.sum(amount)
+    ).group_by(TRANSFER.c.credit_account, TRANSFER.c.currency)
+    both = union_all(debits, credits).subquery("both")
+    by = (both.c.code, both.c.currency)
+    statement = select(*by, func.sum(both.c.debits), func.sum(both.c.credits)).group_by(*by)
+    return [
+        (code, currency, int(debited), int(credited))
+        for code, currency, debited, credited in conn.execute(statement)
+    ]
+
+
+def moved_in(conn: Connection, code: str, currency: str) -> str:
+    """The id of one transfer of an account in a currency."""
+    of_account = (TRANSFER.c.debit_account == code) | (TRANSFER.c.credit_account == code)
+    statement = select(TRANSFER.c.transfer_id).where(of_account, TRANSFER.c.currency == currency)
+    return str(conn.execute(statement.limit(1)).scalar_one())
+
+
+def holds_of_booked_calls(conn: Connection) -> list[str]:
+    statement = select(HOLD.c.rid).join(EVENT, EVENT.c.rid == HOLD.c.rid)
+    return [row[0] for row in few(conn, statement)]
+
+
+def invoice_sums(conn: Connection) -> list[dict[str, Any]]:
+    """Each invoice with the sum of its lines, of its usage and adjustments, of its transfers."""
+    billed = case((LINE.c.kind != "rounding", LINE.c.amount_nanousd), else_=0)
+    by_line = (
+        select(
+            LINE.c.invoice_id,
+            func.sum(LINE.c.amount_nanousd).label("lines"),
+            func.sum(billed).label("billed"),
+        )
+        .group_by(LINE.c.invoice_id)
+        .subquery()
+    )
+    owed = cast("org:", String) + TRANSFER.c.org + ":unbilled"
+    signed = case(
+        (TRANSFER.c.debit_account == owed, TRANSFER.c.amount_nanousd),
+        else_=-TRANSFER.c.amount_nanousd,
+    )
+    attached = (
+        select(ON_INVOICE.c.invoice_id, func.sum(signed).label("attached"))
+        .join(TRANSFER, TRANSFER.c.transfer_id == ON_INVOICE.c.transfer_id)
+        .group_by(ON_INVOICE.c.invoice_id)
+        .subquery()
+    )
+    joined = INVOICE.outerjoin(by_line, by_line.c.invoice_id == INVOICE.c.invoice_id).outerjoin(
+        attached, attached.c.invoice_id == INVOICE.c.invoice_id
+    )
+    rows = conn.execute(
+        select(INVOICE, by_line.c.lines, by_line.c.billed, attached.c.attached)
+        .select_from(joined)
+        .order_by(INVOICE.c.series, INVOICE.c.number)
+    )
+    return [dict(row) for row in rows.mappings()]
+
+
+def lines_unlike_links(conn: Connection) -> list[tuple[Any, ...]]:
+    """(invoice, line, amount, linked) where a line is not the sum of its links."""
+    linked = (
+        select(LINK.c.invoice_id, LINK.c.seq, func.sum(LINK.c.amount_nanousd).label("linked"))
+        .group_by(LINK.c.invoice_id, LINK.c.seq)
+        .subquery()
+    )
+    total = func.coalesce(linked.c.linked, 0)
+    statement = (
+        select(LINE.c.invoice_id, LINE.c.seq, LINE.c.amount_nanousd, total)
+        .select_from(
+            LINE.outerjoin(
+                linked,
+                (linked.c.invoice_id == LINE.c.invoice_id) & (linked.c.seq == LINE.c.seq),
+            )
+        )
+        .where(LINE.c.kind != "rounding", LINE.c.amount_nanousd != total)
+    )
+    return [tuple(row) for row in few(conn, statement)]
+
+
+def transfers_unlike_links(conn: Connection) -> list[tuple[Any, ...]]:
+    """(transfer, amount, linked) where the lines do not carry the whole of a transfer."""
+    linked = (
+        select(LINK.c.transfer_id, func.sum(LINK.c.amount_nanousd).label("linked"))
+        .group_by(LINK.c.transfer_id)
+        .subquery()
+    )
+    total = func.abs(func.coalesce(linked.c.linked, 0))
+    statement = (
+        select(TRANSFER.c.transfer_id, TRANSFER.c.amount_nanousd, total)
+        .join(ON_INVOICE, ON_INVOICE.c.transfer_id == TRANSFER.c.transfer_id)
+        .outerjoin(linked, linked.c.transfer_id == TRANSFER.c.transfer_id)
+        .where(TRANSFER.c.amount_nanousd != total)
+    )
+    return [tuple(row) for row in few(conn, statement)]

@@ -1,0 +1,201 @@
+"""All prices that hold together: the rates of a version, computed once into what rating reads.
+
+Pure. Knows how longer prompts, an organization's own prices and its discounts change a price. Knows
+nothing of dates: the price book decides which version holds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import msgspec
+
+from billing.prices.rounding import divide_half_even
+from billing.types import TOKEN_CLASSES
+
+BASIS_POINTS = 10_000
+"""In the whole: a discount of so many leaves nothing to pay."""
+EVERY_MODEL = ""
+
+
+class Component(StrEnum):
+    """What a unit is counted in: tokens of a class, whole requests, or GPU-milliseconds.
+
+    `minimum` is not used up: a call that costs less than it is charged the difference.
+    """
+
+    INPUT = "input"
+    CACHED_INPUT = "cached_input"
+    CACHE_WRITE = "cache_write"
+    OUTPUT = "output"
+    REASONING = "reasoning"
+    REQUEST = "request"
+    MINIMUM = "minimum"
+    GPU_MS = "gpu_ms"
+
+
+OF_TOKENS = tuple(component for component in Component if component in TOKEN_CLASSES)
+"""What may have another price for longer prompts."""
+
+
+class PriceRate(msgspec.Struct, frozen=True):
+    """Nano-USD per million units of one component.
+
+    It holds for calls with at least `prompt_from` prompt tokens. For a GPU-millisecond it holds for
+    the first `units_max` of a call: further ones cost nothing more.
+    """
+
+    model: str
+    tier: str
+    component: Component
+    nanousd_per_mtok: int
+    batch: bool = False
+    prompt_from: int = 0
+    units_max: int | None = None
+
+
+class Discount(msgspec.Struct, frozen=True):
+    """A discount off everybody's prices of a model. "" is every model without a discount of its
+    own."""
+
+    model: str
+    basis_points: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The rates of one (model, tier, batch) in one version, nano-USD per million units.
+
+    None means no price of its own: such tokens are counted with input, or with output. `longer` has
+    the prices of calls with longer prompts, by rising `prompt_from`.
+    """
+
+    version_id: str
+    model: str
+    tier: str
+    batch: bool
+    input: int
+    cached_input: int
+    output: int
+    request: int = 0
+    cache_write: int | None = None
+    reasoning: int | None = None
+    minimum: int = 0
+    gpu_ms: int = 0
+    gpu_ms_max: int = 0
+    prompt_from: int = 0
+    longer: tuple[Prices, ...] = ()
+
+    def at_prompt(self, prompt_tokens: int) -> Prices:
+        """The prices of a call with so long a prompt, for all of its tokens."""
+        if not self.longer:
+            return self
+        place = bisect_right(self.longer, prompt_tokens, key=lambda prices: prices.prompt_from)
+        return self.longer[place - 1] if place else self
+
+
+RateKey = tuple[str, str, bool]
+"""Model, tier served and batch: what is priced as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """Every price that holds under one frozen id."""
+
+    version_id: str
+    prices: Mapping[RateKey, Prices] = field(repr=False)
+
+
+def tariff_of(version_id: str, rates: Iterable[PriceRate]) -> Tariff:
+    """The prices of a version. A model that lacks a price for input or output is not in it."""
+    groups: dict[RateKey, dict[int, dict[Component, PriceRate]]] = {}
+    for rate in rates:
+        group = groups.setdefault((rate.model, rate.tier, rate.batch), {})
+        group.setdefault(rate.prompt_from, {})[rate.component] = rate
+    return Tariff(
+        version_id,
+        {
+            key: _prices(version_id, key, by_prompt)
+            for key, by_prompt in groups.items()
+            if {Component.INPUT, Component.OUTPUT} <= by_prompt.get(0, {}).keys()
+        },
+    )
+
+
+def agreed(
+    version_id: str, everybodys: Tariff, own: Tariff, discounts: Iterable[Discount]
+) -> Tariff:
+    """The prices of an organization: its own where it has them, else everybody's with its
+    discounts."""
+    points = {discount.model: discount.basis_points for discount in discounts}
+    prices = {
+        key: _discounted(
+            listed, points.get(listed.model, points.get(EVERY_MODEL, 0)), version_id=version_id
+        )
+        for key, listed in everybodys.prices.items()
+    }
+    prices |= {key: _discounted(named, 0, version_id) for key, named in own.prices.items()}
+    return Tariff(version_id, prices)
+
+
+def _prices(
+    version_id: str, key: RateKey, by_prompt: Mapping[int, Mapping[Component, PriceRate]]
+) -> Prices:
+    """The prices of one model. A price that a longer prompt does not change is that of shorter
+    ones."""
+    parts: dict[Component, PriceRate] = {}
+    steps = []
+    for prompt_from in sorted(by_prompt):
+        parts = {**parts, **by_prompt[prompt_from]}
+        steps.append(_step(version_id, key, parts, prompt_from))
+    return replace(steps[0], longer=tuple(steps[1:]))
+
+
+def _step(
+    version_id: str, key: RateKey, parts: Mapping[Component, PriceRate], prompt_from: int
+) -> Prices:
+    """The prices at one length of prompt. Cached input costs as input unless it has a price."""
+    model, tier, batch = key
+    amounts = {component: rate.nanousd_per_mtok for component, rate in parts.items()}
+    gpu = parts.get(Component.GPU_MS)
+    return Prices(
+        version_id=version_id,
+        model=model,
+        tier=tier,
+        batch=batch,
+        input=amounts[Component.INPUT],
+        cached_input=amounts.get(Component.CACHED_INPUT, amounts[Component.INPUT]),
+        output=amounts[Component.OUTPUT],
+        request=amounts.get(Component.REQUEST, 0),
+        cache_write=amounts.get(Component.CACHE_WRITE),
+        reasoning=amounts.get(Component.REASONING),
+        minimum=amounts.get(Component.MINIMUM, 0),
+        gpu_ms=gpu.nanousd_per_mtok if gpu else 0,
+        gpu_ms_max=(gpu.units_max or 0) if gpu else 0,
+        prompt_from=prompt_from,
+    )
+
+
+def _discounted(prices: Prices, basis_points: int, version_id: str) -> Prices:
+    """The discounted prices. Each is rounded once, here, to whole nano-USD per million."""
+    remainder = BASIS_POINTS - basis_points
+
+    def off(price: int) -> int:
+        return divide_half_even(price * remainder, BASIS_POINTS)
+
+    return replace(
+        prices,
+        version_id=version_id,
+        input=off(prices.input),
+        cached_input=off(prices.cached_input),
+        output=off(prices.output),
+        request=off(prices.request),
+        cache_write=None if prices.cache_write is None else off(prices.cache_write),
+        reasoning=None if prices.reasoning is None else off(prices.reasoning),
+        minimum=off(prices.minimum),
+        gpu_ms=off(prices.gpu_ms),
+        longer=tuple(_discounted(longer, basis_points, version_id) for longer in prices.longer),
+    )

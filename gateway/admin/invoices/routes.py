@@ -1,0 +1,30 @@
+"""`/admin/v1/invoices`: drafted, finalised and listed."""
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from gateway.admin.invoices.schemas import Invoice
+from gateway.admin.invoices.service import Invoices
+from gateway.api.pages import Paged
+from gateway.api.schemas import Listing, Page
+from gateway.fields import Label
+
+router = APIRouter(prefix="/invoices", tags=["invoices"])
+
+
+@router.post("", response_model=Listing[Invoice])
+async def run(invoices: Invoices, period: Label, organization: Label | None = None) -> Any:
+    """Draft or finalise a month, `YYYY-MM`; finalised invoices stay as they are."""
+    return {"data": await invoices.run(period, organization)}
+
+
+@router.get("", response_model=Page[Invoice])
+async def list_invoices(
+    invoices: Invoices,
+    asked: Paged,
+    organization: Label | None = None,
+    period: Label | None = None,
+) -> Any:
+    """As they were last written, drafts included."""
+    return await invoices.page(asked, organization, period)

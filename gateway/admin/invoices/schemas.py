@@ -1,0 +1,53 @@
+"""Invoices with their lines."""
+
+from typing import Literal
+
+from pydantic import AliasPath, Field, NonNegativeInt
+
+from billing.invoices.invoicing import LineKind
+from gateway.api.schemas import Answer, Usd, read_from
+
+
+class InvoiceLine(Answer):
+    """Usage of one component at one price, one adjustment, what a grant of credit has paid, or the
+    rounding to cents. `transfers` is how many it sums."""
+
+    seq: NonNegativeInt
+    kind: LineKind
+    project: str
+    model: str
+    service_tier: str = Field(validation_alias="tier")
+    batch: bool
+    component: str
+    price_version: str
+    grant: str = Field(validation_alias="grant_id")
+    quantity: int
+    unit_price_usd_per_million: Usd = Field(validation_alias="unit_price_nanousd_per_mtok")
+    amount_usd: Usd = Field(validation_alias=AliasPath("amount_nanousd"))
+    amount_nanousd: int
+    service_start_us: int
+    service_end_us: int
+    transfers: NonNegativeInt
+
+
+class Invoice(Answer):
+    """One organization, one month."""
+
+    model_config = read_from("invoice")
+    id: str = Field(validation_alias=AliasPath("invoice", "invoice_id"))
+    organization: str = Field(validation_alias=AliasPath("invoice", "org"))
+    period: str
+    status: Literal["draft", "finalised"]
+    draft_because: list[str] = Field(validation_alias="draft_because")
+    number: str | None = Field(
+        validation_alias="number", description="a draft has none", examples=["SLU-2026-000001"]
+    )
+    currency: str
+    period_start_us: int
+    period_end_us: int
+    subtotal_usd: Usd = Field(validation_alias=AliasPath("invoice", "subtotal_nanousd"))
+    rounding_usd: Usd = Field(validation_alias=AliasPath("invoice", "rounding_nanousd"))
+    total_usd: Usd = Field(validation_alias="total_nanousd")
+    total_cents: int
+    computed_us: int
+    lines: list[InvoiceLine] = Field(validation_alias="lines")

@@ -1,0 +1,71 @@
+"""`/admin/v1/pools`, and the live fleet that they are of."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from billing.written_usd import notices
+from gateway.admin.pools.schemas import FleetAnswer, PoolAnswer, PoolBody, PoolCheckAnswer
+from gateway.admin.pools.service import Checker, Pools
+from gateway.api.dependencies import parts_of
+from gateway.api.pages import Paged
+from gateway.api.schemas import Page
+from gateway.catalog.pool import PoolName
+
+log = logging.getLogger(__name__)
+router = APIRouter(tags=["pools"])
+
+
+@router.get("/pools", response_model=Page[PoolAnswer])
+async def list_pools(pools: Pools, page: Paged) -> Any:
+    return await pools.page(page)
+
+
+@router.put("/pools/{name}", response_model=PoolAnswer)
+async def put_pool(request: Request, pools: Pools, name: PoolName, body: PoolBody) -> Any:
+    _log_names_of_before(name, await request.json())
+    return pools.answer(await pools.put(name, body))
+
+
+@router.patch("/pools/{name}", response_model=PoolAnswer)
+async def change_pool(pools: Pools, name: PoolName, changes: dict[str, Any]) -> Any:
+    """Some fields of a pool; what is left out stays as it is, where PUT takes its default."""
+    _log_names_of_before(name, changes)
+    return pools.answer(await pools.change(name, changes))
+
+
+@router.delete("/pools/{name}", response_model=PoolAnswer)
+async def disable_pool(pools: Pools, name: PoolName) -> Any:
+    return pools.answer(await pools.disable(name))
+
+
+@router.post("/pools/{name}/check", response_model=PoolCheckAnswer)
+async def check_pool(checker: Checker, name: PoolName) -> Any:
+    """Makes one cheap call of an external pool and tells what came; no tenant pays for it. `ok`
+    says whether the pool can serve."""
+    return await checker.check(name)
+
+
+@router.get("/fleet", response_model=FleetAnswer)
+async def show_fleet(request: Request) -> Any:
+    """Pools with replica states and reasons, this gateway's open calls, and its staleness."""
+    parts = parts_of(request)
+    load = {
+        "open_calls": len(parts.accounts.open),
+        "unsettled_calls": parts.accounts.unsettled_count,
+        "in_flight": parts.fleet.in_flight,
+    }
+    age_s = round(parts.fleet.age_s, 3)
+    return {
+        "age_s": age_s,
+        "is_stale": parts.fleet.is_stale,
+        "pools": parts.fleet.published,
+        "gateway": load,
+    }
+
+
+def _log_names_of_before(pool: str, sent: Mapping[str, Any]) -> None:
+    for words in notices(sent):
+        log.warning("pool %s: %s", pool, words)

@@ -1,0 +1,107 @@
+"""Pools, what one cheap call of an external one came to, and the live fleet."""
+
+from typing import Literal
+
+from pydantic import AliasPath, Field, NonNegativeInt, computed_field
+from sqlmodel._compat import SQLModelConfig
+
+from gateway.api.schemas import Answer, NoneIfEmpty, TokenCounts, Usd, read_from
+from gateway.catalog.pool import CapacityClassName, PoolFields
+from gateway.catalog.tables import PoolRow
+from gateway.instants import InstantText
+from routing.gauges import Gauges
+from routing.types import ReplicaState
+
+
+class PoolBody(PoolFields):
+    capacity_class: CapacityClassName
+
+
+class PoolPriceAnswer(Answer):
+    """What a pool costs from an instant on; null is as the pool says without a date."""
+
+    starts_at: InstantText = Field(serialization_alias="from")
+    cost_usd_per_s: Usd | None = Field(validation_alias="cost_nanousd_per_s")
+    cost_input_usd_per_mtok: Usd | None = Field(validation_alias="cost_input_nanousd_per_mtok")
+    cost_output_usd_per_mtok: Usd | None = Field(validation_alias="cost_output_nanousd_per_mtok")
+
+
+class PoolAnswer(PoolFields, Answer):
+    """Money is written in USD and, under its names of before, in nano-USD."""
+
+    model_config = SQLModelConfig(alias_generator=lambda name: name)
+    object: Literal["pool"] = "pool"
+    name: str
+    prices: list[PoolPriceAnswer]  # type: ignore[assignment]
+    enabled: bool
+    source: str
+    blocked: str | None = Field(description="why it takes no call, if so")
+
+    @classmethod
+    def of(cls, row: PoolRow, blocked: str | None) -> "PoolAnswer":
+        """Unchecked: a pool of before may break a rule of now, and `blocked` says which."""
+        prices = [PoolPriceAnswer.model_validate(price) for price in row.prices]
+        return cls.model_construct(**row.model_dump() | {"prices": prices}, blocked=blocked)
+
+    @computed_field
+    def cost_usd_per_s(self) -> Usd:
+        return self.cost_nanousd_per_s
+
+    @computed_field
+    def cost_input_usd_per_mtok(self) -> Usd:
+        return self.cost_input_nanousd_per_mtok
+
+    @computed_field
+    def cost_output_usd_per_mtok(self) -> Usd:
+        return self.cost_output_nanousd_per_mtok
+
+
+class PoolCheckAnswer(Answer):
+    model_config = read_from("check")
+    object: Literal["pool_check"] = "pool_check"
+    pool: str = Field(validation_alias=AliasPath("row", "name"))
+    base_url: str = Field(validation_alias=AliasPath("row", "base_url"))
+    upstream_model: str = Field(validation_alias=AliasPath("row", "upstream_model"))
+    ok: bool = Field(validation_alias=AliasPath("check", "is_ok"))
+    outcome: str
+    status: int | None
+    detail: str | None
+    hint: NoneIfEmpty
+    took_ms: int
+    usage: TokenCounts | None
+
+
+class FleetReplica(Answer):
+    id: str
+    address: str
+    state: ReplicaState
+    since_ms: int
+    running: NonNegativeInt
+    queued: NonNegativeInt
+    gauges: Gauges | None = Field(description="the replica's own words, in tokens")
+
+
+class FleetPool(Answer):
+    name: str
+    target: NonNegativeInt
+    reason: str
+    cold_start_s: float | None
+    waiting: NonNegativeInt
+    blocked: str | None
+    ready_at_ms: int | None
+    gone: Literal["replica", "ray", "cluster"] | None
+    replicas: list[FleetReplica]
+
+
+class GatewayLoad(Answer):
+    open_calls: NonNegativeInt
+    unsettled_calls: NonNegativeInt
+    in_flight: dict[str, NonNegativeInt] = Field(description="attempts by replica")
+
+
+class FleetAnswer(Answer):
+    object: Literal["fleet"] = "fleet"
+    age_s: float
+    is_stale: bool = Field(description="too old to be believed: replicas count as full")
+    pools: list[FleetPool]
+    gateway: GatewayLoad

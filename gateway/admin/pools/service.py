@@ -1,0 +1,177 @@
+"""Pools as an administrator keeps them, and one cheap call of an external one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import Depends, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+from sqlmodel import Session, col, select
+
+from billing.written_usd import in_usd
+from gateway.admin.models.service import Refresh
+from gateway.admin.pools.schemas import PoolAnswer, PoolBody
+from gateway.admin.use_cases import ADMIN, AdminStore, NotThere, admin_store, attempt, must_get
+from gateway.api.dependencies import parts_of
+from gateway.api.pages import PageRequest, PageRows
+from gateway.catalog.catalog import CatalogKeeper
+from gateway.catalog.external import ExternalRules
+from gateway.catalog.fit import pool_misfits, variant_of
+from gateway.catalog.fleet import FleetKeeper
+from gateway.catalog.hardware import parts_with
+from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
+from gateway.errors import bad_request
+from gateway.tenants.store import Conflict
+from gateway.upstream.check import (
+    NOT_SET_UP,
+    OUTPUT_TOKENS,
+    PATIENCE,
+    PoolCheck,
+    cheap_call,
+    check,
+)
+from gateway.upstream.openai import OpenAIUpstream
+from gateway.upstream.places import Places
+from routing.types import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class PoolService:
+    """Raises ApiError: 404 for an unknown pool, 409 where its model is not there, 400 for what
+    `rules` forbid."""
+
+    store: AdminStore
+    rules: ExternalRules
+    refresh: Refresh
+    why_blocked: Callable[[str], str | None]
+
+    async def page(self, request: PageRequest) -> PageRows[PoolAnswer]:
+        page = await self.store.page(request, PoolRow)
+        return PageRows([self.answer(row) for row in page.data], page.after)
+
+    def answer(self, row: PoolRow) -> PoolAnswer:
+        return PoolAnswer.of(row, self.why_blocked(row.name))
+
+    async def put(self, name: str, body: PoolBody) -> PoolRow:
+        for key, words in self.rules.mistakes(body.base_url, body.api_key_env):
+            raise bad_request(f"{key}: {words}", key)
+        columns = body.model_dump()
+        row = PoolRow(name=name, source=ADMIN, **columns)
+
+        def work(session: Session) -> PoolRow:
+            model = session.get(ModelRow, row.model)
+            if model is None or not model.enabled:
+                raise Conflict(f"there is no model {row.model!r}")
+            variant = session.get(VariantRow, (row.model, row.variant))
+            if variant is None or not variant.enabled:
+                variants = {}
+            else:
+                variants = {(row.model, row.variant): variant_of(variant, model.context_tokens)}
+            own = session.exec(select(HardwareRow).where(col(HardwareRow.enabled))).all()
+            for field, words in pool_misfits(row, variants, parts_with(own)):
+                raise bad_request(f"{field}: {words}", field)
+            return session.merge(row)
+
+        stored = await self.store.change("pool.put", name, work, **columns)
+        await self.refresh()
+        return stored
+
+    async def change(self, name: str, changes: Mapping[str, Any]) -> PoolRow:
+        """Some fields of a pool; the others stay as they are."""
+        known = await self.pool(name)
+        fields = {field: getattr(known, field) for field in PoolBody.model_fields}
+        try:
+            body = PoolBody.model_validate(_in_usd(fields) | _in_usd(changes))
+        except PydanticCustomError as wrong:
+            raise bad_request(wrong.message()) from wrong
+        except ValidationError as wrong:
+            raise RequestValidationError(wrong.errors()) from wrong
+        return await self.put(name, body)
+
+    async def disable(self, name: str) -> PoolRow:
+        def work(session: Session) -> PoolRow:
+            row = must_get(session, PoolRow, name)
+            row.enabled, row.source = False, ADMIN
+            session.add(row)
+            return row
+
+        row = await self.store.change("pool.disable", name, work)
+        await self.refresh()
+        return row
+
+    async def pool(self, name: str) -> PoolRow:
+        """One that is disabled is not there."""
+
+        def work() -> PoolRow:
+            row = self.store.tenants.one(PoolRow, name)
+            if row is None or not row.enabled:
+                raise NotThere(name)
+            return row
+
+        return await attempt(work)
+
+
+def _in_usd(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return in_usd(fields, PoolBody.model_fields)
+
+
+class CheckedPool(NamedTuple):
+    row: PoolRow
+    check: PoolCheck
+
+
+@dataclass(frozen=True, slots=True)
+class PoolChecker:
+    """Makes one cheap call of an external pool; no tenant pays for it. Raises ApiError: 404 for an
+    unknown pool, 400 for one whose own replicas serve it."""
+
+    pools: PoolService
+    fleet: FleetKeeper
+    catalog: CatalogKeeper
+    places: Places
+    upstream: OpenAIUpstream
+    clock: Clock
+
+    async def check(self, name: str) -> CheckedPool:
+        await self.catalog.refresh()
+        return CheckedPool(await self.pools.pool(name), await self._check(name))
+
+    async def _check(self, name: str) -> PoolCheck:
+        state, models = self.fleet.state(name), self.catalog.catalog.models
+        if state is None or state.pool.model not in models or not state.pool.is_external:
+            raise bad_request(f"'{name}' is no external pool: its own replicas serve it.", "name")
+        if state.blocked_reason is not None:
+            return PoolCheck(NOT_SET_UP, state.blocked_reason)
+        call = cheap_call(models[state.pool.model].task)
+        target = self.places.outside_target(state.pool, call, OUTPUT_TOKENS, PATIENCE)
+        return await check(self.upstream, target, self.clock)
+
+
+async def pools_of(request: Request) -> PoolService:
+    parts = parts_of(request)
+    return PoolService(
+        store=admin_store(parts),
+        rules=parts.settings.gateway.external_rules,
+        refresh=parts.catalog.refresh,
+        why_blocked=parts.fleet.why_blocked,
+    )
+
+
+Pools = Annotated[PoolService, Depends(pools_of)]
+
+
+async def checker_of(request: Request, pools: Pools) -> PoolChecker:
+    parts = parts_of(request)
+    return PoolChecker(
+        pools=pools,
+        fleet=parts.fleet,
+        catalog=parts.catalog,
+        places=parts.places,
+        upstream=parts.upstream,
+        clock=parts.outside.clock,
+    )
+
+
+Checker = Annotated[PoolChecker, Depends(checker_of)]

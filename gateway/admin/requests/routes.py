@@ -1,0 +1,27 @@
+"""`/admin/v1/requests`: calls as the ledger has them."""
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from gateway.admin.requests.schemas import CostedExplanation
+from gateway.admin.requests.service import Requests
+from gateway.api.pages import PagedBy50
+from gateway.api.schemas import Page
+from gateway.fields import Label
+from gateway.public.generations.schemas import Generation
+
+router = APIRouter(prefix="/requests", tags=["requests"])
+
+
+@router.get("", response_model=Page[Generation])
+async def list_requests(
+    requests: Requests, asked: PagedBy50, organization: Label | None = None
+) -> Any:
+    """The newest first, by when they ended."""
+    return await requests.page(asked, organization)
+
+
+@router.get("/{request_id}", response_model=CostedExplanation)
+async def explain_request(requests: Requests, request_id: Label) -> Any:
+    return await requests.explain(request_id)

@@ -1,0 +1,103 @@
+"""Calls as the ledger has them, with what they cost us."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+from fastapi import Depends, Request
+
+from billing import queries
+from billing.costs.attempts import above_hold
+from billing.db.engine import Store
+from billing.queries import CallRecord
+from billing.usage.tables import UsageRecord
+from gateway.admin.use_cases import attempt
+from gateway.api.dependencies import parts_of
+from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
+from gateway.catalog.catalog import CatalogKeeper
+from gateway.decisions.reader import DecisionReader
+from gateway.errors import ApiError
+from gateway.public.generations.service import (
+    LEDGER_LAG_S,
+    LEDGER_LOOK_EVERY_S,
+    ExplainedCall,
+    is_whole,
+)
+from routing.types import Clock
+
+LOOKS = round(LEDGER_LAG_S / LEDGER_LOOK_EVERY_S)
+
+
+class AboveHold(NamedTuple):
+    """Tokens that the server reported above what was held, and nobody was charged for."""
+
+    prompt: int = 0
+    completion: int = 0
+
+
+class CostedCall(ExplainedCall):
+    @property
+    def cogs(self) -> "CostedCall":
+        return self
+
+    @property
+    def wasted_nanousd(self) -> int:
+        """What the attempts cost that served nobody."""
+        return sum(each["cost_nanousd"] for each in self.attempts if not each["served"])
+
+    @property
+    def margin_nanousd(self) -> int:
+        return self.amount_nanousd - self.cost_nanousd
+
+    @property
+    def tokens_above_hold(self) -> AboveHold:
+        for each in self.attempts:
+            if each["served"]:
+                return AboveHold(*above_hold(each, self.usage))
+        return AboveHold()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestService:
+    ledger: Store
+    decisions: DecisionReader
+    catalog: CatalogKeeper
+    clock: Clock
+
+    async def page(self, asked: PageRequest, organization: str | None) -> PageRows[UsageRecord]:
+        """The newest first, by when they ended."""
+
+        def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, UsageRecord]]:
+            before = None if behind is None else (behind[0], behind[1])
+            calls = queries.newest_calls(self.ledger, limit, organization, before=before)
+            return [((ended_us, call.rid), call) for ended_us, call in calls]
+
+        return await attempt(lambda: read_page(asked, Source((int, str), read)))
+
+    async def explain(self, request_id: str) -> CostedCall:
+        """The record of a decision comes a moment after its call is booked, and is waited for.
+        Raises ApiError 404."""
+        call = await self._call(request_id)
+        for _ in range(LOOKS):
+            if is_whole(call, self.clock()):
+                break
+            await asyncio.sleep(LEDGER_LOOK_EVERY_S)
+            call = await self._call(request_id)
+        decision = await attempt(lambda: self.decisions.explained(call))
+        return CostedCall.of(call, decision, self.catalog.prices)
+
+    async def _call(self, request_id: str) -> CallRecord:
+        call = await attempt(lambda: self.decisions.call(request_id))
+        if call is None:
+            raise ApiError(404, f"No request '{request_id}'.", code="not_found")
+        return call
+
+
+async def requests_of(request: Request) -> RequestService:
+    parts = parts_of(request)
+    clock = parts.outside.clock
+    return RequestService(parts.ledger, parts.decision_reader, parts.catalog, clock)
+
+
+Requests = Annotated[RequestService, Depends(requests_of)]

@@ -1,0 +1,56 @@
+"""What the routes whose bodies are structs take, as JSON Schema, by path."""
+
+from typing import Any
+
+from gateway.wire.anthropic.body import COUNT as MESSAGE_COUNT
+from gateway.wire.anthropic.body import MESSAGE
+from gateway.wire.bodies.chat_body import CHAT
+from gateway.wire.bodies.completions import COMPLETION
+from gateway.wire.bodies.declared import Reader
+from gateway.wire.bodies.embeddings import READER as EMBEDDING
+from gateway.wire.bodies.tokenize import DETOKENIZE, TOKENIZE
+from gateway.wire.json_schema import ANYTHING, STRING, Schema, maybe, objects
+from gateway.wire.responses.body import COUNT as INPUT_COUNT
+from gateway.wire.responses.body import RESPONSE
+
+QUOTE: dict[str, Schema] = {"url": STRING, "body": ANYTHING}
+
+
+def body(properties: dict[str, Schema], *required: str) -> Schema:
+    """Closed: what is not known is refused. What is not required may be null."""
+    fields = {k: v if k in required else maybe(v) for k, v in properties.items()}
+    return objects(fields, *(fields.keys() - set(required)), closed=True)
+
+
+def of(reader: Reader[Any]) -> Schema:
+    return body(reader.schema, *reader.required)
+
+
+BODIES: dict[str, Schema] = {
+    "/v1/chat/completions": of(CHAT),
+    "/v1/completions": of(COMPLETION),
+    "/v1/embeddings": of(EMBEDDING),
+    "/v1/responses": of(RESPONSE),
+    "/v1/responses/input_tokens": of(INPUT_COUNT),
+    "/v1/messages": of(MESSAGE),
+    "/v1/messages/count_tokens": of(MESSAGE_COUNT),
+    "/v1/quote": body(QUOTE, "url", "body"),
+    "/v1/tokenize": of(TOKENIZE),
+    "/v1/detokenize": of(DETOKENIZE),
+}
+
+_ASKED = [{"role": "user", "content": "Tell me a story about a fox."}]
+_CHAT = {"model": "sluice-small", "messages": _ASKED, "max_tokens": 16}
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": _CHAT,
+    "/v1/completions": {"model": "sluice-small", "prompt": "The fox", "max_tokens": 16},
+    "/v1/embeddings": {"model": "minilm", "input": ["a fox", "a bear"]},
+    "/v1/responses": {"model": "sluice-small", "input": "Tell me a story about a fox."},
+    "/v1/responses/input_tokens": {"model": "sluice-small", "input": "The fox"},
+    "/v1/messages": _CHAT,
+    "/v1/messages/count_tokens": {"model": "sluice-small", "messages": _ASKED},
+    "/v1/quote": {"url": "/v1/chat/completions", "body": _CHAT},
+    "/v1/tokenize": {"model": "sluice-small", "prompt": "The fox"},
+    "/v1/detokenize": {"model": "sluice-small", "tokens": [1, 2, 3]},
+}
+"""One body of each that is answered, for whoever reads the description."""

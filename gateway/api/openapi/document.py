@@ -1,0 +1,207 @@
+"""The API as `/openapi.json` tells of it: every route, what it takes, what it answers.
+
+FastAPI knows the parameters, the answers and most bodies; bodies read by hand, errors, keys and the
+routes in raw ASGI are added here.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastapi import FastAPI
+
+from gateway.api.openapi.bodies import BODIES, EXAMPLES
+from gateway.api.openapi.generated_answers import GENERATED_ANSWERS, GENERATED_COMPONENTS
+from gateway.wire.json_schema import STRING, Schema, maybe, named, objects
+
+JSON = "application/json"
+LIVE = ("/healthz", "/livez", "/health")
+OPEN = (*LIVE, "/readyz")
+"""These ask for no key."""
+ADMINISTERED = ("/admin/", "/metrics", "/v1/organization/")
+READING = {
+    "400": "What was asked for is wrong, and `param` says where",
+    "401": "The key is missing or wrong",
+    "500": "A mistake of ours",
+    "503": "What answers this is away; `retry-after` says when to come again",
+}
+GUESSED = {"429": "Too many wrong keys came from this address"}
+FREE = {"429": "More calls that are free were made than may be"}
+FREE_ROUTES = (
+    *("/v1/quote", "/v1/tokenize", "/v1/detokenize"),
+    *("/v1/messages/count_tokens", "/v1/responses/input_tokens"),
+)
+NAMING = {"404": "It is not there, or not for this key"}
+WRITING = NAMING | {
+    "408": "The body came too slowly",
+    "409": "It contradicts what is there",
+    "413": "The body is too large",
+    "415": "The body is not JSON",
+}
+TENANT = {"403": "The organization is frozen, or the key may not do this"}
+GENERATING = {
+    "402": "The money is gone, and the organization has chosen this status for it",
+    "410": "The answer under this idempotency key is not kept",
+    "422": "The idempotency key was used with another body",
+    "429": "A limit is reached, and `retry-after` says when it is not, or the money is gone",
+    "502": "The model was lost in the middle of its answer",
+    "504": "The deadline passed before the answer began",
+}
+MAYBE_NOT_THERE = ("/v1/organization/", "/admin/v1/offers", "/admin/v1/quality/active")
+FETCHING = {"502": "The hub did not give the weights", "507": "The weights cannot be kept"}
+SECURITY: dict[str, Schema] = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key of a project, `sk-sluice-...`",
+    },
+    "x-api-key": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "x-api-key",
+        "description": "The same key, as Anthropic's clients send it",
+    },
+    "admin": {"type": "http", "scheme": "bearer", "description": "The admin key"},
+}
+KEYED = (
+    "With an `Idempotency-Key` (1 to 255 printable ASCII characters) the call runs once, and sent "
+    "again with the same body it is told the same answer, with `idempotent-replayed: true`."
+)
+ERRORS: dict[str, Schema] = {
+    "ApiError": objects(
+        {
+            **{"message": STRING, "type": STRING, "param": maybe(STRING), "code": maybe(STRING)},
+            "errors": {"type": "array", "items": named("MistakeAnswer")},
+        },
+        "errors",
+    ),
+    "ErrorResponse": objects({"error": named("ApiError")}),
+}
+ANSWER_HEADERS = {
+    "x-request-id": {"schema": STRING, "required": True},
+    "openai-processing-ms": {"schema": STRING, "required": True},
+}
+
+
+class DescribedApi(FastAPI):
+    """FastAPI with the routes that it does not know; a URL is right or wrong, never redirected."""
+
+    def __init__(self, lifespan: Callable[[Any], Any]) -> None:
+        super().__init__(
+            title="Sluice",
+            version="0.1.0",
+            description="Models behind OpenAI's and Anthropic's APIs, metered and routed.",
+            lifespan=lifespan,
+            docs_url=None,
+            redoc_url=None,
+            redirect_slashes=False,
+        )
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            self.openapi_schema = _completed(super().openapi())
+        return self.openapi_schema
+
+
+def _completed(schema: dict[str, Any]) -> dict[str, Any]:
+    schema["paths"] = {path: _generating(path) for path in GENERATED_ANSWERS} | schema["paths"]
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            _complete(method, path, operation)
+    components = schema.setdefault("components", {})
+    known = components.setdefault("schemas", {})
+    for unused in ("HTTPValidationError", "ValidationError"):
+        known.pop(unused, None)
+    _name_by_title(schema)
+    known.update(ERRORS | GENERATED_COMPONENTS)
+    components["securitySchemes"] = SECURITY
+    return schema
+
+
+def _name_by_title(schema: dict[str, Any]) -> None:
+    """A page of prices is `Page_PriceVersion_` to FastAPI, `PriceVersionPage` by its title."""
+    known: dict[str, Schema] = schema["components"]["schemas"]
+    titles = {name: known[name]["title"] for name in known if name.endswith("_")}
+    references = {named(name)["$ref"]: named(title)["$ref"] for name, title in titles.items()}
+    for name, title in titles.items():
+        known[title] = known.pop(name)
+    _refer_to(references, schema)
+
+
+def _refer_to(references: Mapping[str, str], part: Any) -> None:
+    if isinstance(part, list):
+        for each in part:
+            _refer_to(references, each)
+    elif isinstance(part, dict):
+        for name, value in part.items():
+            if name == "$ref":
+                part[name] = references.get(value, value)
+            else:
+                _refer_to(references, value)
+
+
+def _generating(path: str) -> dict[str, Any]:
+    told = GENERATED_ANSWERS[path]
+    content: dict[str, Any] = {JSON: {"schema": named(told.whole)}}
+    if told.streams:
+        content["text/event-stream"] = {"schema": STRING}
+    return {
+        "post": {
+            "tags": ["public"],
+            "summary": told.summary,
+            "operationId": path.removeprefix("/v1/").replace("/", "_"),
+            "description": KEYED,
+            "responses": {"200": {"description": "The answer", "content": content}},
+        }
+    }
+
+
+def _complete(method: str, path: str, operation: dict[str, Any]) -> None:
+    responses: dict[str, Any] = operation["responses"]
+    responses.pop("422", None)
+    for status, response in responses.items():
+        if status.startswith("2"):
+            _tell_answer(path, response)
+    if path in BODIES:
+        content = {JSON: {"schema": BODIES[path], "example": EXAMPLES[path]}}
+        operation["requestBody"] = {"required": True, "content": content}
+    for status, description in _errors(method, path).items():
+        responses.setdefault(status, _error(path, description))
+    if path not in OPEN:
+        operation["security"] = _security(path)
+
+
+def _tell_answer(path: str, response: dict[str, Any]) -> None:
+    response["headers"] = ANSWER_HEADERS
+    if path == "/metrics":
+        response["content"] = {"text/plain": {"schema": STRING}}
+
+
+def _errors(method: str, path: str) -> Mapping[str, str]:
+    if path in LIVE:
+        return {"500": READING["500"]}
+    if path == "/readyz":
+        return {"500": READING["500"], "503": "Not ready, and `checks` says why"}
+    found = READING | (WRITING if method in ("post", "put", "patch", "delete") else {})
+    found |= NAMING if "{" in path or path.startswith(MAYBE_NOT_THERE) else {}
+    found |= {} if path.startswith("/admin/") else TENANT
+    found |= GUESSED if path.startswith(ADMINISTERED) else {}
+    found |= FREE if path in FREE_ROUTES else {}
+    found |= GENERATING if path in GENERATED_ANSWERS else {}
+    return found | (FETCHING if path == "/admin/v1/models/apply" else {})
+
+
+def _error(path: str, description: str) -> dict[str, Any]:
+    kind = "MessageError" if path.startswith("/v1/messages") else "ErrorResponse"
+    return {
+        "description": description,
+        "headers": ANSWER_HEADERS,
+        "content": {JSON: {"schema": named(kind)}},
+    }
+
+
+def _security(path: str) -> list[dict[str, list[str]]]:
+    if path.startswith("/admin/") or path == "/metrics":
+        return [{"admin": []}]
+    if path.startswith("/v1/organization/"):
+        return [{"key": []}, {"admin": []}]
+    return [{"key": []}, {"x-api-key": []}] if path.startswith("/v1/messages") else [{"key": []}]

@@ -1,0 +1,131 @@
+"""What the routes that call a model answer, as JSON Schema: OpenAI's and Anthropic's shapes, and
+our own words in them (`usage.cost`, and in streams `sluice`)."""
+
+from dataclasses import dataclass
+
+from gateway.api.openapi import messages, responses
+from gateway.wire.json_schema import (
+    ANYTHING,
+    COUNT,
+    INTEGER,
+    NUMBER,
+    STRING,
+    USD,
+    Schema,
+    array,
+    const,
+    either,
+    maybe,
+    objects,
+    one_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Of one route; `whole` is the component of its whole answer."""
+
+    summary: str
+    whole: str
+    streams: bool = True
+
+
+FINISH = maybe(one_of(("stop", "length", "tool_calls", "content_filter", "function_call")))
+ENDED = maybe(one_of(("stop", "length", "content_filter")))
+REASONING = STRING | {
+    "description": "What a server outside thought before it answered, also in the deltas of a"
+    " stream. OpenAI's document has no such field; its tokens are billed as reasoning or output."
+}
+SERVED = maybe(one_of(("default", "priority", "flex")))
+USAGE = objects(
+    {
+        "prompt_tokens": COUNT,
+        "completion_tokens": COUNT,
+        "total_tokens": COUNT,
+        "prompt_tokens_details": objects({"cached_tokens": COUNT}),
+        "completion_tokens_details": ANYTHING,
+        "cost": USD,
+    }
+)
+CALL = objects(
+    {
+        "id": STRING,
+        "type": const("function"),
+        "function": objects({"name": STRING, "arguments": STRING}),
+    }
+)
+
+
+def answered(name: str, choice: Schema) -> Schema:
+    return objects(
+        {
+            "id": STRING,
+            "object": const(name),
+            "created": INTEGER,
+            "model": STRING,
+            "service_tier": SERVED,
+            "choices": array(objects(choice)),
+            "usage": USAGE,
+        }
+    )
+
+
+GENERATED_COMPONENTS: dict[str, Schema] = {
+    "ChatCompletion": answered(
+        "chat.completion",
+        {
+            "index": COUNT,
+            "message": objects(
+                {
+                    "role": const("assistant"),
+                    "content": maybe(STRING),
+                    "refusal": maybe(STRING),
+                    "annotations": array(ANYTHING),
+                    "tool_calls": array(CALL),
+                    "reasoning_content": REASONING,
+                },
+                "annotations",
+                "tool_calls",
+                "reasoning_content",
+            ),
+            "logprobs": maybe(ANYTHING),
+            "finish_reason": FINISH,
+        },
+    ),
+    "Completion": answered(
+        "text_completion",
+        {
+            "text": STRING,
+            "index": COUNT,
+            "logprobs": maybe(ANYTHING),
+            "finish_reason": ENDED,
+        },
+    ),
+    "Embeddings": objects(
+        {
+            "object": const("list"),
+            "data": array(
+                objects(
+                    {
+                        "object": const("embedding"),
+                        "index": COUNT,
+                        "embedding": either(array(NUMBER), STRING),
+                    }
+                )
+            ),
+            "model": STRING,
+            "usage": objects({"prompt_tokens": COUNT, "total_tokens": COUNT, "cost": USD}),
+        }
+    ),
+    "Response": responses.ANSWER,
+    "Message": messages.ANSWER,
+    "MessageError": messages.ERROR,
+}
+
+GENERATED_ANSWERS: dict[str, Told] = {
+    "/v1/chat/completions": Told("Answer a conversation", "ChatCompletion"),
+    "/v1/completions": Told("Go on with a text", "Completion"),
+    "/v1/embeddings": Told("Place texts in a vector space", "Embeddings", streams=False),
+    "/v1/responses": Told("Answer a conversation, in items", "Response"),
+    "/v1/messages": Told("Answer a conversation, in Anthropic's shapes", "Message"),
+}

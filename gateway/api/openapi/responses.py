@@ -1,0 +1,92 @@
+"""`/v1/responses` as JSON Schema: its Response object."""
+
+from gateway.wire.bodies.chat_body import METADATA
+from gateway.wire.json_schema import (
+    ANYTHING,
+    BOOLEAN,
+    COUNT,
+    INTEGER,
+    NUMBER,
+    STRING,
+    USD,
+    array,
+    const,
+    either,
+    maybe,
+    objects,
+    one_of,
+)
+from gateway.wire.responses.schemas import STATUS, THOUGHT
+from gateway.wire.responses.tool_schemas import CHOICE, SHOWN, called
+
+PART = either(
+    objects(
+        {
+            "type": const("output_text"),
+            "text": STRING,
+            "annotations": array(ANYTHING),
+            "logprobs": array(ANYTHING),
+        }
+    ),
+    objects({"type": const("refusal"), "refusal": STRING}),
+)
+OUTPUT = either(
+    objects(
+        {
+            "id": STRING,
+            "type": const("reasoning"),
+            "status": STATUS,
+            "summary": array(ANYTHING),
+            "content": THOUGHT,
+        }
+    ),
+    objects(
+        {
+            "id": STRING,
+            "type": const("message"),
+            "status": STATUS,
+            "role": const("assistant"),
+            "content": array(PART),
+        }
+    ),
+    *called(STATUS),
+)
+USAGE = objects(
+    {
+        "input_tokens": COUNT,
+        "input_tokens_details": objects({"cached_tokens": COUNT, "cache_write_tokens": COUNT}),
+        "output_tokens": COUNT,
+        "output_tokens_details": objects({"reasoning_tokens": COUNT}),
+        "total_tokens": COUNT,
+        "cost": USD,
+    }
+)
+ANSWER = objects(
+    {
+        "id": STRING,
+        "object": const("response"),
+        "created_at": INTEGER,
+        "completed_at": maybe(INTEGER),
+        "status": STATUS,
+        "error": maybe(ANYTHING),
+        "incomplete_details": maybe(
+            objects({"reason": one_of(("max_output_tokens", "content_filter"))})
+        ),
+        "instructions": maybe(STRING),
+        "max_output_tokens": maybe(INTEGER),
+        "metadata": METADATA,
+        "model": STRING,
+        "output": array(OUTPUT),
+        "parallel_tool_calls": BOOLEAN,
+        "presence_penalty": NUMBER,
+        "frequency_penalty": NUMBER,
+        "service_tier": one_of(("default", "priority", "flex")),
+        "store": const(False),
+        "temperature": NUMBER,
+        "text": ANYTHING,
+        "tool_choice": CHOICE,
+        "tools": array(SHOWN),
+        "top_p": NUMBER,
+        "usage": USAGE,
+    }
+)

@@ -1,0 +1,52 @@
+"""What is known of an attempt from its beginning on, and its record at any moment of it.
+
+The prices of the pool are frozen here: what an attempt costs us is what held when it began. A
+replica of ours costs its time, a server outside its tokens; no pool has both.
+"""
+
+import msgspec
+
+from billing.types import Attempt, Usage
+from gateway.call.meter import Meter
+from gateway.upstream.fault import Fault
+from routing.types import Pool
+
+RUNNING = "running"
+
+
+class OpenAttempt(msgspec.Struct, frozen=True):
+    pool: Pool
+    replica: str
+    model: str
+    started_us: int
+
+    def record(
+        self,
+        meter: Meter | None,
+        ended_us: int,
+        outcome: str = RUNNING,
+        fault: Fault | None = None,
+    ) -> Attempt:
+        """`meter` is None where nothing came, and `fault` where there is nothing to tell."""
+        pool = self.pool
+        usage = meter.reported if meter else Usage()
+        outside = pool.is_external
+        return Attempt(
+            pool=pool.name,
+            replica=self.replica,
+            started_us=self.started_us,
+            ended_us=ended_us,
+            outcome=outcome,
+            input=usage.input,
+            cached_input=usage.cached_input,
+            output=usage.output,
+            cache_write=usage.cache_write,
+            reasoning=usage.reasoning,
+            model=self.model,
+            busy_us=meter.busy_us if meter else 0,
+            nanousd_per_s=0 if outside else pool.cost_nanousd_per_s,
+            input_nanousd_per_mtok=pool.cost_input_nanousd_per_mtok if outside else 0,
+            output_nanousd_per_mtok=pool.cost_output_nanousd_per_mtok if outside else 0,
+            status=fault.status if fault else None,
+            detail=fault.detail if fault else None,
+        )

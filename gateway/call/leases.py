@@ -1,0 +1,157 @@
+"""Step 7's money: what is held for a running call is kept alive and topped up slice by slice.
+
+One call of Redis extends the lease, checkpoints the usage and holds the next slice; a Redis that
+forgot the hold is told of it again. Guards law 8 at the edge: output that no held money covers is
+refused here, before it is counted or sent.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from enum import Enum
+
+from billing.limits.holds import Holds
+from billing.limits.types import Dimension, LimitsUnavailable, Lost, Renewed, RenewRefused
+from billing.spool.spool import Spool, SpoolFull
+from billing.types import UsageCheckpoint
+from gateway.call.open_call import OpenCall
+from gateway.call.outage import Outage
+from routing.types import Clock
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSettings:
+    """Bounds of holding: seconds, and output tokens of one slice."""
+
+    slice_tokens: int = 256
+    slice_margin_tokens: int = 64
+    """A slice is topped up when this much of it is left, more than any frame carries."""
+    lease_s: float = 30.0
+    renew_every_s: float = 2.0
+    retry_every_s: float = 0.5
+    outage_wait_s: float = 10.0
+    """How long a stream that has used its slice up waits for a Redis that is away."""
+
+
+class Renewal(Enum):
+    GRANTED = "granted"
+    REFUSED = "refused"
+    AWAY = "away"
+
+
+class Leases:
+    def __init__(
+        self,
+        *,
+        holds: Holds,
+        spool: Spool,
+        outage: Outage,
+        settings: LeaseSettings,
+        clock: Clock,
+    ) -> None:
+        self.settings = settings
+        self._outage = outage
+        self._holds = holds
+        self._spool = spool
+        self._clock = clock
+
+    async def covers(self, open_call: OpenCall, output_tokens: int) -> bool:
+        """True while the money held covers so much output; tops the hold up when it runs low.
+
+        Refused: what is held may still be used up. Redis away: the same, and then a bounded wait,
+        unless the organization lets this gateway hold more on its own.
+        """
+        wait_until_s = self._clock() + self.settings.outage_wait_s
+        while self._runs_low(open_call, output_tokens):
+            renewal = await self._grant_slice(open_call)
+            if open_call.output_tokens_granted >= output_tokens:
+                return True
+            if renewal is Renewal.REFUSED or self._clock() > wait_until_s:
+                return False
+            if renewal is Renewal.AWAY:
+                await asyncio.sleep(self.settings.retry_every_s)
+        return output_tokens <= open_call.output_tokens_granted
+
+    async def covers_all(self, open_call: OpenCall) -> bool:
+        """True once all the output that the call may have is held: for a server outside, which
+        does not count as it goes."""
+        most = open_call.call.output_tokens_max
+        if open_call.output_tokens_granted < most:
+            await self._grant(open_call, most)
+        return open_call.output_tokens_granted >= most
+
+    def has_plenty(self, open_call: OpenCall, output_tokens: int) -> bool:
+        """It is covered, and there is nothing to be asked for."""
+        left = open_call.output_tokens_granted - output_tokens
+        if left > self.settings.slice_margin_tokens:
+            return True
+        return left >= 0 and not self._runs_low(open_call, output_tokens)
+
+    def _runs_low(self, open_call: OpenCall, output_tokens: int) -> bool:
+        if open_call.output_tokens_granted >= open_call.call.output_tokens_max:
+            return False
+        left = open_call.output_tokens_granted - output_tokens
+        asked = open_call.output_tokens_asked_for > open_call.output_tokens_granted
+        return left < 0 or (left <= self.settings.slice_margin_tokens and not asked)
+
+    async def _grant_slice(self, open_call: OpenCall) -> Renewal:
+        more = open_call.output_tokens_granted + self.settings.slice_tokens
+        return await self._grant(open_call, min(open_call.call.output_tokens_max, more))
+
+    async def _grant(self, open_call: OpenCall, wanted: int) -> Renewal:
+        before = open_call.held_nanousd
+        topup = open_call.quote.hold_nanousd(open_call.call, wanted) - before
+        open_call.output_tokens_asked_for = wanted
+        renewal = await self.renew(open_call, topup)
+        if renewal is Renewal.AWAY and self._outage.top_up(open_call, topup):
+            renewal = Renewal.GRANTED
+        if renewal is Renewal.GRANTED:
+            open_call.output_tokens_granted = wanted
+        return renewal
+
+    async def renew(self, open_call: OpenCall, topup_nanousd: int = 0) -> Renewal:
+        """Extend the lease, checkpoint the usage and top the hold up, in one round trip."""
+        checkpoint = open_call.checkpoint(self._now_us())
+        open_call.renewed_s = self._clock()
+        self._spool_checkpoint(open_call.rid, checkpoint)
+        try:
+            answer = await self._holds.renew(
+                open_call.rid,
+                open_call.opened.org,
+                lease_s=self.settings.lease_s,
+                topup_nanousd=topup_nanousd,
+                checkpoint=checkpoint,
+            )
+            if answer == Lost(settled=False):
+                await self._announce(open_call)
+        except LimitsUnavailable:
+            return Renewal.AWAY
+        match answer:
+            case Renewed():
+                return Renewal.GRANTED
+            case RenewRefused(dimension=Dimension.UNPRIMED) | Lost(settled=False):
+                return Renewal.AWAY
+            case _:
+                return Renewal.REFUSED
+
+    def _spool_checkpoint(self, rid: str, checkpoint: UsageCheckpoint) -> None:
+        try:
+            self._spool.checkpoint(rid, checkpoint)
+        except SpoolFull as full:
+            log.error("a checkpoint of %s was not spooled: %s", rid, full)
+
+    async def _announce(self, open_call: OpenCall) -> None:
+        """Tell a Redis that has forgotten this hold about it again."""
+        await self._holds.reannounce(
+            open_call.opened,
+            open_call.scopes,
+            held_nanousd=open_call.held_nanousd,
+            lease_s=self.settings.lease_s,
+            checkpoint=open_call.checkpoint(self._now_us()),
+            purses=open_call.purses,
+        )
+
+    def _now_us(self) -> int:
+        return round(self._clock() * 1e6)

@@ -1,0 +1,50 @@
+"""Limits of single models where the router chooses one: whoever serves a call has counted it.
+
+Pure. The limits of one model are taken for a call, those of its first choice. So a model with
+limits of its own is no second choice; and where the limits of the first are used up, the others
+are asked in its stead.
+"""
+
+from collections.abc import Container
+
+import msgspec
+
+from gateway.call.open_call import Quote
+from routing.types import Call, Decision
+
+
+def bound(
+    call: Call, quote: Quote, decision: Decision, limited: Container[str]
+) -> tuple[Call, Quote, Decision]:
+    """The call on the model that was chosen and those that are not `limited`."""
+    chosen = decision.chosen.model
+    models = tuple([m for m in call.models if m == chosen or m not in limited])
+    if len(models) == len(call.models):
+        return call, quote, decision
+    return *only(call, quote, models), narrowed(decision, models, limits_taken(chosen))
+
+
+def limits_taken(chosen: str) -> str:
+    """Why a model is left out whose limits are its own."""
+    return f"has limits of its own, and those of {chosen} are taken"
+
+
+def without(call: Call, quote: Quote, model: str | None) -> tuple[Call, Quote] | None:
+    """The call on the other models; None if there are none."""
+    models = tuple([m for m in call.models if m != model])
+    return only(call, quote, models) if 0 < len(models) < len(call.models) else None
+
+
+def only(call: Call, quote: Quote, models: tuple[str, ...]) -> tuple[Call, Quote]:
+    prices = {model: quote.prices[model] for model in models}
+    return call._replace(models=models), msgspec.structs.replace(quote, prices=prices)
+
+
+def narrowed(decision: Decision, models: Container[str], reason: str) -> Decision:
+    """The decision with every other model ruled out, for this reason."""
+    candidates = [
+        c if c.model in models or not c.eligible else c._replace(eligible=False, reason=reason)
+        for c in decision.candidates
+    ]
+    ordered = sorted(candidates, key=lambda candidate: not candidate.eligible)
+    return decision._replace(candidates=tuple(ordered))

@@ -1,0 +1,241 @@
+"""One admitted call: what was taken for it, what it used so far, and what it will be charged.
+
+The object that steps 5 to 8 of the journey share. It observes and adds up; what is written to
+Redis and to the spool is made from it in `gateway/call/admission.py`. Times are epoch microseconds
+where a name ends in `_us`.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from billing.limits.types import Dimension, HardBudget, RateState, ScopeLimits
+from billing.prices.book import Prices
+from billing.prices.rating import Charge, hold_for, rate
+from billing.types import (
+    Attempt,
+    CallStatus,
+    OpenedCall,
+    SettledCall,
+    Usage,
+    UsageCheckpoint,
+    UsageSource,
+)
+from gateway.call.attempt import OpenAttempt
+from gateway.call.meter import Meter
+from gateway.limits.budgets import Bound
+from gateway.tenants.auth import Principal
+from gateway.upstream.answer import Saturated, Unreachable
+from routing.replicas.blocks import Beginning
+from routing.types import Call, Candidate, CapacityClass, Decision
+
+NOTHING_DISPATCHED = (Unreachable.outcome, Saturated.outcome)
+
+
+class Quote(msgspec.Struct, frozen=True):
+    """The retail prices of every model the call may end on, all of one tier and version."""
+
+    version_id: str
+    prices: dict[str, Prices]
+
+    def hold_nanousd(self, call: Call, output_tokens: int) -> int:
+        """The dearest of them: an upper bound of any charge with that much output."""
+        return max(
+            [
+                hold_for(call.prompt_tokens[model], output_tokens, prices)
+                for model, prices in self.prices.items()
+            ]
+        )
+
+
+def granted_at_first(call: Call, decision: Decision, slice_tokens: int) -> int:
+    """Output tokens that are held for a call from the beginning: a slice of them where it goes to
+    our own workers, who count as they go, and all of them where it goes to a server outside, which
+    says at the end what it used."""
+    most = call.output_tokens_max
+    if decision.chosen.capacity_class is CapacityClass.EXTERNAL:
+        return most
+    return min(most, slice_tokens)
+
+
+class OpenCall(msgspec.Struct):
+    principal: Principal
+    call: Call
+    quote: Quote
+    decision: Decision
+    opened: OpenedCall
+    scopes: tuple[ScopeLimits, ...]
+    """Every scope whose limits bind it."""
+    output_tokens_granted: int
+    budgets: tuple[Bound, ...] = ()
+    purses: tuple[HardBudget, ...] = ()
+    """Of those of its budgets that are hard, in their order."""
+    output_tokens_asked_for: int = 0
+    rates: Mapping[Dimension, RateState] = msgspec.field(default_factory=dict)
+    served: Candidate | None = None
+    meter: Meter | None = None
+    attempts: list[Attempt] = msgspec.field(default_factory=list)
+    status: CallStatus | None = None
+    finish_reason: str | None = None
+    error_code: str | None = None
+    ended_us: int = 0
+    served_since_us: int = 0
+    tried: OpenAttempt | None = None
+    waits_for: str | None = None
+    hint: str = ""
+    """Its caller's word for calls that belong together."""
+    beginning: Beginning | None = None
+    """What its neighbours are told by, once a replica was looked for."""
+    renewed_s: float = 0.0
+    checkpoints: int = 0
+    booked_nanousd: int = 0
+    """What the ledger booked for it while it was still running (estimated, before a wipe)."""
+    _settled: SettledCall | None = None
+
+    @property
+    def rid(self) -> str:
+        return self.call.request_id
+
+    def serve_from(
+        self, candidate: Candidate, meter: Meter, since_us: int, tried: OpenAttempt | None = None
+    ) -> None:
+        """An attempt has delivered: the customer pays for what the last such one delivered."""
+        self.served = candidate
+        self.tried = tried
+        self.meter = meter
+        self.served_since_us = since_us
+
+    def forgive(self) -> None:
+        """It failed, and nothing of it reached its caller: it is free. What its attempts cost us
+        stands in their records."""
+        self.meter = None
+
+    @property
+    def held_nanousd(self) -> int:
+        """What is held for it by now: the prompt and every output slice granted."""
+        return self.quote.hold_nanousd(self.call, self.output_tokens_granted)
+
+    @property
+    def is_short(self) -> bool:
+        """All the output it may have fits into one slice."""
+        return (
+            self.call.output_tokens_max <= self.opened.tokens_estimate - self.opened.prompt_tokens
+        )
+
+    @property
+    def has_spoken(self) -> bool:
+        """Something that its caller can read has come: text, reasoning, a vector."""
+        return self.meter is not None and self.meter.first_token_s is not None
+
+    @property
+    def was_dispatched(self) -> bool:
+        return self.served is not None
+
+    @property
+    def was_tried(self) -> bool:
+        """A worker has taken it, though maybe nothing came of it: the request counts."""
+        return any([attempt.outcome not in NOTHING_DISPATCHED for attempt in self.attempts])
+
+    @property
+    def usage(self) -> Usage:
+        """What the call used; once it has ended, with its GPU-milliseconds."""
+        return self._usage_at(self.ended_us)
+
+    def _usage_at(self, now_us: int) -> Usage:
+        """Never more than is held, whatever a server reports: the rest is our cost, and stands in
+        the record of the attempt.
+
+        Where they have a price, the milliseconds since the attempt that serves it began count:
+        so long it has had a place at a worker, whatever else had one."""
+        if self.meter is None:
+            return Usage()
+        prompt = self.call.prompt_tokens[self.model]
+        used = self.meter.usage.within(prompt, self.output_tokens_granted)
+        if not self.quote.prices[self.model].gpu_ms:
+            return used
+        return replace(used, gpu_ms=max(0, now_us - self.served_since_us) // 1000)
+
+    @property
+    def model(self) -> str:
+        return self.served.model if self.served else self.opened.model
+
+    @property
+    def charge(self) -> Charge:
+        """What is owed by now, rated with the frozen version at the model served."""
+        return rate(self.usage, self.quote.prices[self.model])
+
+    def checkpoint(self, now_us: int) -> UsageCheckpoint:
+        """How far the call has come, numbered; all zero before anything was dispatched."""
+        self.checkpoints += 1
+        served, usage = self.served, self._usage_at(now_us)
+        return UsageCheckpoint(
+            seq=self.checkpoints,
+            model=self.model,
+            tier=served.tier if served else self.opened.tier,
+            pool=served.pool if served else "",
+            input=usage.input,
+            cached_input=usage.cached_input,
+            output=usage.output,
+            cache_write=usage.cache_write,
+            reasoning=usage.reasoning,
+            gpu_ms=usage.gpu_ms,
+            at_us=now_us,
+            attempt=self.tried.record(self.meter, now_us) if self.tried else None,
+        )
+
+    def end(self, status: CallStatus, now_us: int, error_code: str | None = None) -> None:
+        """The terminal state; the first one stands (law 1: every call ends exactly once)."""
+        if self.status is not None:
+            return
+        self.status = status
+        self.ended_us = now_us
+        self.error_code = error_code or self.error_code
+        if self.finish_reason is None and self.meter is not None:
+            self.finish_reason = self.meter.finish_reason
+
+    def settled(self) -> SettledCall:
+        """The record everything about this call is later made from. Only after `end`.
+
+        Exact, since its gateway saw the end; `estimated` is what others conclude without it.
+        """
+        if self._settled is None:
+            self._settled = self._record()
+        return self._settled
+
+    def _record(self) -> SettledCall:
+        assert self.status is not None, "a call is settled after it has ended"
+        usage, model, opened, served = self.usage, self.model, self.opened, self.served
+        first_token_s = self.meter.first_token_s if self.meter else None
+        return SettledCall(
+            rid=opened.rid,
+            org=opened.org,
+            project=opened.project,
+            key=opened.key,
+            gateway=opened.gateway,
+            model_requested=opened.model_requested,
+            model=model,
+            variant=served.variant if served else "",
+            pool=served.pool if served else "",
+            capacity_class=served.capacity_class if served else "",
+            tier=served.tier if served else opened.tier,
+            batch=opened.batch,
+            price_version=opened.price_version,
+            status=self.status,
+            finish_reason=self.finish_reason,
+            source=UsageSource.EXACT,
+            input=usage.input,
+            cached_input=usage.cached_input,
+            output=usage.output,
+            cache_write=usage.cache_write,
+            reasoning=usage.reasoning,
+            gpu_ms=usage.gpu_ms,
+            amount_nanousd=rate(usage, self.quote.prices[model]).amount_nanousd,
+            admitted_us=opened.admitted_us,
+            first_token_us=round(first_token_s * 1e6) if first_token_s else None,
+            ended_us=self.ended_us,
+            attempts=list(self.attempts),
+            error_code=self.error_code,
+            budgets=opened.budgets,
+            idempotency=opened.idempotency,
+        )

@@ -1,0 +1,270 @@
+"""The live fleet: the controller's last snapshot, joined with the catalog and our own load.
+
+Reads Redis, never Ray. Counts this gateway's open attempts per replica (law 6: in-flight per
+replica equals open attempts), and wakes whoever waits for a replica when the fleet changes.
+"""
+
+import asyncio
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from gateway.catalog.catalog import Catalog
+from routing.gauges import Gauges
+from routing.speeds import Speeds
+from routing.types import Clock, FleetSnapshot, Pool, PoolState, Replica, ReplicaState
+
+log = logging.getLogger(__name__)
+
+FLEET_KEY = "sluice:fleet"
+
+
+class PublishedReplica(msgspec.Struct):
+    id: str
+    address: str
+    state: ReplicaState
+    since_ms: int
+    running: int = 0
+    queued: int = 0
+    gauges: Gauges | None = None
+
+
+class PublishedPool(msgspec.Struct):
+    name: str
+    target: int
+    reason: str = ""
+    cold_start_s: float | None = None
+    waiting: int = 0
+    blocked: str | None = None
+    ready_at_ms: int | None = None
+    gone: str | None = None
+    replicas: tuple[PublishedReplica, ...] = ()
+
+
+class _Fleet(msgspec.Struct):
+    seq: int
+    at_ms: int
+    pools: tuple[PublishedPool, ...] = ()
+
+
+class FleetKeeper:
+    """Keeps the snapshot current by polling every `poll_s` seconds."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        catalog: Callable[[], Catalog],
+        why_unusable: Callable[[Pool], str | None],
+        clock: Clock,
+        poll_s: float,
+        stale_s: float = math.inf,
+        speeds: Callable[[PoolState], Speeds | None] = lambda _: None,
+    ) -> None:
+        """`why_unusable` says of an external pool why it may not be asked. What was published is
+        believed for `stale_s` after it was first read. `speeds` says what was learned of a pool in
+        a state: once for each poll, whatever the calls."""
+        self._redis = redis
+        self._catalog = catalog
+        self._why_unusable = why_unusable
+        self._unusable: dict[str, str] = {}
+        self._clock = clock
+        self._poll_s = poll_s
+        self._stale_s = stale_s
+        self._speeds = speeds
+        self._read_s = clock()
+        self._raw = b""
+        self._published: dict[str, PublishedPool] = {}
+        self._published_at_ms = 0
+        self._in_flight: Counter[str] = Counter()
+        self._in_flight_of_pool: Counter[str] = Counter()
+        self._elsewhere: Counter[str] = Counter()
+        self._made: _Known | None = None
+        self._last: Mapping[str, PoolState] = {}
+        self._next_change: asyncio.Future[None] | None = None
+
+    async def run(self) -> None:
+        while True:
+            await self.refresh()
+            await asyncio.sleep(self._poll_s)
+
+    async def refresh(self) -> None:
+        self._made = None
+        try:
+            raw: bytes | None = await self._redis.get(FLEET_KEY)  # type: ignore[assignment]
+        except RedisError as unreachable:
+            log.warning("fleet: redis is out of reach: %s", unreachable)
+            return
+        if raw is None or raw == self._raw:
+            return
+        self._raw = raw
+        try:
+            self.publish(msgspec.json.decode(raw, type=_Fleet))
+        except (msgspec.DecodeError, UnicodeDecodeError) as unreadable:
+            log.error("fleet: what is published cannot be read: %s", unreadable)
+
+    def publish(self, fleet: _Fleet) -> None:
+        self._published = {pool.name: pool for pool in fleet.pools}
+        self._published_at_ms = fleet.at_ms
+        self._read_s = self._clock()
+        if self._next_change is not None:
+            self._next_change.set_result(None)
+            self._next_change = None
+
+    async def changed(self, timeout_s: float) -> None:
+        """Return at the next change of the fleet, or after `timeout_s`."""
+        if self._next_change is None:
+            self._next_change = asyncio.get_running_loop().create_future()
+        await asyncio.wait({self._next_change}, timeout=max(0.0, timeout_s))
+
+    def snapshot(self, models: Iterable[str] | None = None) -> FleetSnapshot:
+        """The pools of these models, or of all, as they are now."""
+        known = self._known()
+        if models is None:
+            models = known.catalog.models
+        pools = tuple([state for model in models for state in known.of_model.get(model, ())])
+        return FleetSnapshot(self._clock(), known.catalog.models, pools, self.in_flight_of_pool)
+
+    def state(self, pool_name: str) -> PoolState | None:
+        return self._known().by_name.get(pool_name)
+
+    def why_blocked(self, pool_name: str) -> str | None:
+        """Why a pool takes no call, or None where it may, or is not known."""
+        state = self.state(pool_name)
+        return state.blocked_reason if state else None
+
+    def _known(self) -> "_Known":
+        """Made anew after each poll, and when the catalog or the published fleet is another one,
+        and not for each call over however many pools."""
+        catalog, is_stale = self._catalog(), self.is_stale
+        known = self._made
+        if (
+            known is None
+            or known.catalog is not catalog
+            or known.published is not self._published
+            or known.is_stale is not is_stale
+        ):
+            by_name = {pool.name: self._same(self._state(pool, is_stale)) for pool in catalog.pools}
+            self._tell_unusable(by_name)
+            of_model: dict[str, list[PoolState]] = {model: [] for model in catalog.models}
+            for state in by_name.values():
+                if state.pool.model in of_model:
+                    of_model[state.pool.model].append(state)
+            known = self._made = _Known(catalog, self._published, by_name, of_model, is_stale)
+            self._last = by_name
+        return known
+
+    def _same(self, state: PoolState) -> PoolState:
+        """The state that is known already, if it says the same: what decisions keep of it is found
+        by looking whether it is the one."""
+        known = self._last.get(state.pool.name)
+        return known if known == state else state
+
+    def _tell_unusable(self, by_name: Mapping[str, PoolState]) -> None:
+        """Once for each reason."""
+        unusable = {
+            name: state.blocked_reason
+            for name, state in by_name.items()
+            if state.pool.is_external and state.blocked_reason
+        }
+        for name, reason in unusable.items():
+            if self._unusable.get(name) != reason:
+                log.warning("pool %s takes no call: %s", name, reason)
+        for name in self._unusable.keys() - unusable.keys():
+            log.warning("pool %s takes calls again, or is gone", name)
+        self._unusable = unusable
+
+    @property
+    def age_s(self) -> float:
+        return self._clock() - self._published_at_ms / 1000
+
+    @property
+    def is_stale(self) -> bool:
+        """Nothing new was read for too long. The time since it was read counts, and not what the
+        controller's clock says."""
+        return self._clock() - self._read_s > self._stale_s
+
+    def began(self, replica_id: str, pool: str) -> None:
+        """Count an attempt on a replica, until it `ended`."""
+        self._in_flight[replica_id] += 1
+        self._in_flight_of_pool[pool] += 1
+
+    def ended(self, replica_id: str, pool: str) -> None:
+        for counter, key in ((self._in_flight, replica_id), (self._in_flight_of_pool, pool)):
+            counter[key] -= 1
+            if not counter[key]:
+                del counter[key]
+
+    @property
+    def in_flight(self) -> dict[str, int]:
+        """Open attempts by replica."""
+        return dict(self._in_flight)
+
+    def hear(self, calls: Mapping[str, int]) -> None:
+        """The open attempts of all other gateways, by replica."""
+        elsewhere: Counter[str] = Counter()
+        for pool in self._published.values():
+            elsewhere[pool.name] = sum(calls.get(each.id, 0) for each in pool.replicas)
+        self._elsewhere = +elsewhere
+
+    @property
+    def in_flight_of_pool(self) -> dict[str, int]:
+        """Open attempts of all gateways, as far as the others have said."""
+        return dict(self._in_flight_of_pool + self._elsewhere)
+
+    @property
+    def published(self) -> Sequence[PublishedPool]:
+        """The controller's own words, for people."""
+        return [*self._published.values()]
+
+    def _state(self, pool: Pool, is_stale: bool) -> PoolState:
+        state = self._unlearned(pool, is_stale)
+        learned = self._speeds(state)
+        return state if learned is None else replace(state, learned=learned)
+
+    def _unlearned(self, pool: Pool, is_stale: bool) -> PoolState:
+        published = self._published.get(pool.name)
+        if pool.is_external:
+            reason = self._why_unusable(pool)
+            return PoolState(pool=pool, replicas=(), waiting=0, blocked_reason=reason)
+        if published is None:
+            return PoolState(pool=pool, replicas=(), waiting=0)
+        measured_s = published.cold_start_s or pool.cold_start_s
+        return PoolState(
+            pool=replace(pool, cold_start_s=measured_s),
+            replicas=tuple(_replica(r, pool, is_stale) for r in published.replicas),
+            waiting=published.waiting,
+            blocked_reason=published.blocked,
+            ready_at_s=None if published.ready_at_ms is None else published.ready_at_ms / 1000,
+            is_stale=is_stale,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The states of all pools, and what they were made of."""
+
+    catalog: Catalog
+    published: Mapping[str, PublishedPool]
+    by_name: Mapping[str, PoolState]
+    of_model: Mapping[str, Sequence[PoolState]]
+    is_stale: bool
+
+
+def _replica(published: PublishedReplica, pool: Pool, is_stale: bool) -> Replica:
+    """Of what is stale nobody knows how busy it is: it counts as full, and has no gauges."""
+    running = max(published.running, pool.max_ongoing) if is_stale else published.running
+    return Replica(
+        id=published.id,
+        address=published.address,
+        state=published.state,
+        since_ms=published.since_ms,
+        running=running,
+        queued=published.queued,
+        gauges=None if is_stale else published.gauges,
+    )

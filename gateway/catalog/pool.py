@@ -1,0 +1,208 @@
+"""What can be said of a pool, declared once: for settings, declarations, the admin API, the row in
+SQL and the OpenAPI document.
+
+Owns the rules that hold inside of one pool, each told at its key; knows no other table.
+"""
+
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+from sqlalchemy import JSON, BigInteger, String
+from sqlmodel import Field as Column
+from sqlmodel import SQLModel
+from sqlmodel._compat import SQLModelConfig
+
+from billing.written_usd import CostUsd, WrittenUsd
+from gateway.fields import DAY_S, INTEGER_MAX, YEAR_S, Count, Label, Several
+from gateway.instants import InstantText, instant_us
+from routing.dated_prices import DatedCost
+from workers.engines.names import EMBEDDING, ENGINE_NAMES
+
+HTTP_URL = r"^https?://[^\s/]+\S*$"
+EXTERNAL = "external"
+UPSTREAM_MODEL_MISSING = (
+    "an external pool needs the name that its server knows the model by, "
+    'for example upstream_model = "gpt-4o-mini"'
+)
+
+OURS = frozenset(
+    {
+        "model",
+        "messages",
+        "prompt",
+        "input",
+        "stream",
+        "stream_options",
+        "n",
+        "best_of",
+        "echo",
+        "max_tokens",
+        "max_completion_tokens",
+        "truncate_prompt_tokens",
+        "tools",
+        "service_tier",
+    }
+)
+"""What decides how a call is counted, held and answered is no server's affair alone."""
+EXTRA_FIELDS_MAX = 64
+PRICES_MAX = 100
+
+ExtraField = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
+CapacityClassName = Literal["reserved", "on_demand", "spot", "external"]
+OfferName = Literal["serverless", "dedicated", "bare_metal"]
+HardwareName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+PoolName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+Share = Annotated[float, Field(strict=True, ge=0, le=INTEGER_MAX)]
+
+
+class PoolPrice(WrittenUsd):
+    """What a pool costs from an instant on; what is left out is as the pool says without a date."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
+    )
+
+    starts_at: InstantText = Field(alias="from", description="from when on it holds")
+    cost_nanousd_per_s: CostUsd | None = Field(None, description="of a replica")
+    cost_input_nanousd_per_mtok: CostUsd | None = Field(None, description="of prompt tokens")
+    cost_output_nanousd_per_mtok: CostUsd | None = Field(None, description="of answers")
+
+    @property
+    def value(self) -> DatedCost:
+        return DatedCost(
+            instant_us(self.starts_at),
+            self.cost_nanousd_per_s,
+            self.cost_input_nanousd_per_mtok,
+            self.cost_output_nanousd_per_mtok,
+        )
+
+
+class PoolFields(SQLModel, WrittenUsd):
+    """Interchangeable replicas of one model on one capacity class, or an external server.
+
+    A `Column` says how its value is stored where the type alone does not."""
+
+    model_config = SQLModelConfig(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    model: Label
+    variant: Label = "fp16"
+    capacity_class: CapacityClassName = Column(default="reserved", sa_type=String)
+    engine: str | None = Field(None, description="null: what the task of the model asks for")
+    base_url: str | None = Field(
+        None, pattern=HTTP_URL, validate_default=True, description="of an external server"
+    )
+    upstream_model: Label | None = Field(
+        None, validate_default=True, description="what an external server calls the model"
+    )
+    api_key_env: Label | None = None
+    hardware: HardwareName | None = Field(
+        None, description="what a replica runs on, by its name in the catalogue of hardware"
+    )
+    gpus_per_replica: Several | None = Field(
+        None, description="null: as many as its variant says, else one"
+    )
+    offer: OfferName = Column(default="serverless", sa_type=String)
+    region: Label | None = Field(None, description="where it runs; null is in no region")
+    zone: Label | None = Field(None, description="where in its region it runs")
+    provider: Label | None = Field(None, description="who runs it")
+    retention_days: Count | None = Field(
+        None,
+        description="how long an external server keeps prompts; 0: not at all, null: nobody knows",
+    )
+    trains: bool | None = Field(
+        None,
+        strict=True,
+        description="whether an external server trains on prompts; null: nobody knows",
+    )
+    extra_fields: list[ExtraField] = Column(
+        default=[],
+        sa_type=JSON,
+        max_length=EXTRA_FIELDS_MAX,
+        description="fields of a body that go on to this external server as they are",
+        schema_extra={"validate_default": True},
+    )
+    min_replicas: Count = 0
+    initial_replicas: Count = 0
+    max_replicas: Several = Field(1, validate_default=True)
+    idle_s: float = Field(300.0, strict=True, gt=0, le=YEAR_S)
+    num_cpus: float = Field(0.25, strict=True, gt=0, le=INTEGER_MAX)
+    num_gpus: Share = 0.0
+    max_ongoing: Several = 8
+    cost_nanousd_per_s: CostUsd = Column(default=0, sa_type=BigInteger)
+    cost_input_nanousd_per_mtok: CostUsd = Column(default=0, sa_type=BigInteger)
+    cost_output_nanousd_per_mtok: CostUsd = Column(default=0, sa_type=BigInteger)
+    prices: list[PoolPrice] = Column(
+        default=[],
+        sa_type=JSON,
+        max_length=PRICES_MAX,
+        description="costs that begin at an instant; before the first one those above hold",
+    )
+    cold_start_s: float = Field(10.0, strict=True, ge=0, le=DAY_S)
+
+    @field_validator("engine")
+    @classmethod
+    def _engine_is_known(cls, engine: str | None) -> str | None:
+        known = (*ENGINE_NAMES, EMBEDDING)
+        if engine is not None and engine not in known:
+            raise _wrong(f"no engine is named {engine}; there are: {', '.join(known)}")
+        return engine
+
+    @field_validator("base_url")
+    @classmethod
+    def _external_has_a_url(cls, url: str | None, info: ValidationInfo) -> str | None:
+        if _is_external(info) not in (url is not None, None):
+            raise _wrong("an external pool has one, and only an external one")
+        return url
+
+    @field_validator("upstream_model")
+    @classmethod
+    def _external_names_its_model(cls, name: str | None, info: ValidationInfo) -> str | None:
+        if _is_external(info) is True and name is None:
+            raise _wrong(UPSTREAM_MODEL_MISSING)
+        if _is_external(info) is False and name is not None:
+            raise _wrong("only an external pool has one")
+        return name
+
+    @field_validator("extra_fields")
+    @classmethod
+    def _external_takes_more(cls, names: list[str], info: ValidationInfo) -> list[str]:
+        if names and _is_external(info) is False:
+            raise _wrong("only an external pool has them")
+        if ours := [name for name in names if name in OURS]:
+            raise _wrong(f"'{ours[0]}' is read by the gateway itself")
+        return names
+
+    @field_validator("retention_days", "trains")
+    @classmethod
+    def _own_workers_keep_nothing(cls, said: int | None, info: ValidationInfo) -> int | None:
+        if said and _is_external(info) is False:
+            raise _wrong("own workers keep no prompts and train on none")
+        return said
+
+    @field_validator("prices")
+    @classmethod
+    def _one_begins_at_an_instant(cls, prices: list[PoolPrice]) -> list[PoolPrice]:
+        ordered = sorted(prices, key=lambda price: instant_us(price.starts_at))
+        for earlier, later in pairwise(ordered):
+            if earlier.starts_at == later.starts_at:
+                raise _wrong(f"two begin at {later.starts_at}")
+        return ordered
+
+    @field_validator("max_replicas")
+    @classmethod
+    def _starts_with_no_more(cls, most: int, info: ValidationInfo) -> int:
+        if most < max(info.data.get("min_replicas", 0), info.data.get("initial_replicas", 0)):
+            raise _wrong("less than the pool starts with")
+        return most
+
+
+def _is_external(info: ValidationInfo) -> bool | None:
+    """None where its class could not be read."""
+    said: Any = info.data.get("capacity_class")
+    return None if said is None else said == EXTERNAL
+
+
+def _wrong(words: str) -> PydanticCustomError:
+    return PydanticCustomError("pool", "{words}", {"words": words})

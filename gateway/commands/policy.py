@@ -1,0 +1,144 @@
+"""`sluice policy`: checks routing policies without a running stack, and puts them into force."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gateway.commands.data_folder import settings_of
+from gateway.commands.terminal.admin_api import AdminApi
+from gateway.commands.terminal.options import admin_api, as_json, data_folder, example
+from gateway.commands.terminal.output import NOTHING, print_json
+from gateway.commands.versions import add_version_commands, print_mistakes
+
+if TYPE_CHECKING:
+    from gateway.policies.difference import PolicyChange
+    from gateway.policies.document import Examined
+    from gateway.policies.names import CatalogueNames
+
+PASSED = {True: "passed", False: "failed"}
+document_file = click.argument("file", type=click.File(encoding="utf-8"))
+
+
+@click.group()
+def policy() -> None:
+    """Routing policies: documents of rules that say where calls go."""
+
+
+add_version_commands(policy, "/policies")
+
+
+@policy.command(epilog=example("sluice policy validate policy.yaml --config sluice.toml"))
+@document_file
+@click.option("--json", "json_wanted", is_flag=True, help="Print what is wrong as JSON.")
+@data_folder
+def validate(file: Any, json_wanted: bool, data: Path | None, config: Path | None) -> None:
+    """Check a document and run the tests in it; exit 1 where something is wrong.
+
+    Names of pools and models are those of the settings.
+    """
+    examined = _examined(file, data, config)
+    errors = [mistake._asdict() for mistake in examined.mistakes]
+    rules = 0 if examined.policy is None else len(examined.policy.rules)
+    if json_wanted:
+        print_json({"valid": not errors, "rules": rules, "errors": errors})
+    elif errors:
+        print_mistakes(file.name, errors)
+    else:
+        click.echo(f"{file.name}: valid, {rules} rules and a default")
+    sys.exit(1 if errors else 0)
+
+
+@policy.command(epilog=example("sluice policy test policy.yaml --config sluice.toml"))
+@document_file
+@click.option("--json", "json_wanted", is_flag=True, help="Print the results as JSON.")
+@data_folder
+def test(file: Any, json_wanted: bool, data: Path | None, config: Path | None) -> None:
+    """Run the tests of a document and print each result; exit 1 where one fails.
+
+    A test names attributes of a call, and the rule that the call must fall under.
+    """
+    examined = _examined(file, data, config)
+    errors = [mistake._asdict() for mistake in examined.mistakes]
+    tests = [each._asdict() | {"passed": each.passed} for each in examined.tests]
+    if json_wanted:
+        print_json({"passed": not errors, "tests": tests, "errors": errors})
+    elif examined.policy is None:
+        print_mistakes(file.name, errors)
+    else:
+        for each in tests:
+            wrong = "" if each["passed"] else f": {each['expected']} is expected"
+            click.echo(f"{PASSED[each['passed']]}  {each['name']}: {each['rule']} matches{wrong}")
+        click.echo(f"{file.name}: {len(tests)} tests, {len(errors)} failed")
+    sys.exit(1 if errors else 0)
+
+
+@policy.command(epilog=example("sluice policy diff policy.yaml", "sluice policy diff p.yaml 3"))
+@document_file
+@click.argument("version", type=click.IntRange(1), required=False)
+@as_json
+@admin_api
+def diff(api: AdminApi, file: Any, version: int | None, as_json: bool) -> None:
+    """Say which rule of a document is new, gone, moved or changed.
+
+    It is compared with the active version, unless another one is named.
+    """
+    from gateway.policies.difference import difference
+    from gateway.policies.source import InvalidDocument
+
+    number = version or api.get("/policies/active")["version"]
+    stored = api.get(f"/policies/{number}")["document"]
+    try:
+        changes = difference(stored, _text(file))
+    except InvalidDocument as wrong:
+        raise click.ClickException(f"{file.name} is not YAML: validate it first") from wrong
+    if as_json:
+        print_json({"version": number, "changes": [_named(change) for change in changes]})
+        return
+    for change in changes:
+        _print_change(change)
+    click.echo(f"{len(changes)} differences from version {number}")
+
+
+def _named(change: PolicyChange) -> dict[str, Any]:
+    return change._asdict() | {"words": [word._asdict() for word in change.words]}
+
+
+def _print_change(change: PolicyChange) -> None:
+    places = "" if change.kind != "moved" else f" from place {change.before} to {change.after}"
+    name = change.name if change.part == "default" else f"{change.part} {change.name}"
+    click.echo(f"{name}: {change.kind}{places}")
+    for word, before, after in change.words:
+        click.echo(f"  {word}: {before or NOTHING} -> {after or NOTHING}")
+
+
+def _text(file: Any) -> str:
+    """Raises ClickException."""
+    try:
+        return str(file.read())
+    except UnicodeDecodeError as wrong:
+        raise click.ClickException(f"{file.name} is not UTF-8") from wrong
+
+
+def _examined(file: Any, data: Path | None, config: Path | None) -> Examined:
+    from gateway.policies.document import Examined, examine
+    from routing.policy.conditions import Mistake
+
+    known = _names(data, config)
+    try:
+        return examine(file.read(), known=known)
+    except UnicodeDecodeError:
+        return Examined((Mistake(1, 1, "the document is not UTF-8"),))
+
+
+def _names(data: Path | None, config: Path | None) -> CatalogueNames:
+    from gateway.policies.names import CatalogueNames
+
+    settings = settings_of(data, config)
+    return CatalogueNames(
+        pools=frozenset(pool.name for pool in settings.pools),
+        models=frozenset(model.name for model in settings.models),
+    )

@@ -1,0 +1,66 @@
+"""`sluice pools`: where calls go, and whether a server outside takes them."""
+
+import sys
+from typing import Any
+
+import click
+
+from gateway.commands.scopes import part
+from gateway.commands.terminal.admin_api import AdminApi
+from gateway.commands.terminal.options import admin_api, as_json, example
+from gateway.commands.terminal.output import fields, print_json, print_rows
+
+COLUMNS = ("name", "model", "capacity_class", "upstream_model", "base_url", "enabled")
+
+
+@click.group()
+def pools() -> None:
+    """Pools: replicas of this cluster, and servers outside."""
+
+
+@pools.command("list", epilog=example("sluice pools list"))
+@as_json
+@admin_api
+def list_(api: AdminApi, as_json: bool) -> None:
+    """List the pools."""
+    answer = api.whole("/pools")
+    if as_json:
+        print_json(answer)
+    else:
+        print_rows((fields(row, *COLUMNS) for row in answer["data"]), "there are no pools")
+
+
+@pools.command(epilog=example("sluice pools check openai"))
+@click.argument("name")
+@as_json
+@admin_api
+def check(api: AdminApi, name: str, as_json: bool) -> None:
+    """Make one cheap call of an external pool and say what came; exit status 1 if it cannot serve.
+    No tenant pays for it."""
+    found = api.post(f"/pools/{part(name)}/check", {})
+    if as_json:
+        print_json(found)
+    else:
+        for line in lines(found):
+            click.echo(line)
+    sys.exit(0 if found["ok"] else 1)
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """What is wanted first: whether it works, and else what to look at."""
+    where = f"{found['upstream_model']} at {found['base_url']}"
+    took = f"{found['took_ms'] / 1000:.2f} s"
+    if found["ok"]:
+        return [f"{found['pool']}: works: {where} answered in {took} ({_tokens(found['usage'])})"]
+    status = f", status {found['status']}" if found["status"] else ""
+    told = [
+        f"{found['pool']}: does not work: {found['outcome'].replace('_', ' ')}{status} ({where})"
+    ]
+    told += [f"  {found['hint']}"] if found["hint"] else []
+    return told + ([f"  it said: {found['detail']}"] if found["detail"] else [])
+
+
+def _tokens(used: dict[str, int] | None) -> str:
+    if used is None:
+        return "it said no usage, so calls are charged by our own count"
+    return f"{used['input'] + used['cached_input']} tokens in, {used['output']} out"

@@ -1,0 +1,56 @@
+"""`/console/calls/{request_id}`: why one call went where it went, and what it cost."""
+
+import asyncio
+
+from fastapi import APIRouter, Request, Response
+from sqlalchemy.exc import SQLAlchemyError
+
+from billing import queries
+from gateway.console.context import ConsoleContext, context_of
+from gateway.console.formatting import instant, money
+from gateway.console.login import door_of, is_signed_in
+from gateway.console.pages.call.view import explain_view
+from gateway.console.render import page
+
+router = APIRouter(prefix="/console", include_in_schema=False)
+
+
+@router.get("/calls/{request_id}")
+async def explain(request: Request, request_id: str) -> Response:
+    if not await is_signed_in(request):
+        return door_of(request)
+    desk = context_of(request)
+    try:
+        return await asyncio.to_thread(_explained, desk, request_id)
+    except SQLAlchemyError:
+        return page("missing.html", 503, rid=request_id, open=None, ledger_is_away=True)
+
+
+def _explained(desk: ConsoleContext, request_id: str) -> Response:
+    """Blocking."""
+    decisions = desk.parts.decision_reader
+    call = decisions.call(request_id)
+    if call is None:
+        return _not_booked(desk, request_id)
+    used = call.usage
+    desk.names.learn((used.org, used.project, used.key))
+    book = desk.parts.catalog.prices
+    prices = book.of_version(used.price_version, used.model, used.tier, used.batch)
+    decision = decisions.explained(call)
+    view = explain_view(call, decision, prices, desk.names.of, now_us=desk.now_us)
+    return page("explain.html", view=view)
+
+
+def _not_booked(desk: ConsoleContext, request_id: str) -> Response:
+    """It may still run, or end this moment: the ledger is a little behind the gateway."""
+    found = queries.open_call(desk.parts.ledger, request_id)
+    if found is None:
+        return page("missing.html", 404, rid=request_id, open=None, ledger_is_away=False)
+    desk.names.learn((found["org"], found["key"]))
+    still_open = {
+        "organization": desk.names.of(found["org"]),
+        "key": desk.names.of(found["key"]),
+        "held": money(found["hold_nanousd"]),
+        "admitted": instant(found["admitted_us"], desk.now_us),
+    }
+    return page("missing.html", rid=request_id, open=still_open, ledger_is_away=False)

@@ -1,0 +1,89 @@
+"""Reads what is kept of decisions, for the API and the console. Blocking."""
+
+import logging
+
+from billing import queries
+from billing.db.engine import Store
+from billing.decisions.batch import DecisionBytes
+from billing.queries import CallRecord, DecidedCall
+from billing.types import CallStatus, UsageSource, utc_month
+from billing.usage.tables import UsageRecord
+from gateway.decisions.explained import ExplainedDecision, explained, in_older_words
+from gateway.decisions.record import DecisionRecord, PartsDecoder, UnreadableRecord
+from gateway.decisions.versions import PolicyVersions
+from routing.policy.rules import RoutingPolicy
+
+log = logging.getLogger(__name__)
+
+
+class DecisionReader:
+    """Makes decisions again from their records, each by the version that decided."""
+
+    def __init__(self, ledger: Store, versions: PolicyVersions) -> None:
+        self._ledger = ledger
+        self._versions = versions
+
+    def explained(self, call: DecidedCall) -> ExplainedDecision:
+        """Empty where nothing is kept."""
+        record = _record(call.made_from)
+        if record is None:
+            return in_older_words(call.decision)
+        return explained(record, self._versions.of(record.outcome.policy_revision))
+
+    def under(self, rid: str, policy: RoutingPolicy) -> ExplainedDecision | None:
+        """What this policy would have decided of a call, from what its decision was made from. None
+        where that is not kept."""
+        record = _record(queries.decision_made(self._ledger, rid))
+        return None if record is None else explained(record, policy)
+
+    def call(self, rid: str, organization: str | None = None) -> CallRecord | None:
+        """A call as the ledger has it; else one that was refused, as long as its record is kept.
+        None where it belongs to another organization than this one."""
+        found = queries.call_by_rid(self._ledger, rid, org=organization)
+        return found or self._refused(rid, organization)
+
+    def _refused(self, rid: str, organization: str | None) -> CallRecord | None:
+        made_from = queries.decision_made(self._ledger, rid)
+        record = _record(made_from)
+        if record is None or record.error is None:
+            return None
+        if organization not in (None, record.call.organization):
+            return None
+        return CallRecord(_unserved(record), {}, made_from, attempts=[], transfers=[])
+
+
+def _record(made_from: DecisionBytes | None) -> DecisionRecord | None:
+    if made_from is None:
+        return None
+    try:
+        return PartsDecoder().decode(made_from)
+    except UnreadableRecord as broken:
+        log.error("a decision cannot be explained: %s", broken)
+        return None
+
+
+def _unserved(record: DecisionRecord) -> UsageRecord:
+    """A call that was refused before anything was taken for it: it used and cost nothing."""
+    call, at_us = record.call, round(record.snapshot.at_s * 1e6)
+    return UsageRecord.model_construct(
+        rid=call.request_id,
+        org=call.organization,
+        project=call.project,
+        key=call.key,
+        gateway="",
+        model_requested=call.model_requested,
+        model=call.models[0] if len(call.models) == 1 else call.model_requested,
+        variant="",
+        pool="",
+        capacity_class="",
+        tier=call.tier.value,
+        status=CallStatus.REFUSED,
+        error_code=record.error,
+        source=UsageSource.EXACT,
+        price_version="",
+        amount_nanousd=0,
+        month=utc_month(at_us),
+        admitted_us=round(call.arrived_s * 1e6),
+        ended_us=at_us,
+        ingested_us=at_us,
+    )

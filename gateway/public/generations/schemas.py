@@ -1,0 +1,125 @@
+"""What became of a call, as its tenant may see it."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import AliasPath, Field, NonNegativeInt
+
+from billing.types import CallStatus, UsageSource
+from gateway.admin.ledger.schemas import Transfer
+from gateway.api.schemas import Answer, At, RareUsd, UsageCounts, Usd, read_from
+from routing.types import CapacityClass, Tier
+
+
+class Generation(Answer):
+    """One line of a list of calls."""
+
+    object: Literal["generation"] = "generation"
+    id: str = Field(validation_alias="rid")
+    organization: str = Field(validation_alias="org")
+    project: str
+    key: str
+    model_requested: str
+    model: str
+    variant: str
+    pool: str
+    capacity_class: str
+    service_tier: str = Field(validation_alias="tier")
+    status: CallStatus
+    finish_reason: str | None
+    error_code: str | None
+    usage_source: UsageSource = Field(validation_alias="source")
+    usage: UsageCounts
+    price_version: str
+    cost_usd: Usd = Field(validation_alias="amount_nanousd")
+    created_at: At = Field(validation_alias="admitted_us")
+
+
+class GenerationTimeline(Answer):
+    admitted_at: At = Field(validation_alias="admitted_us")
+    first_token_at: At | None = Field(validation_alias="first_token_us")
+    ended_at: At = Field(validation_alias="ended_us")
+    booked_at: At = Field(validation_alias="ingested_us")
+
+
+class ChargeParts(Answer):
+    input_usd: Usd = Field(validation_alias="input_nanousd")
+    cached_input_usd: Usd = Field(validation_alias="cached_input_nanousd")
+    output_usd: Usd = Field(validation_alias="output_nanousd")
+    request_usd: Usd = Field(validation_alias="request_nanousd")
+    cache_write_usd: RareUsd = Field(0, validation_alias="cache_write_nanousd")
+    reasoning_usd: RareUsd = Field(0, validation_alias="reasoning_nanousd")
+    gpu_ms_usd: RareUsd = Field(0, validation_alias="gpu_ms_nanousd")
+    minimum_usd: RareUsd = Field(0, validation_alias="minimum_nanousd")
+
+
+class Candidate(Answer):
+    """A pool that was weighed: its price, its wait, a reason in words."""
+
+    model_config = read_from("weighed")
+    pool: str
+    model: str
+    variant: str
+    capacity_class: CapacityClass
+    tier: Tier
+    eligible: bool
+    wait_s: float
+    reason: str = Field(validation_alias="public_reason")
+    price_usd: Usd | None = Field(validation_alias="price_nanousd")
+
+
+class Clause(Answer):
+    """A condition of a rule, and its answer."""
+
+    rule: str
+    when: str
+    holds: bool
+
+
+class RefusedCall(Answer):
+    """Why no pool could take the call, what would have been needed, and when that may be there."""
+
+    kind: str
+    message: str
+    retry_after_s: float | None
+    pool: str | None = Field(
+        validation_alias="soonest_pool", description="the one that would have been ready first"
+    )
+
+
+class CallTimes(Answer):
+    """Seconds from the call's admission to its first token."""
+
+    ttft_s: float | None
+
+
+class CallAttempt(Answer):
+    rid: str
+    n: NonNegativeInt
+    pool: str
+    model: str
+    started_us: int
+    ended_us: int | None
+    outcome: str
+    input: NonNegativeInt
+    cached_input: NonNegativeInt
+    output: NonNegativeInt
+
+
+class Explanation(Generation):
+    """One call, from its admission to its transfers."""
+
+    timeline: GenerationTimeline
+    rule: str | None
+    policy_revision: int | None
+    clauses: Sequence[Clause] = Field(
+        validation_alias=AliasPath("decision", "clauses_of_rule"),
+        description="of the rule; those of other rules are the operator's",
+    )
+    candidates: Sequence[Candidate]
+    refusal: RefusedCall | None
+    predicted: CallTimes
+    observed: CallTimes
+    attempts: Sequence[CallAttempt]
+    charge: ChargeParts
+    transfers: list[Transfer]

@@ -1,0 +1,154 @@
+"""What became of a call, from the ledger."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+from fastapi import Depends, Request
+
+from billing.prices.book import PriceBook, Unpriced
+from billing.prices.rating import rate
+from billing.queries import CallRecord
+from billing.usage.tables import UsageRecord
+from gateway.api.dependencies import parts_of
+from gateway.call.admission import Accounts
+from gateway.catalog.catalog import CatalogKeeper
+from gateway.decisions.explained import ExplainedDecision, PricedCandidate, RefusalWords
+from gateway.decisions.reader import DecisionReader
+from gateway.errors import ApiError
+from gateway.tenants.ids import made_at_s
+from routing.types import Candidate, Clock
+
+LEDGER_LAG_S = 2.0
+LEDGER_LOOK_EVERY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class CallFigures:
+    """`cogs_nanousd` is the operator's alone."""
+
+    ttft_s: float | None
+    cogs_nanousd: int | None
+
+
+class ExplainedCall(UsageRecord):
+    """A call as it is booked, with why it went where it went."""
+
+    decision: ExplainedDecision
+    candidates: Sequence[PricedCandidate]
+    attempts: Sequence[dict[str, Any]]
+    transfers: Sequence[dict[str, Any]]
+
+    @classmethod
+    def of(cls, call: CallRecord, decision: ExplainedDecision, book: PriceBook) -> Self:
+        return cls(
+            **call.usage.model_dump(),
+            decision=decision,
+            candidates=[
+                PricedCandidate(each, price_nanousd(each, call.usage, book))
+                for each in decision.candidates
+            ],
+            attempts=call.attempts,
+            transfers=call.transfers,
+        )
+
+    @property
+    def rule(self) -> str | None:
+        return self.decision.rule
+
+    @property
+    def policy_revision(self) -> int | None:
+        return self.decision.policy_revision
+
+    @property
+    def refusal(self) -> RefusalWords | None:
+        return self.decision.refusal
+
+    @property
+    def predicted(self) -> CallFigures:
+        """Of the candidate that served. All empty where nobody did, or another pool took over."""
+        for each in self.decision.candidates:
+            if self.pool and (each.pool, each.model) == (self.pool, self.model):
+                return CallFigures(each.ttft_s, each.cost_nanousd)
+        return CallFigures(None, None)
+
+    @property
+    def observed(self) -> CallFigures:
+        if self.first_token_us is None:
+            return CallFigures(None, self.cost_nanousd)
+        return CallFigures((self.first_token_us - self.admitted_us) / 1e6, self.cost_nanousd)
+
+    @property
+    def timeline(self) -> UsageRecord:
+        return self
+
+    @property
+    def charge(self) -> UsageRecord:
+        return self
+
+
+def price_nanousd(candidate: Candidate, used: UsageRecord, book: PriceBook) -> int | None:
+    """What the call's usage costs on a candidate's model; None where nobody knows any more, or the
+    call used nothing because it was refused."""
+    if not used.price_version:
+        return None
+    if candidate.model == used.model:
+        return used.amount_nanousd
+    prices = book.of_version(used.price_version, candidate.model, candidate.tier, used.batch)
+    return None if isinstance(prices, Unpriced) else rate(used.usage, prices).amount_nanousd
+
+
+def is_whole(call: CallRecord, now_s: float) -> bool:
+    """Whether what its decision was made from is there, or will not come any more."""
+    is_old = now_s - call.usage.ingested_us / 1e6 > LEDGER_LAG_S
+    return is_old or call.made_from is not None or bool(call.decision)
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationService:
+    decisions: DecisionReader
+    accounts: Accounts
+    catalog: CatalogKeeper
+    clock: Clock
+
+    async def explain(self, request_id: str, organization: str) -> ExplainedCall:
+        """The ledger is a moment behind; within that moment this waits for it rather than raise
+        ApiError 404."""
+        waited_s, is_known = 0.0, False
+        while True:
+            call = await asyncio.to_thread(self.decisions.call, request_id, organization)
+            is_late = waited_s >= LEDGER_LAG_S
+            if call is not None and (is_late or is_whole(call, self.clock())):
+                decision = await asyncio.to_thread(self.decisions.explained, call)
+                return ExplainedCall.of(call, decision, self.catalog.prices)
+            if not waited_s:
+                is_known = await self.accounts.heard_of(request_id, organization)
+            may_come = call is not None or is_known or self._is_young(request_id)
+            if is_late and is_known:
+                raise _not_booked_yet(request_id)
+            if is_late or not may_come:
+                raise ApiError(404, f"No generation '{request_id}'.", code="not_found")
+            await asyncio.sleep(LEDGER_LOOK_EVERY_S)
+            waited_s += LEDGER_LOOK_EVERY_S
+
+    def _is_young(self, request_id: str) -> bool:
+        """Whether the record of a refused call may be on its way. The id says so alone: whose call
+        it is makes no difference."""
+        made_s = made_at_s(request_id)
+        return made_s is not None and 0 <= self.clock() - made_s < LEDGER_LAG_S
+
+
+def _not_booked_yet(request_id: str) -> ApiError:
+    message = f"The generation '{request_id}' has not ended, or is not in the ledger yet."
+    return ApiError(404, message, code="not_found", retry_after_s=LEDGER_LAG_S)
+
+
+async def generations_of(request: Request) -> GenerationService:
+    parts = parts_of(request)
+    return GenerationService(
+        parts.decision_reader, parts.accounts, parts.catalog, parts.outside.clock
+    )
+
+
+Generations = Annotated[GenerationService, Depends(generations_of)]

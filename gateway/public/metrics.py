@@ -1,0 +1,46 @@
+"""`/metrics`: what this gateway has counted, for Prometheus. Behind the admin key unless the
+settings open it; it says nothing of any tenant either way."""
+
+import asyncio
+from collections import Counter
+
+from fastapi import APIRouter, Request, Response
+
+from gateway.admin.authentication import require_admin
+from gateway.api.dependencies import parts_of
+from gateway.metrics.observed import by_state
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/metrics", response_class=Response)
+async def metrics(request: Request) -> Response:
+    """Calls, tokens, times and states of this gateway, in Prometheus' text format."""
+    parts = parts_of(request)
+    seen = parts.observed
+    if not parts.settings.gateway.metrics_open:
+        await require_admin(request)
+    # Not at the top: see there.
+    from gateway.metrics.text import CONTENT_TYPE, Now, text
+
+    waiting = Counter(call.waits_for for call in parts.accounts.open.values() if call.waits_for)
+    now = Now(
+        gateway=seen.gateway_id,
+        open_calls=len(parts.accounts.open),
+        waiting={pool.name: waiting[pool.name] for pool in parts.catalog.catalog.pools},
+        unsettled_calls=parts.accounts.unsettled_count + parts.accounts.left_to_spool,
+        limiter_is_away=seen.breaker.is_open,
+        limiter_outages=seen.breaker.openings,
+        redis_filled=parts.accounts.pressure.fraction,
+        spool_bytes=await asyncio.to_thread(seen.spool_bytes),
+        loop_lag_s=seen.lag.worst_s,
+        fleet_age_s=parts.fleet.age_s,
+        decisions_lost=parts.decision_recorder.lost,
+        policy_version=parts.policy_keeper.version,
+        policy_is_broken=parts.policy_keeper.broken is not None,
+        quality_version=parts.quality_keeper.version,
+        quality_is_broken=parts.quality_keeper.broken is not None,
+        replicas=by_state(parts.fleet.published),
+        faults=seen.faults.counts,
+    )
+    return Response(text(seen.tally, now), headers={"content-type": CONTENT_TYPE})

@@ -1,0 +1,55 @@
+"""`/v1/organization`: usage and costs in OpenAI's own shapes.
+
+OpenAI asks for an admin key here. A tenant's key reads all usage of its own organization and never
+another's; the admin key reads everybody's, or with `organization` that of one. Keys belong to
+projects, not to users: no usage is a user's.
+"""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from gateway.public.usage.schemas import (
+    OTHERS,
+    CompletionsQuery,
+    CompletionsUsage,
+    Costs,
+    CostsQuery,
+    EmbeddingsQuery,
+    EmbeddingsUsage,
+    OtherQuery,
+    TimeBuckets,
+)
+from gateway.public.usage.service import Usage
+
+router = APIRouter(prefix="/v1/organization", tags=["usage"])
+
+
+@router.get("/usage/completions", response_model=TimeBuckets[CompletionsUsage])
+async def completions(usage: Usage, asked: Annotated[CompletionsQuery, Query()]) -> Any:
+    """Requests and tokens of everything but embeddings, by bucket and group."""
+    return await usage.used(asked, asked.groups, embeds=False)
+
+
+@router.get("/usage/embeddings", response_model=TimeBuckets[EmbeddingsUsage])
+async def embeddings(usage: Usage, asked: Annotated[EmbeddingsQuery, Query()]) -> Any:
+    """Requests and tokens of the models that embed, by bucket and group."""
+    return await usage.used(asked, asked.groups, embeds=True)
+
+
+async def others(usage: Usage, asked: Annotated[OtherQuery, Query()]) -> Any:
+    """Of what OpenAI counts and nothing here does: buckets in which nothing was used."""
+    return usage.unused(asked)
+
+
+for kind in OTHERS:
+    router.add_api_route(
+        f"/usage/{kind}", others, name=kind, response_model=TimeBuckets[CompletionsUsage]
+    )
+
+
+@router.get("/costs", response_model=TimeBuckets[Costs])
+async def costs(usage: Usage, asked: Annotated[CostsQuery, Query()]) -> Any:
+    """What was charged, by day and group. `value` is a number, as OpenAI has it; exact amounts
+    are the decimal strings of invoices."""
+    return await usage.costs(asked)

@@ -1,0 +1,291 @@
+"""The routes that call a model, as raw ASGI: read the body, walk the journey, mind the client.
+
+A client that leaves, or does not read, cancels the journey, whose way out settles; under an
+idempotency key the journey goes on without it, for whoever comes again. Every request that reaches
+this file gets exactly one answer, an error object included (law 1).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from billing.tasks import end
+from gateway.api.error_handlers import AWAY, AWAY_S
+from gateway.api.media import refuse_other_media
+from gateway.call.request import GeneratingRequest
+from gateway.errors import ApiError, body_too_large, body_too_slow, internal_error, overloaded
+from gateway.idempotency.key import HEADER, Keyed, keyed
+from gateway.idempotency.once import Once
+from gateway.idempotency.recording import Recording
+from gateway.idempotency.replaying import GivenBack
+from gateway.idempotency.tape import Player
+from gateway.pipeline import DEADLINE_HEADER, Pipeline, Received
+from gateway.replicas.placement import SESSION_HEADER
+from gateway.server.client import Client, Receive, Send, Watch
+from gateway.tenants.auth import Principal
+from gateway.wire.dialect import OPENAI, Dialect
+from gateway.wire.reply import (
+    Exchange,
+    QueueNote,
+    Reply,
+    ReplySettings,
+    StreamReply,
+    WholeReply,
+)
+from routing.types import Clock
+
+log = logging.getLogger(__name__)
+
+KEY = HEADER.encode()
+READ = (
+    *("authorization", "x-api-key", "content-type", "content-length"),
+    *(DEADLINE_HEADER, SESSION_HEADER, HEADER),
+)
+_READ = {name.encode(): name for name in READ}
+"""Headers that are read: clients send many, for others."""
+Parse = Callable[[bytes], GeneratingRequest]
+"""What a route makes of a body; raises ApiError 400."""
+
+
+class ClientLeft(Exception):
+    """The client closed its side before its body was whole."""
+
+
+class Generating:
+    """The ASGI endpoint of one route: `parse` reads its bodies, `dialect` is what its callers
+    speak. `new_id` makes request ids; `body_timeout_s` bounds a slow sender, and
+    `slow_reader_timeout_s` one who does not read."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        parse: Parse,
+        queue_note: QueueNote,
+        reply_settings: ReplySettings,
+        body_bytes_max: int,
+        body_timeout_s: float,
+        slow_reader_timeout_s: float,
+        once: Once,
+        clock: Clock,
+        new_id: Callable[[], str],
+        told: Callable[[ApiError], None],
+        dialect: Dialect = OPENAI,
+    ) -> None:
+        self._pipeline = pipeline
+        self._watch = Watch(slow_reader_timeout_s, clock)
+        self._once = once
+        self._parse = parse
+        self._queue_note = queue_note
+        self._reply_settings = reply_settings
+        self._body_bytes_max = body_bytes_max
+        self._body_timeout_s = body_timeout_s
+        self._clock = clock
+        self._new_id = new_id
+        self._note = told
+        self._dialect = dialect
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        client = Client(scope, receive, send, watch=self._watch)
+        exchange = Exchange(
+            *(self._new_id(), self._clock(), self._clock, client.send, self._dialect),
+            at_once=client.has_left,
+            piece_at_once=client.piece_has_left,
+        )
+        found = _headers(scope)
+        try:
+            principal = await self._pipeline.authenticate(self._dialect.authorization(found))
+            self._check_size(found)
+            refuse_other_media(found)
+            body = await self._read_body(client)
+            request = self._parse(body)
+            received = Received(exchange.request_id, exchange.arrived_s, found, request, len(body))
+            if HEADER in found:
+                given = [value.decode("latin-1") for name, value in scope["headers"] if name == KEY]
+                key = keyed(given, principal, scope["method"], scope["path"], body)
+                named = replace(received, idempotency=key.name)
+                await self._run_once(key, principal, named, exchange, client)
+                return
+        except ClientLeft:
+            return
+        except Exception as error:
+            await self._refuse(error, exchange, client)
+            return
+        await self._run(principal, received, self._reply(exchange, request), client)
+
+    async def _run(
+        self, principal: Principal, received: Received, reply: Reply, client: Client
+    ) -> None:
+        """The journey in this very task: a client that departs cancels it."""
+        try:
+            with client:
+                await self._pipeline.journey(principal, received, reply)
+        except asyncio.CancelledError:
+            if client.departure is None:
+                raise
+        except Exception as error:
+            if client.departure is None:
+                await reply.fail(self._told(error))
+        finally:
+            client.forgive()
+
+    async def _run_once(
+        self,
+        key: Keyed,
+        principal: Principal,
+        received: Received,
+        exchange: Exchange,
+        client: Client,
+    ) -> None:
+        """Run the call if nobody does under this key; else tell what the one who does is told.
+
+        Raises ApiError before anything was claimed.
+        """
+        deadline_s = self._pipeline.deadline_s(received, principal.leave)
+
+        def left_s() -> float:
+            return deadline_s - self._clock()
+
+        while (runner := await self._once.runner(key, received.request_id, left_s)) != (
+            received.request_id
+        ):
+            named = replace(exchange, request_id=runner)
+            if await self._tell_again(key, named, received, client, left_s):
+                return
+        async with self._once.recording(key, runner, exchange.send) as recording:
+            recorded = replace(exchange, send=recording.send, at_once=None, piece_at_once=None)
+            reply = self._reply(recorded, received.request)
+            journey = asyncio.create_task(
+                self._first_journey(key, principal, received, reply, left_s)
+            )
+            try:
+                if await client.left_before(journey) is not None:
+                    recording.leave_client()
+                    await asyncio.wait({journey}, timeout=self._once.finish_within_s)
+            finally:
+                await end(journey)
+            await self._answer_failure(journey, reply, recording)
+
+    async def _first_journey(
+        self,
+        key: Keyed,
+        principal: Principal,
+        received: Received,
+        reply: Reply,
+        left_s: Callable[[], float],
+    ) -> None:
+        """Raises ApiError, also where the ledger knows of a call that ran under the key."""
+        await self._once.refuse_if_ran(key, left_s)
+        await self._pipeline.journey(principal, received, reply)
+
+    async def _tell_again(
+        self,
+        key: Keyed,
+        exchange: Exchange,
+        received: Received,
+        client: Client,
+        left_s: Callable[[], float],
+    ) -> bool:
+        """False if there is nothing to tell: the key was given back."""
+        player = Player()
+        reply = self._reply(exchange, received.request)
+        follow = self._once.follow(key, exchange.request_id, player, exchange.send, left_s)
+        following = asyncio.create_task(follow)
+        try:
+            await client.left_before(following)
+        finally:
+            await end(following)
+        if not following.cancelled() and isinstance(following.exception(), GivenBack):
+            return False
+        reply.is_committed = player.has_begun
+        await self._answer_failure(following, reply)
+        return True
+
+    def _reply(self, exchange: Exchange, request: GeneratingRequest) -> Reply:
+        choices = request.wanted.choices
+        if request.streaming is None:
+            return WholeReply(exchange, form=request.form, choices=choices)
+        return StreamReply(
+            exchange,
+            streaming=request.streaming,
+            choices=choices,
+            settings=self._reply_settings,
+            queue_note=self._queue_note,
+        )
+
+    async def _read_body(self, client: Client) -> bytes:
+        """The whole body, within its bounds. Raises ApiError 408 or 413."""
+        body = client.body_at_once()
+        if body is not None:
+            if len(body) > self._body_bytes_max:
+                raise body_too_large(self._body_bytes_max)
+            return body
+        try:
+            async with asyncio.timeout(self._body_timeout_s):
+                return await self._body(client.receive)
+        except TimeoutError as slow:
+            raise body_too_slow() from slow
+
+    async def _body(self, receive: Receive) -> bytes:
+        parts: list[bytes] = []
+        left, more = self._body_bytes_max, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
+            parts.append(message.get("body", b""))
+            left -= len(parts[-1])
+            if left < 0:
+                raise body_too_large(self._body_bytes_max)
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+    def _check_size(self, headers: Mapping[str, str]) -> None:
+        """A body that announces too much is refused before any of it is read."""
+        announced = headers.get("content-length", "")
+        if announced.isdigit() and int(announced) > self._body_bytes_max:
+            raise body_too_large(self._body_bytes_max)
+
+    async def _answer_failure(
+        self, journey: asyncio.Task[None], reply: Reply, recording: Recording | None = None
+    ) -> None:
+        """What cost nothing does not keep its idempotency key: it may be tried again."""
+        if journey.cancelled():
+            return
+        error = journey.exception()
+        if error is None:
+            return
+        told = self._told(error)
+        if recording is not None and told is error and not told.charged_nanousd:
+            recording.release()
+        await reply.fail(told)
+
+    async def _refuse(self, error: Exception, exchange: Exchange, client: Client) -> None:
+        """What failed before there was a reply; nothing is added to an answer that has begun."""
+        told = self._told(error)
+        if not client.has_begun:
+            await exchange.error(told)
+
+    def _told(self, error: BaseException) -> ApiError:
+        told = _told(error)
+        self._note(told)
+        return told
+
+
+def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
+    sent = scope["headers"]
+    return {_READ[name]: value.decode("latin-1") for name, value in sent if name in _READ}
+
+
+def _told(error: BaseException) -> ApiError:
+    """What a caller is told of an error, whichever it was."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, AWAY):
+        log.warning("what a call needs is away: %s", type(error).__name__)
+        return overloaded("What answers this is away for now.", AWAY_S)
+    log.error("a call failed unexpectedly", exc_info=error)
+    return internal_error()

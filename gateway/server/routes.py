@@ -1,0 +1,49 @@
+"""Which route of a call reads its body how and speaks which dialect: one table, for the routes and
+for quotes."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from gateway.catalog.catalog import CatalogKeeper
+from gateway.public import tokenize
+from gateway.server.endpoint import Parse
+from gateway.wire.anthropic.body import parse_message
+from gateway.wire.anthropic.dialect import ANTHROPIC
+from gateway.wire.bodies.chat import parse_chat
+from gateway.wire.bodies.completions import TextOf, parse_completion
+from gateway.wire.bodies.embeddings import parse_embedding
+from gateway.wire.dialect import OPENAI, Dialect
+from gateway.wire.responses.body import parse_response
+from gateway.wire.responses.dialect import RESPONSES
+
+
+@dataclass(frozen=True, slots=True)
+class CallRoute:
+    parse: Parse
+    dialect: Dialect = OPENAI
+
+
+def call_routes(keeper: CatalogKeeper) -> Mapping[str, CallRoute]:
+
+    def takes(model: str) -> Collection[str]:
+        return keeper.catalog.extra_fields.get(model, ())
+
+    return {
+        "/v1/chat/completions": CallRoute(partial(parse_chat, takes=takes)),
+        "/v1/completions": CallRoute(
+            partial(parse_completion, text_of=_text_of(keeper), takes=takes)
+        ),
+        "/v1/embeddings": CallRoute(partial(parse_embedding, takes=takes)),
+        "/v1/responses": CallRoute(parse_response, RESPONSES),
+        "/v1/messages": CallRoute(parse_message, ANTHROPIC),
+    }
+
+
+def _text_of(keeper: CatalogKeeper) -> TextOf:
+    """What token ids of a prompt spell, by the catalog as it is at the time."""
+
+    def text_of(model: str, ids: Sequence[int]) -> str:
+        return tokenize.text_of(keeper.catalog.checkpoint(model), ids, "prompt")
+
+    return text_of

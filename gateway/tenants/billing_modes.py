@@ -1,0 +1,3 @@
+"""When a tenant pays: after the month, or before the call."""
+
+POSTPAID, PREPAID = "postpaid", "prepaid"

@@ -1,0 +1,42 @@
+"""Whether anything that gateways keep in memory has changed: the revision in SQL, polled.
+
+Waits for nothing but SQL and loads nothing, so that a revoked key stops within a poll however long
+whoever reads the change takes for it. Guards the bound of design: within 5 s, whatever is lost.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from gateway.tenants.store import TenantStore
+
+log = logging.getLogger(__name__)
+
+
+class RevisionWatch:
+    """Calls `changed` at each revision that differs from the last one seen, whoever has read what
+    of it: a change that commits while another is read is told by the next look."""
+
+    def __init__(self, store: TenantStore, *, changed: Callable[[], None], poll_s: float) -> None:
+        self._store = store
+        self._changed = changed
+        self._poll_s = poll_s
+        self._seen = -1
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except SQLAlchemyError as away:
+                log.error("revision: nobody can say whether anything changed: %s", away)
+            await asyncio.sleep(self._poll_s)
+
+    async def look(self) -> int:
+        """The revision now; raises SQLAlchemyError."""
+        revision = await asyncio.to_thread(self._store.revision)
+        if revision != self._seen:
+            self._seen = revision
+            self._changed()
+        return revision

@@ -1,0 +1,91 @@
+"""How hard a caller of `/v1/messages` would have a model think, and what it would have it forget.
+
+Hints: the models here have nothing to steer by them, and no request is refused for one. A server
+outside is told an effort, `reasoning_effort` of chat. That mapping stands here and nowhere else:
+
+    output_config.effort   low, medium, high: the same; xhigh, max: high, the most that all know
+    thinking.budget_tokens up to 2,048: low; up to 8,192: medium; more: high
+    thinking               adaptive or disabled says nothing by itself
+
+What is said first in this list counts.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from gateway.wire.bodies.checks import Check, integer, invalid_type, one_of, require_known, string
+from gateway.wire.bodies.declared import Rule, in_words, object_of, own
+from gateway.wire.json_schema import STRING, array, between, const, either, objects, part
+from gateway.wire.json_schema import one_of as enumerated
+
+EFFORTS = {"low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
+LOW_TOKENS_MAX, MEDIUM_TOKENS_MAX = 2048, 8192
+DISPLAYS = ("summarized", "omitted")
+KINDS: dict[str, tuple[str, ...]] = {
+    "enabled": ("budget_tokens", "display"),
+    "adaptive": ("display",),
+    "disabled": (),
+}
+
+
+def thinking(name: str, value: object) -> None:
+    """The check of `thinking`."""
+    if not isinstance(value, dict):
+        raise invalid_type(name, "an object", value)
+    one_of(*KINDS)(f"{name}.type", value.get("type"))
+    require_known(name, value, "type", *KINDS[value["type"]])
+    checks: dict[str, Check] = {"budget_tokens": integer(1, 2**31), "display": one_of(*DISPLAYS)}
+    for field, check in checks.items():
+        if value.get(field) is not None:
+            check(f"{name}.{field}", value[field])
+
+
+def _edits(name: str, value: object) -> None:
+    if not isinstance(value, list):
+        raise invalid_type(name, "an array of objects", value)
+    for index, edit in enumerate(value):
+        if not isinstance(edit, dict):
+            raise invalid_type(f"{name}[{index}]", "an object", edit)
+        string(f"{name}[{index}].type", edit.get("type"))
+
+
+def chat_effort(
+    thought: Mapping[str, Any] | None, config: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """`reasoning_effort` of chat, of fields that passed their checks."""
+    thought, effort = thought or {}, (config or {}).get("effort")
+    budget = thought.get("budget_tokens")
+    if thought.get("type") == "disabled":
+        return {}
+    if effort is not None:
+        return {"reasoning_effort": EFFORTS[effort]}
+    if budget is None:
+        return {}
+    few = "low" if budget <= LOW_TOKENS_MAX else "medium"
+    return {"reasoning_effort": few if budget <= MEDIUM_TOKENS_MAX else "high"}
+
+
+def tells_thoughts(thought: Mapping[str, Any] | None) -> bool:
+    """Whether the caller asked for thinking and wants to read it."""
+    thought = thought or {}
+    return thought.get("type") in ("enabled", "adaptive") and thought.get("display") != "omitted"
+
+
+DISPLAY = enumerated(DISPLAYS)
+THINKING = either(
+    part(
+        {
+            "type": const("enabled"),
+            "budget_tokens": between(1, 2**31, "integer"),
+            "display": DISPLAY,
+        },
+        "budget_tokens",
+        "display",
+    ),
+    part({"type": const("adaptive"), "display": DISPLAY}, "display"),
+    part({"type": const("disabled")}),
+)
+EDITS = object_of({"edits": Rule(_edits, array(objects({"type": STRING})))})
+"""Edits to the conversation. None is ever applied, and the answer says so."""
+Thinking = Annotated[dict[str, Any], own(thinking, THINKING)]
+Edits = Annotated[dict[str, Any], in_words(EDITS)]

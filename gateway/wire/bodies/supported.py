@@ -1,0 +1,51 @@
+"""What each model can be asked for, by the names of parameters and in a few words."""
+
+from collections.abc import Mapping
+
+from gateway.catalog.tokenizers import CheckpointTokens, TokenCounter
+from gateway.wire.bodies.conversation import HINTS
+from gateway.wire.bodies.steering import RENDERED, SAMPLED
+from routing.types import Model, Task
+
+CHAT = (
+    *SAMPLED,
+    *RENDERED,
+    "truncate_prompt_tokens",
+    "prompt_logprobs",
+    "structured_outputs",
+    "n",
+    "max_tokens",
+    "max_completion_tokens",
+    "logprobs",
+    "top_logprobs",
+    "response_format",
+    "stream",
+    "stream_options",
+)
+TOOLS = ("tools", "tool_choice", "parallel_tool_calls")
+EMBEDDINGS = ("dimensions", "encoding_format", "truncate_prompt_tokens")
+
+
+def supported_parameters(model: Model, tokens: TokenCounter) -> list[str]:
+    """What shapes an answer; a server outside is asked for all of it, and may refuse."""
+    if model.task is Task.EMBED:
+        return sorted(EMBEDDINGS)
+    hints = () if isinstance(tokens, CheckpointTokens) else HINTS
+    return sorted((*CHAT, *hints, *(TOOLS if takes_tools(tokens) else ())))
+
+
+def capabilities(model: Model, tokens: TokenCounter) -> Mapping[str, bool]:
+    generates = model.task is Task.GENERATE
+    return {
+        "chat": generates,
+        "completions": generates,
+        "embeddings": not generates,
+        "streaming": generates,
+        "json_schema": generates,
+        "tools": generates and takes_tools(tokens),
+        "vision": generates and tokens.image_tokens is not None,
+    }
+
+
+def takes_tools(tokens: TokenCounter) -> bool:
+    return not isinstance(tokens, CheckpointTokens) or tokens.takes_tools

@@ -1,0 +1,24 @@
+"""Which pools share a calibration, and what bounds it. Pure."""
+
+from routing.economics.roofline import Roofline, UnknownHardware, roofline
+from routing.types import Pool
+
+
+def target_of(pool: Pool) -> str:
+    """Pools of one variant on the same hardware share one. Of a server outside, and of a pool that
+    does not say what it runs on, nobody knows what it has in common with others."""
+    if pool.is_external or pool.hardware is None:
+        return f"pool {pool.name}"
+    return f"{pool.model}/{pool.variant} on {pool.gpus} x {pool.hardware}"
+
+
+def line_of(pool: Pool) -> Roofline | None:
+    """The ceilings of a replica; None where the shape of the variant or the bandwidth of the part
+    is not known."""
+    declared, part = pool.declared, pool.part
+    if part is None or declared is None or declared.shape is None:
+        return None
+    try:
+        return roofline(declared.shape, declared.quantization, part, pool.gpus)
+    except UnknownHardware:
+        return None

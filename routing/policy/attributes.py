@@ -1,0 +1,69 @@
+"""What a condition may ask about a call: the declared attributes with their types.
+
+Owns names, types and meanings, each said once: the engine checks clauses against them, and the
+documentation and the console list them. Knows no engine and no document.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from math import inf
+from typing import Final, NamedTuple
+
+
+class AttributeKind(StrEnum):
+    """Types in CEL's words."""
+
+    STRING = "string"
+    INT = "int"
+    DOUBLE = "double"
+    BOOL = "bool"
+    TEXTS = "map(string, string)"
+
+
+AttributeValue = str | int | float | bool | Mapping[str, str]
+Attributes = Mapping[str, AttributeValue]
+"""A value for each declared name. An int lies within 64 bits, a double is not NaN."""
+
+
+class Attribute(NamedTuple):
+    name: str
+    kind: AttributeKind
+    default: AttributeValue
+    """The value in a test of a policy that does not name this attribute."""
+    meaning: str
+
+
+_S, _I, _D = AttributeKind.STRING, AttributeKind.INT, AttributeKind.DOUBLE
+_B, _M = AttributeKind.BOOL, AttributeKind.TEXTS
+
+ATTRIBUTES: Final = (
+    Attribute("req.model", _S, "", "The model's name in the request, `auto` among them."),
+    Attribute("req.service_tier", _S, "default", "`priority`, `default` or `flex`."),
+    Attribute("req.est_tokens", _I, 0, "Estimated tokens of the prompt."),
+    Attribute("req.max_tokens", _I, 0, "The most tokens that the answer may have."),
+    Attribute("req.stream", _B, False, "Whether the answer is streamed."),
+    Attribute("req.tools", _B, False, "Whether the request offers tools."),
+    Attribute("req.use_case", _S, "", "The use case that the request names, or empty."),
+    Attribute("req.metadata", _M, {}, "`metadata` of the request: texts by name."),
+    Attribute("tenant.organization", _S, "", "The organization's id."),
+    Attribute("tenant.project", _S, "", "The project's id."),
+    Attribute("tenant.key", _S, "", "The key's id, never the key."),
+    Attribute(
+        "tenant.tier", _S, "", "The organization's tier, as the operator wrote it, or empty."
+    ),
+    Attribute(
+        "budget.remaining_usd", _D, inf, "What is left of the tightest budget; infinite without."
+    ),
+    Attribute("model.name", _S, "", "The model that serves the name in the request, or `auto`."),
+    Attribute(
+        "model.params_b", _D, 0.0, "Billions of parameters, 0 where unknown; the most for `auto`."
+    ),
+    Attribute("time.hour", _I, 0, "Hour of the day, 0 to 23, UTC."),
+    Attribute("time.weekday", _I, 0, "Day of the week, 0 is Monday and 6 is Sunday, UTC."),
+)
+BY_NAME: Final = {attribute.name: attribute for attribute in ATTRIBUTES}
+
+
+def completed(given: Attributes) -> Attributes:
+    """These values, and the default of every attribute that is not among them."""
+    return {attribute.name: attribute.default for attribute in ATTRIBUTES} | dict(given)

@@ -1,0 +1,291 @@
+"""Clauses of rules: CEL expressions over the declared attributes, checked once, asked often.
+
+Owns the one use of the CEL engine (cel-expr-python), the exception to routing's standard library.
+A clause is a condition: its type is bool. The language has no loop, no pattern and no untyped
+value, so that a clause costs no more than its own length and the texts that it reads. A clause that
+fails at a call, as a missing key of `req.metadata` does, does not hold.
+"""
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from cel_expr_python import cel
+
+from routing.policy.attributes import ATTRIBUTES, BY_NAME, AttributeKind, Attributes
+
+CLAUSE_CHARACTERS_MAX: Final = 2_000
+MEMORY_ENTRIES_MAX: Final = 1_024
+"""How many answers a clause remembers. Then it forgets them all."""
+
+_MACROS: Final = ("all", "exists", "exists_one", "filter", "map")
+_FUNCTIONS: Final = ("matches", "dyn")
+_ORDERS: Final = ("_<_", "_<=_", "_>_", "_>=_")
+_EQUALITIES: Final = ("_==_", "_!=_")
+
+
+class Mistake(NamedTuple):
+    """What is wrong, and where: line and column are counted from 1."""
+
+    line: int
+    column: int
+    message: str
+
+
+class InvalidClause(Exception):
+    """The text is no condition. `mistakes` has all of them, at places inside of the text."""
+
+    def __init__(self, mistakes: tuple[Mistake, ...]) -> None:
+        super().__init__("; ".join(mistake.message for mistake in mistakes))
+        self.mistakes = mistakes
+
+
+Test = Callable[[Attributes], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A checked condition. `holds` never raises for complete attributes."""
+
+    text: str
+    names: tuple[str, ...]
+    """The attributes that it may read."""
+    holds: Test = field(compare=False, repr=False)
+
+
+def clause(text: str) -> Clause:
+    """Check a condition and make it ready. Raises InvalidClause."""
+    if len(text) > CLAUSE_CHARACTERS_MAX:
+        message = f"the clause has {len(text)} characters, at most {CLAUSE_CHARACTERS_MAX} may be"
+        raise InvalidClause((Mistake(1, 1, message),))
+    expression = _checked(text)
+    names = _names(text)
+    return Clause(text, names, _comparisons(text) or _remembered(expression, names))
+
+
+def engine_clause(text: str) -> Clause:
+    """The same condition, always asked of the engine. It is what `clause` is measured against."""
+    expression, names = _checked(text), _names(text)
+    return Clause(text, names, lambda attributes: _evaluated(expression, names, attributes))
+
+
+def _checked(text: str) -> Any:
+    try:
+        expression = _engine().compile(text)
+    except RuntimeError as error:
+        raise InvalidClause(_mistakes(str(error))) from None
+    except TypeError:  # a surrogate without its pair
+        raise InvalidClause((Mistake(1, 1, "the clause is not valid Unicode"),)) from None
+    kind = expression.return_type().name()
+    if kind != "BOOL":
+        message = f"a clause is true or false, and this is of type {kind.lower()}"
+        raise InvalidClause((Mistake(1, 1, message),))
+    return expression
+
+
+@cache
+def _engine() -> Any:
+    """The environment: types of the attributes, comparisons of numbers with numbers of either
+    type, and nothing that runs over a list or a pattern."""
+    without = "".join(f"\n    - name: {name}" for name in (*_FUNCTIONS, *_ORDERS, *_EQUALITIES))
+    macros = ", ".join(_MACROS)
+    config = f"stdlib:\n  exclude_macros: [{macros}]\n  exclude_functions:{without}\n"
+    return cel.NewEnv(
+        config=cel.NewEnvConfigFromYaml(config),
+        variables={attribute.name: _type(attribute.kind) for attribute in ATTRIBUTES},
+        functions=[_overloads(name) for name in (*_ORDERS, *_EQUALITIES)],
+    )
+
+
+def _type(kind: AttributeKind) -> Any:
+    if kind is AttributeKind.TEXTS:
+        return cel.Type.Map(cel.Type.STRING, cel.Type.STRING)
+    return getattr(cel.Type, kind.name)
+
+
+def _overloads(name: str) -> Any:
+    """CEL's own comparisons, and an int with a double, so that `model.params_b >= 30` is right."""
+    numbers, text, truth = (cel.Type.INT, cel.Type.DOUBLE), cel.Type.STRING, cel.Type.BOOL
+    pairs = [(left, right) for left in numbers for right in numbers] + [(text, text)]
+    if name in _EQUALITIES:
+        pairs.append((truth, truth))
+    overloads = [
+        cel.Overload(f"{name}{left.name()}_{right.name()}", truth, [left, right])
+        for left, right in pairs
+    ]
+    return cel.FunctionDecl(name, overloads)
+
+
+# ---- What the engine says of a wrong clause
+
+_PLACE = re.compile(r"^(?:\w+: )?ERROR: <input>:(-?\d+):(-?\d+): (.*?)(?: \[[A-Z_]+\])?$", re.M)
+_OPERATOR = re.compile(r"'[_@]?(\W+|in)_?' applied to")
+
+
+def _mistakes(message: str) -> tuple[Mistake, ...]:
+    placed = [
+        Mistake(max(1, int(line)), max(1, int(column)), _plain(text))
+        for line, column, text in _PLACE.findall(message)
+    ]
+    whole = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", message)
+    return tuple(dict.fromkeys(placed)) or (Mistake(1, 1, _plain(whole)),)
+
+
+def _plain(text: str) -> str:
+    """The engine's message in our words, where it names what we left out of the language."""
+    if unknown := re.match(r"undeclared reference to '([^']*)'", text):
+        name = unknown[1]
+        if name in _MACROS:
+            return f"'{name}' runs over a list: a clause may not, since nothing bounds it"
+        if name in _FUNCTIONS:
+            return f"'{name}' may not be used in a clause"
+        return f"unknown attribute or function '{name}'{_nearest(name)}"
+    if "recursion" in text:
+        return "the clause is nested too deeply"
+    text = text.replace(" (in container '')", "")
+    return _OPERATOR.sub(lambda found: f"'{found[1]}' applied to", text)
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches  # only wrong clauses need it
+
+    close = get_close_matches(name, [*BY_NAME, "size", "startsWith", "endsWith", "contains"], n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+# ---- Comparisons that need no engine
+
+_NAME = "|".join(re.escape(attribute.name) for attribute in ATTRIBUTES)
+_TEXT = r'"[^"\\\r\n]*"' + r"|'[^'\\\r\n]*'"
+_LITERAL = rf"-?\d{{1,15}}(?:\.\d{{1,15}})?|true|false|{_TEXT}"
+_COMPARISON = re.compile(rf"\s*({_NAME})\s*(==|!=|<=|>=|<|>)\s*({_LITERAL})\s*")
+_MEMBERSHIP = re.compile(rf"\s*({_NAME})\s+in\s*\[\s*((?:{_TEXT})(?:\s*,\s*(?:{_TEXT}))*)\s*\]\s*")
+_TRUTH = re.compile(rf"\s*(!?)\s*({_NAME})\s*")
+_OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+def _comparisons(text: str) -> Test | None:
+    """Comparisons joined by `&&` and `||`, without brackets. A part that a text's own `&&` cuts is
+    no comparison, since its quote is open. None: it is more than that."""
+    choices = [[_comparison(part) for part in each.split("&&")] for each in text.split("||")]
+    known = [_conjunction([test for test in tests if test is not None]) for tests in choices]
+    if any(test is None for tests in choices for test in tests):
+        return None
+    return known[0] if len(known) == 1 else _disjunction(known)
+
+
+def _conjunction(tests: list[Test]) -> Test:
+    def hold(attributes: Attributes) -> bool:
+        for test in tests:  # noqa: SIM110  (a generator costs twice as much)
+            if not test(attributes):
+                return False
+        return True
+
+    return tests[0] if len(tests) == 1 else hold
+
+
+def _disjunction(tests: list[Test]) -> Test:
+    def hold(attributes: Attributes) -> bool:
+        for test in tests:  # noqa: SIM110
+            if test(attributes):
+                return True
+        return False
+
+    return hold
+
+
+def _comparison(text: str) -> Test | None:
+    """Where Python and CEL agree to the bit: numbers that a double holds exactly, and whole texts
+    for equality. The text has passed the engine's check. None: it is more than that."""
+    if (compared := comparison(text)) is None:
+        return None
+    name, sign, value = compared
+    if sign == "in":
+        return lambda attributes: attributes[name] in value
+    kind = BY_NAME[name].kind
+    if kind is AttributeKind.BOOL and sign == "==":
+        return lambda attributes: attributes[name] is value
+    if kind is AttributeKind.STRING and sign not in ("==", "!="):
+        return None
+    if kind is AttributeKind.INT and isinstance(value, float):
+        return None
+    test = _OPERATORS[sign]
+    return lambda attributes: test(attributes[name], value)
+
+
+class Comparison(NamedTuple):
+    """An attribute beside a literal; beside several texts where `sign` is `in`."""
+
+    name: str
+    sign: str
+    value: Any
+
+
+def comparison(text: str) -> Comparison | None:
+    """What the text says, where it is one comparison and no more."""
+    if truth := _TRUTH.fullmatch(text):
+        return Comparison(truth[2], "==", not truth[1])
+    if member := _MEMBERSHIP.fullmatch(text):
+        texts = frozenset([found[1:-1] for found in re.findall(_TEXT, member[2])])
+        return Comparison(member[1], "in", texts)
+    if compared := _COMPARISON.fullmatch(text):
+        return Comparison(compared[1], compared[2], _value(compared[3]))
+    return None
+
+
+def _value(literal: str) -> str | int | float | bool:
+    if literal[0] in "\"'":
+        return literal[1:-1]
+    if literal in ("true", "false"):
+        return literal == "true"
+    return float(literal) if "." in literal else int(literal)
+
+
+# ---- Everything else
+
+_WORD = re.compile(r"\w+")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The attributes that the clause may read: those whose words are in its text."""
+    words = set(_WORD.findall(text))
+    return tuple(name for name in BY_NAME if words.issuperset(name.split(".")))
+
+
+def _remembered(expression: Any, names: tuple[str, ...]) -> Test:
+    """The clause, asked of the engine once for the same values of what it reads."""
+    memory: dict[tuple[object, ...], bool] = {}
+
+    def holds(attributes: Attributes) -> bool:
+        key = tuple([_frozen(attributes[name]) for name in names])
+        known = memory.get(key)
+        if known is None:
+            if len(memory) >= MEMORY_ENTRIES_MAX:
+                memory.clear()
+            known = memory[key] = _evaluated(expression, names, attributes)
+        return known
+
+    return holds
+
+
+def _frozen(value: object) -> object:
+    return frozenset(value.items()) if isinstance(value, dict) else value
+
+
+def _evaluated(expression: Any, names: tuple[str, ...], attributes: Attributes) -> bool:
+    """What the engine answers. An error is a value to it, and is not true."""
+    try:
+        answer = expression.eval(data={name: attributes[name] for name in names})
+        return answer.value() is True
+    except (RuntimeError, ValueError, TypeError):  # a value that the engine cannot take
+        return False

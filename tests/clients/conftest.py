@@ -1,0 +1,3 @@
+from tests.redis_fixtures import redis, redis_server
+
+__all__ = ["redis", "redis_server"]

@@ -1,0 +1,188 @@
+"""Why a call went where it went: before it, after it, and where it went nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisAway
+
+from gateway.catalog.bootstrap import KEY_ID, ORGANIZATION_ID
+from gateway.decisions import recorder as recording
+from gateway.public.generations import service
+from tests.gateway.api.asgi import ask
+from tests.gateway.api.described import assert_described
+from tests.gateway.console.test_pages import browser, sign_in
+from tests.gateway.edge import API_KEY, CHAT, Edge, body, edge
+from tests.gateway.outages import ledger
+from tests.redis_server import RedisServer
+
+EXPLAIN, ADMIN = "/admin/v1/route/explain", "admin"
+OF_NOBODY_BUT_US = {"cogs_usd", "score_usd", "sum"}
+
+
+@pytest.fixture
+async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[Edge]:
+    async with edge(redis_server, redis, tmp_path) as running:
+        yield running
+
+
+async def explain(one: Edge, wanted: dict[str, Any], **changes: Any) -> tuple[int, dict[str, Any]]:
+    asked = {"url": CHAT, "body": wanted, "key": KEY_ID} | changes
+    status, told = await ask(one.app, "POST", EXPLAIN, json.dumps(asked).encode(), ADMIN)
+    assert_described(one.app, "POST", EXPLAIN, status, told)
+    return status, told
+
+
+async def tell(one: Edge, rid: str, path: str = "/v1/generations/", key: str = API_KEY) -> Any:
+    status, told = await ask(one.app, "GET", f"{path}{rid}", b"", key)
+    assert_described(one.app, "GET", f"{path}{rid}", status, told)
+    assert status == 200, told
+    return told
+
+
+def without_figures(candidate: dict[str, Any]) -> dict[str, Any]:
+    """What a call that is over and one that is not have alike."""
+    return {name: value for name, value in candidate.items() if name != "price_usd"}
+
+
+@pytest.mark.parametrize("tier", ["priority", "default", "flex"])
+@pytest.mark.parametrize("warm", [True, False])
+async def test_explain_says_what_then_happens(
+    one: Edge, redis: Redis, tmp_path: Path, tier: str, warm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "LEDGER_LAG_S", 30.0)
+    one.watch.stop()
+    await one.publish_fleet(one.replica(state="WARM" if warm else "STARTING"), others="no node")
+    wanted = body(service_tier=tier, stream=False, stream_options=None)
+    status, foretold = await explain(one, wanted)
+    assert (status, foretold["refusal"]) == (200, None)
+    assert not one.upstream.requests and not await one.settled(), "nothing has run"
+    calling = asyncio.create_task(one.post(wanted))
+    if not warm:
+        await one.waits()
+        await one.publish_fleet(one.replica(), others="no node")
+    response = await calling
+    assert response.status == 200
+    async with ledger(redis, tmp_path):
+        rid = response.headers["x-request-id"]
+        await tell(one, rid)
+        told = await tell(one, rid, "/admin/v1/requests/", ADMIN)
+    for same in ("rule", "policy_revision", "clauses"):
+        assert told[same] == foretold[same], same
+    assert list(map(without_figures, told["candidates"])) == list(
+        map(without_figures, foretold["candidates"])
+    )
+    assert response.headers["x-sluice-pool"] == foretold["candidates"][0]["pool"]
+    assert foretold["candidates"][0]["eligible"]
+
+
+async def test_explain_refuses_what_the_call_would_be_refused_with(one: Edge) -> None:
+    status, told = await explain(one, body(model="nobody"))
+    assert (status, told["error"]["code"]) == (404, "model_not_found")
+    status, told = await explain(one, body(max_tokens=-1))
+    assert (status, told["error"]["param"]) == (400, "max_tokens")
+    status, told = await explain(one, body(), key="key_none")
+    assert (status, told["error"]["code"]) == (404, "not_found")
+    status, told = await explain(one, body(), url="/v1/nowhere")
+    assert (status, told["error"]["param"]) == (400, "url")
+
+
+async def test_clauses_and_terms_stand_beside_what_was_observed(
+    one: Edge, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "LEDGER_LAG_S", 30.0)
+    rid = (await one.post(body(service_tier="flex"))).headers["x-request-id"]
+    async with ledger(redis, tmp_path):
+        own = await tell(one, rid)
+        ours = await tell(one, rid, "/admin/v1/requests/", ADMIN)
+    priority, flex = 'req.service_tier == "priority"', 'req.service_tier == "flex"'
+    assert (own["rule"], own["refusal"]) == ("flex", None)
+    assert own["clauses"] == [{"rule": "flex", "when": flex, "holds": True}]
+    assert ours["clauses"] == [
+        {"rule": "priority", "when": priority, "holds": False},
+        {"rule": "flex", "when": flex, "holds": True},
+    ]
+    assert own["predicted"]["ttft_s"] > 0 and own["observed"]["ttft_s"] > 0
+    assert set(own["predicted"]) == set(own["observed"]) == {"ttft_s"}
+    assert set(ours["predicted"]) == set(ours["observed"]) == {"ttft_s", "cogs_usd"}
+    for told, known in zip(ours["candidates"], own["candidates"], strict=True):
+        assert told.items() >= known.items()
+        assert set(told) - set(known) == OF_NOBODY_BUT_US
+
+
+async def test_refused_call_is_told_what_it_would_have_needed(
+    one: Edge, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "LEDGER_LAG_S", 30.0)
+    await one.publish_fleet(others="2 failed starts, next in 9 s", blocked="no node has room")
+    refused = await one.post(body())
+    assert (refused.status, refused.error_code) == (503, "server_is_overloaded")
+    foretold = (await explain(one, body()))[1]
+    rid = refused.headers["x-request-id"]
+    async with ledger(redis, tmp_path):
+        own = await tell(one, rid)
+        ours = await tell(one, rid, "/admin/v1/requests/", ADMIN)
+        async with browser(one) as client:
+            await sign_in(client)
+            page = (await client.get(f"/console/calls/{rid}")).text
+    assert (own["status"], own["error_code"]) == ("refused", "server_is_overloaded")
+    assert (own["organization"], own["cost_usd"], own["attempts"]) == (ORGANIZATION_ID, "0.00", [])
+    assert own["refusal"] == ours["refusal"] == foretold["refusal"]
+    assert own["refusal"]["kind"] == "capacity"
+    assert "no node has room" in own["refusal"]["message"]
+    assert own["refusal"]["retry_after_s"] > 0
+    assert [each["eligible"] for each in own["candidates"]] == [False, False]
+    assert "no node has room" in page and "Refused" in page
+
+
+async def test_refused_call_of_a_tenant_is_nowhere_to_be_found_by_another(
+    one: Edge, redis: Redis, tmp_path: Path
+) -> None:
+    await one.publish_fleet(others="no node", blocked="no node")
+    rid = (await one.post(body())).headers["x-request-id"]
+    await one.explained(rid)
+    assert one.parts.decision_reader.call(rid, ORGANIZATION_ID) is not None
+    assert one.parts.decision_reader.call(rid, "org_other") is None
+
+
+async def test_decision_after_a_day_is_said_not_to_be_kept(
+    one: Edge, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One record in a hundred is kept; the call stands in the ledger all the same."""
+    monkeypatch.setattr(service, "LEDGER_LAG_S", 0.0)
+    monkeypatch.setattr(one.parts.decision_recorder, "add", lambda _: None)
+    rid = (await one.post(body())).headers["x-request-id"]
+    async with ledger(redis, tmp_path):
+        async with asyncio.timeout(60):
+            while one.parts.decision_reader.call(rid) is None:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        told = await tell(one, rid)
+    assert (told["rule"], told["candidates"], told["clauses"]) == (None, [], [])
+    assert told["status"] == "answered"
+
+
+async def test_records_wait_for_redis_and_what_is_too_much_is_counted(
+    one: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise RedisAway("away")
+
+    recorder = one.parts.decision_recorder
+    monkeypatch.setattr(recording, "publish", away)
+    monkeypatch.setattr(recording, "PENDING_MAX", 2)
+    rids = [(await one.post(body())).headers["x-request-id"] for _ in range(2)]
+    await recorder.flush()
+    monkeypatch.undo()
+    assert recorder.lost == 0
+    for rid in rids:
+        assert (await one.explained(rid)).rule == "default"
+    monkeypatch.setattr(recording, "BODIES_MAX", 0)
+    await one.post(body())
+    await recorder.flush()
+    assert recorder.lost == 1

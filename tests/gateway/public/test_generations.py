@@ -1,0 +1,69 @@
+"""What a tenant asks about its own calls: one that cannot come is not waited for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+from sqlalchemy import event
+
+from gateway.public.generations import service
+from tests.gateway.api.asgi import ask
+from tests.gateway.api.described import assert_described
+from tests.gateway.edge import API_KEY, Edge, body, edge
+from tests.gateway.outages import ledger
+from tests.redis_server import RedisServer
+
+
+@pytest.fixture
+async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[Edge]:
+    async with edge(redis_server, redis, tmp_path) as running:
+        yield running
+
+
+@contextmanager
+def looks(one: Edge) -> Iterator[list[str]]:
+    """What the ledger is asked about calls meanwhile."""
+    asked: list[str] = []
+
+    def note(_conn: object, _cursor: object, statement: str, *_: object) -> None:
+        if "FROM usage_event" in statement:
+            asked.append(statement)
+
+    event.listen(one.parts.ledger.engine, "before_cursor_execute", note)
+    yield asked
+    event.remove(one.parts.ledger.engine, "before_cursor_execute", note)
+
+
+@pytest.mark.parametrize("rid", ["req_none", "req_018f00000000" + "0" * 20, "x" * 200])
+async def test_call_that_nobody_has_heard_of_is_not_waited_for(one: Edge, rid: str) -> None:
+    with looks(one) as asked:
+        status, told = await ask(one.app, "GET", f"/v1/generations/{rid}", b"", API_KEY)
+    assert (status, told["error"]["code"]) == (404, "not_found")
+    assert len(asked) == 1, "one look, and no second one"
+
+
+async def test_call_that_has_ended_is_waited_for_until_the_ledger_has_it(
+    one: Edge, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "LEDGER_LAG_S", 20.0)
+    rid = (await one.post(body())).headers["x-request-id"]
+    async with ledger(redis, tmp_path):
+        status, told = await ask(one.app, "GET", f"/v1/generations/{rid}", b"", API_KEY)
+    assert (status, told["id"]) == (200, rid)
+    assert_described(one.app, "GET", f"/v1/generations/{rid}", status, told)
+
+
+async def test_call_that_the_ledger_does_not_have_yet_is_said_to_be_so(
+    one: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "LEDGER_LAG_S", 0.2)
+    rid = (await one.post(body())).headers["x-request-id"]
+    with looks(one) as asked:
+        status, told = await ask(one.app, "GET", f"/v1/generations/{rid}", b"", API_KEY)
+    assert (status, told["error"]["code"]) == (404, "not_found")
+    assert "not in the ledger yet" in told["error"]["message"]
+    assert len(asked) > 1

@@ -1,0 +1,394 @@
+"""The laws of a decision, over any fleet, call and rule."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from routing.decide import decide
+from routing.plans import Plans
+from routing.policy.action import (
+    Action,
+    ColdStart,
+    LatencyPreference,
+    Matched,
+    OnExceed,
+    PriceBound,
+    Sort,
+    Target,
+    TargetKind,
+)
+from routing.speeds import GUESS_FACTORS, Speeds
+from routing.types import (
+    Call,
+    CapacityClass,
+    Decision,
+    FleetSnapshot,
+    Leave,
+    PoolState,
+    Refusal,
+    RefusalKind,
+    ReplicaState,
+)
+from tests.routing.fleets import any_call, any_fleet
+
+POOLS = [f"pool-{number}" for number in range(6)]
+targets = st.frozensets(
+    st.builds(Target, st.just(TargetKind.POOL), st.sampled_from(POOLS)), min_size=1
+)
+regions = st.frozensets(st.sampled_from(["eu", "us"]), min_size=1)
+amounts = st.integers(0, 10**10)
+actions = st.builds(
+    Action,
+    only=st.none() | targets,
+    order=st.just(()) | targets.map(tuple),
+    ignore=st.just(frozenset[Target]()) | targets,
+    sort=st.none() | st.sampled_from(Sort),
+    max_price=st.builds(PriceBound, st.none() | amounts, st.none() | amounts),
+    preferred_max_latency=st.none()
+    | st.builds(LatencyPreference, st.just(((0.95, 1.0),)) | st.just(((0.5, 0.1),))),
+    allow_fallbacks=st.booleans(),
+    quantizations=st.none() | st.just(frozenset({"fp16"})) | st.just(frozenset({"int8"})),
+    data_collection_allowed=st.booleans(),
+    quality_min=st.none() | st.floats(0, 1),
+    regions=st.none() | regions,
+    cold_start=st.none() | st.builds(ColdStart, st.floats(0, 50), st.sampled_from(OnExceed)),
+    wait_nanousd_per_s=st.integers(0, 10**7),
+    quality_nanousd_per_step=st.integers(0, 10**7),
+    spot_loss_nanousd=st.integers(0, 10**10),
+)
+leaves = st.builds(
+    Leave,
+    capacity_classes=st.none() | st.frozensets(st.sampled_from(CapacityClass)),
+    regions=st.none() | regions,
+)
+calls = st.builds(lambda call, leave: call._replace(leave=leave), any_call(), leaves)
+seeds = st.integers(0, 2**63 - 1)
+places = st.integers(0, 5)
+speeds = st.builds(
+    Speeds,
+    st.floats(0, 2),
+    st.floats(0, 0.01),
+    st.floats(0, 0.5),
+    st.floats(0, 0.1),
+    st.just(GUESS_FACTORS),
+    st.none() | st.floats(0, 0.01),
+)
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> FleetSnapshot:
+    """Any fleet, in regions, with something learned of some pools."""
+    snapshot = draw(any_fleet())
+    states = [
+        replace(
+            each,
+            pool=replace(each.pool, region=draw(st.none() | st.sampled_from(["eu", "us"]))),
+            learned=draw(st.none() | speeds),
+        )
+        for each in snapshot.pools
+    ]
+    return snapshot._replace(pools=tuple(states))
+
+
+def matched(action: Action) -> Matched:
+    return Matched("a-rule", 3, action)
+
+
+def eligible(decided: Decision | Refusal) -> list[str]:
+    return [each.pool for each in decided.candidates if each.eligible]
+
+
+def with_state(snapshot: FleetSnapshot, number: int, state: PoolState) -> FleetSnapshot:
+    pools = [*snapshot.pools]
+    pools[number] = state
+    return snapshot._replace(pools=tuple(pools))
+
+
+# ---- What a decision is
+
+
+@given(calls, fleets(), actions, seeds)
+def test_every_pool_of_the_models_is_a_candidate_once_with_a_reason(
+    call: Call, snapshot: FleetSnapshot, action: Action, seed: int
+) -> None:
+    decided = decide(call, snapshot, matched(action), seed)
+    expected = sorted(s.pool.name for s in snapshot.pools if s.pool.model in call.models)
+    assert sorted(c.pool for c in decided.candidates) == expected
+    assert all(c.reason and c.terms for c in decided.candidates)
+    order = [not c.eligible for c in decided.candidates]
+    assert order == sorted(order), "what was ruled out stands last"
+    assert (decided.matched.rule, decided.matched.policy_revision) == ("a-rule", 3)
+    assert decided.seed == seed
+    if isinstance(decided, Decision):
+        assert decided.chosen.eligible
+        assert action.allow_fallbacks or len([*decided.eligible]) == 1
+    else:
+        assert not any(c.eligible for c in decided.candidates)
+        assert (decided.retry_after_s is None) == decided.kind.is_incurable
+        assert decided.retry_after_s is None or decided.retry_after_s >= 1.0
+
+
+@given(calls, fleets(), actions, seeds)
+def test_the_sum_is_its_terms_and_orders_candidates_where_the_rule_has_no_other_wish(
+    call: Call, snapshot: FleetSnapshot, action: Action, seed: int
+) -> None:
+    plain = replace(action, sort=None, order=(), preferred_max_latency=None, cold_start=None)
+    candidates = decide(call, snapshot, matched(plain), seed).candidates
+    scores = [c.score_nanousd for c in candidates if c.eligible]
+    assert scores == sorted(scores)
+    for candidate in candidates:
+        terms = [int(term.split()[-1]) for term in candidate.terms.split(" + ") if term != "free"]
+        assert abs(sum(terms) - candidate.score_nanousd) <= len(terms) / 2 + 1
+        assert 0 <= candidate.cost_nanousd <= candidate.score_nanousd + 1
+
+
+@given(st.lists(st.tuples(calls, fleets(), actions, seeds), min_size=2, max_size=6))
+def test_whoever_decides_with_kept_plans_decides_as_without(
+    cases: list[tuple[Call, FleetSnapshot, Action, int]],
+) -> None:
+    plans = Plans()
+    for call, snapshot, action, seed in [*cases, *cases]:
+        remembered = decide(call, snapshot, matched(action), seed, plans)
+        assert remembered == decide(call, snapshot, matched(action), seed)
+
+
+OTHER_PROCESS = """
+import json, sys
+from random import Random
+from tests.routing.test_decision_laws import numbered_decisions
+print(json.dumps(numbered_decisions()))
+"""
+
+
+def numbered_decisions() -> list[list[str]]:
+    """Many decisions between equal pools, where only the seed and hashes decide."""
+    from tests.routing.fleets import call, fleet, pool, warm
+
+    snapshot = fleet(*(warm(pool(name)) for name in POOLS))
+    order = frozenset(Target(TargetKind.POOL, name) for name in POOLS)
+    action = Action(only=order, regions=None)
+    return [
+        [c.pool for c in decide(call(), snapshot, matched(action), seed).candidates]
+        for seed in range(0, 2**40, 2**35)
+    ]
+
+
+def test_another_process_decides_the_same() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", OTHER_PROCESS],
+        env={"PYTHONHASHSEED": "12345", "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        check=True,
+        timeout=300,
+    )
+    assert json.loads(told.stdout) == numbered_decisions()
+
+
+def test_equal_pools_share_the_load_by_seed() -> None:
+    firsts = [names[0] for names in numbered_decisions()]
+    assert len(set(firsts)) >= 4, "of six pools in 32 decisions"
+
+
+# ---- What a rule and an entitlement forbid
+
+
+def breaks(state: PoolState, call: Call, action: Action) -> bool:
+    """The hard constraints once more, in other words than the product's."""
+    pool = state.pool
+    own = Target(TargetKind.POOL, pool.name)
+    leave = call.leave
+    return (
+        (leave.capacity_classes is not None and pool.capacity_class not in leave.capacity_classes)
+        or (leave.regions is not None and pool.region not in leave.regions)
+        or (action.regions is not None and pool.region not in action.regions)
+        or (action.only is not None and own not in action.only)
+        or own in action.ignore
+        or (action.quantizations is not None and pool.variant not in action.quantizations)
+        or (not action.data_collection_allowed and pool.is_external)
+        or action.quality_min is not None
+    )
+
+
+@given(calls, fleets(), actions, seeds)
+def test_a_hard_constraint_is_never_broken(
+    call: Call, snapshot: FleetSnapshot, action: Action, seed: int
+) -> None:
+    states = {each.pool.name: each for each in snapshot.pools}
+    for name in eligible(decide(call, snapshot, matched(action), seed)):
+        assert not breaks(states[name], call, action)
+
+
+@given(calls, fleets(), actions, seeds, leaves)
+def test_no_rule_widens_what_a_caller_may_use(
+    call: Call, snapshot: FleetSnapshot, action: Action, seed: int, leave: Leave
+) -> None:
+    free = {*eligible(decide(call._replace(leave=Leave()), snapshot, matched(action), seed))}
+    narrowed = call._replace(leave=leave)
+    bound = eligible(decide(narrowed, snapshot, matched(action), seed))
+    if action.allow_fallbacks:
+        assert free >= {*bound}
+
+
+WIDER = [
+    {"only": None},
+    {"ignore": frozenset()},
+    {"max_price": PriceBound()},
+    {"quantizations": None},
+    {"data_collection_allowed": True},
+    {"quality_min": None},
+    {"regions": None},
+    {"cold_start": None},
+    {"allow_fallbacks": True},
+]
+
+
+@given(calls, fleets(), actions, seeds, st.sampled_from(WIDER))
+def test_widening_a_rule_never_refuses_more(
+    call: Call, snapshot: FleetSnapshot, action: Action, seed: int, wider: dict[str, Any]
+) -> None:
+    before = decide(call, snapshot, matched(action), seed)
+    after = decide(call, snapshot, matched(replace(action, **wider)), seed)
+    assert isinstance(before, Refusal) or isinstance(after, Decision)
+    if action.allow_fallbacks:
+        assert {*eligible(before)} <= {*eligible(after)}
+
+
+# ---- What changes nothing, and what never helps
+
+
+@given(calls, fleets(), actions, seeds, places)
+def test_removing_a_loser_changes_nothing(
+    call: Call, snapshot: FleetSnapshot, action: Action, seed: int, number: int
+) -> None:
+    decided = decide(call, snapshot, matched(action), seed)
+    losers = [each.pool for each in decided.candidates][isinstance(decided, Decision) :]
+    if not losers:
+        return
+    gone = losers[number % len(losers)]
+    left = tuple(each for each in snapshot.pools if each.pool.name != gone)
+    again = decide(call, snapshot._replace(pools=left), matched(action), seed)
+    assert [*again.candidates] == [each for each in decided.candidates if each.pool != gone]
+
+
+@given(calls, fleets(), actions, seeds, places)
+def test_a_cheaper_identical_pool_never_loses(
+    call: Call, snapshot: FleetSnapshot, action: Action, seed: int, number: int
+) -> None:
+    states = [each for each in snapshot.pools if each.pool.model in call.models]
+    if not states:
+        return
+    dear = states[number % len(states)]
+    cheap = replace(
+        dear,
+        pool=replace(
+            dear.pool,
+            name="cheap",
+            cost_nanousd_per_s=dear.pool.cost_nanousd_per_s // 2,
+            cost_input_nanousd_per_mtok=dear.pool.cost_input_nanousd_per_mtok // 2,
+            cost_output_nanousd_per_mtok=dear.pool.cost_output_nanousd_per_mtok // 2,
+        ),
+    )
+    of_dear = snapshot.in_flight.get(dear.pool.name, 0)
+    both = snapshot._replace(
+        pools=(*snapshot.pools, cheap), in_flight={**snapshot.in_flight, "cheap": of_dear}
+    )
+    action = replace(action, only=None, ignore=frozenset(), order=(), allow_fallbacks=True)
+    by_pool = {c.pool: c for c in decide(call, both, matched(action), seed).candidates}
+    order = eligible(decide(call, both, matched(action), seed))
+    assert by_pool["cheap"].eligible >= by_pool[dear.pool.name].eligible
+    if by_pool[dear.pool.name].score_nanousd > by_pool["cheap"].score_nanousd + 1:
+        assert dear.pool.name not in order or order.index("cheap") < order.index(dear.pool.name)
+
+
+def busier(state: PoolState) -> PoolState:
+    replicas = tuple(replace(each, running=each.running + 9) for each in state.replicas)
+    return replace(state, replicas=replicas, waiting=state.waiting + 9)
+
+
+def dearer(state: PoolState) -> PoolState:
+    pool = state.pool
+    return replace(
+        state,
+        pool=replace(
+            pool,
+            cost_nanousd_per_s=2 * pool.cost_nanousd_per_s + 1,
+            cost_input_nanousd_per_mtok=2 * pool.cost_input_nanousd_per_mtok + 1,
+            cost_output_nanousd_per_mtok=2 * pool.cost_output_nanousd_per_mtok + 1,
+        ),
+    )
+
+
+def slower(state: PoolState) -> PoolState:
+    """To start, to begin and to go on."""
+    ready_at_s = None if state.ready_at_s is None else state.ready_at_s + 9
+    pool = replace(state.pool, cold_start_s=state.pool.cold_start_s + 9)
+    was = state.speeds
+    learned = was._replace(
+        first_fixed_s=was.first_fixed_s + 1,
+        first_s_per_token=2 * was.first_s_per_token,
+        step_s=2 * was.step_s,
+        busy_s_per_token=2 * was.busy_s_per_token,
+        busy_s_per_prompt_token=2 * was.prompt_busy_s,
+    )
+    kept = learned if state.learned else None
+    begun = any(each.state is ReplicaState.STARTING for each in state.replicas)
+    return replace(state, pool=state.pool if begun else pool, ready_at_s=ready_at_s, learned=kept)
+
+
+@given(calls, fleets(), actions, seeds, places, st.sampled_from([busier, dearer, slower]))
+def test_more_waiting_price_or_load_never_helps_a_candidate(
+    call: Call, snapshot: FleetSnapshot, action: Action, seed: int, number: int, worse: Any
+) -> None:
+    if not snapshot.pools:
+        return
+    number %= len(snapshot.pools)
+    action = replace(action, allow_fallbacks=True)
+    name = snapshot.pools[number].pool.name
+    before = eligible(decide(call, snapshot, matched(action), seed))
+    after = eligible(
+        decide(
+            call,
+            with_state(snapshot, number, worse(snapshot.pools[number])),
+            matched(action),
+            seed,
+        )
+    )
+    assert name in before or name not in after
+    if name in after:
+        assert {*before[: before.index(name)]} <= {*after[: after.index(name)]}
+
+
+@given(calls, fleets(), actions, seeds, st.floats(0, 500))
+def test_more_time_and_a_shorter_prompt_never_rule_a_pool_out(
+    call: Call, snapshot: FleetSnapshot, action: Action, seed: int, more_s: float
+) -> None:
+    action = replace(action, allow_fallbacks=True)
+    before = {*eligible(decide(call, snapshot, matched(action), seed))}
+    longer = call._replace(deadline_s=call.deadline_s + more_s)
+    assert before <= {*eligible(decide(longer, snapshot, matched(action), seed))}
+    shorter = call._replace(prompt_tokens={m: n // 2 for m, n in call.prompt_tokens.items()})
+    if action.max_price == PriceBound():
+        assert before <= {*eligible(decide(shorter, snapshot, matched(action), seed))}
+
+
+@given(calls, fleets(), actions, seeds)
+def test_a_refusal_names_a_kind_that_some_candidate_has(
+    call: Call, snapshot: FleetSnapshot, action: Action, seed: int
+) -> None:
+    decided = decide(call, snapshot, matched(action), seed)
+    if isinstance(decided, Decision):
+        return
+    if not decided.candidates:
+        assert decided.kind is RefusalKind.NO_POOL
+    elif decided.kind is RefusalKind.POLICY:
+        assert "'a-rule'" in decided.message and decided.candidates[0].pool
+    else:
+        assert any(each.reason in decided.message for each in decided.candidates)
+    assert (decided.soonest_pool is None) == (decided.kind is not RefusalKind.DEADLINE)

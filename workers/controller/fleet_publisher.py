@@ -1,0 +1,91 @@
+"""The fleet as gateways see it: one JSON document in Redis, rewritten on every observation.
+
+A pool with no replicas is cold. Gateways send calls to WARM replicas only. So a replica appears
+here as WARM only after it answered us, and as DRAINING before it refuses anything.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from redis.asyncio import Redis
+
+from routing.gauges import Gauges
+
+log = logging.getLogger(__name__)
+
+FLEET_KEY = "sluice:fleet"
+
+
+class ReplicaEntry(msgspec.Struct, frozen=True):
+    """`gauges` are the replica's own words, None while it has said none."""
+
+    id: str
+    address: str
+    state: str
+    since_ms: int
+    running: int
+    queued: int
+    gauges: Gauges | None = None
+
+
+class PoolEntry(msgspec.Struct, frozen=True):
+    """`blocked`: why the pool cannot start now (quarantine), None while it can. `ready_at_ms`: for
+    a pool that lost its replicas, when it is expected to have one. Beside it stand since when the
+    pool has none, and what is gone (`workers.autoscaling.recoveries`)."""
+
+    name: str
+    target: int
+    reason: str
+    cold_start_s: float
+    waiting: int
+    replicas: tuple[ReplicaEntry, ...]
+    blocked: str | None = None
+    ready_at_ms: int | None = None
+    lost_since_ms: int | None = None
+    gone: str | None = None
+
+
+class Fleet(msgspec.Struct, frozen=True):
+    """`recoveries`: seconds of the last recoveries by kind, for the next controller."""
+
+    v: int
+    seq: int
+    at_ms: int
+    controller: str
+    pools: tuple[PoolEntry, ...]
+    recoveries: Mapping[str, Sequence[float]] = {}
+
+
+class FleetPublisher:
+    """Writes numbered snapshots. The number goes on where an earlier controller stopped."""
+
+    def __init__(self, redis: Redis, *, controller_id: str) -> None:
+        self._redis = redis
+        self._controller_id = controller_id
+        self._seq = 0
+
+    async def resume(self) -> Fleet | None:
+        """Read the last published snapshot, to continue after it."""
+        raw = await self._redis.get(FLEET_KEY)
+        if raw is None:
+            return None
+        try:
+            last = msgspec.json.decode(raw, type=Fleet)
+        except msgspec.DecodeError as unreadable:
+            log.warning("the last fleet snapshot is unreadable and is passed over: %s", unreadable)
+            return None
+        self._seq = max(self._seq, last.seq)
+        return last
+
+    async def publish(
+        self,
+        pools: tuple[PoolEntry, ...],
+        *,
+        at_ms: int,
+        recoveries: Mapping[str, Sequence[float]] | None = None,
+    ) -> Fleet:
+        self._seq += 1
+        fleet = Fleet(1, self._seq, at_ms, self._controller_id, pools, recoveries or {})
+        await self._redis.set(FLEET_KEY, msgspec.json.encode(fleet))
+        return fleet

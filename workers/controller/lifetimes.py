@@ -1,0 +1,220 @@
+"""How long every replica has lived, in reports to the ledger. The cost of capacity is computed from
+them.
+
+A report says all of a life so far: when it began, when it was warm, until when it was seen, how
+much of that it computed, and the price of its pool. So the next report makes good a lost one, and a
+report that comes twice adds nothing. `look` is pure. `Lives` keeps open lives in Redis, in the
+transaction that reports them, so that the next leader goes on where one was killed. Guards the law
+that no second of a replica is lost, and none counts twice.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from redis.asyncio import Redis
+
+from workers.catalog import Catalog
+from workers.controller.replica_api import ReplicaStats
+from workers.ray.serve_api import ServeDetails
+from workers.ray.serve_apps import pool_of
+
+LIVES_KEY = "sluice:lives"
+"""The stream of reports, which the ledger empties."""
+OPEN_KEY = "sluice:lives:open"
+"""By replica the last report of those that have not ended."""
+UNSEEN_US = 5_000_000
+"""A replica that was last seen longer ago than this, and is gone, ended when it was last seen."""
+
+
+class LifeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """All of a replica's life that is known at `until_us`. `ready_us` is None until the replica is
+    warm."""
+
+    v: int = 1
+    replica: str
+    pool: str
+    model: str
+    nanousd_per_s: int
+    started_us: int
+    until_us: int
+    ready_us: int | None = None
+    busy_us: int = 0
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A replica that exists. `stats` is None where it does not answer."""
+
+    replica: str
+    pool: str
+    started_us: int
+    stats: ReplicaStats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The price of a second of a pool's replicas, and the model that they serve."""
+
+    model: str
+    nanousd_per_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What is known of a replica now, and the instant of its last report."""
+
+    known: LifeReport
+    told_us: int = 0
+    answered: ReplicaStats | None = None
+    answered_us: int = 0
+    """What it last said, and when. One that took calls then, and is gone next, is taken to have
+    computed until it went: what it did is lost, and was no idling."""
+
+
+def look(
+    lives: Mapping[str, Life],
+    seen: Iterable[Seen],
+    prices: Mapping[str, Price],
+    *,
+    at_us: int,
+    every_us: int,
+) -> tuple[dict[str, Life], list[LifeReport]]:
+    """The lives after a look, and the reports for the ledger. A life is reported when it began, is
+    warm, has another price, was not reported for a while, or ended."""
+    after: dict[str, Life] = {}
+    reports: list[LifeReport] = []
+    for one in seen:
+        before = lives.get(one.replica)
+        life = _seen(before, one, prices, at_us)
+        if life is not None:
+            report = _to_tell(before, life, every_us)
+            if report is not None:
+                reports.append(report)
+                life = dataclasses.replace(life, told_us=report.until_us)
+            after[one.replica] = life
+    reports += [_ended(life, at_us) for name, life in lives.items() if name not in after]
+    return after, reports
+
+
+def _seen(before: Life | None, one: Seen, prices: Mapping[str, Price], at_us: int) -> Life | None:
+    """The life of a replica after one more look. A pool that was taken out of the catalog keeps its
+    price. A pool that was never in it is not reported."""
+    price = prices.get(one.pool)
+    if before is None:
+        if price is None:
+            return None
+        known = LifeReport(
+            replica=one.replica,
+            pool=one.pool,
+            model=price.model,
+            nanousd_per_s=price.nanousd_per_s,
+            started_us=min(one.started_us, at_us),
+            until_us=at_us,
+        )
+        return _answered(Life(known), one.stats)
+    known = replace(before.known, until_us=max(at_us, before.told_us + 1))
+    if price is not None:
+        known = replace(known, model=price.model, nanousd_per_s=price.nanousd_per_s)
+    return _answered(dataclasses.replace(before, known=known), one.stats)
+
+
+def _answered(life: Life, stats: ReplicaStats | None) -> Life:
+    if stats is None or stats.warm_ms is None or stats == life.answered:
+        return life
+    known = life.known
+    ready_us = known.ready_us
+    if ready_us is None:
+        ready_us = max(known.started_us, known.until_us - stats.warm_ms * 1000)
+    busy_us = max(known.busy_us, stats.busy_us_total)
+    known = replace(known, ready_us=ready_us, busy_us=busy_us)
+    return Life(known, life.told_us, stats, known.until_us)
+
+
+def _to_tell(before: Life | None, life: Life, every_us: int) -> LifeReport | None:
+    known = life.known
+    if before is None:
+        return known
+    if known.nanousd_per_s != before.known.nanousd_per_s:
+        return replace(known, nanousd_per_s=before.known.nanousd_per_s, model=before.known.model)
+    is_due = known.until_us - life.told_us >= every_us
+    return known if is_due or known.ready_us != before.known.ready_us else None
+
+
+def _ended(life: Life, at_us: int) -> LifeReport:
+    known = life.known
+    until_us = at_us if at_us - known.until_us <= UNSEEN_US else known.until_us
+    until_us = max(until_us, life.told_us + 1)
+    last = life.answered
+    took_calls = last is not None and (not last.draining or last.running + last.queued > 0)
+    lost_us = max(0, until_us - life.answered_us) if took_calls else 0
+    return replace(known, until_us=until_us, busy_us=known.busy_us + lost_us, ended=True)
+
+
+def seen_in(details: ServeDetails, stats_of: Callable[[str], ReplicaStats | None]) -> list[Seen]:
+    """Every replica that takes up capacity, whatever its state: from when its process exists until
+    Serve names it no more."""
+    return [
+        Seen(
+            replica.replica_id, pool, int(replica.start_time_s * 1e6), stats_of(replica.replica_id)
+        )
+        for app in details.applications.values()
+        if (pool := pool_of(app)) is not None
+        for deployment in app.deployments.values()
+        for replica in deployment.replicas
+        if replica.pid is not None
+    ]
+
+
+def prices_of(catalog: Catalog, at_us: int) -> dict[str, Price]:
+    return {pool.name: Price(pool.model, pool.cost_at(at_us)) for pool in catalog.pools}
+
+
+class Lives:
+    """All lives as the leader knows them. Nothing is known before `begin`."""
+
+    def __init__(self, redis: Redis, *, every_s: float) -> None:
+        self._redis: Any = redis
+        self._every_us = int(every_s * 1e6)
+        self._lives: dict[str, Life] | None = None
+
+    def begin(self) -> None:
+        """Start leading: the open lives are read from Redis."""
+        self._lives = None
+
+    async def note(self, seen: Iterable[Seen], prices: Mapping[str, Price], *, at_us: int) -> None:
+        """Report a look to the ledger. Raises redis.RedisError, and forgets the look then."""
+        lives = await self._open() if self._lives is None else self._lives
+        after, reports = look(lives, seen, prices, at_us=at_us, every_us=self._every_us)
+        await self._tell(reports)
+        self._lives = after
+
+    async def leave(self) -> None:
+        """Report everything that is known, because no controller may look again for a while."""
+        lives = self._lives or {}
+        await self._tell(
+            [life.known for life in lives.values() if life.known.until_us > life.told_us]
+        )
+        self._lives = None
+
+    async def _open(self) -> dict[str, Life]:
+        entries = await self._redis.hgetall(OPEN_KEY)
+        reports = [msgspec.json.decode(raw, type=LifeReport) for raw in entries.values()]
+        return {report.replica: Life(report, report.until_us) for report in reports}
+
+    async def _tell(self, reports: Iterable[LifeReport]) -> None:
+        """Write the reports, all of them or none."""
+        pipe = self._redis.pipeline(transaction=True)
+        for report in reports:
+            payload = msgspec.json.encode(report)
+            pipe.xadd(LIVES_KEY, {"p": payload})
+            if report.ended:
+                pipe.hdel(OPEN_KEY, report.replica)
+            else:
+                pipe.hset(OPEN_KEY, report.replica, payload)
+        if len(pipe):
+            await pipe.execute()

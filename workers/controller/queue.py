@@ -1,0 +1,120 @@
+"""The waiting room: the callers that wait for a replica, by pool, kept in Redis.
+
+Gateways enter and leave. The controller reads the depth, which is the demand that starts a cold
+pool. There is one sorted set per pool. A member is a request id, its score is the deadline in
+milliseconds of **Redis' own clock**. Callers pass how long they wait, so that no other clock
+decides. Every look drops entries past their deadline, so the callers of a killed gateway vanish
+with their deadlines. The room of a pool holds at most `bound` callers.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+log = logging.getLogger(__name__)
+
+_ENTER = """
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
+  if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then return -1 end
+end
+redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), ARGV[1])
+return redis.call('ZRANK', KEYS[1], ARGV[1])
+"""
+
+_DEPTH = """
+local t = redis.call('TIME')
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', t[1] * 1000 + math.floor(t[2] / 1000))
+return math.max(redis.call('ZCARD', KEYS[1]), redis.call('EXISTS', KEYS[2]))
+"""
+
+
+class WaitingRoomFull(Exception):
+    """The room of this pool is full, with `waiting` callers."""
+
+    def __init__(self, pool: str, waiting: int) -> None:
+        super().__init__(f"{waiting} callers already wait for pool {pool}")
+        self.waiting = waiting
+
+
+def room_key(pool: str) -> str:
+    return f"sluice:wait:{pool}"
+
+
+def wanted_key(pool: str) -> str:
+    """The key that marks a pool as wanted while a caller would have waited and could not. It is in
+    the slot of the room."""
+    return f"{{{room_key(pool)}}}:wanted"
+
+
+class WaitingRoom:
+    """Callers that wait for a replica, by pool. All methods raise `redis.RedisError` on outage."""
+
+    def __init__(self, redis: Redis, *, bound: int = 10_000) -> None:
+        self._redis = redis
+        self._bound = bound
+        self._enter = redis.register_script(_ENTER)
+        self._depth = redis.register_script(_DEPTH)
+
+    async def enter(self, pool: str, rid: str, *, wait_ms: int) -> int:
+        """Wait for at most `wait_ms`. Returns the position: 0 is the earliest deadline.
+
+        Entering again sets a new deadline. Raises WaitingRoomFull.
+        """
+        position = await self._enter(keys=[room_key(pool)], args=[rid, wait_ms, self._bound])
+        if position < 0:
+            raise WaitingRoomFull(pool, self._bound)
+        return int(position)
+
+    async def want(self, pool: str, *, for_ms: int) -> None:
+        """Mark a pool as wanted for so long. Nobody waits, but a caller would have, had there been
+        time. The room does not count as empty meanwhile, so that a caller that comes back later
+        does not find the pool cold again."""
+        await self._redis.set(wanted_key(pool), 1, px=for_ms)
+
+    async def leave(self, pool: str, rid: str) -> None:
+        """Stop waiting. Leaving twice, or after the deadline, is no error."""
+        await self._redis.zrem(room_key(pool), rid)
+
+    async def depth(self, pool: str) -> int:
+        """The number of waiting callers. It is one where nobody waits but the pool is wanted."""
+        return int(await self._depth(keys=[room_key(pool), wanted_key(pool)]))
+
+    async def depths(self, pools: Sequence[str]) -> dict[str, int]:
+        """The number of waiting callers of many pools, in one round trip."""
+        if not pools:
+            return {}
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for pool in pools:
+                await self._depth(keys=[room_key(pool), wanted_key(pool)], client=pipeline)
+            counts = await pipeline.execute()
+        return {pool: int(count) for pool, count in zip(pools, counts, strict=True)}
+
+    async def position(self, pool: str, rid: str) -> int | None:
+        """The position of a caller: 0 for the earliest deadline, None if it does not wait."""
+        rank = await self._redis.zrank(room_key(pool), rid)
+        return rank if isinstance(rank, int) else None
+
+    @asynccontextmanager
+    async def waiting(self, pool: str, rid: str, *, wait_ms: int) -> AsyncIterator[int]:
+        """Enter for the block, and leave on every way out of it. Yields the position.
+
+        It leaves also if the caller is cancelled while it enters, because nobody knows then whether
+        it is inside.
+        """
+        try:
+            yield await self.enter(pool, rid, wait_ms=wait_ms)
+        finally:
+            await self._leave_if_there(pool, rid)
+
+    async def _leave_if_there(self, pool: str, rid: str) -> None:
+        """Leave. A Redis that is away is only logged, because the entry ends with its deadline."""
+        try:
+            await self.leave(pool, rid)
+        except RedisError as away:
+            log.warning("%s stays in the room of %s until its deadline: %s", rid, pool, away)

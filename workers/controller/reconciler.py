@@ -1,0 +1,331 @@
+"""One round of making the cluster follow the catalog: look, decide, write.
+
+The one writer of replica counts. It remembers only what the next decision needs. Everything else is
+read again each round, so a restart adopts the cluster as it is. An unreachable Ray changes nothing:
+the replicas that still answer stay published.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import aiohttp
+import msgspec
+
+from workers.autoscaling.generations import SuccessionDecision
+from workers.autoscaling.recoveries import Gone
+from workers.autoscaling.types import Phase, ScaleDecision
+from workers.catalog import Catalog, Pool
+from workers.controller.fleet_publisher import Fleet, FleetPublisher, PoolEntry, ReplicaEntry
+from workers.controller.intentions import Intentions, PoolApps
+from workers.controller.lifetimes import Lives, prices_of, seen_in
+from workers.controller.losses import RAY, Losses
+from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow
+from workers.controller.sighting import Observer, Sighting
+from workers.ray.file import RayFile, read_ray_file
+from workers.ray.serve_api import RayApi, RayRefused, RayUnavailable, ServeDetails
+from workers.ray.serve_apps import DEPLOYMENT, app_name, older_apps, serve_config
+from workers.settings import WorkersSettings
+
+log = logging.getLogger(__name__)
+
+SETTLED = ("RUNNING", "DEPLOY_FAILED", "UNHEALTHY")
+"""Of an application of Serve: nothing of it is being started for the first time."""
+
+
+class Reconciler:
+    """Makes rounds; `session` is the caller's."""
+
+    def __init__(
+        self,
+        settings: WorkersSettings,
+        *,
+        session: aiohttp.ClientSession,
+        publisher: FleetPublisher,
+        lives: Lives,
+        may_write: Callable[[], bool],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._settings = settings
+        self._knobs = settings.controller
+        self._session = session
+        self._publisher = publisher
+        self._lives = lives
+        self._may_write = may_write
+        self._now_ms = now_ms
+        self._replicas = ReplicaApi(
+            session,
+            secret=settings.worker_secret.get_secret_value(),
+            timeout_s=self._knobs.stats_timeout_s,
+        )
+        stale_ms = int(self._knobs.stats_stale_s * 1000)
+        self._observer = Observer(self._replicas, now_ms=now_ms, stale_ms=stale_ms)
+        self._details = ServeDetails()
+        self._intentions = Intentions(settings.controller)
+        self._losses = Losses()
+        self._place: RayFile | None = None
+        self._asking: asyncio.Task[ServeDetails] | None = None
+        self._done: frozenset[str] = frozenset()
+        self._trouble = ""
+        self.moving = False  # a count is on its way, so look again soon
+
+    def begin(self, last: Fleet | None) -> None:
+        """Start leading: forget the intentions, and take over the measured times."""
+        self._intentions.begin(last)
+        self._lives.begin()
+        self._losses.begin(last)
+        self._done = frozenset()
+
+    def is_cold(self, pool: str) -> bool:
+        """Whether a waiting caller would start the pool now."""
+        return self._intentions.is_cold(pool)
+
+    async def run_once(self, catalog: Catalog, waiting: Mapping[str, int]) -> None:
+        """Do one round. An error of Ray is logged, and tried again next time. Raises
+        redis.RedisError."""
+        before = self._place
+        ray = await self._refresh(catalog)
+        gone = self._gone(before, ray)
+        pools = [self._apps(pool, catalog) for pool in catalog.own_pools]
+        names = [name for apps in pools for name in apps.names]
+        sightings = await self._observer.look(names, self._details)
+        decisions = {
+            apps.pool.name: self._intentions.decide(apps, sightings, waiting.get(apps.pool.name, 0))
+            for apps in pools
+        }
+        self._intentions.keep_only(pools)
+        self.moving = any(_is_moving(sightings, d) for d in decisions.values())
+        if not self._may_write():
+            return  # another leads by now; looking took too long
+        self._done = frozenset[str]().union(*(d.done for d in decisions.values()))
+        if ray is not None:
+            await self._write(ray, sightings, decisions.values())
+        at_ms = self._now_ms()
+        self._losses.note(RAY, has_one=ray is not None, is_wanted=True, gone=gone, at_ms=at_ms)
+        entries = [
+            self._with_loss(
+                self._entry(apps, sightings, decisions[apps.pool.name], waiting), gone, at_ms
+            )
+            for apps in pools
+        ]
+        recoveries = self._losses.took
+        await self._publisher.publish(tuple(entries), at_ms=at_ms, recoveries=recoveries)
+        if ray is not None:  # else what is known may be long past
+            seen = seen_in(self._details, self._observer.stats_of)
+            at_us = self._now_ms() * 1000
+            await self._lives.note(seen, prices_of(catalog, at_us), at_us=at_us)
+        await self._tell(pools, sightings, decisions)
+
+    def _apps(self, pool: Pool, catalog: Catalog) -> PoolApps:
+        name = app_name(pool, catalog, self._settings)
+        return PoolApps(pool, name, older_apps(pool, name, self._details))
+
+    def _gone(self, before: RayFile | None, ray: RayApi | None) -> Gone | None:
+        """What is away besides replicas, as far as it shows."""
+        if self._place is None or (before is not None and before.session != self._place.session):
+            return Gone.CLUSTER
+        return Gone.RAY if ray is None else None
+
+    async def _refresh(self, catalog: Catalog) -> RayApi | None:
+        """Read Serve, and deploy the missing applications. None while Ray does not answer."""
+        place = read_ray_file(self._settings.ray_file)
+        if place != self._place:
+            self._forget_question()
+        self._place = place
+        if place is None:
+            self._note_ray("no cluster is running")
+            return None
+        api = self._api(place)
+        try:
+            self._details = await self._ask(api)
+            await self._deploy(api, place, catalog)
+        except (RayUnavailable, RayRefused) as wrong:
+            self._note_ray(str(wrong))
+            return None
+        self._note_ray("")
+        return api
+
+    async def _ask(self, api: RayApi) -> ServeDetails:
+        """Ask Ray for the state of Serve, and wait `ray_patience_s` at most, because the round has
+        to look at replicas. A question without an answer by then stays open for the next round."""
+        if self._asking is None:
+            self._asking = asyncio.create_task(api.details())
+        await asyncio.wait({self._asking}, timeout=self._knobs.ray_patience_s)
+        if not self._asking.done():
+            raise RayUnavailable("no answer yet")
+        task, self._asking = self._asking, None
+        return task.result()
+
+    def _forget_question(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+
+    def leave(self) -> None:
+        """Stop leading, and drop the open question."""
+        self._forget_question()
+
+    def _api(self, place: RayFile) -> RayApi:
+        return RayApi(
+            self._session,
+            dashboard_url=place.dashboard_url,
+            token=self._settings.ray_auth_token.get_secret_value(),
+            timeout_s=self._knobs.ray_timeout_s,
+        )
+
+    async def _deploy(self, api: RayApi, place: RayFile, catalog: Catalog) -> None:
+        """Send one PUT for all pools, if there is a difference. Then read Serve again."""
+        pools = [self._apps(pool, catalog) for pool in catalog.own_pools]
+        for apps in pools:
+            if apps.wanted not in self._details.applications:
+                self._intentions.note_unknown(apps)
+        config = serve_config(
+            catalog,
+            self._details,
+            self._settings,
+            place=place,
+            done=self._done,
+            later=self._later(pools),
+            rebuild=self._must_rebuild(pools),
+        )
+        if config is not None and self._may_write():
+            log.info("deploying %s", [app["name"] for app in config["applications"]])
+            await api.deploy(config)
+            self._details = await api.details()
+
+    def _later(self, pools: Sequence[PoolApps]) -> set[str]:
+        """New applications that are not deployed yet. A new application costs the machine a start
+        even where no replica is to run. So those wait until the applications that are to run do."""
+        there = self._details.applications
+        names = [apps.wanted for apps in pools if self._intentions.wants(apps.wanted)]
+        if all(name in there and there[name].status in SETTLED for name in names):
+            return set()
+        return {apps.wanted for apps in pools if apps.wanted not in there} - set(names)
+
+    def _must_rebuild(self, pools: Iterable[PoolApps]) -> bool:
+        """Whether Serve gave up while building an application that is wanted now."""
+        names = {apps.wanted for apps in pools if self._intentions.wants(apps.wanted)}
+        return any(
+            name in names and app.status == "DEPLOY_FAILED" and not app.deployments
+            for name, app in self._details.applications.items()
+        )
+
+    async def _write(
+        self,
+        api: RayApi,
+        sightings: Mapping[str, Sighting],
+        decisions: Iterable[SuccessionDecision],
+    ) -> None:
+        """Write absolute targets, only where the cluster holds another one. An error of one pool
+        does not stop the others."""
+        scales = [scale for decision in decisions for scale in decision.scales.items()]
+        for app, scale in scales:
+            holds = sightings[app].cluster_target
+            if holds is None or holds == scale.target:
+                continue
+            try:
+                await api.scale(app, DEPLOYMENT, scale.target)
+            except (RayUnavailable, RayRefused) as wrong:
+                log.warning("%s: %s", app, wrong)
+
+    def _entry(
+        self,
+        apps: PoolApps,
+        sightings: Mapping[str, Sighting],
+        decision: SuccessionDecision,
+        waiting: Mapping[str, int],
+    ) -> PoolEntry:
+        scale = decision.scales[decision.serving]
+        text = f"{scale.reason}: {scale.detail}"
+        return PoolEntry(
+            name=apps.pool.name,
+            target=scale.target,
+            reason="; ".join(filter(None, (text, decision.detail))),
+            cold_start_s=round(self._intentions.cold_start_s(apps.pool), 3),
+            waiting=waiting.get(apps.pool.name, 0),
+            replicas=tuple(
+                entry
+                for name in apps.names
+                for entry in self._replica_entries(sightings[name], decision.shown)
+            ),
+            blocked=scale.detail if scale.quarantined_until_ms is not None else None,
+        )
+
+    def _replica_entries(
+        self, sighting: Sighting, phases: Mapping[str, Phase]
+    ) -> tuple[ReplicaEntry, ...]:
+        stats = {each.id: self._observer.stats_of(each.id) for each in sighting.view.replicas}
+        return tuple(
+            ReplicaEntry(
+                id=replica.id,
+                address=sighting.addresses.get(replica.id, ""),
+                state=phases[replica.id],
+                since_ms=replica.since_ms,
+                running=replica.running,
+                queued=replica.queued,
+                gauges=said.gauges if (said := stats[replica.id]) else None,
+            )
+            for replica in sighting.view.replicas
+        )
+
+    def _with_loss(self, entry: PoolEntry, gone: Gone | None, at_ms: int) -> PoolEntry:
+        loss = self._losses.note(
+            entry.name,
+            has_one=any(replica.state == Phase.WARM for replica in entry.replicas),
+            is_wanted=entry.target > 0,
+            gone=gone,
+            at_ms=at_ms,
+        )
+        ready_at_ms = self._losses.ready_at_ms(entry.name, entry.cold_start_s, at_ms)
+        if loss is None:
+            return msgspec.structs.replace(entry, ready_at_ms=ready_at_ms)
+        return msgspec.structs.replace(
+            entry,
+            ready_at_ms=ready_at_ms,
+            lost_since_ms=loss.since_ms,
+            gone=loss.gone.name.lower(),
+        )
+
+    async def _tell(
+        self,
+        pools: Iterable[PoolApps],
+        sightings: Mapping[str, Sighting],
+        decisions: Mapping[str, SuccessionDecision],
+    ) -> None:
+        """Tell each replica that answers whether to take work, if it does otherwise now."""
+        telling = [
+            self._tell_one(sightings[name].addresses[replica.id], replica.id in refusing)
+            for apps in pools
+            for refusing in [decisions[apps.pool.name].refusing]
+            for name in apps.names
+            for replica in sightings[name].view.replicas
+            if replica.phase is not Phase.STARTING
+            and (replica.phase is Phase.DRAINING) != (replica.id in refusing)
+        ]
+        await asyncio.gather(*telling)
+
+    async def _tell_one(self, address: str, draining: bool) -> None:
+        try:
+            await self._replicas.drain(address, draining=draining)
+        except (ReplicaGone, ReplicaSlow) as deaf:
+            log.warning("drain: %s", deaf)
+
+    def _note_ray(self, trouble: str) -> None:
+        """Log an error of Ray once, not in every round."""
+        if trouble and trouble != self._trouble:
+            log.warning("ray: %s", trouble)
+        self._trouble = trouble
+
+
+def _is_moving(sightings: Mapping[str, Sighting], decision: SuccessionDecision) -> bool:
+    if decision.detail and len(decision.scales) == 1:
+        return True  # replaced ones are on their way out
+    return any(_is_scaling(sightings[app], scale) for app, scale in decision.scales.items())
+
+
+def _is_scaling(sighting: Sighting, decision: ScaleDecision) -> bool:
+    return (
+        sighting.cluster_target != decision.target
+        or len(sighting.view.replicas_in(Phase.WARM)) != decision.target
+        or bool(decision.leaving)
+    ) and decision.quarantined_until_ms is None

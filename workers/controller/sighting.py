@@ -1,0 +1,156 @@
+"""What is seen of each application: the replicas that Serve names, joined with their own answers.
+
+Serve knows a dead replica only after a health check. So a replica is WARM only while it answers
+`stats` itself. One whose port refuses is gone at once. One that is merely slow keeps its last
+numbers for a while.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from workers.autoscaling.types import Phase, PoolView, ReplicaView
+from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow, ReplicaStats
+from workers.ray.serve_api import DeploymentDetails, ReplicaDetails, ServeDetails
+from workers.ray.serve_apps import DEPLOYMENT
+
+_ALIVE = frozenset({"STARTING", "UPDATING", "RECOVERING", "RUNNING", "PENDING_MIGRATION"})
+_FAILURE_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One application as it is seen: the view to decide on, without the callers that wait for its
+    pool, and what acting on the decision needs.
+
+    `cluster_target` is the count that Serve holds, None while there is no deployment. `unbuilt`:
+    Serve gave up on the application itself, so it must be deployed again.
+    """
+
+    view: PoolView
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    cluster_target: int | None = None
+    unbuilt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The last that is known of one replica."""
+
+    address: str | None
+    phase: Phase
+    since_ms: int
+    stats: ReplicaStats | None = None
+    answered_ms: int | None = None
+
+
+class Observer:
+    """Looks at all replicas at once, and remembers when each answered."""
+
+    def __init__(self, replicas: ReplicaApi, *, now_ms: Callable[[], int], stale_ms: int) -> None:
+        self._replicas = replicas
+        self._now_ms = now_ms
+        self._stale_ms = stale_ms
+        self._known: dict[str, _Known] = {}
+
+    async def look(self, apps: Sequence[str], details: ServeDetails) -> dict[str, Sighting]:
+        """One sighting per name, also for an application that does not exist. Every replica that
+        listens is asked, all at the same time."""
+        present = [r for app in apps for r in _replicas_of(app, details)]
+        ids = {r.replica_id for r in present}
+        self._known = {id: known for id, known in self._known.items() if id in ids}
+        await asyncio.gather(*(self._ask(r, details) for r in present))
+        return {app: self._sighting(app, details) for app in apps}
+
+    def stats_of(self, replica_id: str) -> ReplicaStats | None:
+        """The last answer of a replica, while it answers or is merely slow."""
+        known = self._known.get(replica_id)
+        return None if known is None else known.stats
+
+    async def _ask(self, replica: ReplicaDetails, details: ServeDetails) -> None:
+        known = self._known.get(replica.replica_id)
+        if known is None:
+            known = _Known(None, Phase.STARTING, int(replica.start_time_s * 1000))
+        # While Serve's controller restarts it names no address, and the replica still serves.
+        address = details.address_of(replica.actor_name) or known.address
+        known = replace(known, address=address)
+        if address is not None:
+            known = await self._answer(address, known)
+        self._known[replica.replica_id] = known
+
+    async def _answer(self, address: str, known: _Known) -> _Known:
+        try:
+            stats = await self._replicas.stats(address)
+        except ReplicaGone:
+            return replace(known, stats=None)
+        except ReplicaSlow:
+            fresh_ms = self._now_ms() - (known.answered_ms or 0)
+            return known if fresh_ms < self._stale_ms else replace(known, stats=None)
+        phase = Phase.DRAINING if stats.draining else Phase.WARM
+        since_ms = known.since_ms if phase is known.phase else self._now_ms()
+        return _Known(address, phase, since_ms, stats, self._now_ms())
+
+    def _sighting(self, name: str, details: ServeDetails) -> Sighting:
+        app = details.applications.get(name)
+        deployment = None if app is None else app.deployments.get(DEPLOYMENT)
+        seen = [
+            (r.replica_id, self._known[r.replica_id])
+            for r in _replicas_of(name, details)
+            if _counts(self._known[r.replica_id])
+        ]
+        unbuilt = app is not None and deployment is None and app.status == "DEPLOY_FAILED"
+        view = PoolView(
+            at_ms=self._now_ms(),
+            replicas=tuple(_view(id, known) for id, known in seen),
+            waiting=0,
+            failure=_last_words(app.message) if app is not None and unbuilt else None,
+            deaths_ms=_deaths_ms(deployment),
+            error="" if deployment is None else _last_words(deployment.message),
+        )
+        return Sighting(
+            view=view,
+            addresses={id: known.address for id, known in seen if known.address is not None},
+            cluster_target=None if deployment is None else deployment.target_num_replicas,
+            unbuilt=unbuilt,
+        )
+
+
+def _replicas_of(name: str, details: ServeDetails) -> tuple[ReplicaDetails, ...]:
+    app = details.applications.get(name)
+    deployment = None if app is None else app.deployments.get(DEPLOYMENT)
+    if deployment is None:
+        return ()
+    return tuple(r for r in deployment.replicas if r.state in _ALIVE)
+
+
+def _counts(known: _Known) -> bool:
+    """Whether a replica counts. One that answered once and does no longer counts as gone."""
+    return known.phase is Phase.STARTING or known.stats is not None
+
+
+def _view(id: str, known: _Known) -> ReplicaView:
+    if known.stats is None:
+        return ReplicaView(id, known.phase, known.since_ms)
+    idle_ms = known.stats.last_active_ms_ago
+    return ReplicaView(
+        id,
+        known.phase,
+        known.since_ms,
+        running=known.stats.running,
+        queued=known.stats.queued,
+        idle_ms=None if idle_ms is None else int(idle_ms),
+    )
+
+
+def _deaths_ms(deployment: DeploymentDetails | None) -> tuple[int, ...]:
+    """When the replicas that died lately had been started. They are counted here because Serve's
+    own status stays healthy when it gives up after scaling up."""
+    if deployment is None:
+        return ()
+    return tuple(int(r.start_time_s * 1000) for r in deployment.recent_dead_replicas)
+
+
+def _last_words(message: str) -> str:
+    """The line of a traceback that names the error."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return (lines[-1] if lines else message)[-_FAILURE_CHARS:]

@@ -1,0 +1,159 @@
+"""Pools as Serve applications: one for each generation of a pool, all in one document.
+
+Pure. Owns what is the same for every pool: names, the external scaler, health checks. Owns the rule
+that one pool's change leaves every other pool's application byte for byte as Serve has it. An
+application never changes. Its name holds a digest of everything that it is made of. So a changed
+pool is another application beside the old one, which goes when it is no longer needed.
+"""
+
+import json
+from collections.abc import Collection
+from hashlib import sha256
+from typing import Any
+
+from workers.catalog import EMBED, Catalog, Model, Pool
+from workers.engines.names import EMBEDDING, VLLM
+from workers.ray.file import RayFile
+from workers.ray.serve_api import AppDetails, ServeDetails
+from workers.settings import WorkersSettings
+
+DEPLOYMENT = "engine"
+DIGEST_CHARS = 8
+
+App = dict[str, Any]
+
+
+def app_name(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> str:
+    """The name of the application that the catalog describes for the pool now."""
+    name: str = _wanted(pool, catalog, settings)["name"]
+    return name
+
+
+def older_apps(pool: Pool, newest: str, details: ServeDetails) -> tuple[str, ...]:
+    """Applications that ran this pool before the newest one and are not being deleted."""
+    return tuple(
+        name
+        for name, app in details.applications.items()
+        if name != newest and app.status != "DELETING" and pool_of(app) == pool.name
+    )
+
+
+def serve_config(
+    catalog: Catalog,
+    details: ServeDetails,
+    settings: WorkersSettings,
+    *,
+    place: RayFile,
+    done: Collection[str] = (),
+    later: Collection[str] = (),
+    rebuild: bool = False,
+) -> dict[str, Any] | None:
+    """The document to PUT, or None when Serve already runs just these applications.
+
+    `done`: older applications that may go. `later`: applications that are not put yet. `rebuild`:
+    put the document again although nothing changed, so that Serve retries the applications that it
+    gave up on.
+    """
+    deployed = details.applications
+    pairs = [
+        (pool, app)
+        for pool in catalog.own_pools
+        for app in [_wanted(pool, catalog, settings)]
+        if app["name"] not in later
+    ]
+    older = [
+        deployed[name].deployed_app_config
+        for pool, app in pairs
+        for name in older_apps(pool, app["name"], details)
+        if name not in done
+    ]
+    apps = [_as_deployed(app, deployed.get(app["name"])) for _, app in pairs]
+    apps += [app for app in older if app is not None]
+    settled = all(_is_deployed(app, deployed.get(app["name"])) for app in apps)
+    surplus = any(_is_surplus(name, app, apps) for name, app in deployed.items())
+    if settled and not surplus and not rebuild:
+        return None
+    return {
+        # With no proxy at all Serve gives replicas no HTTP port; one idle proxy is the least.
+        "proxy_location": "HeadOnly",
+        "http_options": {"host": place.node_ip, "port": place.serve_proxy_port},
+        "applications": apps,
+    }
+
+
+def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
+    model = catalog.model_of(pool)
+    engine = engine_of(pool, model, settings)
+    controller = settings.controller
+    made_of = {
+        "import_path": controller.import_path,
+        "external_scaler_enabled": True,
+        "args": {
+            "pool": pool.name,
+            "model_path": model.path,
+            "context_tokens": model.context_tokens,
+            "engine": engine,
+            "slots": pool.max_ongoing,
+            "threads": settings.ray.worker_threads,
+            **_engine_arguments(engine, settings),
+        },
+        "deployments": [
+            {
+                "name": DEPLOYMENT,
+                "num_replicas": 1,
+                "graceful_shutdown_timeout_s": controller.graceful_shutdown_s,
+                "health_check_period_s": controller.health_check_period_s,
+                "health_check_timeout_s": controller.health_check_timeout_s,
+                "ray_actor_options": _actor_options(pool, engine, settings),
+            }
+        ],
+    }
+    digest = sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:DIGEST_CHARS]
+    name = f"pool-{pool.name}.{digest}"
+    return {"name": name, "route_prefix": f"/{name}"} | made_of
+
+
+def engine_of(pool: Pool, model: Model, settings: WorkersSettings) -> str:
+    """The engine of a pool: its own choice, else the one for its model's task, else the one in the
+    settings."""
+    if pool.engine is not None:
+        return pool.engine
+    return EMBEDDING if model.task == EMBED else settings.engine
+
+
+def _engine_arguments(engine: str, settings: WorkersSettings) -> dict[str, Any]:
+    reserved = {"kv_cache_mb", "gpu_memory_share", "dtype"}
+    return settings.vllm.model_dump(include=reserved) if engine == VLLM else {}
+
+
+def _actor_options(pool: Pool, engine: str, settings: WorkersSettings) -> dict[str, Any]:
+    """The resources that a replica asks of the cluster. It asks for GPUs only where a pool names
+    some. It has another interpreter only for an engine that lives in an environment of its own."""
+    options: dict[str, Any] = {"num_cpus": pool.num_cpus}
+    if pool.num_gpus:
+        options["num_gpus"] = pool.num_gpus
+    if engine == VLLM:
+        options["runtime_env"] = {"py_executable": str(settings.vllm.interpreter)}
+    return options
+
+
+def _as_deployed(app: App, deployed: AppDetails | None) -> App:
+    """The application as it was deployed, if it is there. Serve applies a count in the document
+    only when the application changes, so the old document is kept."""
+    if deployed is None or deployed.deployed_app_config is None:
+        return app
+    return deployed.deployed_app_config
+
+
+def pool_of(app: AppDetails) -> str | None:
+    """The pool that one of our applications runs."""
+    arguments = (app.deployed_app_config or {}).get("args")
+    return arguments.get("pool") if isinstance(arguments, dict) else None
+
+
+def _is_deployed(app: App, deployed: AppDetails | None) -> bool:
+    return deployed is not None and deployed.deployed_app_config == app
+
+
+def _is_surplus(name: str, app: AppDetails, apps: list[App]) -> bool:
+    return app.status != "DELETING" and name not in {k["name"] for k in apps}
