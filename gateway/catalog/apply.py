@@ -11,13 +11,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session, select
 
 from billing.db.engine import Store
 from billing.prices import versions
 from gateway.catalog.declaration import BadDeclaration, Declaration, Mistake
 from gateway.catalog.external import ExternalRules
-from gateway.catalog.hardware import parts_with
 from gateway.catalog.plan import (
     Known,
     Plan,
@@ -188,6 +187,8 @@ class ModelsApply:
             if mistakes:
                 raise BadDeclaration(mistakes)
             fresh = plan(declaration, models, variants, now, now_us)
+            for part in fresh.hardware:
+                session.merge(part)
             for model in fresh.models:
                 session.merge(model)
             session.flush()
@@ -256,7 +257,7 @@ class ModelsApply:
             pools={row.name: row for row in pools},
             rates=versions.rates_in_force(self.ledger, self._now_us()),
             variants={(row.model, row.name): row for row in self.tenants.every(VariantRow)},
-            parts=parts_with(self.tenants.every(HardwareRow, {"enabled": True})),
+            hardware={row.name: row for row in self.tenants.every(HardwareRow)},
         )
 
     def _now_us(self) -> int:
@@ -268,15 +269,11 @@ def _known(session: Session) -> Known:
     models = [ModelRow(**row.model_dump()) for row in session.exec(select(ModelRow))]
     pools = [PoolRow(**row.model_dump()) for row in session.exec(select(PoolRow))]
     variants = [VariantRow(**row.model_dump()) for row in session.exec(select(VariantRow))]
+    hardware = [HardwareRow(**row.model_dump()) for row in session.exec(select(HardwareRow))]
     return Known(
         models={row.name: row for row in models},
         pools={row.name: row for row in pools},
         rates=(),
         variants={(row.model, row.name): row for row in variants},
-        parts=parts_with(
-            [
-                HardwareRow(**row.model_dump())
-                for row in session.exec(select(HardwareRow).where(col(HardwareRow.enabled)))
-            ]
-        ),
+        hardware={row.name: row for row in hardware},
     )

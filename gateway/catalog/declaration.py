@@ -1,4 +1,5 @@
-"""A declaration of models, variants, pools and prices: `models.toml`, or the same as JSON.
+"""A declaration of hardware, models, variants, pools and prices: `models.toml`, or the same as
+JSON.
 
 Owns the shape of the document and what can be said of it alone; every mistake is found and told
 with its place, not just the first. What is known already is no concern of this file.
@@ -15,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from billing.settings import PriceSettings
 from billing.written_usd import notices
+from gateway.catalog.hardware import HardwareSettings
 from gateway.catalog.model import ModelFields, ModelName, Quality
 from gateway.catalog.variant import VariantSettings
 from gateway.fields import Count, Several
@@ -23,7 +25,7 @@ from routing.types import AUTO_MODEL, Task, Tier
 
 HUB_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9._-]+$"
 REVISION = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
-TABLES = ("models", "variants", "pools", "prices")
+TABLES = ("hardware", "models", "variants", "pools", "prices")
 Row = TypeVar("Row", bound=BaseModel)
 
 
@@ -72,6 +74,7 @@ class Declaration:
     wrong with it by itself. Of rows that cannot be read the models they name are `half_read`, by
     table, so that nobody is told that those are not there; None is a name nobody knows."""
 
+    hardware: Mapping[int, HardwareSettings] = field(default_factory=dict)
     models: Mapping[int, ModelDeclaration] = field(default_factory=dict)
     variants: Mapping[int, VariantSettings] = field(default_factory=dict)
     pools: Mapping[int, PoolSettings] = field(default_factory=dict)
@@ -101,10 +104,12 @@ def read_file(path: Path) -> Declaration:
 def read_document(document: Mapping[str, Any]) -> Declaration:
     """The document as values, with everything that is wrong."""
     mistakes = [Mistake(key, "unknown table") for key in document if key not in TABLES]
+    hardware = _rows(document, "hardware", HardwareSettings, mistakes)
     models = _rows(document, "models", ModelDeclaration, mistakes)
     variants = _rows(document, "variants", VariantSettings, mistakes)
     pools = _rows(document, "pools", PoolSettings, mistakes)
     prices = _rows(document, "prices", PriceSettings, mistakes)
+    mistakes += _twice("hardware", [(part.name, index) for index, part in hardware.items()])
     mistakes += _model_mistakes(models)
     named = [(f"{each.model} {each.name}", index) for index, each in variants.items()]
     mistakes += _twice("variants", named)
@@ -117,7 +122,7 @@ def read_document(document: Mapping[str, Any]) -> Declaration:
         "prices": _names_beyond(document, "prices", "model", prices),
     }
     told = tuple(notices(document))
-    return Declaration(models, variants, pools, prices, tuple(mistakes), half_read, told)
+    return Declaration(hardware, models, variants, pools, prices, tuple(mistakes), half_read, told)
 
 
 def _list_of_tables() -> str:

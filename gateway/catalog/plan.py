@@ -5,7 +5,7 @@ and the hardware of its pools, a model with pools has a price. What
 the declaration does not name is left alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -16,10 +16,11 @@ from billing.prices.versions import rates_of
 from billing.written_usd import INSIDE, written_name
 from gateway.catalog.declaration import Declaration, Mistake, ModelDeclaration
 from gateway.catalog.fit import VariantKey, pool_misfits, variant_misfits, variant_of
-from gateway.catalog.tables import ModelRow, PoolRow, VariantRow
+from gateway.catalog.hardware import HardwareSettings, parts_with
+from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.catalog.variant import ShapeFields, VariantSettings
 from gateway.settings import PoolSettings
-from routing.hardware.catalogue import Hardware, shipped
+from routing.hardware.catalogue import Hardware
 from routing.types import Task
 from workers.engines.names import EMBEDDING
 
@@ -27,7 +28,7 @@ FROM_ADMIN = "admin"
 UNTOLD = ("created_us", "source")
 """Fields whose difference is no change."""
 Group = tuple[str, str, bool]
-CatalogRow = ModelRow | VariantRow | PoolRow
+CatalogRow = HardwareRow | ModelRow | VariantRow | PoolRow
 
 
 class Sign(StrEnum):
@@ -38,7 +39,7 @@ class Sign(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What happens to one model, variant, pool or price, for people to read."""
+    """What happens to one part, model, variant, pool or price, for people to read."""
 
     kind: str
     name: str
@@ -59,11 +60,16 @@ class Known:
     pools: Mapping[str, PoolRow]
     rates: Sequence[PriceRate]
     variants: Mapping[VariantKey, VariantRow] = field(default_factory=dict)
-    parts: Mapping[str, Hardware] = field(default_factory=shipped)
+    hardware: Mapping[str, HardwareRow] = field(default_factory=dict)
 
     @property
     def enabled_models(self) -> dict[str, ModelRow]:
         return {name: row for name, row in self.models.items() if row.enabled}
+
+    def parts_with(self, declared: Iterable[HardwareSettings]) -> Mapping[str, Hardware]:
+        """What the hardware of a pool may name once these are there too."""
+        own = [row for row in self.hardware.values() if row.enabled]
+        return parts_with([*own, *declared])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,7 @@ class ServedVariant:
 class Plan:
     """Rows and prices to write, and every change in words."""
 
+    hardware: tuple[HardwareRow, ...] = ()
     models: tuple[ModelRow, ...] = ()
     variants: tuple[VariantRow, ...] = ()
     pools: tuple[PoolRow, ...] = ()
@@ -107,7 +114,7 @@ class Plan:
 
     @property
     def names(self) -> list[str]:
-        rows: list[CatalogRow] = [*self.models, *self.variants, *self.pools]
+        rows: list[CatalogRow] = [*self.hardware, *self.models, *self.variants, *self.pools]
         return [_name(row) for row in rows]
 
     @property
@@ -175,6 +182,8 @@ def fit_contradictions(
     of_variants = {(v.model, v.name): f"variants.{n}" for n, v in declaration.variants.items()}
     places |= of_variants
     fitting = {key: variant_of(row, contexts[row.model]) for key, row in rows.items()}
+    parts = known.parts_with(declaration.hardware.values())
+    of_parts = {part.name: f"hardware.{index}" for index, part in declaration.hardware.items()}
     mistakes = [
         Mistake(f"{places[key]}.{misfit.key}", misfit.words)
         for key, row in rows.items()
@@ -182,14 +191,14 @@ def fit_contradictions(
         for misfit in variant_misfits(row, contexts[row.model], now_us)
     ]
     for index, pool in declaration.pools.items():
-        for misfit in pool_misfits(pool, fitting, known.parts):
+        for misfit in pool_misfits(pool, fitting, parts):
             mistakes.append(Mistake(f"pools.{index}.{misfit.key}", misfit.words))
     declared = {pool.name for pool in declaration.pools.values()}
     for row in known.pools.values():
-        key = (row.model, row.variant)
-        if row.enabled and row.name not in declared and key in places:
-            for misfit in pool_misfits(row, fitting, known.parts):
-                mistakes.append(Mistake(places[key], f"pool {row.name}: {misfit.words}"))
+        place = places.get((row.model, row.variant)) or of_parts.get(row.hardware or "")
+        if row.enabled and row.name not in declared and place is not None:
+            for misfit in pool_misfits(row, fitting, parts):
+                mistakes.append(Mistake(place, f"pool {row.name}: {misfit.words}"))
     return mistakes
 
 
@@ -201,6 +210,7 @@ def plan(
     now_us: int,
 ) -> Plan:
     """Rows to write are those that differ; `changes` tells of the others too."""
+    hardware_rows = [_hardware_row(part) for part in declaration.hardware.values()]
     model_rows = [
         _model_row(model, known.models.get(model.declared.name), now_us) for model in models
     ]
@@ -208,6 +218,7 @@ def plan(
     pool_rows = [_pool_row(pool) for pool in declaration.pools.values()]
     rates = [rate for price in declaration.prices.values() for rate in rates_of(price)]
     changes = [
+        *(_row_change("hardware", row, known.hardware.get(row.name)) for row in hardware_rows),
         *(_row_change("model", row, known.models.get(row.name)) for row in model_rows),
         *(_row_change("variant", row, known.variants.get(_key(row))) for row in variant_rows),
         *(_row_change("pool", row, known.pools.get(row.name)) for row in pool_rows),
@@ -215,6 +226,7 @@ def plan(
     ]
     changed = {(c.kind, c.name) for c in changes if c.sign is not Sign.UNCHANGED}
     return Plan(
+        hardware=tuple(row for row in hardware_rows if ("hardware", row.name) in changed),
         models=tuple(row for row in model_rows if ("model", row.name) in changed),
         variants=tuple(r for r in variant_rows if ("variant", _name(r)) in changed),
         pools=tuple(row for row in pool_rows if ("pool", row.name) in changed),
@@ -259,6 +271,10 @@ def _unpriced(declaration: Declaration, known: Known) -> list[Mistake]:
         for name, place in places.items()
         if name in there and name not in priced and not declaration.may_name("prices", name)
     ]
+
+
+def _hardware_row(part: HardwareSettings) -> HardwareRow:
+    return HardwareRow(**part.model_dump(), enabled=True, source=FROM_ADMIN)
 
 
 def _model_row(model: ServedModel, known: ModelRow | None, now_us: int) -> ModelRow:
@@ -314,7 +330,7 @@ def _row_change(kind: str, row: CatalogRow, known: CatalogRow | None) -> Change:
 
 FIRST_TOLD = (
     *("task", "context_tokens", "origin", "model", "capacity_class", "max_replicas"),
-    *("quantization", "quality"),
+    *("quantization", "quality", "kind", "memory_gb"),
 )
 """What is worth reading of something new."""
 
@@ -338,9 +354,11 @@ def _said(value: object) -> str:
 
 
 def _said_part(part: Mapping[str, Any]) -> str:
-    """A quality, or a price of a pool with its date."""
+    """A quality, an offer of hardware, or a price of a pool with its date."""
     if "use_case" in part:
         return f"{part['use_case']} {part['score']}"
+    if "offer" in part:
+        return f"{part['offer']} {part['usd_h']} to {part['usd_h_max'] or part['usd_h']} USD/h"
     costs = [
         f"{written_name(key)} {usd(part[key])}"
         for key in part

@@ -1,4 +1,4 @@
-"""`sluice models`: models with their pools and prices, by declaration.
+"""`sluice models`: models with their hardware, variants, pools and prices, by declaration.
 
 Prints what changes, line by line, and ends with status 1 and every mistake if there is one.
 """
@@ -37,7 +37,7 @@ LOOK_EVERY_S = 0.05
 
 @click.group()
 def models() -> None:
-    """Models with their pools and prices, by declaration."""
+    """Models with their hardware, variants, pools and prices, by declaration."""
 
 
 @models.command(epilog=example("sluice models apply models.toml --dry-run"))
@@ -124,7 +124,7 @@ def _print(done: Application) -> None:
         click.echo(f"dry run, nothing was changed: {summary}")
     else:
         click.echo(f"{'applied' if done.is_applied else 'nothing to do'}: {summary}")
-    click.echo("models, variants, pools and prices that the file does not name are as they were")
+    click.echo("what the file does not name is as it was")
 
 
 def _refused(file: Path, words: Sequence[str]) -> int:

@@ -36,7 +36,7 @@ async def apply_models(
     dry_run: bool = False,
     verify: bool = False,
 ) -> Any:
-    """Models by declaration: the document of `models.toml`, as JSON. Adds or changes models, pools
-    and prices as declared; paths are absolute here. Answers when all of it is done, downloads
-    included; 400 names every mistake."""
+    """Models by declaration: the document of `models.toml`, as JSON. Adds or changes
+    hardware, models, variants, pools and prices as declared; paths are absolute here. Answers when
+    all of it is done, downloads included; 400 names every mistake."""
     return await declarations.apply(document, dry_run=dry_run, verify=verify)

@@ -19,7 +19,7 @@ from gateway.catalog.bootstrap import bootstrap
 from gateway.catalog.declaration import BadDeclaration, read_document
 from gateway.catalog.external import ExternalRules
 from gateway.catalog.plan import Sign
-from gateway.catalog.tables import ModelRow, PoolRow, VariantRow
+from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.catalog.variant import ShapeFields
 from gateway.catalog.weights.cache import WeightCache
 from gateway.settings import ModelSettings, Settings
@@ -70,7 +70,7 @@ class Desk:
         return [str(mistake) for mistake in raised.value.mistakes]
 
     def state(self) -> tuple[object, ...]:
-        kinds: list[type[SQLModel]] = [ModelRow, PoolRow, Audit]
+        kinds: list[type[SQLModel]] = [HardwareRow, ModelRow, PoolRow, Audit]
         rows = [[row.model_dump() for row in self.tenants.every(kind)] for kind in kinds]
         weights = sorted(self.folder.glob("weights/*"))
         now_us = round(self.now_s * 1e6) + 10**6
@@ -388,3 +388,52 @@ def test_pool_that_names_no_variant_of_a_model_that_has_some_is_noted(desk: Desk
         WHOLE | {"variants": [VARIANT], "pools": [POOL | {"variant": "int9"}]}
     ).notes
     assert note.startswith("pool tale-reserved: tale has no variant int9")
+
+
+OURS = {
+    **{"name": "our-l40s", "title": "NVIDIA L40S, our rack", "kind": "gpu", "memory_gb": 96.0},
+    **{"reference": "an invoice", "prices": [{"offer": "bare_metal", "usd_h": 0.9}]},
+}
+ON_OURS = POOL | {"variant": "int8", "hardware": "our-l40s"}
+
+
+def test_hardware_of_ones_own_comes_with_the_pools_that_run_on_it(desk: Desk) -> None:
+    whole = WHOLE | {"hardware": [OURS], "variants": [VARIANT], "pools": [ON_OURS]}
+    done = desk.apply(whole)
+    assert "+ hardware our-l40s: kind gpu, memory_gb 96.0" in map(str, done.plan.changes)
+    row = desk.tenants.one(HardwareRow, "our-l40s")
+    assert row is not None and (row.memory_gb, row.source, row.enabled) == (96.0, "admin", True)
+    assert not desk.apply(whole).is_applied
+    done = desk.apply({"hardware": [OURS | {"prices": [{"offer": "dedicated", "usd_h": 2}]}]})
+    assert [str(each) for each in done.plan.changes] == [
+        "~ hardware our-l40s: prices bare_metal 0.9 to 0.9 USD/h -> dedicated 2.0 to 2.0 USD/h"
+    ]
+    assert [audit.object for audit in desk.tenants.every(Audit)][-1] == "our-l40s"
+
+
+def test_hardware_that_ships_contradicts_itself_or_has_no_room_is_refused(desk: Desk) -> None:
+    whole = WHOLE | {"hardware": [OURS], "variants": [VARIANT], "pools": [ON_OURS]}
+    small = OURS | {"memory_gb": 48.0}
+    [mistake] = desk.refused(whole | {"hardware": [small]})
+    assert mistake.startswith("pools.0.hardware: int8 of tale with one context needs "), mistake
+    assert mistake.endswith("and has 43,200,000,000: 2 GPUs of this kind would hold it")
+    desk.apply(whole)
+    [mistake] = desk.refused({"hardware": [small]})
+    assert mistake.startswith("hardware.0: pool tale-reserved: int8 of tale with one"), mistake
+    for wrong, words in (
+        (OURS | {"name": "h100"}, "hardware.0.name: h100 ships with Sluice: give yours another"),
+        (OURS | {"memory_gb": None}, "hardware.0.memory_gb: a GPU has memory"),
+        (OURS | {"watts": 350}, "hardware.0.watts: unknown key"),
+    ):
+        [mistake] = desk.refused({"hardware": [wrong]})
+        assert mistake.startswith(words), mistake
+    assert desk.refused({"hardware": [OURS, OURS]}) == ["hardware.1: our-l40s stands twice"]
+
+
+async def test_disabled_hardware_is_taken_up_again_and_until_then_not_known(desk: Desk) -> None:
+    desk.apply({"hardware": [OURS]})
+    await Served(desk.tenants, lambda: NOW_S).disable_hardware("our-l40s")
+    [mistake] = desk.refused(WHOLE | {"pools": [POOL | {"hardware": "our-l40s"}]})
+    assert mistake.startswith("pools.0.hardware: no hardware is named our-l40s; there are: ")
+    [change] = desk.apply({"hardware": [OURS]}).plan.changes
+    assert change.details == ("enabled False -> True",)

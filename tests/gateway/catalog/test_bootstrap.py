@@ -9,7 +9,8 @@ from sqlalchemy import event
 
 from billing.db.engine import open_store
 from gateway.catalog.bootstrap import KEY_ID, bootstrap
-from gateway.catalog.tables import ModelRow, PoolRow
+from gateway.catalog.hardware import HardwareSettings
+from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow
 from gateway.errors import ApiError
 from gateway.limits.tables import Limits
 from gateway.settings import BootstrapSettings, ModelSettings, PoolSettings, Settings
@@ -70,6 +71,50 @@ def test_pools_of_the_file_follow_it(tenants: TenantStore) -> None:
     assert found["tale-reserved"].max_replicas == 5
     bootstrap(tenants, settings(pool("gone")), NOW_US)
     assert set(pools_of(tenants)) == {"gone"}
+
+
+OURS = {
+    **{
+        "title": "NVIDIA L40S, our rack",
+        "kind": "gpu",
+        "memory_gb": 96.0,
+        "reference": "an invoice",
+    },
+    **{"tflops": {"bf16": 362.0}, "prices": [{"offer": "bare_metal", "usd_h": 0.9}]},
+}
+
+
+def hardware(name: str = "our-l40s", **changes: Any) -> HardwareSettings:
+    return HardwareSettings(name=name, **(OURS | changes))
+
+
+def hardware_of(store: TenantStore) -> dict[str, HardwareRow]:
+    return {row.name: row for row in store.catalog().hardware}
+
+
+def test_hardware_of_the_file_follows_it(tenants: TenantStore) -> None:
+    on_ours = pool(hardware="our-l40s")
+    bootstrap(tenants, settings(on_ours, hardware=(hardware(), hardware("gone"))), NOW_US)
+    before = tenants.revision()
+    bootstrap(tenants, settings(on_ours, hardware=(hardware(), hardware("gone"))), NOW_US + 1)
+    assert tenants.revision() == before
+    grown = settings(on_ours, hardware=(hardware(memory_gb=192.0), hardware("new")))
+    bootstrap(tenants, grown, NOW_US)
+    found = hardware_of(tenants)
+    assert set(found) == {"our-l40s", "new"}
+    assert (found["our-l40s"].memory_gb, found["our-l40s"].source) == (192.0, "file")
+    bootstrap(tenants, settings(hardware=(hardware("gone"),)), NOW_US)
+    assert set(hardware_of(tenants)) == {"gone"}
+
+
+async def test_hardware_of_an_administrator_is_left_alone(tenants: TenantStore) -> None:
+    bootstrap(tenants, settings(hardware=(hardware(), hardware("theirs"))), NOW_US)
+    await serving(tenants).put_hardware("mine", OURS)
+    await serving(tenants).put_hardware("theirs", OURS | {"memory_gb": 24.0})
+    await serving(tenants).disable_hardware("our-l40s")
+    bootstrap(tenants, settings(hardware=(hardware(), hardware("theirs"))), NOW_US)
+    found = hardware_of(tenants)
+    assert {name: row.memory_gb for name, row in found.items()} == {"mine": 96.0, "theirs": 24.0}
 
 
 def serving(store: TenantStore) -> Served:
