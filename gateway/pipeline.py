@@ -224,6 +224,7 @@ class Pipeline:
             extra_fields=frozenset(wanted.extra or ()),
             estimated=lengths.estimated,
             quality_deviations=self._quality_deviations(room.models, wanted),
+            tenant_tier=principal.tier,
         )
         by_bytes = [model.name for model in room.models if model.path is None]
         return self._learner.expected(call, wanted.choices, by_bytes)

@@ -123,6 +123,8 @@ class Call(NamedTuple):
     that is not in it has the quality of its table."""
     prompt_tokens_expected: Mapping[str, int] | None = None
     """Of models whose `prompt_tokens` are a bound by bytes. None: there are none."""
+    tenant_tier: str = ""
+    """Of the organization, as the operator wrote it. Not the service tier, which is `tier`."""
 
     def likely_prompt_tokens(self, model: str) -> int:
         """What decisions reckon with; money is held for `prompt_tokens`."""

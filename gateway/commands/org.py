@@ -21,8 +21,13 @@ def org() -> None:
 
 
 def terms(command: Any) -> Any:
-    """How an organization pays."""
+    """What an organization bought, and how it pays."""
     for option in (
+        click.option(
+            "--tier",
+            type=OrNone(click.STRING),
+            help="What it bought, in your words: tenant.tier of routing policies.",
+        ),
         click.option(
             "--insufficient-quota-status",
             type=click.Choice(["429", "402"]),
@@ -80,14 +85,18 @@ def show(api: AdminApi, reference: str, as_json: bool) -> None:
 
 
 @org.command(
-    "set", epilog=example("sluice org set reed --settlement-mode prepaid --credit-limit-usd 10")
+    "set",
+    epilog=example(
+        "sluice org set reed --settlement-mode prepaid --credit-limit-usd 10",
+        "sluice org set reed --tier gold",
+    ),
 )
 @ORG
 @terms
 @as_json
 @admin_api
 def set_(api: AdminApi, reference: str, as_json: bool, **given: Any) -> None:
-    """Change how it pays; what is not named stays."""
+    """Change its tier, or how it pays; what is not named stays."""
     if not (wanted := _terms(given)):
         raise click.UsageError("say what to change")
     path = f"/organizations/{part(organization_id(api, reference))}"

@@ -189,6 +189,7 @@ def _plain(call: Call) -> dict[str, Any]:
         "tenant.organization": call.organization,
         "tenant.project": call.project,
         "tenant.key": call.key,
+        "tenant.tier": call.tenant_tier,
         "model.name": call.model_requested,
     }
 

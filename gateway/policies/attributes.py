@@ -33,7 +33,7 @@ def attributes_of(
         "tenant.organization": call.organization,
         "tenant.project": call.project,
         "tenant.key": call.key,
-        "tenant.tier": "",
+        "tenant.tier": call.tenant_tier,
         "budget.remaining_usd": remaining_usd,
         "model.name": call.models[0] if is_named else AUTO_MODEL,
         "model.params_b": max([params_b.get(model, 0.0) for model in call.models]),

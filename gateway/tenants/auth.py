@@ -75,6 +75,8 @@ class Principal:
     """The most its organization may owe beyond its credits; None is whatever it comes to."""
     quota_status: QuotaStatus = QuotaStatus.TOO_MANY_REQUESTS
     budgets: KeyBudgets = UNBUDGETED
+    tier: str = ""
+    """Of its organization, as the operator wrote it; empty where there is none."""
 
 
 class Keys(Protocol):

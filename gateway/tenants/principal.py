@@ -83,6 +83,7 @@ def principal_of(known: KnownKey) -> Principal:
         may_owe_nanousd=may_owe,
         quota_status=QuotaStatus(known.organization.insufficient_quota_status),
         budgets=known.budgets,
+        tier=known.organization.tier or "",
     )
 
 

@@ -9,11 +9,23 @@ from sqlalchemy import BigInteger as Big
 from sqlmodel import Field, SQLModel
 
 from billing.db.columns import SERIAL
+from gateway.fields import Label
 from gateway.tenants.billing_modes import POSTPAID
 from gateway.tenants.entitlement import EntitlementFields
 
 
-class Organization(SQLModel, table=True):
+class OrganizationFields(SQLModel):
+    """What can be said of an organization, declared once: for the admin API, the row in SQL and the
+    OpenAPI document."""
+
+    tier: Label | None = Field(
+        default=None,
+        description="what it bought, in the operator's words: `tenant.tier` of routing policies",
+        schema_extra={"examples": ["gold"]},
+    )
+
+
+class Organization(OrganizationFields, table=True):
     """The tenant: who is invoiced."""
 
     __tablename__ = "organization"

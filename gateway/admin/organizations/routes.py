@@ -35,7 +35,7 @@ async def list_organizations(organizations: Organizations, page: Paged) -> Any:
 async def change_organization(
     organizations: Organizations, organization_id: Label, body: OrganizationChange
 ) -> Any:
-    """What is left out stays as it is; a credit limit of null takes it away."""
+    """What is left out stays as it is; a tier or credit limit of null takes it away."""
     return await organizations.change(organization_id, body.columns())
 
 

@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from gateway.api.schemas import Answer, At, Body, Usd
 from gateway.fields import Label
+from gateway.tenants.tables import OrganizationFields
 
 Status = Literal["active", "frozen"]
 """The keys of what is frozen are told 403, until it is active again."""
@@ -28,7 +29,7 @@ class SettlementFields(BaseModel):
     )
 
 
-class SettlementBody(SettlementFields, Body):
+class OrganizationBody(OrganizationFields, SettlementFields, Body):
     @field_validator("credit_limit_usd")
     @classmethod
     def is_no_debt(cls, limit: int | None) -> int | None:
@@ -44,18 +45,18 @@ class SettlementBody(SettlementFields, Body):
         return columns
 
 
-class NewOrganization(SettlementBody):
+class NewOrganization(OrganizationBody):
     name: Label = Field(examples=["Reed"])
     slug: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", examples=["reed"])
 
 
-class OrganizationChange(SettlementBody):
-    """What is left out stays as it is; a credit limit of null takes it away."""
+class OrganizationChange(OrganizationBody):
+    """What is left out stays as it is; a tier or credit limit of null takes it away."""
 
     status: Status = "active"
 
 
-class OrganizationAnswer(SettlementFields, Answer):
+class OrganizationAnswer(OrganizationFields, SettlementFields, Answer):
     object: Literal["organization"] = "organization"
     id: str
     name: str

@@ -22,7 +22,7 @@ class OrganizationService:
     new_id: NewId
 
     async def create(self, name: str, slug: str, **columns: Any) -> Organization:
-        """`columns`: how it settles, and what it may owe."""
+        """`columns`: its tier, how it settles, and what it may owe."""
         row = Organization(
             id=self.new_id("org"), name=name, slug=slug, created_us=self.store.now_us, **columns
         )
@@ -36,7 +36,7 @@ class OrganizationService:
         return await self.store.change("organization.create", row.id, work)
 
     async def change(self, organization_id: str, columns: Mapping[str, Any]) -> Organization:
-        """Its status, how it settles, what it may owe."""
+        """Its status and tier, how it settles, what it may owe."""
         work = changing(Organization, organization_id, columns)
         return await self.store.change("organization.change", organization_id, work, **columns)
 

@@ -80,6 +80,13 @@ async def test_how_an_organization_pays_is_set_and_taken_away(sluice: Sluice) ->
     assert "say what to change" in await sluice.refused("org", "set", "reed", status=2)
 
 
+async def test_what_an_organization_bought_is_set_and_taken_away(sluice: Sluice) -> None:
+    await sluice("org", "create", "Reed", "--tier", "silver")
+    assert (await sluice.json("org", "show", "reed"))["tier"] == "silver"
+    for said, tier in (("gold", "gold"), ("none", None)):
+        assert (await sluice.json("org", "set", "reed", "--tier", said))["tier"] == tier
+
+
 async def test_secret_of_a_rotated_key_is_new_and_a_revoked_key_is_refused(
     one: Edge, sluice: Sluice
 ) -> None:

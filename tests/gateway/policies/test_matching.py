@@ -57,6 +57,11 @@ def test_a_request_says_its_use_case_and_tools() -> None:
     assert rich["req.metadata"] == {"use_case": "code", "team": "a"}
 
 
+def test_the_tier_of_a_tenant_is_its_organizations_and_empty_without() -> None:
+    tiers = [attributes(**said)["tenant.tier"] for said in ({}, {"tenant_tier": "gold"})]
+    assert tiers == ["", "gold"]
+
+
 def test_auto_is_a_name_and_its_largest_model_counts() -> None:
     assert attributes()["model.name"] == "small"
     auto = attributes_of(call("small", "large"), PLAIN, {"small": 8.0, "large": 70.0}, 1.0, NOW_S)
