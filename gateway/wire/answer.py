@@ -75,8 +75,8 @@ def whole_answer(
     fields: dict[str, Any], choices: Sequence[dict[str, Any]], usage: Usage, cost: str
 ) -> bytes:
     """Of `envelope_fields` and the choices in one document."""
-    counted = usage_shape(usage) | {"cost": cost}
-    return msgspec.json.encode(fields | {"choices": choices, "usage": counted})
+    usage_fields = usage_shape(usage) | {"cost": cost}
+    return msgspec.json.encode(fields | {"choices": choices, "usage": usage_fields})
 
 
 def envelope_fields(head: AnswerHead, id_prefix: str, name: str) -> dict[str, Any]:
@@ -107,9 +107,9 @@ class Envelope:
 
     def chunk(self, choice: dict[str, Any], notes: Notes | None = None) -> bytes:
         """What every chunk says alike was encoded once."""
-        said = msgspec.json.encode(choice)
-        ours = b',"sluice":' + msgspec.json.encode(notes) if notes else b""
-        return b"".join((self._before, said, self._after, ours, b"}\n\n"))
+        choice_json = msgspec.json.encode(choice)
+        notes_json = b',"sluice":' + msgspec.json.encode(notes) if notes else b""
+        return b"".join((self._before, choice_json, self._after, notes_json, b"}\n\n"))
 
     def text_chunk(self, index: int, text: str) -> bytes:
         """The chunk of a chat that brings text and no more, as nearly all do: the same bytes as
@@ -121,8 +121,8 @@ class Envelope:
         """`[DONE]`, and before it the extra chunk with the usage where it was asked for."""
         if not self._includes_usage:
             return event(DONE)
-        counted = usage_shape(usage) | {"cost": cost}
-        last = self._base | {"choices": [], "usage": counted, "sluice": notes}
+        usage_fields = usage_shape(usage) | {"cost": cost}
+        last = self._base | {"choices": [], "usage": usage_fields, "sluice": notes}
         return event(msgspec.json.encode(last)) + event(DONE)
 
     def failed(self, error: ApiError) -> bytes:

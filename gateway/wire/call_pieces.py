@@ -18,32 +18,32 @@ class CallPieces:
 
     def told(self, choice: Choice) -> list[ToolCallPiece]:
         """What the choice says of its calls, in the order in which it names them."""
-        came = choice.tool_calls
-        if not came and not self._nameless:
+        new = choice.tool_calls
+        if not new and not self._nameless:
             return []
         is_last = choice.finish_reason is not None
-        told, nameless = [], []
-        for piece in merged((*self._nameless, *came)):
+        pieces, nameless = [], []
+        for piece in merged((*self._nameless, *new)):
             number = self._numbers.get(piece.index)
             if number is not None:
                 if piece.arguments:
-                    told.append(_piece(number, arguments=piece.arguments))
+                    pieces.append(_piece(number, arguments=piece.arguments))
             elif piece.name or is_last:
                 number = self._numbers[piece.index] = len(self._numbers)
-                told.append(_piece(number, piece.id, piece.name, piece.arguments))
+                pieces.append(_piece(number, piece.id, piece.name, piece.arguments))
             else:
                 nameless.append(piece)
         self._nameless = tuple(nameless)
-        return told
+        return pieces
 
 
 def merged(pieces: Iterable[ToolCallPiece]) -> list[ToolCallPiece]:
     """One piece of each call: the first id and name that were said, and all arguments."""
-    found: dict[int, ToolCallPiece] = {}
+    calls: dict[int, ToolCallPiece] = {}
     for piece in pieces:
-        before = found.get(piece.index)
-        found[piece.index] = piece if before is None else _joined(before, piece)
-    return list(found.values())
+        before = calls.get(piece.index)
+        calls[piece.index] = piece if before is None else _joined(before, piece)
+    return list(calls.values())
 
 
 def _joined(first: ToolCallPiece, second: ToolCallPiece) -> ToolCallPiece:

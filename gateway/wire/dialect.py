@@ -12,11 +12,11 @@ from gateway.wire.sse import comment, event
 
 
 class Dialect(Protocol):
-    def authorization(self, found: Mapping[str, str]) -> str | None:
+    def authorization(self, headers: Mapping[str, str]) -> str | None:
         """Of a request's headers, as an `Authorization` header says it; None without a key."""
         ...
 
-    def headers(self, named: Mapping[str, str], now_s: float) -> Mapping[str, str]:
+    def headers(self, openai_headers: Mapping[str, str], now_s: float) -> Mapping[str, str]:
         """OpenAI's names of response headers in this dialect's."""
         ...
 
@@ -34,11 +34,11 @@ class Dialect(Protocol):
 
 
 class OpenAIDialect:
-    def authorization(self, found: Mapping[str, str]) -> str | None:
-        return found.get("authorization")
+    def authorization(self, headers: Mapping[str, str]) -> str | None:
+        return headers.get("authorization")
 
-    def headers(self, named: Mapping[str, str], now_s: float) -> Mapping[str, str]:
-        return named
+    def headers(self, openai_headers: Mapping[str, str], now_s: float) -> Mapping[str, str]:
+        return openai_headers
 
     def refusal(self, error: ApiError, request_id: str) -> bytes:
         return error.body()

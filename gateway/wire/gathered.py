@@ -90,8 +90,8 @@ class Gathered:
         )
 
     def _joined(self, part: Callable[[Logprobs], list[T] | None]) -> list[T] | None:
-        found = [values for piece in self._logprobs if (values := part(piece)) is not None]
-        return list(chain.from_iterable(found)) if found else None
+        lists = [values for piece in self._logprobs if (values := part(piece)) is not None]
+        return list(chain.from_iterable(lists)) if lists else None
 
 
 class _Call:

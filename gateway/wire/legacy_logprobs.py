@@ -51,8 +51,8 @@ class LegacyLogprobs:
 
 def _by_spelling(token: Scored) -> dict[str, float]:
     """The likeliest, and the token itself where it is not among them."""
-    found = {_spelled(likely): likely.logprob for likely in token.top_logprobs}
-    return found | {_spelled(token): token.logprob}
+    logprobs = {_spelled(likely): likely.logprob for likely in token.top_logprobs}
+    return logprobs | {_spelled(token): token.logprob}
 
 
 def _spelled(token: Likely) -> str:

@@ -11,36 +11,36 @@ from gateway.call.frame import Logprobs, PromptLogprobs, Ranked, Scored
 Found = PromptLogprobs | None
 
 
-def ranked(found: Found) -> list[dict[str, Any] | None] | None:
+def ranked(logprobs: Found) -> list[dict[str, Any] | None] | None:
     """vLLM's: nothing of the first token, and of each other one itself and the likeliest."""
-    if found is None or not is_own(found):
-        return found
-    entries = _entries(found)
+    if logprobs is None or not is_own(logprobs):
+        return logprobs
+    entries = _entries(logprobs)
     return [None, *({str(t.token_id): _shape(t) for t in _tokens(e)} for e in entries[1:])]
 
 
-def is_own(found: PromptLogprobs) -> bool:
-    return bool(found) and found[0] is not None and "token_id" in found[0]
+def is_own(logprobs: PromptLogprobs) -> bool:
+    return bool(logprobs) and logprobs[0] is not None and "token_id" in logprobs[0]
 
 
-def scored(found: PromptLogprobs) -> list[Scored]:
+def scored(logprobs: PromptLogprobs) -> list[Scored]:
     """The same as of tokens of an answer; what the first has is not known."""
     return [
         Scored(entry.token, entry.logprob, entry.bytes, list(entry.top_logprobs))
-        for entry in _entries(found)
+        for entry in _entries(logprobs)
     ]
 
 
-def echoed(found: Found, logprobs: Logprobs | None) -> Logprobs | None:
+def echoed(prompt: Found, logprobs: Logprobs | None) -> Logprobs | None:
     """The prompt before the answer."""
-    if found is None or not is_own(found):
+    if prompt is None or not is_own(prompt):
         return logprobs
-    said = logprobs.content if logprobs is not None and logprobs.content is not None else []
-    return Logprobs(content=[*scored(found), *said])
+    content = logprobs.content if logprobs is not None and logprobs.content is not None else []
+    return Logprobs(content=[*scored(prompt), *content])
 
 
-def _entries(found: PromptLogprobs) -> list[Ranked]:
-    return msgspec.convert(found, list[Ranked])
+def _entries(logprobs: PromptLogprobs) -> list[Ranked]:
+    return msgspec.convert(logprobs, list[Ranked])
 
 
 def _tokens(entry: Ranked) -> Sequence[Ranked]:

@@ -90,15 +90,15 @@ class Exchange(msgspec.Struct, frozen=True):
     at_once: AtOnce | None = None
     piece_at_once: PieceAtOnce | None = None
 
-    async def start(self, status: int, found: dict[str, str]) -> None:
-        raw = rate_headers.raw(self._named(found))
+    async def start(self, status: int, headers: dict[str, str]) -> None:
+        raw = rate_headers.raw(self._named(headers))
         await self.send({"type": "http.response.start", "status": status, "headers": raw})
 
     async def body(self, payload: bytes, more: bool = False) -> None:
         await self.send({"type": "http.response.body", "body": payload, "more_body": more})
 
-    async def whole(self, status: int, payload: bytes, found: dict[str, str]) -> None:
-        typed = {"content-type": "application/json", "content-length": str(len(payload))} | found
+    async def whole(self, status: int, payload: bytes, headers: dict[str, str]) -> None:
+        typed = {"content-type": "application/json", "content-length": str(len(payload))} | headers
         if self.at_once is not None:
             lines = rate_headers.lines(self._named(typed))
             if lines is not None and self.at_once(status, lines, payload):
@@ -106,12 +106,12 @@ class Exchange(msgspec.Struct, frozen=True):
         await self.start(status, typed)
         await self.body(payload)
 
-    def _named(self, found: dict[str, str]) -> Mapping[str, str]:
+    def _named(self, more: dict[str, str]) -> Mapping[str, str]:
         """With what every answer says."""
         now_s = self.clock()
-        named = rate_headers.identity(self.request_id, self.arrived_s, now_s)
-        named.update(found)
-        return self.dialect.headers(named, now_s)
+        headers = rate_headers.identity(self.request_id, self.arrived_s, now_s)
+        headers.update(more)
+        return self.dialect.headers(headers, now_s)
 
     async def error(self, error: ApiError) -> None:
         payload = self.dialect.refusal(error, self.request_id)
@@ -153,9 +153,9 @@ class WholeReply:
         shape = partial(self._form.whole, head, self._gathered, usage, cost)
         is_large = len(self._gathered) > LARGE_ANSWER_CHOICES
         payload = await asyncio.to_thread(shape) if is_large else shape()
-        found = rate_headers.limits(open_call) | rate_headers.route(self._candidate)
+        headers = rate_headers.limits(open_call) | rate_headers.route(self._candidate)
         self.is_committed = True
-        await self._exchange.whole(200, payload, found | {"x-sluice-cost-usd": cost})
+        await self._exchange.whole(200, payload, headers | {"x-sluice-cost-usd": cost})
 
     async def fail(self, error: ApiError) -> None:
         self.is_committed = True
@@ -222,10 +222,10 @@ class StreamReply:
             if not waiting.cancelled():
                 waiting.result()
 
-    async def _commit(self, found: dict[str, str]) -> None:
+    async def _commit(self, headers: dict[str, str]) -> None:
         if not self.is_committed:
             self.is_committed = True
-            await self._exchange.start(200, STREAM_HEADERS | found)
+            await self._exchange.start(200, STREAM_HEADERS | headers)
 
     async def begin(self, open_call: OpenCall, candidate: Candidate) -> None:
         await self._stop_waiting()
@@ -233,9 +233,9 @@ class StreamReply:
         self._chunks = self._streaming.chunks(_head(self._exchange, candidate, open_call.usage))
         self._unnamed = open_call if self.is_committed else None
         self._counted = open_call if self._streaming.counts else None
-        served = _served(candidate) if self.is_committed else None
+        notes = _served(candidate) if self.is_committed else None
         await self._commit(rate_headers.limits(open_call) | rate_headers.route(candidate))
-        await self._events(b"".join(self._chunks.opening(served)))
+        await self._events(b"".join(self._chunks.opening(notes)))
 
     async def forward(self, frame: Frame, more: bool = False) -> None:
         if self._counted is not None and isinstance(self._chunks, UsageChunks):
@@ -254,8 +254,8 @@ class StreamReply:
             return b""
         if choice.finish_reason is not None:
             self._unfinished.discard(choice.index)
-        noted = notes if self._unnamed is None else self._noted(notes)
-        return b"".join(self._chunks.piece(choice, noted))
+        all_notes = notes if self._unnamed is None else self._noted(notes)
+        return b"".join(self._chunks.piece(choice, all_notes))
 
     def _noted(self, notes: Notes | None) -> Notes | None:
         """And pool, tier and cost, in the last chunk of a stream whose headers could not tell."""
@@ -275,8 +275,8 @@ class StreamReply:
 
     async def finish(self, open_call: OpenCall) -> None:
         assert self._chunks and self._candidate, "a stream is finished after it has begun"
-        record, served = open_call.settled(), _served(self._candidate)
-        last = self._chunks.end(record.usage, usd(record.amount_nanousd), served)
+        record, notes = open_call.settled(), _served(self._candidate)
+        last = self._chunks.end(record.usage, usd(record.amount_nanousd), notes)
         await self._exchange.body(self._released() + last)
 
     async def fail(self, error: ApiError) -> None:
@@ -292,9 +292,9 @@ class StreamReply:
             await self._exchange.body(early)
 
     def _released(self) -> bytes:
-        held = self._held[0] if len(self._held) == 1 else b"".join(self._held)
+        events = self._held[0] if len(self._held) == 1 else b"".join(self._held)
         self._held.clear()
-        return held
+        return events
 
     async def _events(self, events: bytes) -> None:
         if events:

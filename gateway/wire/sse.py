@@ -27,20 +27,20 @@ class SseDecoder:
         if b"\r" in text:
             text = text.replace(b"\r\n", b"\n")
         *lines, self._tail = text.split(b"\n")
-        found: list[bytes] = []
+        events: list[bytes] = []
         for line in lines:
             if line.startswith(b"data:"):
                 self._data.append(line[6:] if line[5:6] == b" " else line[5:])
                 self._size += len(line)
                 if self._size > EVENT_BYTES_MAX:
                     self.is_too_large = True
-                    return found
+                    return events
             elif not line and self._data:
-                found.append(b"\n".join(self._data))
+                events.append(b"\n".join(self._data))
                 self._data.clear()
                 self._size = 0
         self.is_too_large = len(self._tail) > EVENT_BYTES_MAX
-        return found
+        return events
 
 
 def event(payload: bytes) -> bytes:

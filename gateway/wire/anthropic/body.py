@@ -89,49 +89,49 @@ MESSAGE, COUNT = Reader(MessageBody), Reader(CountBody)
 def parse_message(body: bytes) -> GeneratingRequest:
     """Raises ApiError 400 naming the field."""
     try:
-        said, _ = MESSAGE.read(body)
+        fields, _ = MESSAGE.read(body)
     except ApiError as refused:
         if json_object(body).get("thread") is not None:
             raise _threaded() from refused
         raise
-    user = (said.metadata or {}).get("user_id")
-    tier = None if said.service_tier is None else TIERS[said.service_tier]
+    user = (fields.metadata or {}).get("user_id")
+    tier = None if fields.service_tier is None else TIERS[fields.service_tier]
     more = {
-        "max_tokens": said.max_tokens,
-        "temperature": said.temperature,
-        "top_p": said.top_p,
-        "stream": said.stream,
-        "stop": said.stop_sequences or None,
+        "max_tokens": fields.max_tokens,
+        "temperature": fields.temperature,
+        "top_p": fields.top_p,
+        "stream": fields.stream,
+        "stop": fields.stop_sequences or None,
         "user": user,
         "service_tier": tier,
     }
-    chat, wanted = _translated(said, more)
+    chat, conversation = _translated(fields, more)
     form = MessageForm(
-        stops=tuple(said.stop_sequences or ()),
-        tells_thoughts=tells_thoughts(said.thinking),
-        tells_edits=said.context_management is not None,
+        stops=tuple(fields.stop_sequences or ()),
+        tells_thoughts=tells_thoughts(fields.thinking),
+        tells_edits=fields.context_management is not None,
     )
-    return generating_chat(chat, wanted, form, said.max_tokens, "metadata.user_id")
+    return generating_chat(chat, conversation, form, fields.max_tokens, "metadata.user_id")
 
 
 def parse_count(body: bytes) -> tuple[str, Conversation]:
     """The model and the conversation whose tokens are to be counted; raises ApiError 400."""
-    said, _ = COUNT.read(body)
-    return said.model, _translated(said, {})[1]
+    fields, _ = COUNT.read(body)
+    return fields.model, _translated(fields, {})[1]
 
 
 def _translated(
-    said: CountBody | MessageBody, more: Mapping[str, Any]
+    fields: CountBody | MessageBody, more: Mapping[str, Any]
 ) -> tuple[ChatBody, Conversation]:
-    turns = translated(said.system, said.messages)
+    turns = translated(fields.system, fields.messages)
     chat = {
-        "model": said.model,
+        "model": fields.model,
         **more,
         "messages": turns.messages,
-        "tools": chat_tools(said.tools),
-        **chat_tool_choice(said.tool_choice),
-        **chat_format(said.output_config),
-        **chat_effort(said.thinking, said.output_config),
+        "tools": chat_tools(fields.tools),
+        **chat_tool_choice(fields.tool_choice),
+        **chat_format(fields.output_config),
+        **chat_effort(fields.thinking, fields.output_config),
     }
     return translated_conversation(chat, ORIGINS | turns.origins)
 

@@ -15,20 +15,20 @@ SECONDS_IN = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 class AnthropicDialect:
-    def authorization(self, found: Mapping[str, str]) -> str | None:
-        key = found.get("x-api-key")
-        return f"Bearer {key}" if key else found.get("authorization")
+    def authorization(self, headers: Mapping[str, str]) -> str | None:
+        key = headers.get("x-api-key")
+        return f"Bearer {key}" if key else headers.get("authorization")
 
-    def headers(self, named: Mapping[str, str], now_s: float) -> Mapping[str, str]:
+    def headers(self, openai_headers: Mapping[str, str], now_s: float) -> Mapping[str, str]:
         headers = {}
-        for name, value in named.items():
+        for name, value in openai_headers.items():
             if not name.startswith(RATE):
                 headers[name] = value
                 continue
             kind, _, dimension = name.removeprefix(RATE).partition("-")
-            shown = _at(now_s, value) if kind == "reset" else value
-            headers[f"anthropic-ratelimit-{dimension}-{kind}"] = shown
-        return headers | {"request-id": named["x-request-id"]}
+            value_text = _at(now_s, value) if kind == "reset" else value
+            headers[f"anthropic-ratelimit-{dimension}-{kind}"] = value_text
+        return headers | {"request-id": openai_headers["x-request-id"]}
 
     def refusal(self, error: ApiError, request_id: str) -> bytes:
         return error_body(error, request_id)

@@ -20,10 +20,10 @@ TYPES = {
 
 def error_body(error: ApiError, request_id: str) -> bytes:
     fallback = "api_error" if error.status >= 500 else "invalid_request_error"
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "type": TYPES.get(error.status, fallback),
         "message": error.as_dict()["message"],
     }
     if error.details is not None:
-        told["details"] = error.details
-    return msgspec.json.encode({"type": "error", "error": told, "request_id": request_id})
+        fields["details"] = error.details
+    return msgspec.json.encode({"type": "error", "error": fields, "request_id": request_id})

@@ -39,12 +39,12 @@ class MessageForm:
         [choice] = choices
         uses = [_use(call) for call in choice.tool_calls]
         text = choice.text + (choice.refusal or "")
-        ended = self.ended(choice.finish_reason, choice.stop_reason, used_tools=bool(uses))
-        found = self.begun(head) | ended | self.edited()
+        ending = self.ended(choice.finish_reason, choice.stop_reason, used_tools=bool(uses))
+        message = self.begun(head) | ending | self.edited()
         thoughts = [thinking_block(choice.reasoning)] if self._thought(choice) else []
-        found["content"] = thoughts + ([text_block(text)] if text else []) + uses
-        found["usage"] = usage_shape(usage, head.service_tier) | {"cost": cost}
-        return msgspec.json.encode(found)
+        message["content"] = thoughts + ([text_block(text)] if text else []) + uses
+        message["usage"] = usage_shape(usage, head.service_tier) | {"cost": cost}
+        return msgspec.json.encode(message)
 
     def _thought(self, choice: Gathered) -> bool:
         return self.tells_thoughts and bool(choice.reasoning)
@@ -82,24 +82,24 @@ def text_block(text: str) -> Json:
     return {"type": "text", "text": text}
 
 
-def thinking_block(thought: str) -> Json:
+def thinking_block(text: str) -> Json:
     """Anthropic signs what its models think; nobody here does."""
-    return {"type": "thinking", "thinking": thought, "signature": ""}
+    return {"type": "thinking", "thinking": text, "signature": ""}
 
 
 def _use(call: Json) -> Json:
     function = call["function"]
-    given = _object(function["arguments"])
-    return {"type": "tool_use", "id": call["id"], "name": function["name"], "input": given}
+    arguments = _object(function["arguments"])
+    return {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}
 
 
 def _object(arguments: str) -> Json:
     """What a call is given; nothing where it was cut in the middle, as `stop_reason` then says."""
     try:
-        found = msgspec.json.decode(arguments)
+        value = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def usage_shape(usage: Usage, service_tier: str) -> Json:

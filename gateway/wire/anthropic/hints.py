@@ -50,25 +50,25 @@ def _edits(name: str, value: object) -> None:
 
 
 def chat_effort(
-    thought: Mapping[str, Any] | None, config: Mapping[str, Any] | None
+    thinking: Mapping[str, Any] | None, config: Mapping[str, Any] | None
 ) -> dict[str, str]:
     """`reasoning_effort` of chat, of fields that passed their checks."""
-    thought, effort = thought or {}, (config or {}).get("effort")
-    budget = thought.get("budget_tokens")
-    if thought.get("type") == "disabled":
+    thinking, effort = thinking or {}, (config or {}).get("effort")
+    budget = thinking.get("budget_tokens")
+    if thinking.get("type") == "disabled":
         return {}
     if effort is not None:
         return {"reasoning_effort": EFFORTS[effort]}
     if budget is None:
         return {}
-    few = "low" if budget <= LOW_TOKENS_MAX else "medium"
-    return {"reasoning_effort": few if budget <= MEDIUM_TOKENS_MAX else "high"}
+    level = "low" if budget <= LOW_TOKENS_MAX else "medium"
+    return {"reasoning_effort": level if budget <= MEDIUM_TOKENS_MAX else "high"}
 
 
-def tells_thoughts(thought: Mapping[str, Any] | None) -> bool:
+def tells_thoughts(thinking: Mapping[str, Any] | None) -> bool:
     """Whether the caller asked for thinking and wants to read it."""
-    thought = thought or {}
-    return thought.get("type") in ("enabled", "adaptive") and thought.get("display") != "omitted"
+    thinking = thinking or {}
+    return thinking.get("type") in ("enabled", "adaptive") and thinking.get("display") != "omitted"
 
 
 DISPLAY = enumerated(DISPLAYS)

@@ -26,15 +26,15 @@ def page(
         raise bad_request(message, "before_id", "invalid_value")
     if before_id is not None:
         rest = models[: _place(models, "before_id", before_id)]
-        found = rest[-limit:]
+        rows = rest[-limit:]
     else:
         rest = models if after_id is None else models[_place(models, "after_id", after_id) + 1 :]
-        found = rest[:limit]
+        rows = rest[:limit]
     return {
-        "data": [model_info(model) for model in found],
-        "first_id": found[0].name if found else None,
-        "last_id": found[-1].name if found else None,
-        "has_more": len(rest) > len(found),
+        "data": [model_info(model) for model in rows],
+        "first_id": rows[0].name if rows else None,
+        "last_id": rows[-1].name if rows else None,
+        "has_more": len(rest) > len(rows),
     }
 
 

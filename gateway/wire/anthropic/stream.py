@@ -49,17 +49,17 @@ class MessageChunks:
         self._notes: Notes = {}
 
     def opening(self, notes: Notes | None) -> Iterator[bytes]:
-        told = {"sluice": notes} if notes else {}
-        yield message_event("message_start", {"message": self._form.begun(self._head)} | told)
+        extra = {"sluice": notes} if notes else {}
+        yield message_event("message_start", {"message": self._form.begun(self._head)} | extra)
         yield message_event("ping", {})
 
     def piece(self, choice: Choice, notes: Notes | None) -> Iterator[bytes]:
-        if self._form.tells_thoughts and (thought := choice.reasoning):
+        if self._form.tells_thoughts and (reasoning := choice.reasoning):
             if self._open != THOUGHT:
                 block = {"type": "thinking", "thinking": "", "signature": ""}
                 yield from self._begin(THOUGHT, block)
-            told = {"type": "thinking_delta", "thinking": thought}
-            yield self._delta(self._blocks - 1, told)
+            delta = {"type": "thinking_delta", "thinking": reasoning}
+            yield self._delta(self._blocks - 1, delta)
         text = choice.content
         if isinstance(refusal := choice.delta.get("refusal"), str):
             text += refusal
@@ -83,12 +83,12 @@ class MessageChunks:
             "output_tokens": usage.completion,
             "cost": cost,
         }
-        told = {
+        fields = {
             "delta": self._form.ended(self._finish_reason, self._stop, used_tools=used_tools),
             "usage": shape,
             "sluice": self._notes | notes,
         } | self._form.edited()
-        ends = [message_event("message_delta", told), message_event("message_stop", {})]
+        ends = [message_event("message_delta", fields), message_event("message_stop", {})]
         return b"".join([*self._close(), *ends])
 
     def failed(self, error: ApiError) -> bytes:
@@ -100,8 +100,8 @@ class MessageChunks:
             yield from self._begin(piece.index, use)
             self._calls[piece.index] = self._blocks - 1
         if piece.arguments:
-            told = {"type": "input_json_delta", "partial_json": piece.arguments}
-            yield self._delta(self._calls[piece.index], told)
+            delta = {"type": "input_json_delta", "partial_json": piece.arguments}
+            yield self._delta(self._calls[piece.index], delta)
 
     def _begin(self, number: int, block: Json) -> Iterator[bytes]:
         yield from self._close()

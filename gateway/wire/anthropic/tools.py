@@ -39,8 +39,8 @@ def _function(name: str, tool: object) -> Json:
         CACHE.check(f"{name}.cache_control", tool["cache_control"])
     if tool.get("input_schema") is None:
         raise missing(f"{name}.input_schema")
-    said = {field: tool.get(field) for field in ("name", "description", "strict")}
-    return {"type": "function", "function": said | {"parameters": tool["input_schema"]}}
+    function = {field: tool.get(field) for field in ("name", "description", "strict")}
+    return {"type": "function", "function": function | {"parameters": tool["input_schema"]}}
 
 
 def chat_tool_choice(choice: object) -> Json:
@@ -51,15 +51,15 @@ def chat_tool_choice(choice: object) -> Json:
         raise invalid_type("tool_choice", "an object", choice)
     one_of("auto", "any", "tool", "none")("tool_choice.type", choice.get("type"))
     kind = choice["type"]
-    known = {"tool": ("name", "disable_parallel_tool_use"), "none": ()}
-    require_known("tool_choice", choice, "type", *known.get(kind, ("disable_parallel_tool_use",)))
-    said: Any = {"any": "required"}.get(kind, kind)
+    fields = {"tool": ("name", "disable_parallel_tool_use"), "none": ()}
+    require_known("tool_choice", choice, "type", *fields.get(kind, ("disable_parallel_tool_use",)))
+    chat_choice: Any = {"any": "required"}.get(kind, kind)
     if kind == "tool":
-        said = {"type": "function", "function": {"name": choice.get("name")}}
+        chat_choice = {"type": "function", "function": {"name": choice.get("name")}}
     alone = choice.get("disable_parallel_tool_use")
     if alone is not None:
         boolean("tool_choice.disable_parallel_tool_use", alone)
-    return {"tool_choice": said} | ({"parallel_tool_calls": False} if alone else {})
+    return {"tool_choice": chat_choice} | ({"parallel_tool_calls": False} if alone else {})
 
 
 def chat_format(config: object) -> Json:

@@ -72,12 +72,12 @@ class Turns:
         self.origins |= {where: origin, f"{where}.function": origin}
         calls.append(call)
 
-    def think(self, thought: str, origin: str) -> None:
+    def think(self, text: str, origin: str) -> None:
         """What servers outside are told that the assistant thought before it said the rest."""
         self.say("assistant", [], origin)
-        if thought:
-            said = self.messages[-1]
-            said["reasoning_content"] = said.get("reasoning_content", "") + thought
+        if text:
+            message = self.messages[-1]
+            message["reasoning_content"] = message.get("reasoning_content", "") + text
 
     def result(self, message: Json, images: list[tuple[Json, str]], origin: str) -> None:
         """Chat has no place for images in a result: they follow as the user's."""
@@ -94,22 +94,22 @@ class Turns:
         self.messages.append(message)
 
 
-def translated(system: object, given: object) -> Turns:
+def translated(system: object, messages: object) -> Turns:
     """Raises ApiError 400 naming the place in `messages`."""
     turns = Turns()
     rules = [] if system is None else _texts("system", system)
     if any(rule["text"] for rule in rules):
         turns.say("system", rules, "system")
-    if not isinstance(given, list):
-        raise invalid_type("messages", "an array of objects", given)
-    if not given:
+    if not isinstance(messages, list):
+        raise invalid_type("messages", "an array of objects", messages)
+    if not messages:
         raise empty_array("messages")
-    for index, message in enumerate(given):
+    for index, message in enumerate(messages):
         _add_message(turns, f"messages[{index}]", message)
     turns.see_results()
-    if given[-1]["role"] == "assistant":
+    if messages[-1]["role"] == "assistant":
         message = "This model cannot go on with an answer: the last message must be the user's."
-        raise bad_request(message, f"messages[{len(given) - 1}].role", "invalid_value")
+        raise bad_request(message, f"messages[{len(messages) - 1}].role", "invalid_value")
     for message in turns.messages:
         if message["role"] == "assistant" and not message["content"]:
             message["content"] = None if message.get("tool_calls") else ""
@@ -195,14 +195,14 @@ def _use(name: str, block: Mapping[str, Any]) -> Json:
     if block.get("caller") is not None:
         only({"type": "direct"})(f"{name}.caller", block["caller"])
     _cache_hint(name, block)
-    given = block.get("input")
-    if not isinstance(given, dict):
+    arguments = block.get("input")
+    if not isinstance(arguments, dict):
         raise (
             missing(f"{name}.input")
-            if given is None
-            else invalid_type(f"{name}.input", "an object", given)
+            if arguments is None
+            else invalid_type(f"{name}.input", "an object", arguments)
         )
-    function = {"name": block.get("name"), "arguments": msgspec.json.encode(given).decode()}
+    function = {"name": block.get("name"), "arguments": msgspec.json.encode(arguments).decode()}
     return {"id": block.get("id"), "type": "function", "function": function}
 
 
@@ -234,8 +234,8 @@ def _result(name: str, block: Mapping[str, Any]) -> tuple[Json, list[tuple[Json,
         boolean(f"{name}.is_error", block["is_error"])
     if block.get("is_error"):
         texts.insert(0, {"type": "text", "text": FAILED})
-    said = {"role": "tool", "tool_call_id": block["tool_use_id"], "content": texts}
-    return said, images
+    message = {"role": "tool", "tool_call_id": block["tool_use_id"], "content": texts}
+    return message, images
 
 
 def _shown(name: str, content: object) -> tuple[list[Json], list[tuple[Json, str]]]:

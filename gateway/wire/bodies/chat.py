@@ -29,20 +29,20 @@ TWO_CEILINGS = (
 
 def parse_chat(body: bytes, takes: Takes = takes_no_more) -> GeneratingRequest:
     """Raises ApiError 400 naming the parameter, in OpenAI's words."""
-    said, extra = CHAT.read(body, takes)
-    require_agreement(said)
-    wanted = conversation_of(said, extra)
+    fields, extra = CHAT.read(body, takes)
+    require_agreement(fields)
+    conversation = conversation_of(fields, extra)
     form = ChatForm(
-        wanted.choices,
-        scored=wanted.logprobs is not None,
-        scores_prompt=wanted.prompt_logprobs is not None,
+        conversation.choices,
+        scored=conversation.logprobs is not None,
+        scores_prompt=conversation.prompt_logprobs is not None,
     )
-    return generating_chat(said, wanted, form, output_tokens_max(said))
+    return generating_chat(fields, conversation, form, output_tokens_max(fields))
 
 
-def output_tokens_max(said: ChatBody) -> int | None:
+def output_tokens_max(fields: ChatBody) -> int | None:
     """The ceiling by its newer or its older name; raises ApiError 400 where they contradict."""
-    newer, older = said.max_completion_tokens, said.max_tokens
+    newer, older = fields.max_completion_tokens, fields.max_tokens
     if newer is None:
         return older
     if older not in (None, newer):
@@ -109,15 +109,15 @@ class ChatChunks:
             yield self._chunk(index, delta, notes=None if index else notes)
 
     def piece(self, choice: Choice, notes: Notes | None) -> list[bytes]:
-        scores, found = _scores(choice.logprobs) if self._form.scored else None, []
+        scores, events = _scores(choice.logprobs) if self._form.scored else None, []
         is_last = choice.finish_reason is not None
         if not is_last and scores is None and (text := choice.only_text) is not None:
             return [self._envelope.text_chunk(choice.index, text)]
         if (delta := self._delta(choice)) or scores:
-            found.append(self._chunk(choice.index, delta, scores=scores))
+            events.append(self._chunk(choice.index, delta, scores=scores))
         if is_last:
-            found.append(self._chunk(choice.index, {}, choice.finish_reason, notes=notes))
-        return found
+            events.append(self._chunk(choice.index, {}, choice.finish_reason, notes=notes))
+        return events
 
     def _delta(self, choice: Choice) -> dict[str, Any]:
         delta = choice.said

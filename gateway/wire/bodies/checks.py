@@ -48,8 +48,8 @@ def check_fields(fields: Mapping[str, Any], checks: Mapping[str, Check], *requir
 def taken_outside(fields: dict[str, Any], takes: Takes) -> dict[str, Any] | None:
     """The fields that only servers outside of this model are to read, taken out of the others."""
     model = fields.get("model")
-    named = [n for n in takes(model) if n in fields] if isinstance(model, str) else ()
-    return {n: v for n in named if (v := fields.pop(n)) is not None} or None if named else None
+    names = [n for n in takes(model) if n in fields] if isinstance(model, str) else ()
+    return {n: v for n in names if (v := fields.pop(n)) is not None} or None if names else None
 
 
 def json_object(body: bytes) -> dict[str, Any]:
@@ -76,9 +76,9 @@ def missing(name: str) -> ApiError:
     return bad_request(message, name, "missing_required_parameter")
 
 
-def require_known(name: str, value: Mapping[str, Any], *known: str) -> None:
+def require_known(name: str, value: Mapping[str, Any], *names: str) -> None:
     """Raises ApiError 400 for a key of the object `name` that nobody knows."""
-    for key in value.keys() - set(known):
+    for key in value.keys() - set(names):
         if value[key] is not None:
             where = f"{name}.{key}"
             raise bad_request(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
@@ -103,11 +103,11 @@ def empty_array(name: str) -> ApiError:
 
 
 def invalid_type(name: str, expected: str, value: object) -> ApiError:
-    found = {bool: "a boolean", str: "a string", list: "an array", dict: "an object"}.get(
+    kind = {bool: "a boolean", str: "a string", list: "an array", dict: "an object"}.get(
         type(value), "a number" if isinstance(value, int | float) else "null"
     )
     return bad_request(
-        f"Invalid type for '{name}': expected {expected}, but got {found} instead.",
+        f"Invalid type for '{name}': expected {expected}, but got {kind} instead.",
         name,
         "invalid_type",
     )

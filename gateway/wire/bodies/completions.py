@@ -116,7 +116,7 @@ class Prompts:
         return body
 
     def _asked(self, output_tokens_max: int) -> dict[str, Any]:
-        asked = {
+        fields = {
             "prompt": self.prompts,
             "max_tokens": output_tokens_max,
             "n": self.n,
@@ -124,10 +124,10 @@ class Prompts:
             **self.sampling,
         }
         if self.truncate_prompt_tokens is not None:
-            asked["truncate_prompt_tokens"] = self.truncate_prompt_tokens
+            fields["truncate_prompt_tokens"] = self.truncate_prompt_tokens
         if self.prompt_logprobs is not None:
-            asked["prompt_logprobs"] = self.prompt_logprobs
-        return asked
+            fields["prompt_logprobs"] = self.prompt_logprobs
+        return fields
 
     def outside_body(self, output_tokens_max: int) -> dict[str, Any]:
         body = self._asked(output_tokens_max) | {"user": self.user}
@@ -143,49 +143,54 @@ def parse_completion(
     body: bytes, text_of: TextOf, takes: Takes = takes_no_more
 ) -> GeneratingRequest:
     """Raises ApiError 400 naming the parameter, in OpenAI's words."""
-    said, extra = COMPLETION.read(body, takes)
-    require_together(said, "stream_options", "stream")
-    check_own_tokens(said)
-    output_tokens_max = said.max_tokens or OUTPUT_TOKENS_DEFAULT
-    require_sensible(said, output_tokens_max)
-    n = said.n or 1
-    if said.best_of not in (None, n):
+    fields, extra = COMPLETION.read(body, takes)
+    require_together(fields, "stream_options", "stream")
+    check_own_tokens(fields)
+    output_tokens_max = fields.max_tokens or OUTPUT_TOKENS_DEFAULT
+    require_sensible(fields, output_tokens_max)
+    n = fields.n or 1
+    if fields.best_of not in (None, n):
         raise unsupported("best_of")
-    wanted = Prompts(
-        prompts=prompt_list("prompt", said.prompt, said.model),
+    payload = Prompts(
+        prompts=prompt_list("prompt", fields.prompt, fields.model),
         n=n,
-        logprobs=said.logprobs,
-        user=said.user or None,
-        echo_scored=bool(said.echo) and said.logprobs is not None,
+        logprobs=fields.logprobs,
+        user=fields.user or None,
+        echo_scored=bool(fields.echo) and fields.logprobs is not None,
         extra=extra,
-        **steered(said),
+        **steered(fields),
     )
-    if wanted.choices > CHOICES_MAX:
+    if payload.choices > CHOICES_MAX:
         message = (
-            f"'prompt' times 'n' gives {wanted.choices} answers, at most {CHOICES_MAX} may be."
+            f"'prompt' times 'n' gives {payload.choices} answers, at most {CHOICES_MAX} may be."
         )
         raise bad_request(message, "n", "invalid_value")
     form = CompletionForm(
-        _echoes(said, wanted, text_of),
-        wanted.logprobs is not None,
-        echo_scored=wanted.echo_scored,
-        scores_prompt=wanted.prompt_logprobs is not None,
-        n=wanted.n,
+        _echoes(fields, payload, text_of),
+        payload.logprobs is not None,
+        echo_scored=payload.echo_scored,
+        scores_prompt=payload.prompt_logprobs is not None,
+        n=payload.n,
     )
     return generating(
-        said, wanted, form, output_tokens_max, end_user=said.user, end_user_param="user"
+        fields,
+        payload,
+        form,
+        output_tokens_max,
+        end_user=fields.user,
+        end_user_param="user",
     )
 
 
-def _echoes(said: CompletionBody, wanted: Prompts, text_of: TextOf) -> tuple[str, ...]:
+def _echoes(fields: CompletionBody, payload: Prompts, text_of: TextOf) -> tuple[str, ...]:
     """What stands before each choice."""
-    if not said.echo:
-        return ("",) * wanted.choices
-    if wanted.truncate_prompt_tokens is not None:
+    if not fields.echo:
+        return ("",) * payload.choices
+    if payload.truncate_prompt_tokens is not None:
         message = "'echo' says the whole prompt, of which 'truncate_prompt_tokens' leaves less."
         raise bad_request(message, "echo", "invalid_parameter_combination")
-    texts = [p if isinstance(p, str) else text_of(said.model, p) for p in wanted.prompts]
-    return tuple(text for text in texts for _ in range(wanted.n))
+    texts = [p if isinstance(p, str) else text_of(fields.model, p) for p in payload.prompts]
+    return tuple(text for text in texts for _ in range(payload.n))
 
 
 @dataclass(frozen=True, slots=True)

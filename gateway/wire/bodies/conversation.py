@@ -78,22 +78,22 @@ class Conversation(msgspec.Struct, frozen=True):
     def prompt_tokens(self, tokens: TokenCounter) -> Sequence[int]:
         check_tokens_known(self.sampling, tokens)
         try:
-            counted = tokens.count(self.messages, self.offered, self._rendered())
+            size = tokens.count(self.messages, self.offered, self._rendered())
         except ToolsUnsupported as untold:
             raise unsupported(untold.param) from untold
         except UnrenderableConversation as refused:
             raise bad_request(str(refused), self.param) from refused
-        counted += self._seen(tokens)
+        size += self._seen(tokens)
         if self.reasoning and not isinstance(tokens, CheckpointTokens):
-            counted += sum(map(tokens.count_text, self.reasoning))
-        return (counted,)
+            size += sum(map(tokens.count_text, self.reasoning))
+        return (size,)
 
     def _rendered(self) -> Rendering:
         return RENDERING if self.rendering is None else Rendering(**self.rendering)
 
     def question(self) -> str:
-        asked = (m["content"] for m in reversed(self.messages) if m["role"] == "user")
-        return str(next(asked, ""))
+        questions = (m["content"] for m in reversed(self.messages) if m["role"] == "user")
+        return str(next(questions, ""))
 
     def longest_characters(self) -> int:
         return characters(self.messages)
@@ -108,8 +108,8 @@ class Conversation(msgspec.Struct, frozen=True):
     def prefix(self) -> bytes:
         if self.truncate_prompt_tokens is not None or self.prompt_logprobs is not None:
             return b""
-        said = msgspec.json.encode(self.messages)
-        return msgspec.json.encode(self.offered) + said if self.offered else said
+        messages = msgspec.json.encode(self.messages)
+        return msgspec.json.encode(self.offered) + messages if self.offered else messages
 
     def own_body(self, output_tokens_max: int) -> dict[str, Any]:
         body = {
@@ -125,8 +125,8 @@ class Conversation(msgspec.Struct, frozen=True):
         return body
 
     def outside_body(self, output_tokens_max: int) -> dict[str, Any]:
-        asked = self.logprobs is not None
-        scored = {"logprobs": True, "top_logprobs": self.logprobs} if asked else {}
+        wants_scores = self.logprobs is not None
+        scored = {"logprobs": True, "top_logprobs": self.logprobs} if wants_scores else {}
         return outside_stream(
             {
                 "messages": self.said or self.messages,
@@ -141,55 +141,55 @@ class Conversation(msgspec.Struct, frozen=True):
         )
 
     def _asked(self, output_tokens_max: int) -> dict[str, Any]:
-        asked = {"max_tokens": output_tokens_max, "n": self.choices, **self.sampling}
+        fields = {"max_tokens": output_tokens_max, "n": self.choices, **self.sampling}
         if self.truncate_prompt_tokens is not None:
-            asked["truncate_prompt_tokens"] = self.truncate_prompt_tokens
+            fields["truncate_prompt_tokens"] = self.truncate_prompt_tokens
         if self.prompt_logprobs is not None:
-            asked["prompt_logprobs"] = self.prompt_logprobs
-        return asked
+            fields["prompt_logprobs"] = self.prompt_logprobs
+        return fields
 
-    def _guided(self, offered: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    def _guided(self, tools: tuple[dict[str, Any], ...]) -> dict[str, Any]:
         """What decides the form of the answer; whatever is neutral stays unsaid."""
-        found: dict[str, Any] = {}
-        if offered:
-            found["tools"] = offered
+        fields: dict[str, Any] = {}
+        if tools:
+            fields["tools"] = tools
             if self.tool_choice != "auto":
-                found["tool_choice"] = self.tool_choice
+                fields["tool_choice"] = self.tool_choice
             if not self.parallel_tool_calls:
-                found["parallel_tool_calls"] = False
+                fields["parallel_tool_calls"] = False
         if self.response_format is not None:
-            found["response_format"] = self.response_format
-        return found
+            fields["response_format"] = self.response_format
+        return fields
 
 
-def conversation_of(said: ChatBody, extra: Mapping[str, Any] | None = None) -> Conversation:
-    form = said.response_format
-    messages, plain, seen, thought = _spoken(said.messages)
+def conversation_of(fields: ChatBody, extra: Mapping[str, Any] | None = None) -> Conversation:
+    form = fields.response_format
+    messages, plain, image_paths, thoughts = _spoken(fields.messages)
     if form is not None and (rule := described(form)) is not None:
         plain = with_rule(plain, rule)
     return Conversation(
         messages=plain,
-        choices=said.n or 1,
-        logprobs=(said.top_logprobs or 0) if said.logprobs else None,
-        tools=tuple(said.tools or ()),
-        tool_choice=said.tool_choice or "auto",
-        parallel_tool_calls=said.parallel_tool_calls is not False,
+        choices=fields.n or 1,
+        logprobs=(fields.top_logprobs or 0) if fields.logprobs else None,
+        tools=tuple(fields.tools or ()),
+        tool_choice=fields.tool_choice or "auto",
+        parallel_tool_calls=fields.parallel_tool_calls is not False,
         response_format=None if form is None or form["type"] == "text" else form,
         said=messages,
-        labels=_labels(_for_outside(said)),
-        images=seen,
-        reasoning=thought,
-        rendering=rendering(said) or None,
+        labels=_labels(_for_outside(fields)),
+        images=image_paths,
+        reasoning=thoughts,
+        rendering=rendering(fields) or None,
         extra=extra,
-        **steered(said),
+        **steered(fields),
     )
 
 
 def _labels(values: tuple[Any, ...]) -> dict[str, Any] | None:
     if not any(values):
         return None
-    said = ((name, v) for name, v in zip(FOR_OUTSIDE, values, strict=True) if v)
-    return {name: v for name, v in said if (name, v) not in NEUTRAL_HINTS} or None
+    labels = ((name, v) for name, v in zip(FOR_OUTSIDE, values, strict=True) if v)
+    return {name: v for name, v in labels if (name, v) not in NEUTRAL_HINTS} or None
 
 
 def _spoken(
@@ -200,38 +200,38 @@ def _spoken(
     """Messages as they were said, as models that know only text are told of them, where their
     images are, and what earlier answers thought. Mostly the first two are the same."""
     if all(map(is_plain, messages)):
-        said = tuple(messages)
-        return said, said, (), ()
-    said = tuple(map(_said, messages))
-    told = said[:-1] if only_thinks(said[-1]) else said
-    return said, tuple(map(plain_message, told)), images("messages", said), reasoning(said)
+        full = tuple(messages)
+        return full, full, (), ()
+    full = tuple(map(_said, messages))
+    answerable = full[:-1] if only_thinks(full[-1]) else full
+    return full, tuple(map(plain_message, answerable)), images("messages", full), reasoning(full)
 
 
 def _said(message: dict[str, Any]) -> dict[str, Any]:
     """Without what says nothing: nulls, and what clients add to an answer that they send back."""
-    found = {n: value for n, value in message.items() if value is not None and n not in OF_CLIENTS}
-    if calls := found.get("tool_calls"):
-        found["tool_calls"] = [{n: v for n, v in call.items() if n != INDEX} for call in calls]
-    elif len(found) == len(message):
+    fields = {n: value for n, value in message.items() if value is not None and n not in OF_CLIENTS}
+    if calls := fields.get("tool_calls"):
+        fields["tool_calls"] = [{n: v for n, v in call.items() if n != INDEX} for call in calls]
+    elif len(fields) == len(message):
         return message
-    return found if "content" in found else found | {"content": None}
+    return fields if "content" in fields else fields | {"content": None}
 
 
 def generating_chat(
-    said: ChatBody,
-    wanted: Conversation,
+    fields: ChatBody,
+    conversation: Conversation,
     form: StreamableForm,
     output_tokens_max: int | None,
     end_user_param: str = "safety_identifier",
 ) -> GeneratingRequest:
     return generating(
-        said,
-        wanted,
+        fields,
+        conversation,
         form,
         output_tokens_max,
-        end_user=said.safety_identifier or said.user,
+        end_user=fields.safety_identifier or fields.user,
         end_user_param=end_user_param,
-        prompt_cache_key=said.prompt_cache_key,
-        has_tools=bool(said.tools),
-        metadata=said.metadata,
+        prompt_cache_key=fields.prompt_cache_key,
+        has_tools=bool(fields.tools),
+        metadata=fields.metadata,
     )

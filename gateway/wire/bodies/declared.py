@@ -153,8 +153,8 @@ def object_of(fields: Mapping[str, Rule], *required: str) -> Rule:
         if not value.keys() <= fields.keys():
             require_known(name, value, *fields)
         for field, inner, is_required in checks:
-            if (said := value.get(field)) is not None or is_required:
-                inner(f"{name}.{field}", said)
+            if (content := value.get(field)) is not None or is_required:
+                inner(f"{name}.{field}", content)
 
     schemas = {name: rule.schema for name, rule in fields.items()}
     return Rule(check, part(schemas, *(fields.keys() - required)))
@@ -195,13 +195,13 @@ class Reader(Generic[Declared]):
         info = type_info(kind)
         assert isinstance(info, StructType)
         hints = get_type_hints(kind)
-        found = {f.encode_name: _in_order(some(f.type), hints[f.name]) for f in info.fields}
-        rules = {name: rule_of(type_) for name, type_ in found.items()} | dict(beside or {})
+        types = {f.encode_name: _in_order(some(f.type), hints[f.name]) for f in info.fields}
+        rules = {name: rule_of(type_) for name, type_ in types.items()} | dict(beside or {})
         self.required = tuple(field.encode_name for field in info.fields if field.required)
         self.rules = rules
         self.checks: Mapping[str, Check] = {name: rule.check for name, rule in rules.items()}
         self.schema: dict[str, Schema] = {name: rule.schema for name, rule in rules.items()}
-        own = {n: _type(rule) for n, rule in rules.items() if _says_less(found.get(n))}
+        own = {n: _type(rule) for n, rule in rules.items() if _says_less(types.get(n))}
         self._kind = _with_types(kind, own, self.required)
         self._decode: Callable[[bytes], Declared] = msgspec.json.Decoder(self._kind).decode
 
@@ -238,10 +238,10 @@ def _with_types(
 ) -> type[Declared]:
     """The same kind of body, whose fields are told to msgspec by these types."""
     fields = [(n, t) if n in required else (n, t | None, None) for n, t in types.items()]
-    made = msgspec.defstruct(
+    struct = msgspec.defstruct(
         kind.__name__, fields, bases=(kind,), frozen=True, kw_only=True, forbid_unknown_fields=True
     )
-    return cast(type[Declared], made)
+    return cast(type[Declared], struct)
 
 
 def _type(rule: Rule) -> Any:

@@ -94,36 +94,36 @@ class Inputs:
         return body
 
     def outside_body(self, output_tokens_max: int) -> dict[str, Any]:
-        said = {
+        options = {
             "dimensions": self.dimensions,
             "user": self.user,
             "truncate_prompt_tokens": self.truncate_prompt_tokens,
             **(self.extra or {}),
         }
-        more = {name: value for name, value in said.items() if value is not None}
+        more = {name: value for name, value in options.items() if value is not None}
         return {"input": self.inputs, "encoding_format": "base64", **more}
 
 
 def parse_embedding(body: bytes, takes: Takes = takes_no_more) -> GeneratingRequest:
     """Raises ApiError 400 naming the parameter, in OpenAI's words."""
-    said, extra = READER.read(body, takes)
+    fields, extra = READER.read(body, takes)
     return GeneratingRequest(
-        model=said.model,
+        model=fields.model,
         wanted=Inputs(
-            inputs=prompt_list("input", said.input, said.model),
-            dimensions=said.dimensions,
-            user=said.user or None,
-            truncate_prompt_tokens=said.truncate_prompt_tokens,
+            inputs=prompt_list("input", fields.input, fields.model),
+            dimensions=fields.dimensions,
+            user=fields.user or None,
+            truncate_prompt_tokens=fields.truncate_prompt_tokens,
             extra=extra,
         ),
-        form=EmbeddingForm(as_base64=said.encoding_format == "base64"),
+        form=EmbeddingForm(as_base64=fields.encoding_format == "base64"),
         streaming=None,
         output_tokens_max=0,
-        service_tier=said.service_tier or "auto",
-        end_user=said.user or None,
+        service_tier=fields.service_tier or "auto",
+        end_user=fields.user or None,
         end_user_param="user",
-        preferences=preferences_of(said.provider),
-        price_max=price_max_of(said.provider),
+        preferences=preferences_of(fields.provider),
+        price_max=price_max_of(fields.provider),
     )
 
 

@@ -58,18 +58,18 @@ class GeneratedBody(CallBody, frozen=True, kw_only=True):
     provider: Annotated[dict[str, Any] | None, in_words(PROVIDER)] = None
 
 
-def require_together(said: Any, name: str, enabler: str) -> None:
+def require_together(fields: Any, name: str, enabler: str) -> None:
     """Raises ApiError 400 where `name` asks for something and `enabler` is not on."""
-    value = getattr(said, name)
-    asked = any(value.values()) if isinstance(value, dict) else value is not None
-    if asked and not getattr(said, enabler):
+    value = getattr(fields, name)
+    is_set = any(value.values()) if isinstance(value, dict) else value is not None
+    if is_set and not getattr(fields, enabler):
         message = f"The '{name}' parameter is only allowed when '{enabler}' is enabled."
         raise bad_request(message, name)
 
 
 def generating(
-    said: GeneratedBody,
-    wanted: Wanted,
+    fields: GeneratedBody,
+    payload: Wanted,
     form: StreamableForm,
     output_tokens_max: int | None,
     *,
@@ -81,23 +81,23 @@ def generating(
 ) -> GeneratingRequest:
     """An answer in text, streamed on request."""
     streaming = None
-    if said.stream:
-        options = said.stream_options or {}
+    if fields.stream:
+        options = fields.stream_options or {}
         includes = bool(options.get("include_usage"))
         counts = includes and bool(options.get("continuous_usage_stats"))
         streaming = Streaming(form, includes, counts)
     return GeneratingRequest(
-        model=said.model,
-        wanted=wanted,
+        model=fields.model,
+        wanted=payload,
         form=form,
         streaming=streaming,
         output_tokens_max=output_tokens_max,
-        service_tier=said.service_tier or "auto",
+        service_tier=fields.service_tier or "auto",
         end_user=end_user,
         end_user_param=end_user_param,
         prompt_cache_key=prompt_cache_key,
         has_tools=has_tools,
         metadata=metadata or {},
-        preferences=preferences_of(said.provider),
-        price_max=price_max_of(said.provider),
+        preferences=preferences_of(fields.provider),
+        price_max=price_max_of(fields.provider),
     )

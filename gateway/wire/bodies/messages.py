@@ -81,9 +81,9 @@ def _message(name: str, message: object) -> None:
     if not isinstance(message, dict):
         raise invalid_type(name, "an object", message)
     one_of(*ROLES)(f"{name}.role", message.get("role"))
-    known = FIELDS.get(message["role"], OTHERS)
+    fields = FIELDS.get(message["role"], OTHERS)
     for field, value in message.items():
-        if value is not None and field not in known:
+        if value is not None and field not in fields:
             raise unsupported(f"{name}.{field}")
     if message.get("name") is not None:
         string(f"{name}.name", message["name"])
@@ -193,14 +193,14 @@ def _stray(
 
 def characters(messages: Sequence[Mapping[str, Any]]) -> int:
     """How much plain messages say, tool calls included."""
-    said = sum(len(message["content"] or "") for message in messages)
+    size = sum(len(message["content"] or "") for message in messages)
     calls = (call for message in messages for call in message.get("tool_calls") or ())
-    return said + sum(len(str(call["function"]["arguments"])) for call in calls)
+    return size + sum(len(str(call["function"]["arguments"])) for call in calls)
 
 
 def reasoning(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Of earlier answers, in messages that passed their check."""
-    return tuple(said for message in messages if (said := message.get("reasoning_content")))
+    return tuple(thoughts for message in messages if (thoughts := message.get("reasoning_content")))
 
 
 def plain_message(message: dict[str, Any]) -> dict[str, Any]:

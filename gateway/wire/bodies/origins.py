@@ -22,24 +22,24 @@ def told_by_origin(origins: Origins) -> Iterator[None]:
     """A block whose ApiErrors leave it with the caller's names."""
     try:
         yield
-    except ApiError as refused:
-        raise by_origin(refused, origins) from refused
+    except ApiError as error:
+        raise by_origin(error, origins) from error
 
 
-def by_origin(refused: ApiError, origins: Origins) -> ApiError:
+def by_origin(error: ApiError, origins: Origins) -> ApiError:
     """The same error with its `param` in the caller's words, in its message as well."""
-    if refused.param is None:
-        return refused
-    own = origin(refused.param, origins)
+    if error.param is None:
+        return error
+    own = origin(error.param, origins)
     return ApiError(
-        refused.status,
-        refused.message.replace(f"'{refused.param}'", f"'{own}'"),
-        type=refused.type,
-        code=refused.code,
+        error.status,
+        error.message.replace(f"'{error.param}'", f"'{own}'"),
+        type=error.type,
+        code=error.code,
         param=own,
-        retry_after_s=refused.retry_after_s,
-        stop_retrying=refused.stop_retrying,
-        extra_headers=refused.extra_headers,
+        retry_after_s=error.retry_after_s,
+        stop_retrying=error.stop_retrying,
+        extra_headers=error.extra_headers,
     )
 
 

@@ -91,12 +91,12 @@ def prompt_list(name: str, value: Any, model: str) -> tuple[Prompt, ...]:
 OF_TOKENS = ("logit_bias", "stop_token_ids")
 
 
-def check_own_tokens(said: Any) -> None:
+def check_own_tokens(fields: Any) -> None:
     """Raises ApiError 400 for what names tokens where the router is to choose the model."""
-    if said.model != AUTO_MODEL:
+    if fields.model != AUTO_MODEL:
         return
     for name in OF_TOKENS:
-        if getattr(said, name):
+        if getattr(fields, name):
             message = "Token ids belong to one model: name it, for 'auto' may choose another."
             raise bad_request(message, name, "invalid_value")
 
@@ -104,25 +104,28 @@ def check_own_tokens(said: Any) -> None:
 def check_tokens_known(sampling: Mapping[str, Any], tokens: TokenCounter) -> None:
     """Raises ApiError 400 for what names a token that the model does not have."""
     for name in OF_TOKENS:
-        if named := sampling.get(name):
+        if token_ids_of_field := sampling.get(name):
             try:
-                tokens.count_ids([int(token) for token in named])
+                tokens.count_ids([int(token) for token in token_ids_of_field])
             except UnknownTokenId as unknown:
                 raise bad_request(str(unknown), name, "invalid_value") from unknown
 
 
-def longest_characters(found: Sequence[Prompt]) -> int:
+def longest_characters(prompts_of_call: Sequence[Prompt]) -> int:
     """Of the longest text; token ids are counted already."""
-    return max((len(prompt) for prompt in found if isinstance(prompt, str)), default=0)
+    return max((len(prompt) for prompt in prompts_of_call if isinstance(prompt, str)), default=0)
 
 
-def prompt_tokens(found: Sequence[Prompt], tokens: TokenCounter, param: str) -> list[int]:
+def prompt_tokens(prompts_of_call: Sequence[Prompt], tokens: TokenCounter, param: str) -> list[int]:
     """Of each prompt: a string with the special tokens that the tokenizer puts around it.
 
     Raises ApiError 400 naming `param` for a token id that the model does not have, so that no
     worker is started to say so.
     """
     try:
-        return [tokens.count_text(p) if isinstance(p, str) else tokens.count_ids(p) for p in found]
+        return [
+            tokens.count_text(p) if isinstance(p, str) else tokens.count_ids(p)
+            for p in prompts_of_call
+        ]
     except UnknownTokenId as unknown:
         raise bad_request(str(unknown), param, "invalid_value") from unknown

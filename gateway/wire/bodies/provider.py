@@ -70,28 +70,28 @@ PROVIDER: Final = object_of(
 )
 
 
-def preferences_of(said: Mapping[str, Any] | None) -> Preferences | None:
+def preferences_of(provider: Mapping[str, Any] | None) -> Preferences | None:
     """Of an object that passed its check; None for one that says nothing."""
-    given = {name: value for name, value in (said or {}).items() if value is not None}
-    if not given:
+    fields = {name: value for name, value in (provider or {}).items() if value is not None}
+    if not fields:
         return None
-    sort, latency = given.get("sort"), given.get("preferred_max_latency") or {}
+    sort, latency = fields.get("sort"), fields.get("preferred_max_latency") or {}
     quantiles = [(QUANTILES[name], ms / 1000) for name, ms in sorted(latency.items())]
     return Preferences(
-        only=_set(given.get("only")),
-        order=tuple([target(each) for each in given.get("order", ())]),
-        ignore=_set(given.get("ignore", ())) or frozenset(),
+        only=_set(fields.get("only")),
+        order=tuple([target(each) for each in fields.get("order", ())]),
+        ignore=_set(fields.get("ignore", ())) or frozenset(),
         sort=None if sort is None else Sort(sort["by"] if isinstance(sort, dict) else sort),
         preferred_max_latency=LatencyPreference(tuple(quantiles)) if quantiles else None,
-        allow_fallbacks=given.get("allow_fallbacks", True),
-        quantizations=frozenset(given["quantizations"]) if "quantizations" in given else None,
-        data_collection_allowed=given.get("data_collection") != "deny",
+        allow_fallbacks=fields.get("allow_fallbacks", True),
+        quantizations=frozenset(fields["quantizations"]) if "quantizations" in fields else None,
+        data_collection_allowed=fields.get("data_collection") != "deny",
     )
 
 
-def price_max_of(said: Mapping[str, Any] | None) -> PriceBound:
+def price_max_of(provider: Mapping[str, Any] | None) -> PriceBound:
     """The most that the tenant pays for a million tokens."""
-    prices = (said or {}).get("max_price") or {}
+    prices = (provider or {}).get("max_price") or {}
     return PriceBound(_nanousd(prices.get("prompt")), _nanousd(prices.get("completion")))
 
 

@@ -78,9 +78,9 @@ def _truncated(name: str, value: object) -> None:
 
 def _template_kwargs(name: str, value: object) -> None:
     schema_size(name, value)
-    if isinstance(value, dict) and (taken := sorted(value.keys() & TEMPLATE_RESERVED)):
-        message = f"Invalid '{name}': '{taken[0]}' is not for the caller to say."
-        raise bad_request(message, f"{name}.{taken[0]}", "invalid_value")
+    if isinstance(value, dict) and (reserved := sorted(value.keys() & TEMPLATE_RESERVED)):
+        message = f"Invalid '{name}': '{reserved[0]}' is not for the caller to say."
+        raise bad_request(message, f"{name}.{reserved[0]}", "invalid_value")
 
 
 def _structured_outputs(name: str, value: object) -> None:
@@ -90,11 +90,11 @@ def _structured_outputs(name: str, value: object) -> None:
     for field, rule in UNSTRUCTURED.items():
         if value.get(field) is not None:
             rule.check(f"{name}.{field}", value[field])
-    asked = [form for form in FORMS if value.get(form) not in (None, False)]
-    if len(asked) != 1:
+    forms = [form for form in FORMS if value.get(form) not in (None, False)]
+    if len(forms) != 1:
         message = f"'{name}' has one of {', '.join(map(repr, FORMS))}."
         raise bad_request(message, name, "invalid_value")
-    FORMS[asked[0]].check(f"{name}.{asked[0]}", value[asked[0]])
+    FORMS[forms[0]].check(f"{name}.{forms[0]}", value[forms[0]])
 
 
 def _json(name: str, value: object) -> None:
@@ -156,12 +156,12 @@ def rules_of(kind: type[msgspec.Struct]) -> dict[str, Rule]:
     info = type_info(kind)
     assert isinstance(info, StructType)
     types = {field.encode_name: some(field.type) for field in info.fields}
-    return {name: SPECIAL.get(name) or rule_of(found) for name, found in types.items()}
+    return {name: SPECIAL.get(name) or rule_of(type_) for name, type_ in types.items()}
 
 
 def _neutral(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(kind()))
-    return found
+    values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(kind()))
+    return values
 
 
 SAID_ALWAYS = ("temperature", "top_p")
@@ -173,64 +173,64 @@ EVERY_TOKEN = -1
 """Of `top_k`, in newer words."""
 
 
-def steered(said: Any) -> dict[str, Any]:
+def steered(fields: Any) -> dict[str, Any]:
     """What both kinds of generation are asked for, by their fields. `sampling` goes to the engine
     as it is: what is null or neutral asks for nothing."""
-    chosen = _asked(SAMPLED, _sampled(said))
-    if chosen.get("top_k") == EVERY_TOKEN:
-        del chosen["top_k"]
-    form = said.structured_outputs
+    sampling = _asked(SAMPLED, _sampled(fields))
+    if sampling.get("top_k") == EVERY_TOKEN:
+        del sampling["top_k"]
+    form = fields.structured_outputs
     return {
-        "sampling": chosen,
-        "truncate_prompt_tokens": said.truncate_prompt_tokens,
-        "prompt_logprobs": said.prompt_logprobs,
+        "sampling": sampling,
+        "truncate_prompt_tokens": fields.truncate_prompt_tokens,
+        "prompt_logprobs": fields.prompt_logprobs,
         "structured_outputs": None if form is None else {"structured_outputs": form},
     }
 
 
-def rendering(said: Any) -> dict[str, Any]:
-    return _asked(_RENDERING, _rendered(said))
+def rendering(fields: Any) -> dict[str, Any]:
+    return _asked(_RENDERING, _rendered(fields))
 
 
 def _asked(neutral: Mapping[str, Any], values: tuple[Any, ...]) -> dict[str, Any]:
     if values.count(None) == len(values):
         return {}
-    said = zip(neutral.items(), values, strict=True)
-    return {name: v for (name, nothing), v in said if v is not None and v != nothing}
+    pairs = zip(neutral.items(), values, strict=True)
+    return {name: v for (name, nothing), v in pairs if v is not None and v != nothing}
 
 
 def structured_outputs(fields: Fields) -> dict[str, Any] | None:
     """The one form that is asked for, as our engines read it."""
-    asked = fields.get("structured_outputs")
-    if asked is None:
+    outputs = fields.get("structured_outputs")
+    if outputs is None:
         return None
-    form = next(name for name in FORMS if asked.get(name) not in (None, False))
-    value = _decoded("structured_outputs.json", asked[form]) if form == "json" else asked[form]
+    form = next(name for name in FORMS if outputs.get(name) not in (None, False))
+    value = _decoded("structured_outputs.json", outputs[form]) if form == "json" else outputs[form]
     return {form: value}
 
 
-def require_sensible(said: Any, output_tokens_max: int | None) -> None:
+def require_sensible(fields: Any, output_tokens_max: int | None) -> None:
     """Raises ApiError 400 for fields that contradict each other."""
-    least = said.min_tokens
+    least = fields.min_tokens
     if least and output_tokens_max is not None and least > output_tokens_max:
         message = (
             f"Invalid 'min_tokens': must be between 0 and 'max_tokens', which is"
             f" {output_tokens_max}, but got {least} instead."
         )
         raise bad_request(message, "min_tokens", "invalid_value")
-    if said.prompt_logprobs is not None and said.stream:
+    if fields.prompt_logprobs is not None and fields.stream:
         message = "'prompt_logprobs' are not available where 'stream' is true."
         raise bad_request(message, "prompt_logprobs", "invalid_value")
 
 
-def require_sensible_chat(said: Any) -> None:
+def require_sensible_chat(fields: Any) -> None:
     """The same of fields that only conversations have."""
-    if said.structured_outputs is not None:
+    if fields.structured_outputs is not None:
         for other in ("response_format", "tools"):
-            if getattr(said, other):
+            if getattr(fields, other):
                 message = f"An answer has one form: 'structured_outputs' or '{other}'."
                 raise bad_request(message, "structured_outputs", "invalid_value")
-    if said.continue_final_message and said.add_generation_prompt is not False:
+    if fields.continue_final_message and fields.add_generation_prompt is not False:
         message = (
             "'continue_final_message' goes with 'add_generation_prompt' of false: either the last"
             " message goes on, or an answer begins."

@@ -70,29 +70,31 @@ class DetokenizeRequest:
 
 def parse_tokenize(body: bytes) -> TokenizeRequest:
     """Raises ApiError 400 naming the parameter."""
-    said, _ = TOKENIZE.read(body)
-    if (said.prompt is None) == (said.messages is None):
+    fields, _ = TOKENIZE.read(body)
+    if (fields.prompt is None) == (fields.messages is None):
         message = "Exactly one of 'prompt' and 'messages' is required."
         raise bad_request(message, "prompt", "missing_required_parameter")
-    given, others = ("messages", OF_A_PROMPT) if said.prompt is None else ("prompt", OF_MESSAGES)
-    for of_the_other in others:
-        if getattr(said, of_the_other) is not None:
-            message = f"'{of_the_other}' cannot be used with '{given}'."
+    name, fields_of_the_other = (
+        ("messages", OF_A_PROMPT) if fields.prompt is None else ("prompt", OF_MESSAGES)
+    )
+    for of_the_other in fields_of_the_other:
+        if getattr(fields, of_the_other) is not None:
+            message = f"'{of_the_other}' cannot be used with '{name}'."
             raise bad_request(message, of_the_other, "unsupported_parameter")
-    if seen := images("messages", said.messages or ()):
-        raise images_not_taken(seen[0])
+    if image_paths := images("messages", fields.messages or ()):
+        raise images_not_taken(image_paths[0])
     return TokenizeRequest(
-        model=said.model,
-        prompt=said.prompt,
-        messages=None if said.messages is None else tuple(map(plain_message, said.messages)),
-        tools=tuple(said.tools or ()),
-        add_generation_prompt=said.add_generation_prompt is not False,
-        add_special_tokens=said.add_special_tokens is not False,
-        return_token_strs=bool(said.return_token_strs),
+        model=fields.model,
+        prompt=fields.prompt,
+        messages=None if fields.messages is None else tuple(map(plain_message, fields.messages)),
+        tools=tuple(fields.tools or ()),
+        add_generation_prompt=fields.add_generation_prompt is not False,
+        add_special_tokens=fields.add_special_tokens is not False,
+        return_token_strs=bool(fields.return_token_strs),
     )
 
 
 def parse_detokenize(body: bytes) -> DetokenizeRequest:
     """Raises ApiError 400 naming the parameter."""
-    said, _ = DETOKENIZE.read(body)
-    return DetokenizeRequest(said.model, tuple(said.tokens))
+    fields, _ = DETOKENIZE.read(body)
+    return DetokenizeRequest(fields.model, tuple(fields.tokens))

@@ -53,10 +53,10 @@ def tools(name: str, value: object) -> None:
 
 
 def _tool(name: str, tool: object) -> None:
-    found = _object(name, tool)
-    KIND.check(f"{name}.type", found.get("type"))
-    require_known(name, found, "type", "function")
-    FUNCTION.check(f"{name}.function", found.get("function"))
+    fields = _object(name, tool)
+    KIND.check(f"{name}.type", fields.get("type"))
+    require_known(name, fields, "type", "function")
+    FUNCTION.check(f"{name}.function", fields.get("function"))
 
 
 def function_name(name: str, value: object) -> None:
@@ -102,12 +102,12 @@ def require_offered(tools: Sequence[Json] | None, choice: str | Json | None) -> 
     """Raises ApiError 400 where a choice among tools is said and there are none, or not that."""
     if choice is None:
         return
-    offered = {tool["function"]["name"] for tool in tools or ()}
-    if not offered and choice not in ("none", "auto"):
+    names = {tool["function"]["name"] for tool in tools or ()}
+    if not names and choice not in ("none", "auto"):
         raise _without_tools("tool_choice")
-    for where, chosen in _chosen(choice):
-        if chosen not in offered:
-            message = f"Invalid value for '{where}': the tool '{chosen}' is not in 'tools'."
+    for where, name in _chosen(choice):
+        if name not in names:
+            message = f"Invalid value for '{where}': the tool '{name}' is not in 'tools'."
             raise bad_request(message, where, "invalid_value")
 
 
@@ -123,8 +123,8 @@ def _chosen(choice: object) -> list[tuple[str, str]]:
     if choice["type"] == "function":
         return [("tool_choice.function.name", choice["function"]["name"])]
     where = "tool_choice.allowed_tools.tools[{}].function.name"
-    listed = choice["allowed_tools"]["tools"]
-    return [(where.format(n), tool["function"]["name"]) for n, tool in enumerate(listed)]
+    tools = choice["allowed_tools"]["tools"]
+    return [(where.format(n), tool["function"]["name"]) for n, tool in enumerate(tools)]
 
 
 def tool_calls(name: str, value: object) -> None:
@@ -134,27 +134,27 @@ def tool_calls(name: str, value: object) -> None:
     ids = set[str]()
     for index, call in enumerate(value):
         where = f"{name}[{index}]"
-        found = _object(where, call, "id", "type", "function", INDEX)
-        if found.get(INDEX) is not None:
-            integer(0, INDEX_MAX)(f"{where}.{INDEX}", found[INDEX])
-        if found.get("id") is None:
+        fields = _object(where, call, "id", "type", "function", INDEX)
+        if fields.get(INDEX) is not None:
+            integer(0, INDEX_MAX)(f"{where}.{INDEX}", fields[INDEX])
+        if fields.get("id") is None:
             raise missing(f"{where}.id")
-        string(f"{where}.id", found["id"])
-        if found["id"] in ids:
-            message = f"Invalid '{where}.id': two calls have the id '{found['id']}'."
+        string(f"{where}.id", fields["id"])
+        if fields["id"] in ids:
+            message = f"Invalid '{where}.id': two calls have the id '{fields['id']}'."
             raise bad_request(message, f"{where}.id", "invalid_value")
-        ids.add(found["id"])
-        KIND.check(f"{where}.type", found.get("type"))
-        CALLED.check(f"{where}.function", found.get("function"))
+        ids.add(fields["id"])
+        KIND.check(f"{where}.type", fields.get("type"))
+        CALLED.check(f"{where}.function", fields.get("function"))
 
 
-def _object(name: str, value: object, *known: str) -> Json:
+def _object(name: str, value: object, *names: str) -> Json:
     if value is None:
         raise missing(name)
     if not isinstance(value, dict):
         raise invalid_type(name, "an object", value)
-    if known:
-        require_known(name, value, *known)
+    if names:
+        require_known(name, value, *names)
     return value
 
 

@@ -16,7 +16,9 @@ def translated_conversation(
     """Raises ApiError 400 naming the caller's field, now and where a model takes no images."""
     with told_by_origin(origins):
         body = read_chat(chat)
-    wanted = conversation_of(body)
-    if not wanted.images:
-        return body, wanted
-    return body, replace(wanted, images=tuple(origin(path, origins) for path in wanted.images))
+    conversation = conversation_of(body)
+    if not conversation.images:
+        return body, conversation
+    return body, replace(
+        conversation, images=tuple(origin(path, origins) for path in conversation.images)
+    )

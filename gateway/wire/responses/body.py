@@ -151,9 +151,9 @@ def parse_response(body: bytes) -> GeneratingRequest:
     RESPONSE.of(fields)
     _check_logprobs(fields)
     toolbox = Toolbox()
-    chat, wanted = _translated(fields, toolbox)
-    form = ResponseForm(fields, scored=wanted.logprobs is not None, tools=toolbox.tools)
-    return generating_chat(chat, wanted, form, fields.get("max_output_tokens"))
+    chat, conversation = _translated(fields, toolbox)
+    form = ResponseForm(fields, scored=conversation.logprobs is not None, tools=toolbox.tools)
+    return generating_chat(chat, conversation, form, fields.get("max_output_tokens"))
 
 
 def parse_input_count(body: bytes) -> tuple[str, Conversation]:
@@ -165,16 +165,16 @@ def parse_input_count(body: bytes) -> tuple[str, Conversation]:
 
 def _translated(fields: Mapping[str, Any], toolbox: Toolbox) -> tuple[ChatBody, Conversation]:
     toolbox.add("tools", fields.get("tools"))
-    said = translated(fields.get("instructions"), fields["input"], toolbox)
+    translation = translated(fields.get("instructions"), fields["input"], toolbox)
     toolbox.require_more_than_search()
     chat = {name: fields[name] for name in AS_IN_CHAT if fields.get(name) is not None}
-    chat["messages"] = said.messages
+    chat["messages"] = translation.messages
     chat["tools"] = toolbox.functions
     chat["tool_choice"] = chat_tool_choice(fields.get("tool_choice"))
     chat |= _text(fields.get("text") or {}) | _logprobs(fields)
     chat["reasoning_effort"] = (fields.get("reasoning") or {}).get("effort")
     chat["max_completion_tokens"] = fields.get("max_output_tokens")
-    return translated_conversation(chat, ORIGINS | toolbox.origins | said.origins)
+    return translated_conversation(chat, ORIGINS | toolbox.origins | translation.origins)
 
 
 def _check_logprobs(fields: Mapping[str, Any]) -> None:

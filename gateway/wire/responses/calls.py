@@ -35,19 +35,19 @@ def complete(item: Json, arguments: str) -> None:
     if item["type"] == "function_call":
         item["arguments"] = arguments
     elif item["type"] == "custom_tool_call":
-        given = _object(arguments).get(TEXT)
-        item["input"] = given if isinstance(given, str) else arguments
+        text = _object(arguments).get(TEXT)
+        item["input"] = text if isinstance(text, str) else arguments
     else:
         item["action"] = _action(_object(arguments))
 
 
-def _action(given: Json) -> Json:
-    return {"type": "exec", "command": [], "env": {}} | given
+def _action(arguments: Json) -> Json:
+    return {"type": "exec", "command": [], "env": {}} | arguments
 
 
 def _object(arguments: str) -> Json:
     try:
-        found = msgspec.json.decode(arguments)
+        value = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

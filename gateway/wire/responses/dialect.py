@@ -16,8 +16,8 @@ class ResponsesDialect(OpenAIDialect):
         return by_origin(error, ORIGINS).body()
 
     def failed(self, error: ApiError, request_id: str) -> bytes:
-        told = {"type": "error", "sequence_number": 0} | error_fields(by_origin(error, ORIGINS))
-        return named_event("error", msgspec.json.encode(told))
+        fields = {"type": "error", "sequence_number": 0} | error_fields(by_origin(error, ORIGINS))
+        return named_event("error", msgspec.json.encode(fields))
 
 
 RESPONSES = ResponsesDialect()

@@ -54,12 +54,12 @@ class ResponseForm:
         return ResponseChunks(self, head)
 
     def begun(self, head: AnswerHead) -> Json:
-        said = self._fields
-        text = said.get("text") or {}
-        effort = (said.get("reasoning") or {}).get("effort")
-        echo = {n: said[n] if said.get(n) is not None else v for n, v in DEFAULTS.items()}
-        if said.get("user") is not None:
-            echo["user"] = said["user"]
+        fields = self._fields
+        text = fields.get("text") or {}
+        effort = (fields.get("reasoning") or {}).get("effort")
+        echo = {n: fields[n] if fields.get(n) is not None else v for n, v in DEFAULTS.items()}
+        if fields.get("user") is not None:
+            echo["user"] = fields["user"]
         return echo | {
             "id": f"resp_{head.id}",
             "object": "response",
@@ -80,7 +80,7 @@ class ResponseForm:
                 "format": text.get("format") or {"type": "text"},
                 "verbosity": text.get("verbosity") or "medium",
             },
-            "tools": shown(said.get("tools")),
+            "tools": shown(fields.get("tools")),
             "truncation": "disabled",
             "usage": None,
         }

@@ -120,55 +120,55 @@ class Translation:
         self._unseen += images
 
 
-def translated(instructions: str | None, given: object, toolbox: Toolbox) -> Translation:
+def translated(instructions: str | None, input_: object, toolbox: Toolbox) -> Translation:
     """Raises ApiError 400 naming the place in `input`; tools that it has join those of the box."""
-    found = Translation(toolbox)
+    translation = Translation(toolbox)
     if instructions:
-        found.add({"role": "system", "content": instructions}, "instructions")
-    if isinstance(given, str):
-        found.add({"role": "user", "content": given}, "input")
-        found.origins[f"messages[{len(found.messages) - 1}].content"] = "input"
-        return found
-    if not isinstance(given, list):
-        raise invalid_type("input", "a string or an array of items", given)
-    if not given:
+        translation.add({"role": "system", "content": instructions}, "instructions")
+    if isinstance(input_, str):
+        translation.add({"role": "user", "content": input_}, "input")
+        translation.origins[f"messages[{len(translation.messages) - 1}].content"] = "input"
+        return translation
+    if not isinstance(input_, list):
+        raise invalid_type("input", "a string or an array of items", input_)
+    if not input_:
         raise empty_array("input")
-    for index, item in enumerate(given):
-        _add_item(found, f"input[{index}]", item)
-    found.end_thought()
-    found.see_outputs()
-    require_answers(given)
-    return found
+    for index, item in enumerate(input_):
+        _add_item(translation, f"input[{index}]", item)
+    translation.end_thought()
+    translation.see_outputs()
+    require_answers(input_)
+    return translation
 
 
-def _add_item(found: Translation, name: str, item: object) -> None:
+def _add_item(translation: Translation, name: str, item: object) -> None:
     if not isinstance(item, dict):
         raise invalid_type(name, "an object", item)
     kind = "message" if item.get("type") is None else item["type"]
     if kind == "message":
-        found.add_message(_message(name, item), name)
+        translation.add_message(_message(name, item), name)
     elif kind in CALLS:
-        found.add_call(past_call(name, item), name)
+        translation.add_call(past_call(name, item), name)
     elif kind in OUTPUTS:
-        found.add_output(*past_output(name, item), name)
+        translation.add_output(*past_output(name, item), name)
     elif kind == ADDITIONAL_TOOLS:
-        _offering(found, name, item)
+        _offering(translation, name, item)
     elif kind == "reasoning":
-        found.think(_reasoning(name, item), name)
+        translation.think(_reasoning(name, item), name)
     elif kind in KEPT_ELSEWHERE:
         raise bad_request(STATELESS.format(kind), f"{name}.type", "unsupported_value")
     else:
         one_of("message", *CALLS, *OUTPUTS, ADDITIONAL_TOOLS, "reasoning")(f"{name}.type", kind)
 
 
-def _offering(found: Translation, name: str, item: Mapping[str, Any]) -> None:
+def _offering(translation: Translation, name: str, item: Mapping[str, Any]) -> None:
     """Tools that are told of in the middle are on offer all along."""
     require_known(name, item, "type", "id", "status", "role", "tools")
     one_of("developer", "system")(f"{name}.role", item.get("role"))
     bookkeeping(name, item)
     if item.get("tools") is None:
         raise missing(f"{name}.tools")
-    found.toolbox.add(f"{name}.tools", item["tools"])
+    translation.toolbox.add(f"{name}.tools", item["tools"])
 
 
 def _message(name: str, item: Mapping[str, Any]) -> Json:
@@ -197,9 +197,9 @@ def _reasoning(name: str, item: Mapping[str, Any]) -> str:
     bookkeeping(name, item)
     if item.get("encrypted_content") is not None:
         raise bad_request(STATELESS.format("reasoning"), f"{name}.type", "unsupported_value")
-    said = _thoughts(f"{name}.content", item.get("content"), "reasoning_text")
-    summed_up = _thoughts(f"{name}.summary", item.get("summary"), "summary_text")
-    return said or summed_up
+    content = _thoughts(f"{name}.content", item.get("content"), "reasoning_text")
+    summary = _thoughts(f"{name}.summary", item.get("summary"), "summary_text")
+    return content or summary
 
 
 def _thoughts(name: str, parts: object, kind: str) -> str:
@@ -210,10 +210,10 @@ def _thoughts(name: str, parts: object, kind: str) -> str:
     return "".join(_thought(f"{name}[{n}]", each, kind) for n, each in enumerate(parts))
 
 
-def _thought(name: str, found: object, kind: str) -> str:
-    if not isinstance(found, dict):
-        raise invalid_type(name, "an object", found)
-    one_of(kind)(f"{name}.type", found.get("type"))
-    require_known(name, found, "type", "text")
-    string(f"{name}.text", found.get("text"))
-    return str(found["text"])
+def _thought(name: str, value: object, kind: str) -> str:
+    if not isinstance(value, dict):
+        raise invalid_type(name, "an object", value)
+    one_of(kind)(f"{name}.type", value.get("type"))
+    require_known(name, value, "type", "text")
+    string(f"{name}.text", value.get("text"))
+    return str(value["text"])

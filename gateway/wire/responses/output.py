@@ -28,8 +28,8 @@ def gathered_output(
         parts.append(refusal_part(choice.refusal))
     items = []
     if choice.reasoning:
-        thought = [reasoning_part(choice.reasoning)]
-        items.append(reasoning_item(answer_id, 0) | {"content": thought})
+        content = [reasoning_part(choice.reasoning)]
+        items.append(reasoning_item(answer_id, 0) | {"content": content})
     if parts:
         items.append(message_item(answer_id, len(items)) | {"content": parts})
     for call in calls:

@@ -22,22 +22,22 @@ def bookkeeping(name: str, item: Mapping[str, Any]) -> None:
         one_of(*STATUSES)(f"{name}.status", item["status"])
 
 
-def part(name: str, found: object, kinds: Sequence[str]) -> Json:
-    if not isinstance(found, dict):
-        raise invalid_type(name, "an object", found)
-    one_of(*kinds)(f"{name}.type", found.get("type"))
-    kind: str = found["type"]
+def part(name: str, value: object, kinds: Sequence[str]) -> Json:
+    if not isinstance(value, dict):
+        raise invalid_type(name, "an object", value)
+    one_of(*kinds)(f"{name}.type", value.get("type"))
+    kind: str = value["type"]
     if kind == "input_image":
-        return _image(name, found)
+        return _image(name, value)
     field = TEXT_PARTS[kind]
-    known = ("annotations", "logprobs") if kind == "output_text" else ()
-    require_known(name, found, "type", field, *known)
-    if found.get("annotations") is not None:
-        only([])(f"{name}.annotations", found["annotations"])
-    if found.get("logprobs") is not None:
-        _scores(f"{name}.logprobs", found["logprobs"])
-    string(f"{name}.{field}", found.get(field))
-    return {"type": "refusal" if kind == "refusal" else "text", field: found[field]}
+    more = ("annotations", "logprobs") if kind == "output_text" else ()
+    require_known(name, value, "type", field, *more)
+    if value.get("annotations") is not None:
+        only([])(f"{name}.annotations", value["annotations"])
+    if value.get("logprobs") is not None:
+        _scores(f"{name}.logprobs", value["logprobs"])
+    string(f"{name}.{field}", value.get(field))
+    return {"type": "refusal" if kind == "refusal" else "text", field: value[field]}
 
 
 def _scores(name: str, value: object) -> None:
@@ -53,6 +53,6 @@ def _image(name: str, part: Mapping[str, Any]) -> Json:
     require_known(name, part, "type", "image_url", "detail")
     if part.get("image_url") is None:
         raise missing(f"{name}.image_url")
-    seen = {"url": part["image_url"], "detail": part.get("detail")}
-    said = {field: value for field, value in seen.items() if value is not None}
-    return {"type": "image_url", "image_url": said}
+    fields = {"url": part["image_url"], "detail": part.get("detail")}
+    image = {field: value for field, value in fields.items() if value is not None}
+    return {"type": "image_url", "image_url": image}

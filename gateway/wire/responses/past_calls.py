@@ -31,15 +31,15 @@ def _function(name: str, item: Mapping[str, Any]) -> Json:
     kind = item["type"]
     field = GIVEN[kind]
     require_known(name, item, "type", "id", "status", "call_id", "name", "namespace", field)
-    given, called, namespace = item.get(field), item.get("name"), item.get("namespace")
+    arguments, function_name, namespace = item.get(field), item.get("name"), item.get("namespace")
     if namespace is not None:
         string(f"{name}.namespace", namespace)
-        string(f"{name}.name", called)
-        called = Tool(kind, str(called), namespace).chat_name
+        string(f"{name}.name", function_name)
+        function_name = Tool(kind, str(function_name), namespace).chat_name
     if field == TEXT:
-        string(f"{name}.{field}", given)
-        given = msgspec.json.encode({TEXT: given}).decode()
-    return {"name": called, "arguments": given}
+        string(f"{name}.{field}", arguments)
+        arguments = msgspec.json.encode({TEXT: arguments}).decode()
+    return {"name": function_name, "arguments": arguments}
 
 
 def _command(name: str, item: Mapping[str, Any]) -> Json:
@@ -47,8 +47,8 @@ def _command(name: str, item: Mapping[str, Any]) -> Json:
     action = item.get("action")
     if not isinstance(action, dict):
         raise invalid_type(f"{name}.action", "an object", action)
-    given = {key: value for key, value in action.items() if key != "type"}
-    return {"name": SHELL, "arguments": msgspec.json.encode(given).decode()}
+    arguments = {key: value for key, value in action.items() if key != "type"}
+    return {"name": SHELL, "arguments": msgspec.json.encode(arguments).decode()}
 
 
 def past_output(name: str, item: Mapping[str, Any]) -> tuple[Json, list[tuple[Json, str]]]:
@@ -73,17 +73,17 @@ def past_output(name: str, item: Mapping[str, Any]) -> tuple[Json, list[tuple[Js
             output = SHOWN_BELOW
     elif not isinstance(output, str):
         raise invalid_type(f"{name}.output", "a string or an array of parts", output)
-    said = {"role": "tool", "tool_call_id": _call_id(name, item), "content": output}
-    return said, images
+    message = {"role": "tool", "tool_call_id": _call_id(name, item), "content": output}
+    return message, images
 
 
 def _call_id(name: str, item: Mapping[str, Any]) -> str:
     """OpenAI's document has the `id` of a local shell's output name its call."""
-    found = _answered(item)
-    if found is None:
+    call_id = _answered(item)
+    if call_id is None:
         raise missing(f"{name}.call_id")
-    text_up_to(CALL_ID_MAX)(f"{name}.call_id", found)
-    return str(found)
+    text_up_to(CALL_ID_MAX)(f"{name}.call_id", call_id)
+    return str(call_id)
 
 
 def _answered(item: Mapping[str, Any]) -> object:
@@ -94,14 +94,14 @@ def _answered(item: Mapping[str, Any]) -> object:
 
 def require_answers(items: Sequence[Mapping[str, Any]]) -> None:
     """Every call is answered and every answer has a call, by their `call_id`."""
-    called: dict[object, int] = {}
+    open_calls: dict[object, int] = {}
     for index, item in enumerate(items):
         call_id = _answered(item)
         if item.get("type") in CALLS:
-            called[call_id] = index
-        elif item.get("type") in OUTPUTS and called.pop(call_id, None) is None:
+            open_calls[call_id] = index
+        elif item.get("type") in OUTPUTS and open_calls.pop(call_id, None) is None:
             raise _unmatched("call", f"function call output with call_id {call_id}", index)
-    for call_id, index in called.items():
+    for call_id, index in open_calls.items():
         raise _unmatched("output", f"function call {call_id}", index)
 
 

@@ -77,8 +77,8 @@ class ResponseChunks:
 
     def opening(self, notes: Notes | None) -> Iterator[bytes]:
         response = self._form.begun(self._head)
-        told = {"sluice": notes} if notes else {}
-        yield self._event("response.created", {"response": response} | told)
+        extra = {"sluice": notes} if notes else {}
+        yield self._event("response.created", {"response": response} | extra)
         yield self._event("response.in_progress", {"response": response})
 
     def piece(self, choice: Choice, notes: Notes | None) -> Iterator[bytes]:
@@ -102,8 +102,8 @@ class ResponseChunks:
         events = [] if says_something else [*self._say("output_text", "")]
         events += self._close("incomplete" if reason in INCOMPLETE else "completed")
         response = self._form.ended(self._head, self._items, reason, usage, cost)
-        told = {"response": response, "sluice": self._notes | notes}
-        return b"".join([*events, self._event(f"response.{response['status']}", told)])
+        fields = {"response": response, "sluice": self._notes | notes}
+        return b"".join([*events, self._event(f"response.{response['status']}", fields)])
 
     def failed(self, error: ApiError) -> bytes:
         return self._event("error", error_fields(error))
@@ -111,9 +111,9 @@ class ResponseChunks:
     # items -------------------------------------------------------------------------------------
 
     def _say(self, kind: str, text: str) -> Iterator[bytes]:
-        begun, item_type = ITEMS[kind]
+        new_item, item_type = ITEMS[kind]
         if self._open is None or self._open["type"] != item_type:
-            yield from self._begin(begun(self._head.id, len(self._items)))
+            yield from self._begin(new_item(self._head.id, len(self._items)))
         assert self._open is not None
         parts = self._open["content"]
         if not parts or parts[-1]["type"] != kind:
@@ -122,10 +122,10 @@ class ResponseChunks:
             yield self._event("response.content_part.added", self._at_part() | {"part": parts[-1]})
         if text:
             self._pieces.append(text)
-            told = self._at_part() | {"delta": text}
+            fields = self._at_part() | {"delta": text}
             if kind == "output_text":
-                told["logprobs"] = self._told()
-            yield self._event(f"response.{kind}.delta", told)
+                fields["logprobs"] = self._told()
+            yield self._event(f"response.{kind}.delta", fields)
 
     def _told(self) -> list[Json]:
         """The scores that no event has told of yet."""
@@ -146,15 +146,15 @@ class ResponseChunks:
             self._given[item["id"]] = self._given.get(item["id"], "") + piece.arguments
         elif piece.arguments:
             item["arguments"] += piece.arguments
-            told = self._at(item) | {"delta": piece.arguments}
-            yield self._event("response.function_call_arguments.delta", told)
+            fields = self._at(item) | {"delta": piece.arguments}
+            yield self._event("response.function_call_arguments.delta", fields)
 
     def _begin(self, item: Json) -> Iterator[bytes]:
         yield from self._close("completed")
         self._items.append(item)
         self._open = item
-        told = {"output_index": len(self._items) - 1, "item": item}
-        yield self._event("response.output_item.added", told)
+        fields = {"output_index": len(self._items) - 1, "item": item}
+        yield self._event("response.output_item.added", fields)
 
     def _close(self, status: str) -> Iterator[bytes]:
         item = self._open
@@ -162,18 +162,18 @@ class ResponseChunks:
             return
         yield from self._close_part()
         if item["type"] == "function_call":
-            told = self._at(item) | {"name": item["name"], "arguments": item["arguments"]}
-            yield self._event("response.function_call_arguments.done", told)
+            fields = self._at(item) | {"name": item["name"], "arguments": item["arguments"]}
+            yield self._event("response.function_call_arguments.done", fields)
         elif item["id"] in self._given:
             yield from self._complete(item, self._given[item["id"]])
         item["status"] = status
         self._open = None
-        told = {"output_index": self._items.index(item), "item": item}
-        yield self._event("response.output_item.done", told)
+        fields = {"output_index": self._items.index(item), "item": item}
+        yield self._event("response.output_item.done", fields)
 
-    def _complete(self, item: Json, given: str) -> Iterator[bytes]:
+    def _complete(self, item: Json, arguments: str) -> Iterator[bytes]:
         """Its text stands inside of JSON, which is read once it is whole."""
-        complete(item, given)
+        complete(item, arguments)
         if item["type"] == "custom_tool_call":
             at, text = self._at(item), item["input"]
             yield self._event("response.custom_tool_call_input.delta", at | {"delta": text})
@@ -193,8 +193,8 @@ class ResponseChunks:
         else:
             self._told()
             part["text"], part["logprobs"], self._scores = text, self._scores, []
-            told = self._at_part() | {"text": text, "logprobs": part["logprobs"]}
-            yield self._event("response.output_text.done", told)
+            fields = self._at_part() | {"text": text, "logprobs": part["logprobs"]}
+            yield self._event("response.output_text.done", fields)
         yield self._event("response.content_part.done", self._at_part() | {"part": part})
 
     def _at(self, item: Json) -> Json:
@@ -206,11 +206,11 @@ class ResponseChunks:
         return {"item_id": self._open["id"], "output_index": len(self._items) - 1} | place
 
     def _event(self, name: str, fields: Json) -> bytes:
-        told = {"type": name, "sequence_number": self._events} | fields
+        event = {"type": name, "sequence_number": self._events} | fields
         self._events += 1
-        return named_event(name, msgspec.json.encode(told))
+        return named_event(name, msgspec.json.encode(event))
 
 
 def error_fields(error: ApiError) -> Json:
-    said = error.as_dict()
-    return {name: said[name] for name in ("code", "message", "param")}
+    fields = error.as_dict()
+    return {name: fields[name] for name in ("code", "message", "param")}

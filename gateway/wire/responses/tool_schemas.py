@@ -101,13 +101,13 @@ def calls(booked: dict[str, Schema], content: Schema) -> tuple[Schema, ...]:
     """Items that a caller sends back; `content` is that of an output."""
     beside = ("namespace", *booked)
     shell: dict[str, Schema] = {"type": const("local_shell_call"), "action": ACTION}
-    answered = {"output": content, "name": STRING} | booked
+    output = {"output": content, "name": STRING} | booked
     return (
         part(booked | CALL | {"type": const("function_call"), "arguments": STRING}, *beside),
         part(booked | CALL | {"type": const("custom_tool_call"), "input": STRING}, *beside),
         part(booked | shell | {"call_id": CALL_ID}, *booked),
         part(
-            answered
+            output
             | {
                 "type": one_of(("function_call_output", "custom_tool_call_output")),
                 "call_id": CALL_ID,
@@ -116,8 +116,7 @@ def calls(booked: dict[str, Schema], content: Schema) -> tuple[Schema, ...]:
             *booked,
         ),
         part(
-            answered
-            | {"type": const("local_shell_call_output"), "call_id": CALL_ID, "id": CALL_ID},
+            output | {"type": const("local_shell_call_output"), "call_id": CALL_ID, "id": CALL_ID},
             *("call_id", "name", *booked),
         ),
         part(
@@ -134,10 +133,10 @@ def calls(booked: dict[str, Schema], content: Schema) -> tuple[Schema, ...]:
 
 def called(status: Schema) -> tuple[Schema, ...]:
     """Items that an answer has."""
-    begun = {"id": STRING, "status": status, "call_id": STRING}
-    named = begun | {"name": STRING, "namespace": STRING}
+    item = {"id": STRING, "status": status, "call_id": STRING}
+    call = item | {"name": STRING, "namespace": STRING}
     return (
-        objects(named | {"type": const("function_call"), "arguments": STRING}, "namespace"),
-        objects(named | {"type": const("custom_tool_call"), "input": STRING}, "namespace"),
-        objects(begun | {"type": const("local_shell_call"), "action": ACTION}),
+        objects(call | {"type": const("function_call"), "arguments": STRING}, "namespace"),
+        objects(call | {"type": const("custom_tool_call"), "input": STRING}, "namespace"),
+        objects(item | {"type": const("local_shell_call"), "action": ACTION}),
     )

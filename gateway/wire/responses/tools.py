@@ -148,11 +148,11 @@ def _custom(name: str, tool: Json) -> Json:
         if not isinstance(form, dict):
             raise invalid_type(f"{name}.format", "an object", form)
         one_of("text", "grammar")(f"{name}.format.type", form.get("type"))
-        known = ("syntax", "definition") if form["type"] == "grammar" else ()
-        require_known(f"{name}.format", form, "type", *known)
-        for field in known:
+        grammar_fields = ("syntax", "definition") if form["type"] == "grammar" else ()
+        require_known(f"{name}.format", form, "type", *grammar_fields)
+        for field in grammar_fields:
             string(f"{name}.format.{field}", form.get(field))
-        if known:
+        if grammar_fields:
             text["description"] = f"By this {form['syntax']} grammar:\n{form['definition']}"
     if tool.get("name") is None:
         raise missing(f"{name}.name")
@@ -182,10 +182,10 @@ def chat_tool_choice(choice: object) -> Any:
         return {"type": "function", "function": _named(choice)}
     if choice.get("type") != "allowed_tools":
         return choice
-    listed = choice.get("tools")
+    tools = choice.get("tools")
     allowed = _without_type(choice)
-    if isinstance(listed, list):
-        allowed["tools"] = [_allowed(f"tool_choice.tools[{n}]", t) for n, t in enumerate(listed)]
+    if isinstance(tools, list):
+        allowed["tools"] = [_allowed(f"tool_choice.tools[{n}]", t) for n, t in enumerate(tools)]
     return {"type": "allowed_tools", "allowed_tools": allowed}
 
 
@@ -197,28 +197,28 @@ def _allowed(name: str, tool: object) -> Json:
 
 
 def _named(choice: Mapping[str, Any]) -> Json:
-    named = _without_type(choice)
+    fields = _without_type(choice)
     if choice.get("type") == SHELL:
-        return named | {"name": SHELL}
-    namespace = named.pop("namespace", None)
-    if isinstance(namespace, str) and isinstance(named.get("name"), str):
-        named["name"] = Tool("function", named["name"], namespace).chat_name
-    return named
+        return fields | {"name": SHELL}
+    namespace = fields.pop("namespace", None)
+    if isinstance(namespace, str) and isinstance(fields.get("name"), str):
+        fields["name"] = Tool("function", fields["name"], namespace).chat_name
+    return fields
 
 
-def _without_type(found: Mapping[str, Any]) -> Json:
-    return {key: value for key, value in found.items() if key != "type"}
+def _without_type(fields: Mapping[str, Any]) -> Json:
+    return {key: value for key, value in fields.items() if key != "type"}
 
 
 def shown(tools: object) -> list[Json]:
     """Tools as an answer repeats them: every field of a function there, `strict` only where it was
     asked for, and no search, which no model is offered."""
-    offered = tools if isinstance(tools, list) else []
-    return [_shown(tool) for tool in offered if not str(tool["type"]).startswith(SEARCH)]
+    list_ = tools if isinstance(tools, list) else []
+    return [_shown(tool) for tool in list_ if not str(tool["type"]).startswith(SEARCH)]
 
 
 def _shown(tool: Mapping[str, Any]) -> Json:
     if tool["type"] != "function":
         return dict(tool)
-    said = {field: tool.get(field) for field in FLAT}
-    return {"type": "function"} | said | {"strict": bool(tool.get("strict"))}
+    fields = {field: tool.get(field) for field in FLAT}
+    return {"type": "function"} | fields | {"strict": bool(tool.get("strict"))}
