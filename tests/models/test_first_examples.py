@@ -199,7 +199,7 @@ async def answered(
     guide = body.guide()
     constraint = None if guide is None else await engine.constrain(guide)
     prompt = chat.prompt_token_ids(body.messages, body.offered)
-    [asked] = generation_requests(body, [prompt], choices_max=1, constraint=constraint)
+    asked = generation_requests(body, [prompt], choices_max=1, constraint=constraint)[0]
     frames = [frame async for frame in engine.generate(asked)]
     return "".join(frame.text for frame in frames), frames[-1].finish_reason
 

@@ -33,10 +33,34 @@ SAMPLED = names(Sampling)
 TokenIds = tuple[int, ...]
 
 
+class ResumedChoice(msgspec.Struct, frozen=True):
+    """One choice of a call that goes on: the token ids of each of its frames that arrived."""
+
+    frames: tuple[TokenIds, ...] = ()
+    finished: bool = False
+
+    @property
+    def output(self) -> int:
+        return sum(len(token_ids) for token_ids in self.frames)
+
+
+NOT_RESUMED = ResumedChoice()
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """How far a call came at a replica that was lost. `input` and `cached_input` are what that one
+    reported of the prompts that it had begun to answer."""
+
+    choices: tuple[ResumedChoice, ...]
+    input: Annotated[int, msgspec.Meta(ge=0)]
+    cached_input: Annotated[int, msgspec.Meta(ge=0)]
+
+
 class SluiceFields(msgspec.Struct, frozen=True):
     request_id: str
     cache_salt: str = ""
     immediate: bool = False
+    resume: Resume | None = None
 
 
 class GeneratingBody(Prompting, frozen=True, kw_only=True):
@@ -143,17 +167,32 @@ def generation_requests(
     *,
     choices_max: int,
     constraint: Constraint | None = None,
-) -> list[GenerationRequest]:
-    """One request for each choice, `n` for each prompt in turn. The first has the call's own id, so
-    the engine knows a call of one choice by that. Raises HttpError, 400."""
-    if len(prompts) * body.n > choices_max:
+) -> dict[int, GenerationRequest]:
+    """One request for each choice, by its index: `n` for each prompt in turn. A call that goes on
+    has none for a choice that is finished. The first has the call's own id, so the engine knows a
+    call of one choice by that. Raises HttpError, 400."""
+    choices = len(prompts) * body.n
+    if choices > choices_max:
         raise HttpError(400, "too_many_choices", f"more than {choices_max} choices", "n")
+    resume = body.sluice.resume
+    if resume is not None and len(resume.choices) != choices:
+        raise HttpError(400, "invalid_value", f"there are {choices} choices", "sluice.resume")
+    resumed = resume.choices if resume else [NOT_RESUMED] * choices
     pairs = ((prompt, sample) for prompt in prompts for sample in range(body.n))
-    return [_request(body, index, *pair, constraint) for index, pair in enumerate(pairs)]
+    return {
+        index: _request(body, index, *pair, constraint, choice.frames)
+        for index, (pair, choice) in enumerate(zip(pairs, resumed, strict=True))
+        if not choice.finished
+    }
 
 
 def _request(
-    body: GeneratingBody, index: int, prompt: TokenIds, sample: int, constraint: Constraint | None
+    body: GeneratingBody,
+    index: int,
+    prompt: TokenIds,
+    sample: int,
+    constraint: Constraint | None,
+    answer_prefix: tuple[TokenIds, ...],
 ) -> GenerationRequest:
     call_id = body.sluice.request_id
     # Stop strings are for what is said, and calls alone say nothing.
@@ -172,6 +211,7 @@ def _request(
         prompt_logprobs=None if sample else body.prompt_logprobs,
         call_id=call_id,
         constraint=constraint,
+        answer_prefix=answer_prefix,
         **{name: getattr(body, name) for name in SAMPLED},
     )
 

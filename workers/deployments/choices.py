@@ -6,11 +6,12 @@ of it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 
+from workers.deployments.bodies import Resume
 from workers.engines.base import Frame, FrameStream, TokenUsage
 
 
@@ -24,25 +25,28 @@ class ChoiceFrame:
 
 
 class Choices:
-    """The frames of `streams`, of which `samples` in a row share a prompt. Iterating raises the
-    error of any stream. The holder must `aclose` it, which closes all streams."""
+    """The frames of `streams`, by the index of their choice. Iterating raises the error of any
+    stream. The holder must `aclose` it, which closes all streams."""
 
-    def __init__(self, streams: Sequence[FrameStream], *, samples: int = 1) -> None:
+    def __init__(self, streams: Mapping[int, FrameStream], tally: Tally) -> None:
         self._streams = streams
-        self._tally = Tally(samples)
+        self._tally = tally
         self._ready: asyncio.Queue[int] = asyncio.Queue()  # one place for each stream at most
         self._reading: dict[int, asyncio.Task[Frame | None]] = {}
         if len(streams) > 1:
-            for index in range(len(streams)):
+            for index in streams:
                 self._read(index)
+        else:
+            [self._only] = streams.items()
 
     def __aiter__(self) -> AsyncIterator[ChoiceFrame]:
         return self
 
     async def __anext__(self) -> ChoiceFrame:
         if len(self._streams) == 1:  # needs nobody to take turns
-            frame = await anext(self._streams[0])
-            return ChoiceFrame(0, frame, self._tally.counted(0, frame.usage))
+            index, stream = self._only
+            frame = await anext(stream)
+            return ChoiceFrame(index, frame, self._tally.counted(index, frame.usage))
         while self._reading:
             index = await self._ready.get()
             next_frame = self._reading.pop(index).result()
@@ -64,7 +68,7 @@ class Choices:
             if reading:
                 await asyncio.wait(reading)  # they end in the next turn of the loop
         finally:
-            await close_all(self._streams)
+            await close_all(self._streams.values())
 
     def _read(self, index: int) -> None:
         task = asyncio.ensure_future(_next(self._streams[index]))
@@ -78,14 +82,20 @@ class Choices:
 
 
 class Tally:
-    """The usage of a call, from the usage that each of its sequences reports."""
+    """The usage of a call, from the usage that each of its sequences reports. `samples` in a row
+    share a prompt. `resume` is how far the call had come elsewhere, which counts as it was
+    counted there."""
 
-    def __init__(self, samples: int) -> None:
+    def __init__(self, samples: int = 1, resume: Resume | None = None) -> None:
         self._samples = samples
-        self._begun: set[int] = set()
         self._output: dict[int, int] = {}
+        if resume is not None:
+            self._output = {n: each.output for n, each in enumerate(resume.choices) if each.output}
+        self._begun = {index // samples for index in self._output}
         self._busy_us: dict[int, int] = {}
-        self._input = self._cached_input = self._output_sum = 0
+        self._input = resume.input if resume else 0
+        self._cached_input = resume.cached_input if resume else 0
+        self._output_sum = sum(self._output.values())
 
     def counted(self, index: int, usage: TokenUsage) -> TokenUsage:
         """The usage of the call, given the latest usage of sequence `index`."""
@@ -101,7 +111,7 @@ class Tally:
         return TokenUsage(self._input, self._cached_input, self._output_sum, busy_us)
 
 
-async def close_all(streams: Sequence[FrameStream]) -> None:
+async def close_all(streams: Iterable[FrameStream]) -> None:
     """Close every stream, also when closing another one fails."""
     async with AsyncExitStack() as stack:
         for stream in streams:

@@ -36,6 +36,8 @@ def choice_event(choice: ChoiceFrame) -> bytes:
 def calling_event(readers: CallReaders, choice: ChoiceFrame) -> bytes:
     """One choice of an answer that may call tools. Its calls are separated from its text."""
     frame, reader = choice.frame, readers[choice.index]
+    for text in frame.prefix_texts:
+        reader.read(text)  # its caller has what this says
     output = reader.read(frame.text)
     finish: str | None = frame.finish_reason
     if finish is not None:

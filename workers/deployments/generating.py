@@ -3,7 +3,7 @@ admitted with all its sequences or with none of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 
@@ -17,7 +17,7 @@ from workers.deployments.bodies import (
 )
 from workers.deployments.calls import OpenCalls
 from workers.deployments.calls_made import CallReaders
-from workers.deployments.choices import ChoiceFrame, Choices
+from workers.deployments.choices import ChoiceFrame, Choices, Tally
 from workers.deployments.errors import refusal
 from workers.deployments.events import calling_event, choice_event
 from workers.deployments.exchange import Doors, Exchange
@@ -105,27 +105,28 @@ class GeneratingDoors:
         calls.refuse(body.sluice.request_id)
         try:
             if not requests:
-                raise PromptInvalid("there is no prompt")
+                raise PromptInvalid("there is no prompt, or the answer is over already")
             streams = self._admitted(requests)
         except EngineError as error:
             raise refusal(error, prompt_param) from error
+        tally = Tally(body.n, body.sluice.resume)
         with calls.open(body.sluice.request_id) as call:
-            async with aclosing(Choices(streams, samples=body.n)) as choices:
+            async with aclosing(Choices(streams, tally)) as choices:
                 await exchange.stream(
-                    choices, call.beginning(event), on_gone=lambda: self._abort(requests)
+                    choices, call.beginning(event), on_gone=lambda: self._abort(requests.values())
                 )
 
-    def _admitted(self, requests: Sequence[GenerationRequest]) -> list[FrameStream]:
+    def _admitted(self, requests: Mapping[int, GenerationRequest]) -> dict[int, FrameStream]:
         """The admitted sequences. Raises EngineError, and nothing is admitted then."""
-        streams: list[FrameStream] = []
+        streams: dict[int, FrameStream] = {}
         try:
-            for request in requests:
-                streams.append(self._engine.generate(request))
+            for index, request in requests.items():
+                streams[index] = self._engine.generate(request)
         except EngineError:
-            self._abort(requests[: len(streams)])
+            self._abort([requests[index] for index in streams])
             raise
         return streams
 
-    def _abort(self, requests: Sequence[GenerationRequest]) -> None:
+    def _abort(self, requests: Iterable[GenerationRequest]) -> None:
         for request in requests:
             self._engine.abort(request.request_id)

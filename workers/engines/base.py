@@ -45,6 +45,10 @@ class GenerationRequest(Sampling, frozen=True):
     Sequences of one `call_id` belong to one call. While a call has more sequences in slots than
     others, it waits behind them for its next slot. A sequence without a `call_id` is a call of its
     own. A `constraint` is what `Engine.constrain` made: the answer ends where its form is complete.
+
+    An `answer_prefix` is what another replica generated of this answer before it was lost: the
+    token ids of each frame that arrived. The answer goes on behind it as if it had never been cut.
+    No frame says any of it again, and `tokens_max`, positions and `usage.output` count it.
     """
 
     request_id: str
@@ -58,6 +62,7 @@ class GenerationRequest(Sampling, frozen=True):
     prompt_logprobs: int | None = None
     call_id: str = ""
     constraint: Constraint | None = None
+    answer_prefix: tuple[tuple[int, ...], ...] = ()
 
     @property
     def endless(self) -> bool:
@@ -94,7 +99,9 @@ class Frame:
     `token_ids` all the same. `logprobs` has an entry for each token if the request asked, else it
     is None. `stopped_by` is the stop string that ended the answer, or the id of the stop token that
     did. `prompt_logprobs` come with the first frame, if the request asked. Nothing comes before the
-    first token of a prompt, so its entry has no meaning."""
+    first token of a prompt, so its entry has no meaning. `prefix_texts` are the texts of the frames
+    of an `answer_prefix`. They come with the first frame behind it, for those who read calls of
+    tools in the text."""
 
     text: str
     token_ids: tuple[int, ...]
@@ -103,6 +110,7 @@ class Frame:
     logprobs: tuple[TokenLogprobs, ...] | None = None
     stopped_by: str | int | None = None
     prompt_logprobs: tuple[TokenLogprobs, ...] | None = None
+    prefix_texts: tuple[str, ...] = ()
 
     @property
     def position(self) -> int:

@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from workers.deployments.choices import Choices
+from workers.deployments.choices import Choices, Tally
 from workers.engines.base import EngineFailed, FinishReason, Frame, TokenUsage
 
 BUSY_US = 10
@@ -50,7 +50,7 @@ async def test_every_frame_comes_and_the_end_only_after_the_last_of_all() -> Non
     for number, stream in enumerate(streams):
         for letter in "abc":
             stream.gain(f"{letter}{number}", last=letter == "c")
-    async with aclosing(Choices(streams)) as choices:
+    async with aclosing(Choices(dict(enumerate(streams)), Tally())) as choices:
         told = [(choice.index, choice.frame.text) async for choice in choices]
     for index in range(3):
         assert [text for of, text in told if of == index] == [f"{x}{index}" for x in "abc"]
@@ -61,7 +61,7 @@ async def test_one_that_is_always_ready_starves_no_other() -> None:
     eager, other = Played(), Played()
     for _ in range(50):
         eager.gain("e")
-    async with aclosing(Choices([eager, other])) as choices:
+    async with aclosing(Choices({0: eager, 1: other}, Tally())) as choices:
         for _ in range(5):
             await anext(choices)
         other.gain("o")
@@ -72,7 +72,9 @@ async def test_one_that_is_always_ready_starves_no_other() -> None:
 async def test_usage_counts_each_prompt_once_when_it_begins_and_all_output() -> None:
     first, again = Played(prompt=5, cached=2), Played(prompt=5)
     second, unheard = Played(prompt=7), Played(prompt=7)
-    async with aclosing(Choices([first, again, second, unheard], samples=2)) as choices:
+    async with aclosing(
+        Choices(dict(enumerate([first, again, second, unheard])), Tally(2))
+    ) as choices:
 
         async def after(stream: Played) -> TokenUsage:
             stream.gain("x")
@@ -87,7 +89,7 @@ async def test_usage_counts_each_prompt_once_when_it_begins_and_all_output() -> 
 
 async def test_the_share_of_a_call_is_that_of_all_its_sequences() -> None:
     streams = [Played(), Played()]
-    async with aclosing(Choices(streams, samples=2)) as choices:
+    async with aclosing(Choices(dict(enumerate(streams)), Tally(2))) as choices:
         for number, stream in enumerate([*streams, streams[0]], start=1):
             stream.gain("x")
             assert (await anext(choices)).usage.busy_us == BUSY_US * number
@@ -95,7 +97,7 @@ async def test_the_share_of_a_call_is_that_of_all_its_sequences() -> None:
 
 async def test_a_prompt_counts_as_the_first_of_its_samples_had_it() -> None:
     late, early = Played(prompt=5), Played(prompt=5, cached=4)
-    async with aclosing(Choices([late, early], samples=2)) as choices:
+    async with aclosing(Choices({0: late, 1: early}, Tally(2))) as choices:
         early.gain("x")
         assert (await anext(choices)).usage == TokenUsage(1, 4, 1)
         late.gain("x")
@@ -106,7 +108,7 @@ async def test_one_that_breaks_breaks_the_call_and_all_are_closed() -> None:
     streams = [Played(), Played()]
     streams[1].fail(EngineFailed("broken"))
     with pytest.raises(EngineFailed):
-        async with aclosing(Choices(streams)) as choices:
+        async with aclosing(Choices(dict(enumerate(streams)), Tally())) as choices:
             await anext(choices)
     assert all(stream.closed for stream in streams)
 
@@ -116,7 +118,7 @@ async def test_closing_inside_a_cancelled_task_closes_all(count: int) -> None:
     streams = [Played() for _ in range(count)]
 
     async def read() -> None:
-        async with aclosing(Choices(streams)) as choices:
+        async with aclosing(Choices(dict(enumerate(streams)), Tally())) as choices:
             await anext(choices)
 
     reading = asyncio.ensure_future(read())

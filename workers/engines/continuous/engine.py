@@ -34,6 +34,10 @@ if TYPE_CHECKING:  # torch is imported by the thread that loads the model
     from workers.engines.continuous.sequence import RunningSequence
 
 
+RESUME = "sluice.resume"
+"""The field of a worker's body that an answer's prefix comes in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     sequence: RunningSequence
@@ -65,6 +69,8 @@ class Loaded:
     vocabulary: int
     sequence: Callable[[GenerationRequest], RunningSequence]
     guides: Guides
+    resumable: Callable[[GenerationRequest], bool] = lambda request: True
+    """Whether an answer of this kind can go on behind a prefix exactly."""
 
     @property
     def idle(self) -> bool:
@@ -109,10 +115,16 @@ class ContinuousEngine:
     def generate(self, request: GenerationRequest) -> Stream[Frame]:
         self._check(request)
         stream = Stream(merge, on_close=lambda: self._close(running))
-        running = Running(self._loaded.sequence(request), stream)
+        running = Running(self._sequence(request), stream)
         self._open[request.request_id] = running
         self._thread.order(partial(self._loaded.batch.add, running.sequence))
         return stream
+
+    def _sequence(self, request: GenerationRequest) -> RunningSequence:
+        sequence = self._loaded.sequence(request)
+        if sequence.finish_reason is not None:
+            raise UnsupportedParameter("the answer is over already", param=RESUME)
+        return sequence
 
     async def constrain(self, guide: Guide) -> Constraint:
         if self._broken is not None:
@@ -168,6 +180,8 @@ class ContinuousEngine:
                 "'min_tokens' cannot be held to where the form of an answer says where it ends",
                 param="min_tokens",
             )
+        if request.answer_prefix:
+            self._check_prefix(request)
         if prompt_tokens >= self.context_tokens:
             raise ContextLengthExceeded(
                 prompt_tokens=prompt_tokens, context_tokens=self.context_tokens
@@ -176,6 +190,14 @@ class ContinuousEngine:
             raise RequestInFlight(request.request_id)
         if len(self._open) >= self._settings.slots + self._settings.queue_max:
             raise EngineOverloaded(f"{len(self._open)} requests are running or waiting")
+
+    def _check_prefix(self, request: GenerationRequest) -> None:
+        if not self._loaded.resumable(request):
+            raise UnsupportedParameter("such an answer cannot go on exactly", param=RESUME)
+        vocabulary = self._loaded.vocabulary
+        if any(not 0 <= token < vocabulary for ids in request.answer_prefix for token in ids):
+            message = "the answer has tokens that are not in the model's vocabulary"
+            raise UnsupportedParameter(message, param=RESUME)
 
     def _close(self, running: Running) -> None:
         request_id = running.sequence.request.request_id

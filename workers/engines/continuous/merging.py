@@ -17,6 +17,7 @@ def merge(frames: Sequence[Frame]) -> Frame:
         logprobs=_joined([frame.logprobs for frame in frames]),
         stopped_by=frames[-1].stopped_by,
         prompt_logprobs=frames[0].prompt_logprobs,
+        prefix_texts=frames[0].prefix_texts,
     )
 
 

@@ -60,6 +60,21 @@ class RunningSequence:
         self.repeated = set(request.prompt_token_ids) if repeats else None
         self.matcher = matcher
         self._ended_by_token = False
+        self._prefix_texts: tuple[str, ...] = ()
+        self._opening = self.prompt_tokens  # tokens that are there before the first one is drawn
+        if request.answer_prefix:
+            self._replay(request.answer_prefix)
+
+    def _replay(self, frames: Sequence[Sequence[int]]) -> None:
+        """Accept an answer's beginning, frame by frame as it was delivered. So whatever was held
+        back of its text then is held back now."""
+        self._prefix_texts = tuple(self._replayed(token_ids) for token_ids in frames)
+        self._opening = len(self.tokens)
+
+    def _replayed(self, token_ids: Sequence[int]) -> str:
+        for token in token_ids:
+            self.accept(token)
+        return self.frame().text
 
     @property
     def call_id(self) -> str:
@@ -71,13 +86,20 @@ class RunningSequence:
 
     @property
     def prompt_remaining(self) -> int:
-        return self.prompt_tokens - self.computed
+        """Tokens to compute before the next one is drawn: of the prompt, and of the answer's
+        prefix."""
+        return self._opening - self.computed
+
+    @property
+    def unbegun(self) -> bool:
+        """Whether no token has been drawn."""
+        return len(self.tokens) == self._opening
 
     @property
     def prefill_tokens_left(self) -> int:
         """The part of the prompt that is not computed. After the first token it is nothing, also in
         an engine that does not say how far it has come before that."""
-        return 0 if self.output_tokens else max(0, self.prompt_remaining)
+        return max(0, self.prompt_remaining) if self.unbegun else 0
 
     @property
     def output_tokens(self) -> int:
@@ -85,7 +107,8 @@ class RunningSequence:
 
     @property
     def scores_prompt(self) -> bool:
-        return self.request.prompt_logprobs is not None
+        """Those of a prompt whose answer goes on have come with its first frame."""
+        return self.request.prompt_logprobs is not None and not self.request.answer_prefix
 
     @property
     def too_early(self) -> bool:
@@ -98,7 +121,7 @@ class RunningSequence:
         between may share a frame, unless the caller pays for every token to leave at once."""
         if self.request.immediate:
             return True
-        return self.finish_reason is not None or self._framed == self.prompt_tokens
+        return self.finish_reason is not None or self._framed == self._opening
 
     @property
     def shapes(self) -> bool:
@@ -152,12 +175,14 @@ class RunningSequence:
         """A frame of everything that was accepted since the last one."""
         token_ids = self.tokens[self._framed :]
         self._framed = len(self.tokens)
-        inputs = self.prompt_tokens - self.cached
-        usage = TokenUsage(inputs, self.cached, self.output_tokens, self.busy_us)
+        cached = min(self.cached, self.prompt_tokens)
+        inputs = self.prompt_tokens - cached
+        usage = TokenUsage(inputs, cached, self.output_tokens, self.busy_us)
         text, logprobs = self._text_of(token_ids), self._logprobs()
         ids = tuple(token_ids)
         prompt = self._prompt_logprobs()
-        return Frame(text, ids, usage, self.finish_reason, logprobs, self._stop, prompt)
+        prefix, self._prefix_texts = self._prefix_texts, ()
+        return Frame(text, ids, usage, self.finish_reason, logprobs, self._stop, prompt, prefix)
 
     def _prompt_logprobs(self) -> tuple[TokenLogprobs, ...] | None:
         if self._prompt_scores is None:

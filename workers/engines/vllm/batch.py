@@ -19,7 +19,7 @@ from workers.engines.continuous.sequence import RunningSequence
 from workers.engines.forms import Constraint
 from workers.engines.guides import Compiled
 from workers.engines.sharing import between_us, shares_us
-from workers.engines.vllm.draws import SAMPLING, SEED
+from workers.engines.vllm.draws import POSITION, SAMPLING, SEED
 from workers.sampling import Sampling
 
 # vLLM takes no top_p of 0, which means the likeliest token alone, and warns of each temperature
@@ -59,8 +59,8 @@ class VllmBatch:
         request = sequence.request
         self._totals.requests += 1
         self._sequences[request.request_id] = sequence
-        prompt = tokens_input(list(request.prompt_token_ids), cache_salt=request.cache_salt or None)
-        self._llm.add_request(request.request_id, prompt, self._sampling(request))
+        prompt = tokens_input(list(sequence.tokens), cache_salt=request.cache_salt or None)
+        self._llm.add_request(request.request_id, prompt, self._sampling(sequence))
 
     def remove(self, sequence: RunningSequence) -> None:
         """Forget a sequence, if it is still here; its blocks are free for the next step."""
@@ -118,10 +118,10 @@ class VllmBatch:
     def _accept(self, sequence: RunningSequence, output: Any) -> None:
         """Accept a token. vLLM and the sequence end an answer by the same tokens and the same
         length. Only the sequence sees a stop string."""
-        if not sequence.output_tokens:
+        if sequence.unbegun:
             sequence.cached = output.num_cached_tokens or 0
             self._totals.cached += sequence.cached
-            self._totals.prefilled += sequence.prompt_tokens - sequence.cached
+            self._totals.prefilled += len(sequence.tokens) - sequence.cached
         answer = output.outputs[0]
         sequence.score_prompt(_prompt_scores(sequence, output.prompt_logprobs))
         rows = answer.logprobs or [None] * len(answer.token_ids)
@@ -140,18 +140,18 @@ class VllmBatch:
         if not output.finished:
             self._llm.abort_request([sequence.request.request_id])
 
-    def _sampling(self, request: GenerationRequest) -> SamplingParams:
-        room = self.context_tokens - len(request.prompt_token_ids)
+    def _sampling(self, sequence: RunningSequence) -> SamplingParams:
+        request, position = sequence.request, sequence.output_tokens
         ends = () if request.endless else self._eos_token_ids
-        most = room if request.tokens_max is None else min(request.tokens_max, room)
+        most = sequence.output_tokens_max - position
         return SamplingParams(
             max_tokens=most,
-            min_tokens=min(request.min_tokens, most),
+            min_tokens=min(max(0, request.min_tokens - position), most),
             temperature=request.temperature and max(request.temperature, TEMPERATURE_MIN),
             ignore_eos=True,  # the ends are those of the sequence, named next
             stop_token_ids=[*ends, *request.stop_token_ids],
             logprobs=request.logprobs,
-            prompt_logprobs=request.prompt_logprobs,
+            prompt_logprobs=request.prompt_logprobs if sequence.scores_prompt else None,
             presence_penalty=request.presence_penalty,
             frequency_penalty=request.frequency_penalty,
             repetition_penalty=request.repetition_penalty,
@@ -159,14 +159,21 @@ class VllmBatch:
             structured_outputs=_form(request.constraint),
             detokenize=False,  # token ids in, token ids out: text is ours
             output_kind=RequestOutputKind.DELTA,
-            **(_own_draws(request) if self._draws else _their_draws(request)),
+            **(_own_draws(request, position) if self._draws else _their_draws(request)),
         )
 
 
-def _own_draws(request: GenerationRequest) -> dict[str, Any]:
-    """The arguments for `draws.py`, which vLLM copies."""
+def resumable(request: GenerationRequest, *, draws: bool) -> bool:
+    """Whether vLLM goes on behind a prefix exactly. It takes the prefix for a part of the prompt:
+    its grammars begin anew there, and its penalties of the answer do not count it. Its own seeded
+    draws depend on how many it has made."""
+    return request.constraint is None and not request.penal and (draws or not request.temperature)
+
+
+def _own_draws(request: GenerationRequest, position: int) -> dict[str, Any]:
+    """The arguments for `draws.py`, which vLLM copies. `position` is that of the first draw."""
     drawn = {name: getattr(request, name) for name in ("temperature", "top_p", "top_k", "min_p")}
-    return {"extra_args": {SAMPLING: Sampling(**drawn), SEED: request.seed}}
+    return {"extra_args": {SAMPLING: Sampling(**drawn), SEED: request.seed, POSITION: position}}
 
 
 def _their_draws(request: GenerationRequest) -> dict[str, Any]:

@@ -16,13 +16,15 @@ from vllm.v1.sample.logits_processor.interface import BatchUpdate, MoveDirection
 from workers.engines.continuous.sampling import drawn, next_tokens
 from workers.sampling import Sampling
 
-SAMPLING, SEED = "sluice_sampling", "sluice_seed"
+SAMPLING, SEED, POSITION = "sluice_sampling", "sluice_seed", "sluice_position"
 GREEDY = Sampling(temperature=0)
 
 
 class _Row(NamedTuple):
     sampling: Sampling
     seed: int
+    position: int
+    """Of its first draw: an answer that goes on begins behind its prefix."""
     output_token_ids: list[int]
     """vLLM's own list, which grows."""
 
@@ -68,7 +70,7 @@ class SeededDraws(LogitsProcessor):
         row = self._rows.get(index)
         if row is None or row.sampling.temperature == 0:
             return drawn(GREEDY, 0, 0)
-        draw = drawn(row.sampling, row.seed, len(row.output_token_ids))
+        draw = drawn(row.sampling, row.seed, row.position + len(row.output_token_ids))
         return draw._replace(temperature=1.0)
 
 
@@ -76,4 +78,4 @@ def _row(params: SamplingParams, output_token_ids: list[int]) -> _Row | None:
     arguments = params.extra_args or {}
     if SAMPLING not in arguments:
         return None
-    return _Row(arguments[SAMPLING], arguments[SEED], output_token_ids)
+    return _Row(arguments[SAMPLING], arguments[SEED], arguments[POSITION], output_token_ids)

@@ -40,7 +40,7 @@ def load_vllm(settings: EngineSettings) -> Loaded:
     from workers.engines.continuous.sequence import RunningSequence
     from workers.engines.guides import Guides
     from workers.engines.vllm.arguments import engine_arguments
-    from workers.engines.vllm.batch import VllmBatch
+    from workers.engines.vllm.batch import VllmBatch, resumable
     from workers.engines.vllm.draws import SeededDraws
 
     path = settings.model_path
@@ -70,6 +70,7 @@ def load_vllm(settings: EngineSettings) -> Loaded:
             eos_token_ids=ends,
             spells=False,
         ),
+        resumable=partial(resumable, draws=not gpu),
     )
 
 
