@@ -145,12 +145,13 @@ async def _run_in_background(parts: Parts, stack: AsyncExitStack) -> None:
         *(accounts.credits, accounts.pressure),
     )
     await parts.speeds.refresh()
+    await parts.arrivals.refresh()
     for keeper in looking:
         await keeper.refresh()
     stack.push_async_callback(parts.decision_recorder.flush)
     beside = (
         *(parts.once, parts.recovery, parts.counts, parts.speeds, parts.observed.lag),
-        parts.decision_recorder,
+        *(parts.decision_recorder, parts.arrivals),
     )
     keepers = parts.revision, *looking, accounts, *beside
     for run in [keeper.run for keeper in keepers]:

@@ -52,6 +52,7 @@ from gateway.replicas.placement import Placement
 from gateway.replicas.shared_counts import SharedCounts
 from gateway.server.own_id import own_id
 from gateway.settings import GatewaySettings, Settings
+from gateway.speeds.arrivals import Arrivals
 from gateway.speeds.kept import KeptSpeeds
 from gateway.speeds.learner import Learner
 from gateway.tenants.auth import KeyDirectory
@@ -115,7 +116,8 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     spool_root = settings.data.absolute() / "spool"
     stores = await _stores(settings, outside, stack)
     placement = Placement(outside.rng)
-    learner = Learner(placement.counted)
+    arrivals = Arrivals(stores.redis, outside.clock)
+    learner = Learner(placement.counted, arrivals.of)
     catalogue = _catalogue(own, outside, stores, learner)
     gateway_id = await asyncio.to_thread(own_id, spool_root, own.port, outside.entropy)
     log.info("this gateway is %s", gateway_id)
@@ -197,6 +199,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         accounts=accounts,
         leases=leases,
         dispatcher=servers.dispatcher,
+        arrivals=arrivals,
         learner=learner,
         quality=active_quality,
         matching=Matching(active_policy, catalogue.catalog, standings, outside.clock),
@@ -242,6 +245,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         ),
         placement=placement,
         learner=learner,
+        arrivals=arrivals,
         speeds=KeptSpeeds(stores.redis, learner),
         counts=counts,
         policy_keeper=policy_keeper,
@@ -295,7 +299,7 @@ def _catalogue(
         outside.clock,
         own.fleet_poll_s,
         own.fleet_stale_s,
-        learner.speeds,
+        learner.learned,
     )
     return _Catalogue(stored_keys, keys, revision, catalog, fleet)
 

@@ -22,6 +22,7 @@ from gateway.pipeline import Pipeline
 from gateway.replicas.placement import Placement
 from gateway.replicas.shared_counts import SharedCounts
 from gateway.settings import Settings
+from gateway.speeds.arrivals import Arrivals
 from gateway.speeds.kept import KeptSpeeds
 from gateway.speeds.learner import Learner
 from gateway.tenants.auth import KeyDirectory
@@ -66,6 +67,7 @@ class Parts:
     decision_reader: DecisionReader
     placement: Placement
     learner: Learner
+    arrivals: Arrivals
     speeds: KeptSpeeds
     counts: SharedCounts
     policy_keeper: VersionKeeper[RoutingPolicy]

@@ -45,6 +45,7 @@ from gateway.limits.end_users import EndUsers
 from gateway.policies.matching import Matching, PolicyMatch
 from gateway.quality.active import ActiveQuality
 from gateway.replicas.placement import hint_of
+from gateway.speeds.arrivals import Arrivals
 from gateway.speeds.learner import Learner
 from gateway.tenants.auth import KeyDirectory, Principal
 from gateway.upstream.answer import Cut
@@ -108,6 +109,7 @@ class Pipeline:
         accounts: Accounts,
         leases: Leases,
         dispatcher: Dispatcher,
+        arrivals: Arrivals,
         learner: Learner,
         matching: Matching,
         deadlines_s: Mapping[Tier, float],
@@ -125,6 +127,7 @@ class Pipeline:
         self._accounts = accounts
         self._leases = leases
         self._dispatcher = dispatcher
+        self._arrivals = arrivals
         self._learner = learner
         self._matching = matching
         self._deadlines_s = deadlines_s
@@ -175,6 +178,7 @@ class Pipeline:
             *(principal, call, quote, decision, scopes, budgets), received.idempotency
         )
         async with admission as open_call:
+            self._arrivals.add(decision.chosen.model)
             self._recorder.add(made._replace(left_out=models_left_out(decided, decision)))
             open_call.hint = hint_of(received.headers, received.request.prompt_cache_key)
             async with reply.kept_waiting(open_call):

@@ -12,7 +12,6 @@ from routing.speeds import QUANTILES, Speeds
 from routing.types import Call, CapacityClass, Pool, PoolState, ReplicaState
 
 TOKENS_PER_MTOK = 1_000_000
-PAID_FOR = (ReplicaState.STARTING, ReplicaState.WARM)
 ANSWER_S_MIN = 0.005
 """Sooner no model begins an answer, on whatever hardware."""
 SPOT_LOSSES_PER_S: Final = 1 / (3 * 3600)
@@ -90,11 +89,9 @@ def _costs_per_token(pool: Pool, speeds: Speeds) -> tuple[float, float]:
 def start_cost_nanousd(state: PoolState) -> float:
     """The cost of starting a replica, shared by the calls that are expected of a start.
 
-    A replica that is starting already, or warm, was started for another call. One that drains has
-    to be started again. How many calls wait now does not count, or a longer queue would look
-    cheaper.
+    How many calls wait now does not count, or a longer queue would look cheaper.
     """
-    if state.pool.is_external or any(r.state in PAID_FOR for r in state.replicas):
+    if state.pool.is_external or state.is_paid_for:
         return 0.0
     return state.pool.cold_start_s * state.pool.cost_nanousd_per_s / max(1.0, state.calls_per_start)
 

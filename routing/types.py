@@ -11,6 +11,7 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from routing.economics.rates import PRIOR_CALLS_PER_START
 from routing.gauges import Gauges
 from routing.hardware.catalogue import Hardware
 from routing.policy.action import Matched
@@ -18,8 +19,6 @@ from routing.speeds import Speeds, guessed_speeds
 from routing.variants import Validation, Variant
 
 AUTO_MODEL = "auto"
-GUESS_CALLS_PER_START = 8.0
-"""Nobody has measured that."""
 
 
 class Clock(Protocol):
@@ -68,6 +67,9 @@ class ReplicaState(StrEnum):
     SLEEPING = "SLEEPING"
     WARM = "WARM"
     DRAINING = "DRAINING"
+
+
+PAID_FOR = (ReplicaState.STARTING, ReplicaState.WARM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,8 @@ class Pool:
     """Its variant, where that was declared. None: `variant` is a label that says no more."""
     part: Hardware | None = None
     """What `hardware` names. None: it names nothing."""
+    idle_s: float = 300.0
+    """How long a replica without traffic stays."""
 
     @property
     def is_external(self) -> bool:
@@ -249,12 +253,17 @@ class PoolState:
     learned: Speeds | None = None
     """As this gateway predicts them for this state. None: nothing was learned of the pool."""
 
-    calls_per_start: float = GUESS_CALLS_PER_START
-    """How many calls usually share the cost of a start."""
+    calls_per_start: float = PRIOR_CALLS_PER_START
+    """How many calls are expected to share the cost of a start."""
 
     @property
     def speeds(self) -> Speeds:
         return self.learned or guessed_speeds(self.pool.max_ongoing)
+
+    @property
+    def is_paid_for(self) -> bool:
+        """A replica was started for another call. One that drains has to be started again."""
+        return any(r.state in PAID_FOR for r in self.replicas)
 
 
 class FleetSnapshot(NamedTuple):

@@ -17,7 +17,6 @@ from redis.exceptions import RedisError
 
 from gateway.catalog.catalog import Catalog
 from routing.gauges import Gauges
-from routing.speeds import Speeds
 from routing.types import Clock, FleetSnapshot, Pool, PoolState, Replica, ReplicaState
 
 log = logging.getLogger(__name__)
@@ -64,11 +63,11 @@ class FleetKeeper:
         clock: Clock,
         poll_s: float,
         stale_s: float = math.inf,
-        speeds: Callable[[PoolState], Speeds | None] = lambda _: None,
+        learned: Callable[[PoolState], PoolState] = lambda state: state,
     ) -> None:
         """`why_unusable` says of an external pool why it may not be asked. What was published is
-        believed for `stale_s` after it was first read. `speeds` says what was learned of a pool in
-        a state: once for each poll, whatever the calls."""
+        believed for `stale_s` after it was first read. `learned` adds to a state what calls have
+        taught of its pool: once for each poll, whatever the calls."""
         self._redis = redis
         self._catalog = catalog
         self._why_unusable = why_unusable
@@ -76,7 +75,7 @@ class FleetKeeper:
         self._clock = clock
         self._poll_s = poll_s
         self._stale_s = stale_s
-        self._speeds = speeds
+        self._learned = learned
         self._read_s = clock()
         self._raw = b""
         self._published: dict[str, PublishedPool] = {}
@@ -149,7 +148,8 @@ class FleetKeeper:
             or known.published is not self._published
             or known.is_stale is not is_stale
         ):
-            by_name = {pool.name: self._same(self._state(pool, is_stale)) for pool in catalog.pools}
+            learned = [self._learned(self._state(pool, is_stale)) for pool in catalog.pools]
+            by_name = {state.pool.name: self._same(state) for state in learned}
             self._tell_unusable(by_name)
             of_model: dict[str, list[PoolState]] = {model: [] for model in catalog.models}
             for state in by_name.values():
@@ -223,11 +223,6 @@ class FleetKeeper:
         return [*self._published.values()]
 
     def _state(self, pool: Pool, is_stale: bool) -> PoolState:
-        state = self._unlearned(pool, is_stale)
-        learned = self._speeds(state)
-        return state if learned is None else replace(state, learned=learned)
-
-    def _unlearned(self, pool: Pool, is_stale: bool) -> PoolState:
         published = self._published.get(pool.name)
         if pool.is_external:
             reason = self._why_unusable(pool)

@@ -1,5 +1,5 @@
-"""What this gateway has learned from its own calls, and says to decisions: how fast pools are, how
-long answers get, how many tokens the bytes of a prompt are.
+"""What this gateway has learned of calls, and says to decisions: how fast pools are, how many calls
+share a start, how long answers get, how many tokens the bytes of a prompt are.
 
 The one place where attempts meet `routing/economics`. Does no input or output and reads no clock.
 What it says of a pool is frozen into the state of the fleet, and what it says of a call into the
@@ -8,11 +8,19 @@ call, so that a decision stays a function of both.
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from gateway.call.meter import Meter
 from routing.economics.calibration import Verdict
 from routing.economics.lengths import Lengths, Scope, TokensOfBytes
 from routing.economics.predictor import NO_LOAD, Facts, Load, Predictor
+from routing.economics.rates import (
+    NOTHING_COUNTED,
+    PRIOR_CALLS_PER_START,
+    Occurrences,
+    calls_per_start,
+    in_steps,
+)
 from routing.economics.roofline import Roofline
 from routing.economics.targets import line_of, target_of
 from routing.replicas.work import Work, reconciled
@@ -74,9 +82,15 @@ class Sent:
 
 
 class Learner:
-    def __init__(self, work_at: Callable[[str], Work]) -> None:
-        """`work_at` says what gateways have outstanding at a replica."""
+    def __init__(
+        self,
+        work_at: Callable[[str], Work],
+        arrivals_of: Callable[[str], Occurrences] = lambda _: NOTHING_COUNTED,
+    ) -> None:
+        """`work_at` says what gateways have outstanding at a replica, `arrivals_of` how many calls
+        of a model came."""
         self._work_at = work_at
+        self._arrivals_of = arrivals_of
         self._lines: dict[str, tuple[Pool, Roofline | None]] = {}
         self.predictor = Predictor()
         self.lengths = Lengths()
@@ -86,7 +100,17 @@ class Learner:
 
     # --- what it says ----------------------------------------------------------------------------
 
-    def speeds(self, state: PoolState) -> Speeds | None:
+    def learned(self, state: PoolState) -> PoolState:
+        """The state with all that was learned of its pool. What is no part of a decision about it
+        stays as it is, so that the state does not change for nothing."""
+        pool, speeds = state.pool, self._speeds(state)
+        if pool.is_external or state.is_paid_for:
+            return state if speeds is None else replace(state, learned=speeds)
+        calls = calls_per_start(self._arrivals_of(pool.model), pool.idle_s)
+        in_few = in_steps(calls, PRIOR_CALLS_PER_START)
+        return replace(state, learned=speeds, calls_per_start=in_few)
+
+    def _speeds(self, state: PoolState) -> Speeds | None:
         """Of the replica with the least before it; None where nothing is known of its kind."""
         pool = state.pool
         self._know(pool)

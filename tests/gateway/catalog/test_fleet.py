@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from gateway.catalog.catalog import Catalog
 from gateway.catalog.fleet import FLEET_KEY, FleetKeeper
 from routing.gauges import Gauges
-from routing.speeds import Speeds, guessed_speeds
+from routing.speeds import guessed_speeds
 from routing.types import PoolState, ReplicaState
 from tests.routing.fleets import MODELS, NOW_S, pool
 from workers.controller.fleet_publisher import FleetPublisher, PoolEntry, ReplicaEntry
@@ -187,12 +187,12 @@ def test_in_flight_is_what_is_open_and_nothing_at_the_end(
 async def test_a_pool_is_predicted_once_for_each_poll_however_many_calls_ask(redis: Redis) -> None:
     catalog, asked = Catalog(1, MODELS, POOLS, {}), list[str]()
 
-    def speeds(state: PoolState) -> Speeds:
+    def learned(state: PoolState) -> PoolState:
         asked.append(state.pool.name)
-        return guessed_speeds(len(asked))
+        return replace(state, learned=guessed_speeds(len(asked)))
 
     fleet = FleetKeeper(
-        redis, lambda: catalog, lambda _: None, lambda: NOW_S, poll_s=0.01, speeds=speeds
+        redis, lambda: catalog, lambda _: None, lambda: NOW_S, poll_s=0.01, learned=learned
     )
     for polls in (1, 2):
         await fleet.refresh()

@@ -83,6 +83,29 @@ def test_g49_another_policy_is_compared_by_where_calls_go() -> None:
     ]
 
 
+OF_BEFORE = """\
+apiVersion: gateway/v1
+kind: RoutingPolicy
+rules:
+  - id: flex
+    when: ['req.service_tier == "flex"']
+    route: {wait_usd_per_s: "0.0000002", quality_usd_per_step: "0.000001", spot_loss_usd: "0.5"}
+  - id: cheapest
+    when: ['req.service_tier == "priority"']
+    route: {sort: price}
+default:
+  route: {wait_usd_per_s: "0.0001", quality_usd_per_step: "0.0002", spot_loss_usd: "1"}
+"""
+
+
+def test_records_of_a_release_before_are_repeated_bit_for_bit() -> None:
+    """Sixteen decisions as 22a5df0 recorded them: over cold, spot and outside pools, with and
+    without what was learned of them and of the prompt. What is weighed since then is none of it."""
+    body = Path(__file__).with_name("of_before.bin").read_bytes()
+    policy = compiled(OF_BEFORE, revision=1)
+    assert list(replayed(batch.decode(body), lambda _: policy)) == [[]] * 16
+
+
 def test_a_version_that_is_not_there_and_a_broken_record_are_differences() -> None:
     (whole,) = written(made(call(), busy_fleet(2, 0), 1))
     records = [whole, whole._replace(facts=b"")]
