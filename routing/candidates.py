@@ -51,10 +51,11 @@ class Reading(NamedTuple):
         pool, (_, wait_s, first_s) = weights.terms.pool, self.times(weights)
         call = self.prompt_tokens[weights.model], self.output_tokens, wait_s
         ruling = row.ruling if isinstance(row, RuledOut) else None
-        lines = weights.score._asdict()
-        moved_nanousd = self.moved_nanousd(weights)
-        lines["quality"] = lines["quality"]._replace(fixed=lines["quality"].fixed + moved_nanousd)
-        amounts = {name: round(line.at(*call)) for name, line in lines.items()}
+        moved_nanousd, lost_nanousd = self.moved_nanousd(weights), self.lost_nanousd(weights)
+        exact = {name: line.at(*call) for name, line in weights.score._asdict().items()}
+        exact["quality"] += moved_nanousd
+        exact["risk"] += lost_nanousd
+        amounts = {name: round(amount) for name, amount in exact.items()}
         return Candidate(
             pool=pool.name,
             model=pool.model,
@@ -62,7 +63,7 @@ class Reading(NamedTuple):
             capacity_class=pool.capacity_class,
             tier=self.tier,
             eligible=ruling is None,
-            score_nanousd=round(weights.total.at(*call) + moved_nanousd),
+            score_nanousd=round(weights.total.at(*call) + lost_nanousd + moved_nanousd),
             cost_nanousd=amounts["run"] + amounts["start"],
             wait_s=round(wait_s, 3),
             reason=ruling.reason if ruling else _readiness(weights, wait_s),
@@ -77,6 +78,14 @@ class Reading(NamedTuple):
         if deviation is None or weights.log_odds is None:
             return 0.0
         return (weights.quality - sigmoid(weights.log_odds + deviation)) * weights.step_nanousd
+
+    def lost_nanousd(self, weights: Weights) -> float:
+        """What the call costs and a lost spot replica takes with it, as far as that is to be
+        expected."""
+        if not weights.lost_share:
+            return 0.0
+        call = self.prompt_tokens[weights.model], self.output_tokens, 0.0
+        return weights.lost_share * weights.busy_s.at(*call) * weights.score.run.at(*call)
 
     def times(self, weights: Weights) -> tuple[float, float, float]:
         """Seconds: until a replica is there, until one begins the call, and from then to the first

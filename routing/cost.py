@@ -8,14 +8,13 @@ linear in the tokens of a call, so `terms_of` is made once for a pool's state.
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from routing.economics.rates import PRIOR_LOSSES_PER_S
 from routing.speeds import QUANTILES, Speeds
 from routing.types import Call, CapacityClass, Pool, PoolState, ReplicaState
 
 TOKENS_PER_MTOK = 1_000_000
 ANSWER_S_MIN = 0.005
 """Sooner no model begins an answer, on whatever hardware."""
-SPOT_LOSSES_PER_S: Final = 1 / (3 * 3600)
-"""A spot replica is taken away once in three hours. That is a default which nobody measured."""
 NO_QUEUE: Final = 1 << 62
 """The room of what nobody queues for: a server outside, a pool without a replica."""
 SPOT = CapacityClass.SPOT  # what an enum names costs Python 3.11 a function call
@@ -49,6 +48,8 @@ class Terms(NamedTuple):
     soonest_factor: float
     """Of the expected time to the first token: 19 in 20 calls take longer. 0: nobody knows."""
     losses_per_s: float
+    loses_work: bool
+    """Whether what a lost replica was at counts, beside what the rule says it is worth."""
 
 
 def terms_of(state: PoolState) -> Terms:
@@ -73,8 +74,15 @@ def terms_of(state: PoolState) -> Terms:
         step_s=speeds.step_s,
         ttft_factors=speeds.ttft_factors,
         soonest_factor=0.0 if state.learned is None else speeds.ttft_factors[0],
-        losses_per_s=SPOT_LOSSES_PER_S if pool.capacity_class is SPOT else 0.0,
+        losses_per_s=_losses_per_s(state),
+        loses_work=pool.capacity_class is SPOT and state.losses_per_s is not None,
     )
+
+
+def _losses_per_s(state: PoolState) -> float:
+    if state.pool.capacity_class is not SPOT:
+        return 0.0
+    return PRIOR_LOSSES_PER_S if state.losses_per_s is None else state.losses_per_s
 
 
 def _costs_per_token(pool: Pool, speeds: Speeds) -> tuple[float, float]:

@@ -105,6 +105,8 @@ def _rows(
             ruled_out.append(RuledOut(weights, ruling))
             continue
         score = measure = weights.total.at(prompts[model], output, wait_s)
+        if weights.lost_share:
+            score = measure = score + reading.lost_nanousd(weights)
         if call.quality_deviations:
             score = measure = score + reading.moved_nanousd(weights)
         if sort is not None:
@@ -157,7 +159,8 @@ def _measure(sort: Sort, row: Weights, reading: Reading, wait_s: float, first_s:
         return row.terms.step_s
     call = reading.prompt_tokens[row.model], reading.output_tokens, wait_s
     score = row.score
-    return score.run.at(*call) + score.start.at(*call) + score.risk.at(*call)
+    cost_nanousd = score.run.at(*call) + score.start.at(*call) + score.risk.at(*call)
+    return cost_nanousd + reading.lost_nanousd(row)
 
 
 def _refusal(call: Call, matched: Matched, seed: int, weighed: Weighed) -> Refusal:

@@ -73,6 +73,11 @@ class Weights(NamedTuple):
     """As long as it is in this state."""
     rank: int
     """Its place in the rule's `order`."""
+    busy_s: Line
+    """How long the call is there."""
+    lost_share: float
+    """Of what the call costs, for each second that it is there: what is lost with a replica of
+    spot. Half of the call is done by then on average."""
     latency_bounds: tuple[tuple[float, float], ...]
     """Factors of the expected time to the first token, and the most seconds for each."""
 
@@ -109,6 +114,8 @@ class Plan:
             against=standing_ruling(pool, action, self.leave) or priced,
             stopped=may_run(state),
             rank=self._rank(pool),
+            busy_s=_busy_s(terms),
+            lost_share=terms.losses_per_s / 2 if terms.loses_work else 0.0,
             latency_bounds=_latency_bounds(terms, action),
         )
         self.known[pool.name] = weights
@@ -144,9 +151,14 @@ class Plans:
         return plan
 
 
+def _busy_s(terms: Terms) -> Line:
+    return Line(terms.first_fixed_s, terms.first_s_per_token, terms.step_s)
+
+
 def _score(terms: Terms, action: Action, quality: float) -> Score:
-    """The expected loss of a spot replica is for the time that the call is there."""
-    first_s, token_s, step_s = terms.first_fixed_s, terms.first_s_per_token, terms.step_s
+    """The expected loss of a spot replica is for the time that the call is there. What the call
+    costs and is lost with it is no line, and is added where the call is weighed."""
+    first_s, token_s, step_s, _ = _busy_s(terms)
     second = action.wait_nanousd_per_s
     loss = terms.losses_per_s * action.spot_loss_nanousd
     return Score(

@@ -255,6 +255,9 @@ class PoolState:
 
     calls_per_start: float = PRIOR_CALLS_PER_START
     """How many calls are expected to share the cost of a start."""
+    losses_per_s: float | None = None
+    """How often a spot replica of it is lost. None: of no spot pool, or in a record of an older
+    release, which took the prior and weighed no work that is lost."""
 
     @property
     def speeds(self) -> Speeds:

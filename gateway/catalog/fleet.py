@@ -16,8 +16,23 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from gateway.catalog.catalog import Catalog
+from routing.economics.rates import (
+    NOTHING_COUNTED,
+    PRIOR_LOSSES_PER_S,
+    Occurrences,
+    in_steps,
+    losses_per_s,
+)
 from routing.gauges import Gauges
-from routing.types import Clock, FleetSnapshot, Pool, PoolState, Replica, ReplicaState
+from routing.types import (
+    CapacityClass,
+    Clock,
+    FleetSnapshot,
+    Pool,
+    PoolState,
+    Replica,
+    ReplicaState,
+)
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +58,13 @@ class PublishedPool(msgspec.Struct):
     blocked: str | None = None
     ready_at_ms: int | None = None
     gone: str | None = None
+    lost: float = 0.0
+    warm_s: float = 0.0
     replicas: tuple[PublishedReplica, ...] = ()
+
+    @property
+    def losses(self) -> Occurrences:
+        return Occurrences(self.lost, self.warm_s)
 
 
 class _Fleet(msgspec.Struct):
@@ -228,7 +249,8 @@ class FleetKeeper:
             reason = self._why_unusable(pool)
             return PoolState(pool=pool, replicas=(), waiting=0, blocked_reason=reason)
         if published is None:
-            return PoolState(pool=pool, replicas=(), waiting=0)
+            lost = _losses_per_s(pool, NOTHING_COUNTED)
+            return PoolState(pool=pool, replicas=(), waiting=0, losses_per_s=lost)
         measured_s = published.cold_start_s or pool.cold_start_s
         return PoolState(
             pool=replace(pool, cold_start_s=measured_s),
@@ -237,7 +259,14 @@ class FleetKeeper:
             blocked_reason=published.blocked,
             ready_at_s=None if published.ready_at_ms is None else published.ready_at_ms / 1000,
             is_stale=is_stale,
+            losses_per_s=_losses_per_s(pool, published.losses),
         )
+
+
+def _losses_per_s(pool: Pool, losses: Occurrences) -> float | None:
+    if pool.capacity_class is not CapacityClass.SPOT:
+        return None
+    return in_steps(losses_per_s(losses), PRIOR_LOSSES_PER_S)
 
 
 @dataclass(frozen=True, slots=True)

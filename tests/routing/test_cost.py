@@ -8,9 +8,22 @@ import pytest
 from hypothesis import given
 
 from routing import cost
+from routing.decide import decide
+from routing.policy.action import Action
 from routing.speeds import Speeds
-from routing.types import Call, FleetSnapshot, PoolState, ReplicaState, Task
-from tests.routing.fleets import NOW_S, any_call, any_fleet, call, external, pool, replica, state
+from routing.types import Call, CapacityClass, FleetSnapshot, PoolState, ReplicaState, Task
+from tests.routing.fleets import (
+    NOW_S,
+    any_call,
+    any_fleet,
+    call,
+    external,
+    fleet,
+    matched,
+    pool,
+    replica,
+    state,
+)
 
 
 def run_nanousd(of: PoolState, prompt_tokens: int, output_tokens: int) -> float:
@@ -50,6 +63,20 @@ def test_a_start_that_is_under_way_is_paid_for_already() -> None:
     begun = state(pool(), replica(state=ReplicaState.STARTING))
     assert cost.start_cost_nanousd(begun) == 0
     assert cost.start_cost_nanousd(state(external())) == 0
+
+
+def test_a_spot_call_costs_its_price_and_what_is_lost_with_its_replica() -> None:
+    """20 tokens in and 50 out take 0.505 s and cost 2600 nano-USD. A replica is lost every 100 s:
+    so the call loses 0.00505 times 1000 nano-USD, and half of what it costs."""
+    spot = pool(capacity_class=CapacityClass.SPOT)
+    action = Action(wait_nanousd_per_s=0, quality_nanousd_per_step=0, spot_loss_nanousd=1_000_000)
+    known = state(spot, replica(), losses_per_s=0.01)
+    for of, lost in ((known, 2600 / 2), (replace(known, losses_per_s=0.0), 0.0)):
+        decided = decide(call(), fleet(of), matched(action), 1)
+        rate = of.losses_per_s or 0.0
+        expected = 2600 + 0.505 * rate * (1_000_000 + lost)
+        assert decided.candidates[0].score_nanousd == pytest.approx(expected, abs=1)
+        assert decided.candidates[0].cost_nanousd == 2600, "a risk is no cost"
 
 
 def test_free_slot_means_no_waiting_and_a_full_pool_one_mean_service_a_round() -> None:

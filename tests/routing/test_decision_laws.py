@@ -91,6 +91,7 @@ def fleets(draw: st.DrawFn) -> FleetSnapshot:
             each,
             pool=replace(each.pool, region=draw(st.none() | st.sampled_from(["eu", "us"]))),
             learned=draw(st.none() | speeds),
+            losses_per_s=draw(st.none() | st.floats(0, 0.01)),
         )
         for each in snapshot.pools
     ]
@@ -307,6 +308,47 @@ def test_a_cheaper_identical_pool_never_loses(
         assert dear.pool.name not in order or order.index("cheap") < order.index(dear.pool.name)
 
 
+@given(calls, fleets(), actions, seeds, places, st.floats(0, 1), st.floats(0, 1))
+def test_a_cheaper_or_equal_pool_with_fewer_losses_never_loses(
+    call: Call,
+    snapshot: FleetSnapshot,
+    action: Action,
+    seed: int,
+    number: int,
+    price: float,
+    risk: float,
+) -> None:
+    states = [each for each in snapshot.pools if each.pool.model in call.models]
+    if not states:
+        return
+    spot = states[number % len(states)]
+    rate = spot.losses_per_s or 0.001
+    risky = replace(
+        spot,
+        pool=replace(spot.pool, capacity_class=CapacityClass.SPOT),
+        losses_per_s=rate,
+    )
+    safe_pool = replace(
+        risky.pool,
+        name="safe",
+        cost_nanousd_per_s=round(price * risky.pool.cost_nanousd_per_s),
+    )
+    safe = replace(risky, pool=safe_pool, losses_per_s=risk * rate)
+    of_risky = snapshot.in_flight.get(spot.pool.name, 0)
+    others = [each for each in snapshot.pools if each is not spot]
+    both = snapshot._replace(
+        pools=(*others, risky, safe), in_flight={**snapshot.in_flight, "safe": of_risky}
+    )
+    action = replace(action, only=None, ignore=frozenset(), order=(), allow_fallbacks=True)
+    decided = decide(call, both, matched(action), seed)
+    by_pool = {each.pool: each for each in decided.candidates}
+    order = eligible(decided)
+    assert by_pool["safe"].eligible >= by_pool[spot.pool.name].eligible
+    assert by_pool["safe"].score_nanousd <= by_pool[spot.pool.name].score_nanousd
+    if by_pool[spot.pool.name].score_nanousd > by_pool["safe"].score_nanousd + 1:
+        assert spot.pool.name not in order or order.index("safe") < order.index(spot.pool.name)
+
+
 def busier(state: PoolState) -> PoolState:
     replicas = tuple(replace(each, running=each.running + 9) for each in state.replicas)
     return replace(state, replicas=replicas, waiting=state.waiting + 9)
@@ -342,7 +384,15 @@ def slower(state: PoolState) -> PoolState:
     return replace(state, pool=state.pool if begun else pool, ready_at_s=ready_at_s, learned=kept)
 
 
-@given(calls, fleets(), actions, seeds, places, st.sampled_from([busier, dearer, slower]))
+def riskier(state: PoolState) -> PoolState:
+    known = state.losses_per_s
+    return replace(state, losses_per_s=None if known is None else 2 * known + 0.001)
+
+
+WORSE = st.sampled_from([busier, dearer, slower, riskier])
+
+
+@given(calls, fleets(), actions, seeds, places, WORSE)
 def test_more_waiting_price_or_load_never_helps_a_candidate(
     call: Call, snapshot: FleetSnapshot, action: Action, seed: int, number: int, worse: Any
 ) -> None:

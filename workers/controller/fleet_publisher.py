@@ -32,7 +32,9 @@ class ReplicaEntry(msgspec.Struct, frozen=True):
 class PoolEntry(msgspec.Struct, frozen=True):
     """`blocked`: why the pool cannot start now (quarantine), None while it can. `ready_at_ms`: for
     a pool that lost its replicas, when it is expected to have one. Beside it stand since when the
-    pool has none, and what is gone (`workers.autoscaling.recoveries`)."""
+    pool has none, and what is gone (`workers.autoscaling.recoveries`). `lost`: replicas that went
+    without having drained, in `warm_s` of all of them together; both are forgotten slowly
+    (`workers.controller.lost_replicas`)."""
 
     name: str
     target: int
@@ -44,6 +46,8 @@ class PoolEntry(msgspec.Struct, frozen=True):
     ready_at_ms: int | None = None
     lost_since_ms: int | None = None
     gone: str | None = None
+    lost: float = 0.0
+    warm_s: float = 0.0
 
 
 class Fleet(msgspec.Struct, frozen=True):

@@ -186,12 +186,16 @@ class Lives:
         """Start leading: the open lives are read from Redis."""
         self._lives = None
 
-    async def note(self, seen: Iterable[Seen], prices: Mapping[str, Price], *, at_us: int) -> None:
-        """Report a look to the ledger. Raises redis.RedisError, and forgets the look then."""
-        lives = await self._open() if self._lives is None else self._lives
-        after, reports = look(lives, seen, prices, at_us=at_us, every_us=self._every_us)
+    async def note(
+        self, seen: Iterable[Seen], prices: Mapping[str, Price], *, at_us: int
+    ) -> tuple[Mapping[str, Life], Mapping[str, Life]]:
+        """Report a look to the ledger. Returns the lives before and after it. Raises
+        redis.RedisError, and forgets the look then."""
+        before = await self._open() if self._lives is None else self._lives
+        after, reports = look(before, seen, prices, at_us=at_us, every_us=self._every_us)
         await self._tell(reports)
         self._lives = after
+        return before, after
 
     async def leave(self) -> None:
         """Report everything that is known, because no controller may look again for a while."""

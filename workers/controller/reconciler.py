@@ -20,6 +20,7 @@ from workers.controller.fleet_publisher import Fleet, FleetPublisher, PoolEntry,
 from workers.controller.intentions import Intentions, PoolApps
 from workers.controller.lifetimes import Lives, prices_of, seen_in
 from workers.controller.losses import RAY, Losses
+from workers.controller.lost_replicas import LostReplicas
 from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow
 from workers.controller.sighting import Observer, Sighting
 from workers.ray.file import RayFile, read_ray_file
@@ -63,6 +64,7 @@ class Reconciler:
         self._details = ServeDetails()
         self._intentions = Intentions(settings.controller)
         self._losses = Losses()
+        self._lost = LostReplicas()
         self._place: RayFile | None = None
         self._asking: asyncio.Task[ServeDetails] | None = None
         self._done: frozenset[str] = frozenset()
@@ -74,6 +76,7 @@ class Reconciler:
         self._intentions.begin(last)
         self._lives.begin()
         self._losses.begin(last)
+        self._lost.begin(last)
         self._done = frozenset()
 
     def is_cold(self, pool: str) -> bool:
@@ -113,7 +116,8 @@ class Reconciler:
         if ray is not None:  # else what is known may be long past
             seen = seen_in(self._details, self._observer.stats_of)
             at_us = self._now_ms() * 1000
-            await self._lives.note(seen, prices_of(catalog, at_us), at_us=at_us)
+            lives = await self._lives.note(seen, prices_of(catalog, at_us), at_us=at_us)
+            self._lost.note(*lives, at_us=at_us)
         await self._tell(pools, sightings, decisions)
 
     def _apps(self, pool: Pool, catalog: Catalog) -> PoolApps:
@@ -237,6 +241,7 @@ class Reconciler:
     ) -> PoolEntry:
         scale = decision.scales[decision.serving]
         text = f"{scale.reason}: {scale.detail}"
+        losses = self._lost.of(apps.pool.name)
         return PoolEntry(
             name=apps.pool.name,
             target=scale.target,
@@ -249,6 +254,8 @@ class Reconciler:
                 for entry in self._replica_entries(sightings[name], decision.shown)
             ),
             blocked=scale.detail if scale.quarantined_until_ms is not None else None,
+            lost=round(losses.lost, 4),
+            warm_s=round(losses.warm_s, 1),
         )
 
     def _replica_entries(

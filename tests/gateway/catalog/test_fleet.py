@@ -15,9 +15,10 @@ from redis.asyncio import Redis
 
 from gateway.catalog.catalog import Catalog
 from gateway.catalog.fleet import FLEET_KEY, FleetKeeper
+from routing.economics.rates import PRIOR_LOSSES_PER_S
 from routing.gauges import Gauges
 from routing.speeds import guessed_speeds
-from routing.types import PoolState, ReplicaState
+from routing.types import CapacityClass, PoolState, ReplicaState
 from tests.routing.fleets import MODELS, NOW_S, pool
 from workers.controller.fleet_publisher import FleetPublisher, PoolEntry, ReplicaEntry
 
@@ -75,6 +76,23 @@ async def test_what_the_controller_publishes_is_what_gateways_read(redis: Redis)
     await fleet.refresh()
     found = fleet.state("a")
     assert found is not None and found.replicas[0].gauges == GAUGES
+
+
+async def test_risk_of_a_spot_pool_is_learned_of_the_replicas_that_it_lost(redis: Redis) -> None:
+    spot = pool("a", capacity_class=CapacityClass.SPOT)
+    catalog = Catalog(1, MODELS, (spot, pool("b")), {})
+    fleet = FleetKeeper(redis, lambda: catalog, lambda _: None, lambda: NOW_S, poll_s=0.01)
+    rates = []
+    for lost in (None, 0.0, 3.0):
+        if lost is not None:
+            entry = PoolEntry("a", 1, "", 3.5, 0, (), lost=lost, warm_s=9 * 3600.0)
+            publisher = FleetPublisher(redis, controller_id="c")
+            await publisher.publish((entry,), at_ms=round(NOW_S * 1000))
+            await fleet.refresh()
+        states = {each.pool.name: each for each in fleet.snapshot().pools}
+        assert states["b"].losses_per_s is None
+        rates.append(states["a"].losses_per_s)
+    assert rates == pytest.approx([PRIOR_LOSSES_PER_S, 1 / (12 * 3600), 4 / (12 * 3600)], rel=0.05)
 
 
 async def test_replicas_of_a_stale_picture_count_as_full_until_a_new_one_comes(
