@@ -33,6 +33,7 @@ from routing.types import (
     Replica,
     ReplicaState,
 )
+from workers.autoscaling.demand import Terms
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class PublishedPool(msgspec.Struct):
     gone: str | None = None
     lost: float = 0.0
     warm_s: float = 0.0
+    terms: Terms | None = None
     replicas: tuple[PublishedReplica, ...] = ()
 
     @property

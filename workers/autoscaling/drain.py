@@ -37,7 +37,7 @@ def continue_drain(view: PoolView, memory: PoolMemory, knobs: Knobs, *, needed: 
     drain = memory.drain
     assert drain is not None
     if drain.posted_ms is not None:
-        return _after_post(view, memory, knobs, drain)
+        return _after_post(view, memory, knobs, drain, max(needed, 1))
     victims = [r for r in view.replicas if r.id in drain.victims]
     if needed > drain.target:
         return _cancel(memory, f"load {view.load} arrived on the way down")
@@ -60,17 +60,19 @@ def _is_done(replica: ReplicaView) -> bool:
     return replica.phase is Phase.DRAINING and replica.running == 0 and replica.queued == 0
 
 
-def _after_post(view: PoolView, memory: PoolMemory, knobs: Knobs, drain: Drain) -> Step:
-    """Keep refusing until the cluster has stopped the replicas. New demand goes to a fresh replica.
+def _after_post(
+    view: PoolView, memory: PoolMemory, knobs: Knobs, drain: Drain, needed: int
+) -> Step:
+    """Keep refusing until the cluster has stopped the replicas. New demand goes to a fresh ones.
 
     If the cluster stops another replica than the one that left, the survivor takes work again.
     """
     assert drain.posted_ms is not None
     if drain.target == 0 and view.waiting > 0:
-        memory = replace(memory, target=1, drain=None, start_since_ms=view.at_ms)
-        memory = replace(memory, loading_since_ms=view.at_ms)
+        memory = replace(memory, target=needed, drain=None, start_since_ms=view.at_ms)
+        memory = replace(memory, loading_since_ms=view.at_ms, load_answered=view.load)
         detail = f"{view.waiting} waiting for a pool that just went cold"
-        return memory, ScaleDecision(1, Reason.DEMAND, detail)
+        return memory, ScaleDecision(needed, Reason.DEMAND, detail)
     gone = not any(r.id in drain.victims for r in view.replicas)
     if gone or view.at_ms - drain.posted_ms > knobs.settle_ms + knobs.drain_timeout_ms:
         memory = replace(memory, drain=None)

@@ -12,6 +12,7 @@ the same follows from what is seen. So a restarted controller goes on where anot
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from workers.autoscaling.demand import NO_DEMAND, Demand
 from workers.autoscaling.scale import decide
 from workers.autoscaling.types import Knobs, Phase, PoolMemory, PoolView, ReplicaView, ScaleDecision
 
@@ -68,12 +69,14 @@ def succeed(
     *,
     waiting: int,
     patience_ms: int,
+    demand: Demand = NO_DEMAND,
 ) -> Step:
     """Do one round of one pool. Returns the next succession, the memory of each generation, and
-    what to do. `waiting` callers wait for the serving generation. After `patience_ms` a leaving one
-    goes although it still works."""
+    what to do. `waiting` callers and the `demand` are for the serving generation. After
+    `patience_ms` a leaving one goes although it still works."""
     serving = _serving(newest, older, before)
-    scales, memories = _scales(newest, serving, waiting, knobs)
+    view = replace(serving.view, waiting=waiting, demand=demand)
+    scales, memories = _scales(newest, serving, view, knobs)
     leaving = [g for g in older if g.name != serving.name]
     since_ms = {g.name: before.leaving_since_ms.get(g.name, g.view.at_ms) for g in leaving}
     ages_ms = {g.name: g.view.at_ms - since_ms[g.name] for g in leaving}
@@ -110,11 +113,10 @@ def _adopted(newest: Generation, older: Sequence[Generation]) -> Generation:
 
 
 def _scales(
-    newest: Generation, serving: Generation, waiting: int, knobs: Knobs
+    newest: Generation, serving: Generation, view: PoolView, knobs: Knobs
 ) -> tuple[dict[str, ScaleDecision], dict[str, PoolMemory]]:
     """The decisions on counts. The serving generation follows demand. The rising one is to have as
     many replicas."""
-    view = replace(serving.view, waiting=waiting)
     memory, scale = decide(view, serving.memory, knobs)
     scales, memories = {serving.name: scale}, {serving.name: memory}
     if serving is not newest:

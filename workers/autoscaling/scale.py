@@ -1,16 +1,18 @@
 """Decides how many replicas a pool has: (view, memory, knobs) -> (memory, ScaleDecision).
 
 Owns the rules of going up, going down and backing off. Does not know who carries them out. Guards
-law 7: a target is inside the bounds (or zero while quarantined), and 0 to 1 happens on demand
+law 7: a target is inside the bounds (or zero while quarantined), and 0 to n happens on demand
 alone, once for one need. The way down has two phases. Replicas are published as leaving, then
 refuse work. Only a pool that is then proven idle gives them up. Any demand meanwhile cancels.
 """
 
 from dataclasses import replace
-from math import ceil
+from typing import Final
 
+from workers.autoscaling.demand import Terms
 from workers.autoscaling.drain import begin_drain, continue_drain
 from workers.autoscaling.failure import note_failure, quarantine
+from workers.autoscaling.need import keep_ms, least_needed, note_arrivals, terms_of
 from workers.autoscaling.types import (
     Knobs,
     Phase,
@@ -21,11 +23,20 @@ from workers.autoscaling.types import (
 )
 
 Step = tuple[PoolMemory, ScaleDecision]
+PANIC: Final = 2
+"""A pool that needs so many times its replicas gets them at once."""
 
 
 def decide(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Step:
     """The next target of one pool. Pure; call it once per observation, in order of `at_ms`."""
+    memory = note_arrivals(view, memory, knobs)
+    terms = terms_of(view, memory, knobs)
     memory = _note_warm(note_failure(view, memory, knobs), view, knobs)
+    memory, decision = _decided(view, memory, knobs, terms)
+    return memory, replace(decision, terms=terms)
+
+
+def _decided(view: PoolView, memory: PoolMemory, knobs: Knobs, terms: Terms) -> Step:
     held = quarantine(view, memory)
     if held is not None:
         return held
@@ -33,17 +44,17 @@ def decide(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Step:
     bounded = min(max(memory.target, knobs.min_replicas), knobs.max_replicas)
     if bounded != memory.target:
         return _to_bounds(view, memory, knobs, bounded)
+    needed = min(terms.needed, knobs.max_replicas)
     if memory.drain is not None:
-        return continue_drain(view, memory, knobs, needed=_needed(view, knobs))
+        return continue_drain(view, memory, knobs, needed=needed)
     if memory.target == 0:
-        return _while_cold(view, memory, knobs)
+        return _while_cold(view, memory, needed)
+    if needed > memory.target and _is_more(view, memory):
+        return _on_shortage(view, memory, knobs, needed)
+    memory = replace(memory, shortage_since_ms=None)
     if not view.replicas_in(Phase.WARM):
         return _while_loading(view, memory)
     return _while_warm(view, memory, knobs)
-
-
-def _needed(view: PoolView, knobs: Knobs) -> int:
-    return ceil(view.load / knobs.slots)
 
 
 def _note_warm(memory: PoolMemory, view: PoolView, knobs: Knobs) -> PoolMemory:
@@ -75,49 +86,74 @@ def _to_bounds(view: PoolView, memory: PoolMemory, knobs: Knobs, target: int) ->
     return memory, ScaleDecision(target, Reason.BOUNDS, detail)
 
 
-def _while_cold(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Step:
+def _while_cold(view: PoolView, memory: PoolMemory, needed: int) -> Step:
     if view.waiting == 0:
         return memory, ScaleDecision(0, Reason.COLD, "nobody waits", _ids(view), _ids(view))
-    memory = replace(_settled(memory, 1), start_since_ms=view.at_ms, loading_since_ms=view.at_ms)
-    return memory, ScaleDecision(1, Reason.DEMAND, f"{view.waiting} waiting for a cold pool")
+    target = max(needed, 1)
+    memory = replace(_settled(memory, target), start_since_ms=view.at_ms)
+    memory = replace(memory, loading_since_ms=view.at_ms, load_answered=view.load)
+    return memory, ScaleDecision(target, Reason.DEMAND, f"{view.waiting} waiting for a cold pool")
 
 
 def _while_loading(view: PoolView, memory: PoolMemory) -> Step:
-    """The decision while replicas load. Loading counts as busy: the target neither rises nor falls
-    before the first replica answers."""
-    memory = replace(memory, shortage_since_ms=None, excess_since_ms=None)
+    """The decision while replicas load. Loading counts as busy: the target does not fall before
+    the first replica answers."""
+    memory = replace(memory, excess_since_ms=None, quiet_since_ms=None)
     loading_ms = view.at_ms - (memory.loading_since_ms or view.at_ms)
     detail = f"loading for {loading_ms / 1000:.1f} s, {view.waiting} waiting"
     return memory, ScaleDecision(memory.target, Reason.STARTING, detail)
 
 
+def _is_more(view: PoolView, memory: PoolMemory) -> bool:
+    """Whether there is more demand than the target was decided for. A replica that still starts is
+    capacity that arrives: until it does, the same need does not count again."""
+    return view.load > memory.load_answered or not view.replicas_in(Phase.STARTING)
+
+
+def _on_shortage(view: PoolView, memory: PoolMemory, knobs: Knobs, needed: int) -> Step:
+    """Grow at once if twice as many are needed (panic), else after a while."""
+    since_ms = view.at_ms if memory.shortage_since_ms is None else memory.shortage_since_ms
+    memory = replace(memory, shortage_since_ms=since_ms, excess_since_ms=None, quiet_since_ms=None)
+    detail = f"load {view.load} on {memory.target} x {knobs.slots} slots needs {needed}"
+    is_panic = needed >= PANIC * memory.target
+    if not is_panic and view.at_ms - since_ms < knobs.up_delay_ms:
+        return memory, ScaleDecision(memory.target, Reason.STEADY, detail + ", not for long yet")
+    memory = replace(_settled(memory, needed), load_answered=view.load)
+    return memory, ScaleDecision(needed, Reason.QUEUE_DEPTH, detail)
+
+
 def _while_warm(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Step:
-    target = min(_needed(view, knobs), knobs.max_replicas)
-    if target > memory.target:
-        return _on_shortage(view, memory, knobs, target)
-    memory = _note_excess(view, replace(memory, shortage_since_ms=None), knobs)
-    excess_ms = 0 if memory.excess_since_ms is None else view.at_ms - memory.excess_since_ms
-    if memory.excess_since_ms is not None and excess_ms >= knobs.idle_ms:
-        return begin_drain(view, memory, max(memory.excess_peak, knobs.min_replicas))
+    memory = _note_quiet(view, _note_excess(view, memory, knobs))
+    quiet_ms = _since(view, memory.quiet_since_ms)
+    excess_ms = _since(view, memory.excess_since_ms)
+    is_quiet = knobs.min_replicas == 0 and memory.quiet_since_ms is not None
+    if is_quiet and quiet_ms >= keep_ms(view, knobs):
+        return begin_drain(view, memory, 0)
+    if memory.excess_since_ms is not None and excess_ms >= _down_ms(memory, knobs):
+        return begin_drain(view, memory, memory.excess_peak)
     detail = f"load {view.load} on {memory.target} x {knobs.slots} slots"
-    if memory.excess_since_ms is not None:
+    if is_quiet:
+        detail += f", 0 needed for {quiet_ms / 1000:.1f} s"
+    elif memory.excess_since_ms is not None:
         detail += f", {memory.excess_peak} needed for {excess_ms / 1000:.1f} s"
     return memory, ScaleDecision(memory.target, Reason.STEADY, detail)
 
 
-def _on_shortage(view: PoolView, memory: PoolMemory, knobs: Knobs, target: int) -> Step:
-    since_ms = view.at_ms if memory.shortage_since_ms is None else memory.shortage_since_ms
-    memory = replace(memory, shortage_since_ms=since_ms, excess_since_ms=None)
-    detail = f"load {view.load} on {memory.target} x {knobs.slots} slots needs {target}"
-    if view.at_ms - since_ms < knobs.up_delay_ms:
-        return memory, ScaleDecision(memory.target, Reason.STEADY, detail + ", not for long yet")
-    return _settled(memory, target), ScaleDecision(target, Reason.QUEUE_DEPTH, detail)
+def _since(view: PoolView, since_ms: int | None) -> int:
+    return 0 if since_ms is None else view.at_ms - since_ms
+
+
+def _down_ms(memory: PoolMemory, knobs: Knobs) -> int:
+    """At least two starts, so that what a start costs is not paid again and again."""
+    return min(knobs.idle_ms, max(knobs.down_ms, round(2 * memory.cold_start_ms)))
 
 
 def _note_excess(view: PoolView, memory: PoolMemory, knobs: Knobs) -> PoolMemory:
     """Keep the window in which fewer replicas would have done, and the largest number that it
-    needed."""
-    floor = _least(view, memory, knobs)
+    needed. One stays in any case: the last one goes by `_note_quiet`."""
+    floor = memory.target
+    if not view.replicas_in(Phase.STARTING):
+        floor = max(1, knobs.min_replicas, least_needed(view, memory, knobs))
     if floor >= memory.target:
         return replace(memory, excess_since_ms=None, excess_peak=0)
     if memory.excess_since_ms is None:
@@ -125,13 +161,14 @@ def _note_excess(view: PoolView, memory: PoolMemory, knobs: Knobs) -> PoolMemory
     return replace(memory, excess_peak=max(memory.excess_peak, floor))
 
 
-def _least(view: PoolView, memory: PoolMemory, knobs: Knobs) -> int:
-    if view.replicas_in(Phase.STARTING):
-        return memory.target
-    busy = ceil(view.load / (knobs.slots * knobs.down_utilization))
-    window_ms = 0 if memory.excess_since_ms is None else view.at_ms - memory.excess_since_ms
-    worked = any(r.idle_ms is not None and r.idle_ms < window_ms for r in view.replicas)
-    return max(busy, knobs.min_replicas, 1 if worked else 0)
+def _note_quiet(view: PoolView, memory: PoolMemory) -> PoolMemory:
+    """Keep the window in which nothing ran. It begins with the end of the last call."""
+    if view.load or view.replicas_in(Phase.STARTING):
+        return replace(memory, quiet_since_ms=None)
+    if memory.quiet_since_ms is None:
+        return replace(memory, quiet_since_ms=view.at_ms)
+    ended_ms = [view.at_ms - r.idle_ms for r in view.replicas if r.idle_ms is not None]
+    return replace(memory, quiet_since_ms=max([memory.quiet_since_ms, *ended_ms]))
 
 
 def _settled(memory: PoolMemory, target: int) -> PoolMemory:
@@ -142,6 +179,7 @@ def _settled(memory: PoolMemory, target: int) -> PoolMemory:
         shortage_since_ms=None,
         excess_since_ms=None,
         excess_peak=0,
+        quiet_since_ms=None,
         drain=None,
     )
 

@@ -7,6 +7,8 @@ passes in. Nothing here knows Ray, Redis or HTTP.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from workers.autoscaling.demand import NO_DEMAND, Demand, Terms
+
 
 class Phase(StrEnum):
     """The state of a replica. DRAINING means that the replica itself refuses new work."""
@@ -47,13 +49,18 @@ class Knobs:
     start_attempts: int  # so many replicas dead before one answered is a failed start
     backoff_ms: int
     backoff_max_ms: int
-    down_utilization: float = 0.7  # a lower count must hold the load at this share of its slots
+    down_utilization: float = 0.7  # a lower count must hold the load at this share of its room
     cold_start_weight: float = 0.3
+    ttft_ms: int = 0  # a caller's first token is to come within this time of a full pool
+    panic_ms: int = 10_000  # the window of arrivals that may at least double a pool at once,
+    stable_ms: int = 60_000  # and the one that may make it grow after `up_delay_ms`
+    down_ms: int = 10**9  # how long fewer replicas must have done; at most `idle_ms`
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """One replica at an instant. `idle_ms`: since its last work, None when it never answered."""
+    """One replica at an instant. `idle_ms`: since its last work, None when it never answered.
+    `tokens_left`: what its running calls still need, None where it does not say."""
 
     id: str
     phase: Phase
@@ -61,6 +68,8 @@ class ReplicaView:
     running: int = 0
     queued: int = 0
     idle_ms: int | None = None
+    tokens_left: int | None = None
+    kv_tokens_total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,7 @@ class PoolView:
     failure: str | None = None
     deaths_ms: tuple[int, ...] = ()
     error: str = ""
+    demand: Demand = NO_DEMAND
 
     @property
     def load(self) -> int:
@@ -106,6 +116,9 @@ class PoolMemory:
     shortage_since_ms: int | None = None
     excess_since_ms: int | None = None
     excess_peak: int = 0  # most replicas needed within the window of excess
+    quiet_since_ms: int | None = None  # nothing ran and nobody waited since then
+    load_answered: int = 0  # the calls that the last higher target was decided for
+    arrivals: tuple[tuple[int, int], ...] = ()  # (at_ms, calls that had come by then)
     drain: Drain | None = None
     failures: int = 0
     quarantined_until_ms: int | None = None
@@ -124,3 +137,4 @@ class ScaleDecision:
     leaving: frozenset[str] = frozenset()
     refusing: frozenset[str] = frozenset()
     quarantined_until_ms: int | None = None
+    terms: Terms | None = None

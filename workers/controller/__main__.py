@@ -120,7 +120,8 @@ class Controller:
             return
         new = [pool.name for pool in self._catalog.own_pools if pool.name not in known]
         waiting |= await self._rooms.depths(new)
-        await self._reconciler.run_once(self._catalog, waiting)
+        due = await self._rooms.due([pool for pool, count in waiting.items() if count])
+        await self._reconciler.run_once(self._catalog, waiting, due)
 
     async def _lead(self) -> bool:
         """Whether this controller acts now. It takes over when its lead begins."""

@@ -11,6 +11,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from routing.gauges import Gauges
+from workers.autoscaling.demand import Pace, Terms
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,8 @@ class PoolEntry(msgspec.Struct, frozen=True):
     a pool that lost its replicas, when it is expected to have one. Beside it stand since when the
     pool has none, and what is gone (`workers.autoscaling.recoveries`). `lost`: replicas that went
     without having drained, in `warm_s` of all of them together; both are forgotten slowly
-    (`workers.controller.lost_replicas`)."""
+    (`workers.controller.lost_replicas`). `pace`: what its replicas were measured to do, for
+    the next controller. `terms`: the numbers of the decision."""
 
     name: str
     target: int
@@ -48,6 +50,8 @@ class PoolEntry(msgspec.Struct, frozen=True):
     gone: str | None = None
     lost: float = 0.0
     warm_s: float = 0.0
+    terms: Terms | None = None
+    pace: Pace | None = None
 
 
 class Fleet(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from workers.autoscaling.demand import NO_DEMAND, Demand
 from workers.autoscaling.generations import (
     Generation,
     Succession,
@@ -86,7 +87,11 @@ class Intentions:
         )
 
     def decide(
-        self, apps: PoolApps, sightings: Mapping[str, Sighting], waiting: int
+        self,
+        apps: PoolApps,
+        sightings: Mapping[str, Sighting],
+        waiting: int,
+        demand: Demand = NO_DEMAND,
     ) -> SuccessionDecision:
         """Decide one round of one pool."""
         pool = apps.pool
@@ -96,6 +101,7 @@ class Intentions:
             self._successions.get(pool.name, Succession()),
             knobs_of(pool, self._knobs),
             waiting=waiting,
+            demand=demand,
             patience_ms=int(self._knobs.replace_drain_s * 1000),
         )
         self._successions[pool.name] = succession
@@ -151,4 +157,8 @@ def knobs_of(pool: Pool, settings: ControllerSettings) -> Knobs:
         backoff_ms=int(settings.backoff_s * 1000),
         backoff_max_ms=int(settings.backoff_max_s * 1000),
         cold_start_weight=settings.cold_start_weight,
+        ttft_ms=int(settings.ttft_s * 1000),
+        panic_ms=int(settings.panic_s * 1000),
+        stable_ms=int(settings.stable_s * 1000),
+        down_ms=int(settings.down_s * 1000),
     )

@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from workers.autoscaling.demand import Due
+
 log = logging.getLogger(__name__)
 
 _ENTER = """
@@ -32,6 +34,22 @@ local t = redis.call('TIME')
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', t[1] * 1000 + math.floor(t[2] / 1000))
 return math.max(redis.call('ZCARD', KEYS[1]), redis.call('EXISTS', KEYS[2]))
 """
+
+_DUE = """
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local count = redis.call('ZCARD', KEYS[1])
+local step = math.max(1, math.ceil(count / tonumber(ARGV[1])))
+local due = {}
+for place = 0, count - 1, step do
+  local first = redis.call('ZRANGE', KEYS[1], place, place, 'WITHSCORES')
+  due[#due + 1] = math.min(place + step, count)
+  due[#due + 1] = math.floor(first[2] - now)
+end
+return due
+"""
+DUE_MAX = 16
+"""Groups of callers whose deadlines are told apart. A group has the deadline of its first one."""
 
 
 class WaitingRoomFull(Exception):
@@ -60,6 +78,7 @@ class WaitingRoom:
         self._bound = bound
         self._enter = redis.register_script(_ENTER)
         self._depth = redis.register_script(_DEPTH)
+        self._due = redis.register_script(_DUE)
 
     async def enter(self, pool: str, rid: str, *, wait_ms: int) -> int:
         """Wait for at most `wait_ms`. Returns the position: 0 is the earliest deadline.
@@ -94,6 +113,19 @@ class WaitingRoom:
                 await self._depth(keys=[room_key(pool), wanted_key(pool)], client=pipeline)
             counts = await pipeline.execute()
         return {pool: int(count) for pool, count in zip(pools, counts, strict=True)}
+
+    async def due(self, pools: Sequence[str]) -> dict[str, tuple[Due, ...]]:
+        """How many callers of each pool have to begin by when, the earliest first."""
+        if not pools:
+            return {}
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for pool in pools:
+                await self._due(keys=[room_key(pool)], args=[DUE_MAX], client=pipeline)
+            answers = await pipeline.execute()
+        return {
+            pool: tuple(Due(*pair) for pair in zip(flat[::2], flat[1::2], strict=True))
+            for pool, flat in zip(pools, answers, strict=True)
+        }
 
     async def position(self, pool: str, rid: str) -> int | None:
         """The position of a caller: 0 for the earliest deadline, None if it does not wait."""

@@ -8,10 +8,12 @@ the replicas that still answer stay published.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import aiohttp
 import msgspec
 
+from workers.autoscaling.demand import Demand, Due
 from workers.autoscaling.generations import SuccessionDecision
 from workers.autoscaling.recoveries import Gone
 from workers.autoscaling.types import Phase, ScaleDecision
@@ -21,6 +23,7 @@ from workers.controller.intentions import Intentions, PoolApps
 from workers.controller.lifetimes import Lives, prices_of, seen_in
 from workers.controller.losses import RAY, Losses
 from workers.controller.lost_replicas import LostReplicas
+from workers.controller.paces import Paces
 from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow
 from workers.controller.sighting import Observer, Sighting
 from workers.ray.file import RayFile, read_ray_file
@@ -32,6 +35,8 @@ log = logging.getLogger(__name__)
 
 SETTLED = ("RUNNING", "DEPLOY_FAILED", "UNHEALTHY")
 """Of an application of Serve: nothing of it is being started for the first time."""
+
+NOBODY_DUE: Mapping[str, tuple[Due, ...]] = MappingProxyType({})
 
 
 class Reconciler:
@@ -65,6 +70,7 @@ class Reconciler:
         self._intentions = Intentions(settings.controller)
         self._losses = Losses()
         self._lost = LostReplicas()
+        self._paces = Paces()
         self._place: RayFile | None = None
         self._asking: asyncio.Task[ServeDetails] | None = None
         self._done: frozenset[str] = frozenset()
@@ -74,6 +80,7 @@ class Reconciler:
     def begin(self, last: Fleet | None) -> None:
         """Start leading: forget the intentions, and take over the measured times."""
         self._intentions.begin(last)
+        self._paces.begin(last)
         self._lives.begin()
         self._losses.begin(last)
         self._lost.begin(last)
@@ -83,7 +90,12 @@ class Reconciler:
         """Whether a waiting caller would start the pool now."""
         return self._intentions.is_cold(pool)
 
-    async def run_once(self, catalog: Catalog, waiting: Mapping[str, int]) -> None:
+    async def run_once(
+        self,
+        catalog: Catalog,
+        waiting: Mapping[str, int],
+        due: Mapping[str, tuple[Due, ...]] = NOBODY_DUE,
+    ) -> None:
         """Do one round. An error of Ray is logged, and tried again next time. Raises
         redis.RedisError."""
         before = self._place
@@ -93,7 +105,12 @@ class Reconciler:
         names = [name for apps in pools for name in apps.names]
         sightings = await self._observer.look(names, self._details)
         decisions = {
-            apps.pool.name: self._intentions.decide(apps, sightings, waiting.get(apps.pool.name, 0))
+            apps.pool.name: self._intentions.decide(
+                apps,
+                sightings,
+                waiting.get(apps.pool.name, 0),
+                self._demand(apps, sightings, due.get(apps.pool.name, ())),
+            )
             for apps in pools
         }
         self._intentions.keep_only(pools)
@@ -119,6 +136,16 @@ class Reconciler:
             lives = await self._lives.note(seen, prices_of(catalog, at_us), at_us=at_us)
             self._lost.note(*lives, at_us=at_us)
         await self._tell(pools, sightings, decisions)
+
+    def _demand(
+        self, apps: PoolApps, sightings: Mapping[str, Sighting], due: tuple[Due, ...]
+    ) -> Demand:
+        """What is known of the pool's calls besides how many wait or run."""
+        pool = apps.pool.name
+        ids = [replica.id for name in apps.names for replica in sightings[name].view.replicas]
+        stats = {id: stats for id in ids if (stats := self._observer.stats_of(id)) is not None}
+        self._paces.note(pool, stats)
+        return Demand(due, begun=self._paces.begun(pool), pace=self._paces.pace(pool))
 
     def _apps(self, pool: Pool, catalog: Catalog) -> PoolApps:
         name = app_name(pool, catalog, self._settings)
@@ -256,6 +283,8 @@ class Reconciler:
             blocked=scale.detail if scale.quarantined_until_ms is not None else None,
             lost=round(losses.lost, 4),
             warm_s=round(losses.warm_s, 1),
+            terms=scale.terms,
+            pace=self._paces.pace(apps.pool.name),
         )
 
     def _replica_entries(

@@ -22,13 +22,16 @@ class ReplicaSlow(Exception):
 
 class ReplicaStats(msgspec.Struct, frozen=True):
     """What a replica says of itself, also for how long it has been warm, and how much of that time
-    it computed."""
+    it computed. Totals are since it started."""
 
     running: int
     queued: int
     draining: bool = False
     last_active_ms_ago: float | None = None
     busy_us_total: int = 0
+    requests_total: int = 0
+    tokens_out_total: int = 0
+    tokens_prefilled_total: int = 0
     warm_ms: int | None = None
     gauges: Gauges | None = None
 

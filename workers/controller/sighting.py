@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from routing.gauges import Gauges
 from workers.autoscaling.types import Phase, PoolView, ReplicaView
 from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow, ReplicaStats
 from workers.ray.serve_api import DeploymentDetails, ReplicaDetails, ServeDetails
@@ -131,7 +132,7 @@ def _counts(known: _Known) -> bool:
 def _view(id: str, known: _Known) -> ReplicaView:
     if known.stats is None:
         return ReplicaView(id, known.phase, known.since_ms)
-    idle_ms = known.stats.last_active_ms_ago
+    idle_ms, gauges = known.stats.last_active_ms_ago, known.stats.gauges
     return ReplicaView(
         id,
         known.phase,
@@ -139,7 +140,14 @@ def _view(id: str, known: _Known) -> ReplicaView:
         running=known.stats.running,
         queued=known.stats.queued,
         idle_ms=None if idle_ms is None else int(idle_ms),
+        tokens_left=None if gauges is None else tokens_left(gauges),
+        kv_tokens_total=0 if gauges is None else gauges.kv_tokens_total,
     )
+
+
+def tokens_left(gauges: Gauges) -> int | None:
+    """What open calls still need. None: the replica does not say."""
+    return (gauges.prefill_tokens_left + gauges.output_tokens_left) or None
 
 
 def _deaths_ms(deployment: DeploymentDetails | None) -> tuple[int, ...]:

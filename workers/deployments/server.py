@@ -105,6 +105,7 @@ class WorkerServer:
             "queued": queued,
             "gauges": {name: getattr(stats, name) for name in GAUGES},
             "tokens_out_total": stats.tokens_out_total,
+            "tokens_prefilled_total": stats.tokens_prefilled_total,
             "tokens_cached_total": stats.tokens_cached_total,
             "requests_total": stats.requests_total,
             "decode_steps_total": stats.decode_steps_total,

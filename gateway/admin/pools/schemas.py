@@ -11,6 +11,7 @@ from gateway.catalog.tables import PoolRow
 from gateway.instants import InstantText
 from routing.gauges import Gauges
 from routing.types import ReplicaState
+from workers.autoscaling.demand import Terms
 
 
 class PoolBody(PoolFields):
@@ -90,6 +91,7 @@ class FleetPool(Answer):
     blocked: str | None
     ready_at_ms: int | None
     gone: Literal["replica", "ray", "cluster"] | None
+    terms: Terms | None = Field(description="the numbers of the decision on `target`")
     replicas: list[FleetReplica]
 
 

@@ -20,6 +20,9 @@ from routing.gauges import Gauges
 from routing.speeds import guessed_speeds
 from routing.types import CapacityClass, PoolState, ReplicaState
 from tests.routing.fleets import MODELS, NOW_S, pool
+from tests.workers.autoscaling.test_scale import KNOBS
+from workers.autoscaling.scale import decide
+from workers.autoscaling.types import PoolMemory, PoolView
 from workers.controller.fleet_publisher import FleetPublisher, PoolEntry, ReplicaEntry
 
 GAUGES = Gauges(100, 4096, 8192, 30, 70)
@@ -93,6 +96,16 @@ async def test_risk_of_a_spot_pool_is_learned_of_the_replicas_that_it_lost(redis
         assert states["b"].losses_per_s is None
         rates.append(states["a"].losses_per_s)
     assert rates == pytest.approx([PRIOR_LOSSES_PER_S, 1 / (12 * 3600), 4 / (12 * 3600)], rel=0.05)
+
+
+async def test_terms_of_a_decision_reach_gateways_as_they_were(redis: Redis) -> None:
+    _, decision = decide(PoolView(0, (), 5), PoolMemory(0, 1_000.0), KNOBS)
+    entry = PoolEntry("a", 1, "", 3.5, 5, (), terms=decision.terms)
+    await FleetPublisher(redis, controller_id="c").publish((entry,), at_ms=round(NOW_S * 1000))
+    fleet = keeper(redis)
+    await fleet.refresh()
+    (published,) = fleet.published
+    assert published.terms == decision.terms is not None
 
 
 async def test_replicas_of_a_stale_picture_count_as_full_until_a_new_one_comes(

@@ -9,6 +9,7 @@ from gateway.upstream.fault import Fault
 from gateway.upstream.faults import LastFault
 from routing.types import CapacityClass, FleetSnapshot, PoolState, ReplicaState
 from tests.routing.fleets import MODELS, NOW_S, external, pool, replica
+from workers.autoscaling.demand import Terms
 
 
 def seen(*states: PoolState, age_s: float = 0.1, **reasons: str) -> FleetView:
@@ -33,6 +34,34 @@ def test_pool_is_what_the_best_of_its_replicas_is() -> None:
 def test_reason_is_the_controllers_own() -> None:
     view = one(replica("a"))
     assert (view.reason_kind, view.reason) == ("queue depth", "load 9 on 2 x 4 slots")
+
+
+def test_demand_on_a_pool_is_shown_in_numbers() -> None:
+    """As they stand in the decision; a pool without demand has none to show."""
+    terms = Terms(
+        running=3,
+        waiting=2,
+        tokens_running=400,
+        tokens_waiting=600,
+        arrivals_per_s=1.5,
+        tokens_per_call=300.0,
+        tokens_per_s=1250.0,
+        ttft_s=1.0,
+        start_s=8.0,
+        deadline_s=20.0,
+        for_first_token=2,
+        for_deadlines=1,
+        for_arrivals=0,
+        keep_s=120.0,
+    )
+    intents = {"small-reserved": Intent(2, "steady: x", terms)}
+    state = PoolState(pool(), (replica("a"),), 2)
+    view = fleet_view(FleetSnapshot(NOW_S, MODELS, (state,)), intents, {}, age_s=0.1)
+    assert view.pools[0].numbers == (
+        "5 open calls, 1,000 tokens to do at 1,250 tokens/s a replica: "
+        "first tokens need 2, deadlines need 1"
+    )
+    assert one(replica("a")).numbers == ""
 
 
 def test_cold_pool_says_what_the_next_call_causes() -> None:

@@ -1,4 +1,4 @@
-"""Law 7 under arbitrary views: bounds hold, 0 to 1 needs demand, a constant world comes to rest."""
+"""Law 7 under arbitrary views: bounds hold, 0 to n needs demand, a constant world comes to rest."""
 
 from collections import Counter
 from typing import ClassVar
@@ -113,7 +113,7 @@ class AnyWorld(RuleBasedStateMachine):
             if left:
                 for holds in (
                     self.target_is_inside_the_bounds_or_zero_in_quarantine,
-                    self.a_cold_pool_starts_one_replica_and_only_on_demand,
+                    self.a_cold_pool_starts_on_demand_alone_and_as_many_as_are_needed,
                     self.working_replicas_are_never_given_up,
                     self.only_leaving_replicas_refuse,
                 ):
@@ -148,13 +148,15 @@ class AnyWorld(RuleBasedStateMachine):
             assert self.decision.target == self.memory.target
 
     @invariant()
-    def a_cold_pool_starts_one_replica_and_only_on_demand(self) -> None:
+    def a_cold_pool_starts_on_demand_alone_and_as_many_as_are_needed(self) -> None:
         if self.decision is None or self.before.target > 0 or self.decision.target == 0:
             return
         assert self.view is not None
         if self.knobs.min_replicas == 0:
             assert self.view.waiting > 0
-            assert self.decision.target == 1
+            terms = self.decision.terms
+            assert terms is not None
+            assert self.decision.target == min(max(terms.needed, 1), self.knobs.max_replicas)
 
     @invariant()
     def working_replicas_are_never_given_up(self) -> None:

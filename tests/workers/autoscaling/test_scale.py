@@ -70,13 +70,21 @@ def test_cold_pool_stays_cold_without_demand() -> None:
     assert pool.sees(after_ms=10**9).target == 0
 
 
-def test_ten_waiting_callers_cause_one_start() -> None:
+def test_ten_waiting_callers_cause_one_start_of_as_many_replicas_as_hold_them() -> None:
     pool = Pool()
     first = pool.sees(waiting=10)
-    assert (first.target, first.reason) == (1, Reason.DEMAND)
+    assert (first.target, first.reason) == (3, Reason.DEMAND)
     for _ in range(50):
-        held = pool.sees(loading(), waiting=10)
-        assert (held.target, held.reason) == (1, Reason.STARTING)
+        held = pool.sees(loading("a"), loading("b"), loading("c"), waiting=10)
+        assert (held.target, held.reason) == (3, Reason.STARTING)
+
+
+def test_callers_who_come_while_replicas_load_count_once_more() -> None:
+    pool = Pool()
+    assert pool.sees(waiting=4).target == 1
+    more = pool.sees(loading(), waiting=9)
+    assert (more.target, more.reason) == (3, Reason.QUEUE_DEPTH)
+    assert pool.sees(loading("a"), loading("b"), loading("c"), waiting=9).target == 3
 
 
 def test_loading_counts_as_busy_even_when_the_caller_left() -> None:
@@ -85,11 +93,35 @@ def test_loading_counts_as_busy_even_when_the_caller_left() -> None:
     assert pool.sees(loading(), after_ms=30_000).target == 1
 
 
-def test_depth_beyond_the_slots_raises_after_a_delay_and_up_to_the_maximum() -> None:
-    pool = Pool(target=1)
-    assert pool.sees(warm(running=4), waiting=20).target == 1
-    raised = pool.sees(warm(running=4), waiting=20, after_ms=2_000)
+def test_depth_beyond_the_slots_raises_after_a_delay() -> None:
+    pool = Pool(target=2)
+    full = warm("a", 4), warm("b", 4)
+    assert pool.sees(*full, waiting=2).target == 2
+    raised = pool.sees(*full, waiting=2, after_ms=2_000)
     assert (raised.target, raised.reason) == (3, Reason.QUEUE_DEPTH)
+
+
+def test_twice_the_need_raises_at_once_and_up_to_the_maximum() -> None:
+    raised = Pool(target=1).sees(warm(running=4), waiting=20)
+    assert (raised.target, raised.reason) == (3, Reason.QUEUE_DEPTH)
+
+
+def test_decision_has_the_numbers_that_led_to_it() -> None:
+    terms = Pool(target=1).sees(warm(running=3), waiting=2).terms
+    assert terms is not None
+    assert (terms.running, terms.waiting, terms.for_first_token) == (3, 2, 2)
+
+
+def test_pool_goes_down_to_one_after_the_shorter_window_and_to_none_after_the_longer() -> None:
+    pool = Pool(target=3, knobs=replace(KNOBS, down_ms=4_000, idle_ms=20_000))
+    pool.memory = replace(pool.memory, cold_start_ms=2_000)
+    replicas = [warm(name, since_ms=place) for place, name in enumerate("abc")]
+    pool.sees(*replicas)
+    assert pool.sees(*replicas, after_ms=4_000).leaving == {"b", "c"}
+    pool.sees(*replicas, after_ms=600)
+    assert pool.sees(replicas[0], refusing("b"), refusing("c")).target == 1
+    assert pool.sees(replicas[0]).leaving == set()
+    assert pool.sees(replicas[0], after_ms=16_000).leaving == {"a"}
 
 
 def test_idle_pool_leaves_then_refuses_then_goes_to_zero() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from workers.controller.queue import WaitingRoom, WaitingRoomFull
+from workers.controller.queue import DUE_MAX, WaitingRoom, WaitingRoomFull
 
 
 async def test_depth_counts_who_entered_and_did_not_leave(redis: Redis) -> None:
@@ -54,6 +54,19 @@ async def test_full_room_refuses_newcomers_and_keeps_its_guests(redis: Redis) ->
         await room.enter("p", "c", wait_ms=60_000)
     assert await room.enter("p", "a", wait_ms=90_000) == 1
     assert await room.depth("p") == 2
+
+
+async def test_deadlines_are_told_in_few_groups_and_none_later_than_it_is(redis: Redis) -> None:
+    room = WaitingRoom(redis)
+    for place in range(100):
+        await room.enter("p", f"r{place}", wait_ms=600_000 + place * 1_000)
+    due = (await room.due(["p", "empty"]))["p"]
+    assert len(due) <= DUE_MAX and due[-1].callers == 100
+    before = 0
+    for each in due:
+        assert each.left_ms <= 600_000 + before * 1_000
+        before = each.callers
+    assert (await room.due(["empty"]))["empty"] == ()
 
 
 async def test_leaving_twice_is_no_error(redis: Redis) -> None:

@@ -147,7 +147,7 @@ def _shown(
 
 
 def _intents(published: Sequence[PublishedPool]) -> Mapping[str, Intent]:
-    return {pool.name: Intent(pool.target, pool.reason) for pool in published}
+    return {pool.name: Intent(pool.target, pool.reason, pool.terms) for pool in published}
 
 
 def _base_url(request: Request) -> str:

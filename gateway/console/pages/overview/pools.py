@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.console.charts import slots
-from gateway.console.formatting import Money, money, plural, since
+from gateway.console.formatting import Money, count, money, plural, since
 from gateway.upstream.faults import LastFault, words_of
 from routing.types import FleetSnapshot, PoolState, Replica, ReplicaState
+from workers.autoscaling.demand import Terms
 
 HOUR_S = 3600
 FAULT_IS_NEWS_S = 600.0
@@ -19,6 +20,7 @@ class Intent:
 
     target: int
     reason: str
+    terms: Terms | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class PoolView:
     replicas: tuple[ReplicaView, ...]
     reason_kind: str
     reason: str
+    numbers: str
     is_blocked: bool
     waiting: int
     slots_used: int
@@ -124,6 +127,7 @@ def _pool(state: PoolState, intent: Intent | None, fault: str, now_us: int) -> P
         replicas=tuple(_replica(replica, state, now_us) for replica in replicas),
         reason_kind=kind.replace("_", " "),
         reason=state.blocked_reason or fault or words or _unspoken(state),
+        numbers=_numbers(intent.terms if intent else None),
         is_blocked=bool(state.blocked_reason or fault),
         waiting=state.waiting,
         slots_used=sum(replica.running for replica in warm),
@@ -135,6 +139,22 @@ def _pool(state: PoolState, intent: Intent | None, fault: str, now_us: int) -> P
         base_url=pool.base_url or "",
         upstream_model=pool.upstream_model or "",
     )
+
+
+def _numbers(terms: Terms | None) -> str:
+    """The terms of the decision on the count, where there is any demand."""
+    if terms is None or not terms.needed:
+        return ""
+    calls = plural(terms.running + terms.waiting, "open call")
+    tokens = count(terms.tokens_running + terms.tokens_waiting)
+    rate = f"{count(round(terms.tokens_per_s))} tokens/s a replica"
+    needs = (
+        ("first tokens", terms.for_first_token),
+        ("deadlines", terms.for_deadlines),
+        ("arrivals", terms.for_arrivals),
+    )
+    words = ", ".join(f"{name} need {number}" for name, number in needs if number)
+    return f"{calls}, {tokens} tokens to do at {rate}: {words}"
 
 
 def _fault(faults: Mapping[str, LastFault], state: PoolState, now_us: int) -> str:

@@ -1,0 +1,181 @@
+"""How many replicas the demand on a pool needs, in tokens and in time. Pure.
+
+A replica works on `slots` calls at once, and does so many tokens a second. So within the time that
+a caller may wait for its first token, a pool has begun all calls if its replicas hold them, or are
+done with those before them (Little's law in tokens). The same holds of each deadline in the queue,
+for replicas that are there by then. Calls that go on coming need their tokens a second, with room
+to spare. The largest of these counts is needed. Every number that led to it stands in the terms.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from routing.speeds import GUESS_DECODE_TOKENS_PER_S
+
+GUESS_TOKENS_PER_CALL: Final = 256.0
+UTILIZATION: Final = 0.7
+"""Of its tokens a second, what a replica is to do in the long run."""
+LEFT_OF_A_RUNNING_CALL: Final = 0.5
+"""Of its tokens, on average."""
+BUSY_LEAST_S: Final = 1.0
+"""A rate is learned from so much computing, not from less."""
+FASTER_WEIGHT: Final = 0.5
+SLOWER_WEIGHT: Final = 0.02
+"""A replica with few calls does fewer tokens a second than it could, so the most counts."""
+CALLS_WEIGHT: Final = 0.02
+CALLS_WEIGHT_MAX: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a full replica of a pool is, and what a call of it takes: prompt, without what was
+    cached, and answer. None: not measured yet."""
+
+    tokens_per_s: float | None = None
+    tokens_per_call: float | None = None
+
+
+UNMEASURED = Pace()
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What replicas did between two looks."""
+
+    calls: int = 0
+    tokens: int = 0
+    busy_s: float = 0.0
+
+
+IDLE = Worked()
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """So many callers, earliest deadline first, have to begin within `left_ms`."""
+
+    callers: int
+    left_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What is known of a pool's calls besides those that wait or run. `begun`: calls that replicas
+    have begun, counted on for ever. `keep_ms`: how long the last idle replica stays, None for
+    `idle_ms`."""
+
+    due: tuple[Due, ...] = ()
+    begun: int = 0
+    pace: Pace = UNMEASURED
+    keep_ms: int | None = None
+
+
+NO_DEMAND = Demand()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The numbers of a decision. `for_*`: the replicas that each reason alone needs."""
+
+    running: int
+    waiting: int
+    tokens_running: int
+    tokens_waiting: int
+    arrivals_per_s: float
+    tokens_per_call: float
+    tokens_per_s: float
+    ttft_s: float
+    start_s: float
+    deadline_s: float | None
+    for_first_token: int
+    for_deadlines: int
+    for_arrivals: int
+    keep_s: float
+
+    @property
+    def needed(self) -> int:
+        return max(self.for_first_token, self.for_deadlines, self.for_arrivals)
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The open calls of a pool: `in_slots` run, the others wait. `tokens_running`: what those that
+    run still need, None where their replicas do not say."""
+
+    in_slots: int
+    waiting: int
+    tokens_running: int | None = None
+
+    @property
+    def count(self) -> int:
+        return self.in_slots + self.waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """One replica's."""
+
+    slots: int
+    tokens_per_s: float
+    tokens_per_call: float
+
+    def count(self, calls: int, tokens: float, within_s: float) -> int:
+        """The replicas that have begun so many calls within the time. None is needed beyond a slot
+        for each call."""
+        held = self.slots * self.tokens_per_call * LEFT_OF_A_RUNNING_CALL
+        by_tokens = tokens / (self.tokens_per_s * within_s + held)
+        return _whole(min(by_tokens, calls / self.slots))
+
+    def count_for(self, calls_per_s: float) -> int:
+        """The replicas for calls that go on coming. One is no reason by itself: a pool with calls
+        has one, and one without calls may be cold."""
+        tokens_per_s = calls_per_s * self.tokens_per_call
+        count = _whole(tokens_per_s / (self.tokens_per_s * UTILIZATION))
+        return count if count > 1 else 0
+
+
+def capacity_of(pace: Pace, slots: int, kv_tokens: int) -> Capacity:
+    """A replica whose keys and values hold fewer calls than it has slots has as many slots."""
+    per_call = pace.tokens_per_call or GUESS_TOKENS_PER_CALL
+    if kv_tokens:
+        slots = max(1, min(slots, int(kv_tokens / per_call)))
+    return Capacity(slots, pace.tokens_per_s or GUESS_DECODE_TOKENS_PER_S * slots, per_call)
+
+
+def count_for_deadlines(
+    due: Sequence[Due], calls: Calls, capacity: Capacity, tokens_running: float, start_s: float
+) -> int:
+    """The replicas, started now, that meet the deadlines of the queue. A caller whose deadline is
+    before the end of a start is not helped by one."""
+    counts = [
+        capacity.count(
+            calls.in_slots + each.callers,
+            tokens_running + each.callers * capacity.tokens_per_call,
+            each.left_ms / 1000 - start_s,
+        )
+        for each in due
+        if each.left_ms / 1000 > start_s
+    ]
+    return max(counts, default=0)
+
+
+def learned(pace: Pace, worked: Worked) -> Pace:
+    """The pace after replicas worked some more. Less than BUSY_LEAST_S says nothing."""
+    if worked.busy_s < BUSY_LEAST_S or not worked.tokens:
+        return pace
+    rate = worked.tokens / worked.busy_s
+    known = pace.tokens_per_s or rate
+    weight = FASTER_WEIGHT if rate > known else SLOWER_WEIGHT
+    per_call = pace.tokens_per_call
+    if worked.calls:
+        each = worked.tokens / worked.calls
+        before = each if per_call is None else per_call
+        per_call = before + min(CALLS_WEIGHT * worked.calls, CALLS_WEIGHT_MAX) * (each - before)
+    return Pace(known + weight * (rate - known), per_call)
+
+
+def _whole(replicas: float) -> int:
+    """Rounded up, but for what is there by the errors of floats."""
+    return ceil(replicas - 1e-9)
