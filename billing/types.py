@@ -120,6 +120,16 @@ class _Recorded(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return _ENCODER.encode(self)
 
 
+class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which rule of the routing policy sent a call on its way, and why it went there, in words.
+    `is_canary` says which side of the rule's canary; it is None where the rule has none."""
+
+    rule: str
+    policy_revision: int
+    is_canary: bool | None = None
+    reason: str = ""
+
+
 class OpenedCall(_Recorded, frozen=True, kw_only=True):
     """A call that was admitted, and its price version. `month` is UTC, `YYYYMM`."""
 
@@ -144,6 +154,8 @@ class OpenedCall(_Recorded, frozen=True, kw_only=True):
     budgets: list[BudgetShare] = []
     idempotency: str | msgspec.UnsetType = msgspec.UNSET
     """SHA-256 of the call's `Idempotency-Key` in hex; not there where it has none."""
+    route: Route | msgspec.UnsetType = msgspec.UNSET
+    """Not there in records of older releases, which keep their bytes."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -238,6 +250,8 @@ class SettledCall(_Recorded, frozen=True, kw_only=True):
     budgets: list[BudgetShare] = []
     idempotency: str | msgspec.UnsetType = msgspec.UNSET
     """As in `OpenedCall`."""
+    route: Route | msgspec.UnsetType = msgspec.UNSET
+    """As in `OpenedCall`, with the words of the pool that served."""
 
     @property
     def usage(self) -> Usage:

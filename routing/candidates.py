@@ -4,13 +4,15 @@ A row is what was compared. Of fifty candidates usually one is read while the ca
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, overload
+from typing import Final, NamedTuple, overload
 
 from routing.cost import rounds_before, start_wait_s
 from routing.filters import Ruling
 from routing.plans import Weights
 from routing.quality.model import sigmoid
 from routing.types import Candidate, Tier
+
+TOOK_OVER: Final = "took over from what was decided at first"
 
 
 class Row(NamedTuple):
@@ -148,6 +150,18 @@ class Candidates(Sequence[Candidate]):
 
     def __repr__(self) -> str:
         return repr(tuple(self))
+
+
+def reason_of(candidates: Sequence[Candidate], taken: Candidate) -> str:
+    """Why a call went to one of them: `warm, the best of 4 candidates`."""
+    number = len(candidates)
+    for place, each in enumerate(candidates):
+        if (each.pool, each.model) == (taken.pool, taken.model):
+            if number == 1:
+                return f"{taken.reason}, the only candidate"
+            among = "the best" if place == 0 else f"number {place + 1}"
+            return f"{taken.reason}, {among} of {number} candidates"
+    return TOOK_OVER
 
 
 def _readiness(weights: Weights, wait_s: float) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from billing.costs.attempts import AttemptCost, costs_of
 from billing.prices.book import PriceBook
 from billing.prices.rating import CHARGE_PARTS, Charge, rate_frozen
-from billing.types import BudgetShare, SettledCall, UsageSource, utc_month
+from billing.types import BudgetShare, Route, SettledCall, UsageSource, utc_month
 
 REVENUE = "revenue:usage"
 CLOCK_SKEW_MAX_US = 5 * 60 * 1_000_000
@@ -199,6 +199,7 @@ def _usage(
         "source": call.source.value,
         **msgspec.structs.asdict(call.usage),
         "price_version": call.price_version,
+        **_route(call.route),
         **{part: getattr(charge, part) for part in CHARGE_PARTS},
         "cost_nanousd": cost_nanousd,
         "amount_nanousd": charge.amount_nanousd,
@@ -209,3 +210,9 @@ def _usage(
         "ingested_us": now_us,
         "payload_sha": payload_sha,
     }
+
+
+def _route(route: Route | msgspec.UnsetType) -> dict[str, Any]:
+    if route is msgspec.UNSET:
+        return dict.fromkeys(Route.__struct_fields__)
+    return msgspec.structs.asdict(route)

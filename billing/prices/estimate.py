@@ -76,6 +76,7 @@ def cut_call(
         error_code=GATEWAY_LOST,
         budgets=opened.budgets,
         idempotency=opened.idempotency,
+        route=opened.route,
     )
 
 

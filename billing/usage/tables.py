@@ -11,10 +11,13 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     Text,
+    text,
 )
 from sqlmodel import Field, SQLModel
 
 from billing.types import Usage, usage_of
+
+HAS_CANARY = text("is_canary IS NOT NULL")
 
 
 class TokenCounts(SQLModel):
@@ -54,7 +57,18 @@ class Charged(SQLModel):
     """Of a call that of the attempt that is charged for, at the price of its pool."""
 
 
-class UsageRecord(Counts, Charged):
+class RouteColumns(SQLModel):
+    """By which rule a call went, and why there, in words (`billing.types.Route`). Empty in rows of
+    older releases."""
+
+    rule: str | None = None
+    policy_revision: int | None = None
+    is_canary: bool | None = None
+    """None where the rule has no canary."""
+    reason: str | None = None
+
+
+class UsageRecord(Counts, Charged, RouteColumns):
     """One call as it is booked: by whom, where, at which frozen price."""
 
     rid: str
@@ -97,6 +111,13 @@ class UsageEvent(UsageColumns, table=True):
         ),
         Index("usage_event_org_ended", "org", "ended_us"),
         Index("usage_event_ended", "ended_us"),
+        Index(
+            "usage_event_canary",
+            "policy_revision",
+            "ended_us",
+            sqlite_where=HAS_CANARY,
+            postgresql_where=HAS_CANARY,
+        ),
     )
     rid: str = Field(primary_key=True)
 

@@ -34,7 +34,7 @@ from billing.limits.types import (
 from billing.spool.spool import Spool, SpoolFull
 from billing.types import BudgetShare, CallStatus, OpenedCall, SettledCall, utc_month
 from gateway.call.leases import Leases, Renewal
-from gateway.call.open_call import OpenCall, Quote, granted_at_first
+from gateway.call.open_call import OpenCall, Quote, granted_at_first, route_of
 from gateway.call.outage import REBUILT, Outage
 from gateway.call.refusals import out_of_budget, refusal
 from gateway.errors import ApiError, overloaded
@@ -245,6 +245,7 @@ class Accounts:
             month=utc_month(now_us),
             budgets=shares,
             idempotency=idempotency,
+            route=route_of(decision, decision.chosen),
         )
         return OpenCall(
             *(principal, call, quote, decision, opened, scopes, granted),

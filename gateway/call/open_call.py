@@ -17,6 +17,7 @@ from billing.types import (
     Attempt,
     CallStatus,
     OpenedCall,
+    Route,
     SettledCall,
     Usage,
     UsageCheckpoint,
@@ -27,6 +28,7 @@ from gateway.call.meter import Meter
 from gateway.limits.budgets import Bound
 from gateway.tenants.auth import Principal
 from gateway.upstream.answer import Saturated, Unreachable
+from routing.candidates import reason_of
 from routing.replicas.blocks import Beginning
 from routing.types import Call, Candidate, CapacityClass, Decision
 
@@ -57,6 +59,17 @@ def granted_at_first(call: Call, decision: Decision, slice_tokens: int) -> int:
     if decision.chosen.capacity_class is CapacityClass.EXTERNAL:
         return most
     return min(most, slice_tokens)
+
+
+def route_of(decision: Decision, taken: Candidate) -> Route:
+    """By which rule a call goes, and why to this candidate."""
+    matched = decision.matched
+    return Route(
+        rule=matched.rule,
+        policy_revision=matched.policy_revision,
+        is_canary=matched.is_canary,
+        reason=reason_of(decision.candidates, taken),
+    )
 
 
 class OpenCall(msgspec.Struct):
@@ -238,4 +251,5 @@ class OpenCall(msgspec.Struct):
             error_code=self.error_code,
             budgets=opened.budgets,
             idempotency=opened.idempotency,
+            route=route_of(self.decision, served) if served else opened.route,
         )

@@ -7,6 +7,7 @@ from billing.queries import DecidedCall
 from billing.usage.tables import UsageRecord
 from gateway.console.formatting import DisplayTime, Money, count, duration, instant, money, short_id
 from gateway.decisions.explained import ExplainedDecision
+from routing.candidates import TOOK_OVER, reason_of
 
 NOTHING = "\N{EN DASH}"
 
@@ -92,13 +93,11 @@ def decision_words(used: UsageRecord, decision: ExplainedDecision) -> DecisionWo
         return DecisionWords(decision.refusal.message, "")
     candidates = decision.candidates
     if not candidates:
-        return DecisionWords("no decision is on record", "")
-    served = [c for c in candidates if (c.pool, c.model) == (used.pool, used.model)]
-    if used.pool and not served:
-        return DecisionWords("took over from what was decided at first", "")
-    best = (served or candidates)[0]
-    number = len(candidates)
-    among = "the only candidate" if number == 1 else f"the best of {number} candidates"
-    if served and served[0] is not candidates[0]:
-        among = f"number {candidates.index(served[0]) + 1} of {number} candidates"
-    return DecisionWords(f"{best.reason}, {among}", f"{best.terms} nano-USD" if best.terms else "")
+        return DecisionWords(used.reason or "no decision is on record", "")
+    best = next((c for c in candidates if (c.pool, c.model) == (used.pool, used.model)), None)
+    if best is None and not used.pool:
+        best = candidates[0]
+    if best is None:
+        return DecisionWords(used.reason or TOOK_OVER, "")
+    reason = used.reason or reason_of(candidates, best)
+    return DecisionWords(reason, f"{best.terms} nano-USD" if best.terms else "")

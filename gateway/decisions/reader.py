@@ -81,6 +81,8 @@ def _unserved(record: DecisionRecord) -> UsageRecord:
         error_code=record.error,
         source=UsageSource.EXACT,
         price_version="",
+        rule=record.outcome.rule,
+        policy_revision=record.outcome.policy_revision,
         amount_nanousd=0,
         month=utc_month(at_us),
         admitted_us=round(call.arrived_s * 1e6),

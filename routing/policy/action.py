@@ -112,4 +112,5 @@ class Matched(NamedTuple):
     policy_revision: int
     action: Action
     shadow: Action | None = None
-    is_canary: bool = False
+    is_canary: bool | None = None
+    """Whether the canary of the rule takes the call. None where the rule has no canary."""

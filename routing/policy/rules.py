@@ -97,6 +97,8 @@ class RoutingPolicy:
 
     def _matched(self, rule: Rule, attributes: Attributes) -> Matched:
         canary = rule.canary
-        if canary is not None and canary.takes(attributes):
-            return Matched(rule.id, self.revision, canary.action, rule.shadow, is_canary=True)
-        return Matched(rule.id, self.revision, rule.action, rule.shadow)
+        if canary is None:
+            return Matched(rule.id, self.revision, rule.action, rule.shadow)
+        is_canary = canary.takes(attributes)
+        action = canary.action if is_canary else rule.action
+        return Matched(rule.id, self.revision, action, rule.shadow, is_canary)

@@ -68,6 +68,10 @@ class ShadowAnswer(Answer):
 
 
 class CostedExplanation(Explanation):
+    is_canary: bool | None = Field(
+        description="whether the canary of the rule took the call; null where it has none"
+    )
+    reason: str | None = Field(description="why the call went there, in words")
     shadow: ShadowAnswer | None = Field(validation_alias=AliasPath("decision", "shadow"))
     clauses: Sequence[Clause] = Field(
         validation_alias=AliasPath("decision", "clauses"),

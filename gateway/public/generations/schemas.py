@@ -30,6 +30,8 @@ class Generation(Answer):
     error_code: str | None
     usage_source: UsageSource = Field(validation_alias="source")
     usage: UsageCounts
+    rule: str | None
+    policy_revision: int | None
     price_version: str
     cost_usd: Usd = Field(validation_alias="amount_nanousd")
     created_at: At = Field(validation_alias="admitted_us")
@@ -110,8 +112,6 @@ class Explanation(Generation):
     """One call, from its admission to its transfers."""
 
     timeline: GenerationTimeline
-    rule: str | None
-    policy_revision: int | None
     clauses: Sequence[Clause] = Field(
         validation_alias=AliasPath("decision", "clauses_of_rule"),
         description="of the rule; those of other rules are the operator's",

@@ -42,24 +42,18 @@ class ExplainedCall(UsageRecord):
 
     @classmethod
     def of(cls, call: CallRecord, decision: ExplainedDecision, book: PriceBook) -> Self:
+        used = call.usage
+        of_older_row = {"rule": decision.rule, "policy_revision": decision.policy_revision}
         return cls(
-            **call.usage.model_dump(),
+            **used.model_dump() | (of_older_row if used.rule is None else {}),
             decision=decision,
             candidates=[
-                PricedCandidate(each, price_nanousd(each, call.usage, book))
+                PricedCandidate(each, price_nanousd(each, used, book))
                 for each in decision.candidates
             ],
             attempts=call.attempts,
             transfers=call.transfers,
         )
-
-    @property
-    def rule(self) -> str | None:
-        return self.decision.rule
-
-    @property
-    def policy_revision(self) -> int | None:
-        return self.decision.policy_revision
 
     @property
     def refusal(self) -> RefusalWords | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from billing.queries import DecidedCall
 from billing.usage.tables import UsageRecord
-from gateway.console.calls import NOTHING, call_rows, decision_words
+from gateway.console.calls import NOTHING, DecisionWords, call_rows, decision_words
 from gateway.decisions.explained import ExplainedDecision, in_older_words
 
 NOW_US = 1_790_000_000_000_000
@@ -93,6 +93,12 @@ def test_call_without_a_decision_or_outside_of_it_says_so() -> None:
     assert decision_words(used(), in_older_words({})).summary == "no decision is on record"
     elsewhere = decision_words(used(pool="large-spot"), in_older_words({"candidates": [WARM]}))
     assert elsewhere.summary == "took over from what was decided at first"
+
+
+def test_words_of_a_call_outlive_the_record_of_its_decision() -> None:
+    gone = in_older_words({})
+    kept = used(rule="flex", policy_revision=3, reason="warm, the best of 4 candidates")
+    assert decision_words(kept, gone) == DecisionWords("warm, the best of 4 candidates", "")
 
 
 def test_call_that_nobody_served_has_no_first_token_and_no_pool() -> None:

@@ -151,7 +151,7 @@ async def test_refused_call_of_a_tenant_is_nowhere_to_be_found_by_another(
     assert one.parts.decision_reader.call(rid, "org_other") is None
 
 
-async def test_decision_after_a_day_is_said_not_to_be_kept(
+async def test_call_names_its_rule_and_reason_when_its_record_is_gone(
     one: Edge, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One record in a hundred is kept; the call stands in the ledger all the same."""
@@ -163,8 +163,15 @@ async def test_decision_after_a_day_is_said_not_to_be_kept(
             while one.parts.decision_reader.call(rid) is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         told = await tell(one, rid)
-    assert (told["rule"], told["candidates"], told["clauses"]) == (None, [], [])
-    assert told["status"] == "answered"
+        ours = await tell(one, rid, "/admin/v1/requests/", ADMIN)
+        async with browser(one) as client:
+            await sign_in(client)
+            page = (await client.get(f"/console/calls/{rid}")).text
+    assert (told["rule"], told["candidates"], told["clauses"]) == ("default", [], [])
+    assert told["status"] == "answered" and told["policy_revision"] > 0
+    words = "warm, the best of 2 candidates"
+    assert (ours["rule"], ours["is_canary"], ours["reason"]) == ("default", None, words)
+    assert words in page and "<code>default</code>" in page
 
 
 async def test_records_wait_for_redis_and_what_is_too_much_is_counted(

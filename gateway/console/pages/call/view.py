@@ -99,6 +99,8 @@ class ExplainView:
     decision: DecisionWords
     rule: str
     policy_revision: str
+    side: str
+    """Of the rule's canary; empty where it has none."""
     ttft: str
     duration: str
     cost: Money
@@ -145,8 +147,9 @@ def explain_view(
         gateway=used.gateway,
         source=used.source,
         decision=decision_words(used, decision),
-        rule=decision.rule or NOTHING,
-        policy_revision=str(decision.policy_revision or NOTHING),
+        rule=used.rule or decision.rule or NOTHING,
+        policy_revision=str(used.policy_revision or decision.policy_revision or NOTHING),
+        side={True: "canary", False: "not its canary", None: ""}[used.is_canary],
         ttft=ttft(used),
         duration=duration(used.ended_us - used.admitted_us),
         cost=money(used.amount_nanousd),
