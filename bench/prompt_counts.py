@@ -60,7 +60,7 @@ def _row(counters: dict[str, CheckpointTokens], tokens: int) -> dict[str, float]
 
     def each() -> None:
         for counter in counters.values():
-            request.wanted.prompt_tokens(counter)
+            request.payload.prompt_tokens(counter)
 
     took = {
         f"{name}_ms": round(min(repeat(work, timer=process_time, number=1, repeat=5)) * 1e3, 2)

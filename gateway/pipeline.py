@@ -20,7 +20,7 @@ from gateway.call.leases import Leases
 from gateway.call.model_limits import bound, without
 from gateway.call.open_call import OpenCall, Quote
 from gateway.call.prompt_tokens import LARGE_BYTES, PromptCounter
-from gateway.call.request import GeneratingRequest, Wanted
+from gateway.call.request import GeneratingRequest, Payload
 from gateway.catalog.catalog import CatalogKeeper
 from gateway.catalog.fleet import FleetKeeper
 from gateway.decisions.narrowing import models_left_out
@@ -168,7 +168,7 @@ class Pipeline:
         reply: Reply,
     ) -> None:
         """Steps 4 to 8. Raises ApiError, with `limited_model` before anything was taken."""
-        made, decided = await self._decide(call, match, received.request.wanted)
+        made, decided = await self._decide(call, match, received.request.payload)
         call, quote, decision = await self._counted(principal, received, call, quote, decided)
         if len(call.models) > 1:
             call, quote, decision = bound(call, quote, decision, principal.narrow.models)
@@ -182,7 +182,7 @@ class Pipeline:
             self._recorder.add(made._replace(left_out=models_left_out(decided, decision)))
             open_call.hint = hint_of(received.headers, received.request.prompt_cache_key)
             async with reply.kept_waiting(open_call):
-                await self._answer(open_call, received.request.wanted, reply)
+                await self._answer(open_call, received.request.payload, reply)
             self._accounts.close(open_call)
             await reply.finish(open_call)
 
@@ -200,10 +200,10 @@ class Pipeline:
         return received.arrived_s + self._time_given_s(received.headers, tier)
 
     def shape(self, received: Received, principal: Principal) -> Call:
-        """What is wanted, free of HTTP; raises ApiError 400 or 404. Pure but for the catalog."""
-        request, wanted = received.request, received.request.wanted
+        """The call, free of HTTP; raises ApiError 400 or 404. Pure but for the catalog."""
+        request, payload = received.request, received.request.payload
         tier = _tier(request.service_tier, principal.leave)
-        models = self._models_of(request.model, wanted.task, principal.leave)
+        models = self._models_of(request.model, payload.task, principal.leave)
         lengths = lengths_of(models, self._catalog.catalog.counters, request, received.body_bytes)
         prompts = lengths.of
         able = [model for model in models if model.name in prompts]
@@ -219,28 +219,28 @@ class Pipeline:
             tier=tier,
             stream=request.streaming is not None,
             prompt_tokens={m.name: held_tokens(m, prompts[m.name], left[m.name]) for m in able},
-            output_tokens_max=room.output_tokens_each * wanted.choices,
+            output_tokens_max=room.output_tokens_each * payload.choices,
             arrived_s=received.arrived_s,
             deadline_s=received.arrived_s + self._time_given_s(received.headers, tier),
-            task=wanted.task,
+            task=payload.task,
             longest_prompt_tokens={name: max(counts) for name, counts in left.items()},
             leave=principal.leave,
-            extra_fields=frozenset(wanted.extra or ()),
+            extra_fields=frozenset(payload.extra or ()),
             estimated=lengths.estimated,
-            quality_deviations=self._quality_deviations(room.models, wanted),
+            quality_deviations=self._quality_deviations(room.models, payload),
             tenant_tier=principal.tier,
         )
         by_bytes = [model.name for model in room.models if model.path is None]
-        return self._learner.expected(call, wanted.choices, by_bytes)
+        return self._learner.expected(call, payload.choices, by_bytes)
 
     def _quality_deviations(
-        self, models: Sequence[Model], wanted: Wanted
+        self, models: Sequence[Model], payload: Payload
     ) -> dict[str, float] | None:
         """Where there is something to choose, and something was learned."""
         learned = self._quality.current
         if learned is None or len(models) < 2:
             return None
-        return learned.deviations(wanted.question(), [model.name for model in models])
+        return learned.deviations(payload.question(), [model.name for model in models])
 
     def _models_of(self, requested: str, task: Task, leave: Leave) -> list[Model]:
         """A model that the key may not use looks like one that is not there."""
@@ -321,24 +321,24 @@ class Pipeline:
     # 4 -----------------------------------------------------------------------------------------
 
     async def _decide(
-        self, call: Call, match: PolicyMatch, wanted: Wanted
+        self, call: Call, match: PolicyMatch, payload: Payload
     ) -> tuple[DecisionMade, Decision]:
         """A refusal is recorded, and a pool that would be ready too late is started for who comes
         back."""
         made = self._made(call, match, self._plans)
         if isinstance(made.decided, Refusal):
-            refused = _refused(made.decided, wanted)
+            refused = _refused(made.decided, payload)
             self._recorder.add(made._replace(error=refused.code))
             await self._dispatcher.want(made.decided)
             raise refused
         return made, made.decided
 
-    def decide(self, call: Call, match: PolicyMatch, wanted: Wanted) -> Decision:
+    def decide(self, call: Call, match: PolicyMatch, payload: Payload) -> Decision:
         """As the call would be decided now, also from a thread. Raises the ApiError of a
         Refusal."""
         decided = self.would_decide(call, match)
         if isinstance(decided, Refusal):
-            raise _refused(decided, wanted)
+            raise _refused(decided, payload)
         return decided
 
     def would_decide(self, call: Call, match: PolicyMatch) -> Decision | Refusal:
@@ -377,22 +377,24 @@ class Pipeline:
 
     # 6 and 7 (5 and 8 are the way into and out of `Accounts.admit`) -----------------------------
 
-    async def _answer(self, open_call: OpenCall, wanted: Wanted, reply: Reply) -> None:
+    async def _answer(self, open_call: OpenCall, payload: Payload, reply: Reply) -> None:
         """Dispatch and relay; what failed before a token of it reached its caller is free."""
         try:
-            await self._try_until_answered(open_call, wanted, reply)
+            await self._try_until_answered(open_call, payload, reply)
         except ApiError:
             if not (reply.is_committed and open_call.has_spoken):
                 open_call.forgive()
             raise
 
-    async def _try_until_answered(self, open_call: OpenCall, wanted: Wanted, reply: Reply) -> None:
+    async def _try_until_answered(
+        self, open_call: OpenCall, payload: Payload, reply: Reply
+    ) -> None:
         """A lost worker is tried again only if nothing has left yet. What then refuses a call that
         another has begun to answer does not hide how that one failed."""
         lost: Cut | None = None
         for tries_left in reversed(range(WHOLE_ANSWER_TRIES)):
             try:
-                async with self._dispatcher.dispatch(open_call, wanted) as opened:
+                async with self._dispatcher.dispatch(open_call, payload) as opened:
                     await reply.begin(open_call, opened.candidate)
                     await self._relay(open_call, opened, reply)
                     return
@@ -456,16 +458,16 @@ def within(prices: Prices, most: PriceBound) -> bool:
 
 def _tier(asked: str, leave: Leave) -> Tier:
     """The tier asked for; `auto` is the first of the usual order that the key may use."""
-    wanted = AUTO_TIERS if asked == "auto" else (Tier(asked),)
-    allowed = [tier for tier in wanted if leave.tiers is None or tier in leave.tiers]
+    tiers = AUTO_TIERS if asked == "auto" else (Tier(asked),)
+    allowed = [tier for tier in tiers if leave.tiers is None or tier in leave.tiers]
     if not allowed:
         raise tier_not_allowed(asked)
     return allowed[0]
 
 
-def _refused(refusal: Refusal, wanted: Wanted) -> ApiError:
+def _refused(refusal: Refusal, payload: Payload) -> ApiError:
     if refusal.kind is RefusalKind.CONTEXT_LENGTH:
-        return context_length_exceeded(refusal.message, wanted.param)
+        return context_length_exceeded(refusal.message, payload.param)
     if refusal.kind.is_forbidden:
         return NOT_ALLOWED[refusal.kind](refusal.message)
     if refusal.kind is RefusalKind.MISCONFIGURED:

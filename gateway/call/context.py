@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.call.request import GeneratingRequest, Wanted
+from gateway.call.request import GeneratingRequest, Payload
 from gateway.errors import ApiError, bad_request, context_length_exceeded
 from routing.types import Model, Task
 
@@ -37,7 +37,7 @@ def cut(
     request: GeneratingRequest, models: Sequence[Model], prompts: Mapping[str, Sequence[int]]
 ) -> Mapping[str, Sequence[int]]:
     """What is left of each prompt, by model, where the call has long ones truncated."""
-    most = request.wanted.truncate_prompt_tokens
+    most = request.payload.truncate_prompt_tokens
     if most is None:
         return prompts
     lengths = {}
@@ -55,23 +55,23 @@ def held_tokens(model: Model, whole: Sequence[int], left: Sequence[int]) -> int:
 
 def _longest_prompt(request: GeneratingRequest, model: Model) -> int:
     """As many tokens as leave room for the answer that is asked for."""
-    if request.wanted.task is Task.EMBED:
+    if request.payload.task is Task.EMBED:
         return model.context_tokens
     return max(1, model.context_tokens - (request.output_tokens_max or 1))
 
 
-def require_countable(model: Model, wanted: Countable, body_bytes: int) -> None:
+def require_countable(model: Model, payload: Countable, body_bytes: int) -> None:
     """Raises ApiError 400 where a prompt of that body is beyond all counting."""
     most = model.context_tokens * CHARACTERS_PER_TOKEN_MAX
     if body_bytes <= most:
         return
-    characters = wanted.longest_characters()
+    characters = payload.longest_characters()
     if characters > most:
         raise context_length_exceeded(
             f"This model's maximum context length is {model.context_tokens} tokens. However, "
-            f"'{wanted.param}' has {characters} characters, more than any such prompt. Please "
+            f"'{payload.param}' has {characters} characters, more than any such prompt. Please "
             "reduce the length.",
-            wanted.param,
+            payload.param,
         )
 
 
@@ -87,7 +87,7 @@ def room_for(
     if not fitting:
         _check_ceiling(models, prompts, least)
         widest = max(models, key=lambda model: model.context_tokens)
-        raise _too_long(widest, request.wanted, prompts[widest.name], asked or 0)
+        raise _too_long(widest, request.payload, prompts[widest.name], asked or 0)
     each = min(left[model.name] for model in fitting) if asked is None else asked
     return Room(fitting, each)
 
@@ -111,13 +111,15 @@ def _check_ceiling(
         )
 
 
-def _too_long(model: Model, wanted: Wanted, prompts: Sequence[int], output_tokens: int) -> ApiError:
+def _too_long(
+    model: Model, payload: Payload, prompts: Sequence[int], output_tokens: int
+) -> ApiError:
     """Names the longest prompt, where there are several."""
     prompt_tokens = max(prompts)
     several = len(prompts) > 1
-    param = f"{wanted.param}[{prompts.index(prompt_tokens)}]" if several else wanted.param
+    param = f"{payload.param}[{prompts.index(prompt_tokens)}]" if several else payload.param
     asked = f"{prompt_tokens} in '{param}'"
-    if wanted.task is Task.GENERATE:
+    if payload.task is Task.GENERATE:
         asked += f", {output_tokens} in the completion"
     return context_length_exceeded(
         f"This model's maximum context length is {model.context_tokens} tokens. However, you "

@@ -45,11 +45,11 @@ def lengths_of(
 ) -> PromptLengths:
     """The tokenizer that most models share counts first. One of several models that cannot be asked
     this (it knows no tools, say) is passed over as long as another can. Raises ApiError 400."""
-    wanted, lengths, estimated = request.wanted, dict[str, Lengths](), set[str]()
+    payload, lengths, estimated = request.payload, dict[str, Lengths](), set[str]()
     countable, refusals = [], []
     for model in models:
         try:
-            require_countable(model, wanted, body_bytes)
+            require_countable(model, payload, body_bytes)
             countable.append(model)
         except ApiError as refused:
             refusals.append(refused)
@@ -61,7 +61,7 @@ def lengths_of(
             estimated.update(names)
             continue
         try:
-            counted = wanted.prompt_tokens(counter)
+            counted = payload.prompt_tokens(counter)
         except ApiError as refused:
             refusals.append(refused)
             continue
@@ -134,7 +134,7 @@ class _OwnCounts:
         if counter not in self._of and len(self._of) == OWN_COUNTS_MAX:
             return
         try:
-            whole = self._of.get(counter) or self.request.wanted.prompt_tokens(counter)
+            whole = self._of.get(counter) or self.request.payload.prompt_tokens(counter)
             left = cut(self.request, [model], {name: whole})[name]
             room_for(self.request, [model], {name: left})
         except ApiError as refused:
@@ -158,6 +158,6 @@ def _sized(call: Call, counts: _OwnCounts) -> Call:
     return call._replace(
         prompt_tokens={**call.prompt_tokens} | held,
         longest_prompt_tokens=longest,
-        output_tokens_max=room.output_tokens_each * request.wanted.choices,
+        output_tokens_max=room.output_tokens_each * request.payload.choices,
         estimated=frozenset(),
     )

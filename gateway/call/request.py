@@ -1,5 +1,5 @@
 """What every call of a model has in common once its body has passed every check, whichever route
-it came by: the model, what is wanted of it, and the form that the answer takes."""
+it came by: the model, the payload that goes to it, and the form that the answer takes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from routing.policy.narrow import Preferences
 from routing.types import Task
 
 
-class Wanted(Protocol):
+class Payload(Protocol):
     """What to count, and what to send to whichever model the call ends on."""
 
     @property
@@ -91,7 +91,7 @@ class GeneratingRequest(msgspec.Struct, frozen=True):
     `streaming` a whole answer is asked for."""
 
     model: str
-    wanted: Wanted
+    payload: Payload
     form: Form
     streaming: Streaming | None
     output_tokens_max: int | None

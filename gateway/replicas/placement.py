@@ -12,7 +12,7 @@ from random import Random
 import msgspec
 
 from gateway.call.meter import Meter
-from gateway.call.request import Wanted
+from gateway.call.request import Payload
 from routing.cost import expected_output_tokens
 from routing.replicas.blocks import NO_CHAIN, Beginning, Chain, chain_of
 from routing.replicas.choice import (
@@ -36,9 +36,9 @@ UNTOLD_MAX = 64
 """Prompts in one round. Of more the newest are told."""
 
 
-def beginning_of(wanted: Wanted, hint: str, organization: str) -> Beginning:
+def beginning_of(payload: Payload, hint: str, organization: str) -> Beginning:
     """Made once for each call, however often a place is looked for."""
-    prompt = wanted.prefix()
+    prompt = payload.prefix()
     chain = chain_of(prompt, organization) if prompt else NO_CHAIN
     return Beginning(chain, hint, organization)
 

@@ -205,7 +205,7 @@ class Generating:
         return True
 
     def _reply(self, exchange: Exchange, request: GeneratingRequest) -> Reply:
-        choices = request.wanted.choices
+        choices = request.payload.choices
         if request.streaming is None:
             return WholeReply(exchange, form=request.form, choices=choices)
         return StreamReply(

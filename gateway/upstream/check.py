@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from billing.types import Usage
 from gateway.call.frame import Frame
-from gateway.call.request import Wanted
+from gateway.call.request import Payload
 from gateway.upstream.answer import Misconfigured, Rejected, UpstreamError
 from gateway.upstream.fault import Fault
 from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream, Patience, Target
@@ -56,11 +56,11 @@ class PoolCheck:
         return round(self.took_s * 1000)
 
 
-def cheap_call(task: Task) -> Wanted:
+def cheap_call(task: Task) -> Payload:
     if task is Task.EMBED:
-        return parse_embedding(b'{"model": "x", "input": "ping"}').wanted
+        return parse_embedding(b'{"model": "x", "input": "ping"}').payload
     body = b'{"model": "x", "messages": [{"role": "user", "content": "ping"}]}'
-    return parse_chat(body).wanted
+    return parse_chat(body).payload
 
 
 async def check(upstream: OpenAIUpstream, target: Target, clock: Clock) -> PoolCheck:

@@ -19,7 +19,7 @@ from gateway.call.frame import Frame
 from gateway.call.leases import Leases
 from gateway.call.meter import Meter
 from gateway.call.open_call import OpenCall
-from gateway.call.request import Wanted
+from gateway.call.request import Payload
 from gateway.catalog.fleet import FleetKeeper
 from gateway.errors import (
     ApiError,
@@ -104,20 +104,20 @@ class Dispatcher:
         self._plans = plans
         self._clock = clock
 
-    def dispatch(self, open_call: OpenCall, wanted: Wanted) -> "_Dispatching":
+    def dispatch(self, open_call: OpenCall, payload: Payload) -> "_Dispatching":
         """An answer whose first frame has come; the attempt is closed when the block is left.
 
         Raises ApiError: 503 where capacity lacks or nobody but servers that refuse us is there,
         504 where the deadline passed while waiting, or the upstream's own 400.
         """
-        return _Dispatching(self, open_call, wanted)
+        return _Dispatching(self, open_call, payload)
 
     async def want(self, refusal: Refusal) -> None:
         """Of a call that was refused because its pool would have been ready too late."""
         if refusal.soonest_pool is not None:
             await self._places.want(refusal.soonest_pool)
 
-    async def walk(self, open_call: OpenCall, wanted: Wanted) -> "tuple[_Attempt, Opened]":
+    async def walk(self, open_call: OpenCall, payload: Payload) -> "tuple[_Attempt, Opened]":
         """Whoever calls it closes the attempt; what failed before has been closed."""
         avoided: dict[str, float] = {}
         retry_after_s: float | None = None
@@ -127,7 +127,7 @@ class Dispatcher:
         for round_number in range(ROUNDS_MAX):
             for candidate in candidates:
                 patient = round_number > 0 or not avoided
-                found = await self._places.find(open_call, candidate, wanted, avoided, patient)
+                found = await self._places.find(open_call, candidate, payload, avoided, patient)
                 if found is None:
                     continue
                 chosen, place = found
@@ -138,7 +138,7 @@ class Dispatcher:
                 try:
                     return await self._try(open_call, chosen, place)
                 except Rejected as rejected:
-                    raise _callers_fault(rejected.rejection, wanted) from rejected
+                    raise _callers_fault(rejected.rejection, payload) from rejected
                 except UpstreamError as failed:
                     avoided[place.id] = self._avoid_until_s(failed)
                     may_recover |= not isinstance(failed, Misconfigured)
@@ -232,13 +232,13 @@ class Dispatcher:
 class _Dispatching:
     """The block in which a dispatched call is answered."""
 
-    def __init__(self, dispatcher: Dispatcher, open_call: OpenCall, wanted: Wanted) -> None:
+    def __init__(self, dispatcher: Dispatcher, open_call: OpenCall, payload: Payload) -> None:
         self._dispatcher = dispatcher
         self._open_call = open_call
-        self._wanted = wanted
+        self._payload = payload
 
     async def __aenter__(self) -> Opened:
-        self._attempt, opened = await self._dispatcher.walk(self._open_call, self._wanted)
+        self._attempt, opened = await self._dispatcher.walk(self._open_call, self._payload)
         return opened
 
     async def __aexit__(self, kind: object, failed: BaseException | None, trace: object) -> None:
@@ -363,7 +363,7 @@ async def _until_first_token(answer: OpenAIAnswer) -> tuple[list[Frame], list[Fr
     return found, []
 
 
-def _callers_fault(rejection: Rejection, wanted: Wanted) -> ApiError:
+def _callers_fault(rejection: Rejection, payload: Payload) -> ApiError:
     if rejection.code == "context_length_exceeded":
-        return context_length_exceeded(rejection.message, rejection.param or wanted.param)
+        return context_length_exceeded(rejection.message, rejection.param or payload.param)
     return bad_request(rejection.message, rejection.param, rejection.code)

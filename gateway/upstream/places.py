@@ -13,7 +13,7 @@ import msgspec
 from redis.exceptions import RedisError
 
 from gateway.call.open_call import OpenCall
-from gateway.call.request import Wanted, outside_whole
+from gateway.call.request import Payload, outside_whole
 from gateway.catalog.fleet import FleetKeeper
 from gateway.errors import deadline_passed, overloaded
 from gateway.replicas.placement import Chosen, OpenPlace, Placement, beginning_of
@@ -74,25 +74,25 @@ class Places:
         self,
         open_call: OpenCall,
         candidate: Candidate,
-        wanted: Wanted,
+        payload: Payload,
         avoided: dict[str, float],
         patient: bool,
     ) -> tuple[Candidate, Place] | None:
         """Where this candidate can be tried now. If it cannot and the call is `patient`: where it
         can be tried once it has started, or what is better than waiting for it. Else None."""
-        place = self._place_now(open_call, candidate, wanted, avoided)
+        place = self._place_now(open_call, candidate, payload, avoided)
         if place is not None:
             return candidate, place
         state = self._fleet.state(candidate.pool)
         if not patient or state is None or state.pool.is_external:
             return None
-        return await self._wait_for_place(open_call, candidate, wanted, avoided)
+        return await self._wait_for_place(open_call, candidate, payload, avoided)
 
     def _place_now(
         self,
         open_call: OpenCall,
         candidate: Candidate,
-        wanted: Wanted,
+        payload: Payload,
         avoided: dict[str, float],
     ) -> Place | None:
         state = self._fleet.state(candidate.pool)
@@ -101,26 +101,26 @@ class Places:
         if state.pool.is_external:
             outside = outside_id(state.pool.name)
             blocked = state.blocked_reason or avoided.get(outside, 0.0) > self._clock()
-            return None if blocked else self._outside(outside, state, open_call, wanted)
-        return self._warm_place(state, open_call, candidate, wanted, avoided)
+            return None if blocked else self._outside(outside, state, open_call, payload)
+        return self._warm_place(state, open_call, candidate, payload, avoided)
 
     def _warm_place(
         self,
         state: PoolState,
         open_call: OpenCall,
         candidate: Candidate,
-        wanted: Wanted,
+        payload: Payload,
         avoided: dict[str, float],
     ) -> Place | None:
         now_s = self._clock()
         excluded = [replica for replica, until_s in avoided.items() if until_s > now_s]
         if open_call.beginning is None:
             organization = open_call.call.organization
-            open_call.beginning = beginning_of(wanted, open_call.hint, organization)
+            open_call.beginning = beginning_of(payload, open_call.hint, organization)
         chosen = self._placement.choose(state, open_call.call, open_call.beginning, excluded)
         if chosen is None:
             return None
-        body = wanted.own_body(_output_tokens_each(open_call, wanted)) | {
+        body = payload.own_body(_output_tokens_each(open_call, payload)) | {
             "model": candidate.model,
             "sluice": {
                 "request_id": open_call.rid,
@@ -131,7 +131,7 @@ class Places:
         named = {"x-request-id": open_call.rid, "x-sluice-worker-secret": self._worker_secret}
         base_url = f"{chosen.address}/v1"
         secrets = (self._worker_secret,)
-        target = _target(base_url, named, body, wanted, self._own_patience, secrets=secrets)
+        target = _target(base_url, named, body, payload, self._own_patience, secrets=secrets)
         return Place(chosen.replica_id, target, state.pool, chosen)
 
     def open(self, place: Place) -> OpenPlace | None:
@@ -142,7 +142,7 @@ class Places:
         self,
         open_call: OpenCall,
         candidate: Candidate,
-        wanted: Wanted,
+        payload: Payload,
         avoided: dict[str, float],
     ) -> tuple[Candidate, Place] | None:
         """Wait in the pool's room until it has a replica, or another pool can be tried that is now
@@ -157,7 +157,7 @@ class Places:
                     self._plans,
                 )
                 for each in (*better, candidate):
-                    if place := self._place_now(open_call, each, wanted, avoided):
+                    if place := self._place_now(open_call, each, payload, avoided):
                         return each, place
                 if is_blocked(self._fleet.state(candidate.pool)):
                     return None
@@ -209,25 +209,25 @@ class Places:
         return f"waiting for pool {pool}"
 
     def _outside(
-        self, place_id: str, state: PoolState, open_call: OpenCall, wanted: Wanted
+        self, place_id: str, state: PoolState, open_call: OpenCall, payload: Payload
     ) -> Place:
         pool = state.pool
-        whole = _in_one_piece(open_call, pool.model, wanted)
+        whole = _in_one_piece(open_call, pool.model, payload)
         patience = self._outside_patience if whole is None else self._document_patience
-        each = _output_tokens_each(open_call, wanted)
-        return Place(place_id, self.outside_target(pool, wanted, each, patience, whole), pool)
+        each = _output_tokens_each(open_call, payload)
+        return Place(place_id, self.outside_target(pool, payload, each, patience, whole), pool)
 
     def outside_target(
         self,
         pool: Pool,
-        wanted: Wanted,
+        payload: Payload,
         output_tokens_each: int,
         patience: Patience,
         whole: Whole | None = None,
     ) -> Target:
         """Of an external pool that nothing is against."""
         secret = self._environment.get(pool.api_key_env) if pool.api_key_env else None
-        body = wanted.outside_body(output_tokens_each)
+        body = payload.outside_body(output_tokens_each)
         if whole is not None:
             body = outside_whole(body)
         body["model"] = pool.upstream_model
@@ -238,7 +238,7 @@ class Places:
             (pool.base_url or "").rstrip("/"),
             {"authorization": f"Bearer {secret}"} if secret else {},
             body,
-            wanted,
+            payload,
             patience,
             whole,
             secrets=(secret,) if secret else (),
@@ -251,23 +251,23 @@ class Places:
         self._refused_hints.add(refused.pool, refused.target.body, hints)
 
 
-def _in_one_piece(open_call: OpenCall, model: str, wanted: Wanted) -> Whole | None:
+def _in_one_piece(open_call: OpenCall, model: str, payload: Payload) -> Whole | None:
     """Where nobody streams and the answer is short, one document says the same as many events, for
     a fraction of the work on both sides."""
-    if open_call.call.stream or wanted.task is Task.EMBED or not open_call.is_short:
+    if open_call.call.stream or payload.task is Task.EMBED or not open_call.is_short:
         return None
     return Whole(open_call.call.prompt_tokens[model])
 
 
-def _output_tokens_each(open_call: OpenCall, wanted: Wanted) -> int:
-    return open_call.call.output_tokens_max // wanted.choices
+def _output_tokens_each(open_call: OpenCall, payload: Payload) -> int:
+    return open_call.call.output_tokens_max // payload.choices
 
 
 def _target(
     base_url: str,
     headers: dict[str, str],
     body: dict[str, Any],
-    wanted: Wanted,
+    payload: Payload,
     patience: Patience,
     whole: Whole | None = None,
     *,
@@ -276,13 +276,13 @@ def _target(
     left_out: tuple[str, ...] = (),
 ) -> Target:
     return Target(
-        url=base_url + wanted.path,
+        url=base_url + payload.path,
         headers={"content-type": "application/json"} | headers,
         body=msgspec.json.encode(body),
         secrets=secrets,
         outside=outside,
-        choices=wanted.choices,
-        embeds=wanted.task is Task.EMBED,
+        choices=payload.choices,
+        embeds=payload.task is Task.EMBED,
         patience=patience,
         whole=whole,
         left_out=left_out,

@@ -102,7 +102,7 @@ class QuoteService:
         """With the call as it would be admitted."""
         slice_tokens = self.parts.settings.gateway.output_slice_tokens
         try:
-            decision = self.parts.pipeline.decide(call, match, request.wanted)
+            decision = self.parts.pipeline.decide(call, match, request.payload)
             call, ends, decision = counted(
                 call, quote, decision, request, self.parts.catalog.catalog
             )

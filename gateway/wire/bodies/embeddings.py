@@ -109,7 +109,7 @@ def parse_embedding(body: bytes, takes: Takes = takes_no_more) -> GeneratingRequ
     fields, extra = READER.read(body, takes)
     return GeneratingRequest(
         model=fields.model,
-        wanted=Inputs(
+        payload=Inputs(
             inputs=prompt_list("input", fields.input, fields.model),
             dimensions=fields.dimensions,
             user=fields.user or None,

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from gateway.call.request import GeneratingRequest, Streaming, Wanted
+from gateway.call.request import GeneratingRequest, Payload, Streaming
 from gateway.errors import ApiError, bad_request
 from gateway.wire.answer import StreamableForm
 from gateway.wire.bodies.checks import CHOICES_MAX, STOP_MAX, boolean, invalid_type, unsupported
@@ -69,7 +69,7 @@ def require_together(fields: Any, name: str, enabler: str) -> None:
 
 def generating(
     fields: GeneratedBody,
-    payload: Wanted,
+    payload: Payload,
     form: StreamableForm,
     output_tokens_max: int | None,
     *,
@@ -88,7 +88,7 @@ def generating(
         streaming = Streaming(form, includes, counts)
     return GeneratingRequest(
         model=fields.model,
-        wanted=payload,
+        payload=payload,
         form=form,
         streaming=streaming,
         output_tokens_max=output_tokens_max,

@@ -75,12 +75,12 @@ FAR_BEYOND = [
 ]
 
 
-@pytest.mark.parametrize("asked", FAR_BEYOND, ids=lambda asked: asked.wanted.param)
+@pytest.mark.parametrize("asked", FAR_BEYOND, ids=lambda asked: asked.payload.param)
 def test_what_is_far_beyond_the_context_is_not_even_counted(asked: GeneratingRequest) -> None:
     with pytest.raises(ApiError) as caught:
         lengths_of([NARROW], {"narrow": CountsNothing()}, asked, len(FAR))
     assert (caught.value.param, caught.value.code) == (
-        asked.wanted.param,
+        asked.payload.param,
         "context_length_exceeded",
     )
     with pytest.raises(AssertionError):
@@ -178,13 +178,13 @@ def test_a_model_on_which_a_call_may_end_has_counted_the_prompt_itself(
     try:
         call, quote, decision = counted(*shaped, request, catalog)
     except ApiError:
-        assert all(request.wanted for _ in kinds)
+        assert all(request.payload for _ in kinds)
         return
     asked.clear()
     assert not call.estimated
     assert {c.model for c in decision.eligible} <= set(call.models) == set(quote.prices)
     for name in call.models:
-        own = sum(request.wanted.prompt_tokens(catalog.counters[name]))
+        own = sum(request.payload.prompt_tokens(catalog.counters[name]))
         assert call.prompt_tokens[name] == own == call.longest_prompt_tokens[name]  # type: ignore[index]
     assert decision.chosen.eligible
     assert {c.pool for c in decision.candidates} == {c.pool for c in shaped[2].candidates}

@@ -29,7 +29,7 @@ def chat(*texts: str, **changes: Any) -> bytes:
 
 
 def blocks(raw: bytes) -> tuple[bytes, ...]:
-    return beginning_of(parse_chat(raw).wanted, "", "org").chain.blocks
+    return beginning_of(parse_chat(raw).payload, "", "org").chain.blocks
 
 
 def test_turn_of_a_conversation_begins_with_the_whole_blocks_of_the_one_before() -> None:
@@ -45,13 +45,13 @@ def test_other_tools_are_another_beginning() -> None:
 
 def test_what_is_not_kept_from_its_beginning_has_none() -> None:
     def prefix(raw: str) -> bytes:
-        return parse_completion(raw.encode(), lambda *_: "").wanted.prefix()
+        return parse_completion(raw.encode(), lambda *_: "").payload.prefix()
 
     assert prefix('{"model": "m", "prompt": "one"}') == b"one"
     assert prefix('{"model": "m", "prompt": [1, 2]}') == b"\1\0\0\0\2\0\0\0"
     assert prefix('{"model": "m", "prompt": ["one", "two"]}') == b""
     assert prefix('{"model": "m", "prompt": "one", "truncate_prompt_tokens": 4}') == b""
-    assert parse_embedding(b'{"model": "m", "input": "one"}').wanted.prefix() == b""
+    assert parse_embedding(b'{"model": "m", "input": "one"}').payload.prefix() == b""
 
 
 def test_session_of_the_header_goes_before_the_key_of_the_body_and_is_bounded() -> None:

@@ -123,12 +123,12 @@ def test_reasoning_reaches_callers_whole_and_streamed_and_may_be_sent_back(name:
     assert message["reasoning_content"] == "Hm."
     asked = {"role": "user", "content": "And now?"}
     again = {"model": "m", "messages": [asked, message, asked]}
-    wanted = parse_chat(json.dumps(again).encode()).wanted
+    wanted = parse_chat(json.dumps(again).encode()).payload
     said = {"role": "assistant", "content": "Hi"}
     assert wanted.own_body(9)["messages"][1] == said, "no model of ours takes it"
     assert wanted.outside_body(9)["messages"][1] == said | {"reasoning_content": "Hm."}
     unthought = [asked, said, asked]
-    plain = parse_chat(json.dumps(again | {"messages": unthought}).encode()).wanted
+    plain = parse_chat(json.dumps(again | {"messages": unthought}).encode()).payload
     counted, without = (each.prompt_tokens(ByteBound())[0] for each in (wanted, plain))
     assert counted == without + len("Hm.") + OVERHEAD_TOKENS
 

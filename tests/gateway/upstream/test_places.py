@@ -58,7 +58,7 @@ async def test_servers_outside_have_a_patience_of_their_own(
         SimpleNamespace(rid="req_1", call=wanted_call, is_short=True, hint="", beginning=None),
     )
     candidate = cast(Any, SimpleNamespace(pool=state.pool.name, model="small"))
-    wanted = parse_chat(BODY).wanted
+    wanted = parse_chat(BODY).payload
     found = await places.find(open_call, candidate, wanted, {}, True)
     assert found is not None
     assert found[1].target.patience == expected

@@ -32,7 +32,7 @@ def refused(parse: Parse, body: bytes | dict[str, Any]) -> ApiError:
 def assert_taken_or_refused(parse: Parse, body: bytes | dict[str, Any]) -> None:
     try:
         request = parse(body if isinstance(body, bytes) else json.dumps(body).encode())
-        assert request.wanted.choices >= 1
+        assert request.payload.choices >= 1
     except ApiError as error:
         assert error.status == 400
         json.loads(error.body())

@@ -31,7 +31,7 @@ def parse(**changes: Any) -> GeneratingRequest:
 
 
 def wanted(**changes: Any) -> Conversation:
-    found = parse(**changes).wanted
+    found = parse(**changes).payload
     assert isinstance(found, Conversation)
     return found
 

@@ -40,7 +40,7 @@ def parse(**changes: Any) -> GeneratingRequest:
 
 
 def wanted(**changes: Any) -> Prompts:
-    found = parse(**changes).wanted
+    found = parse(**changes).payload
     assert isinstance(found, Prompts)
     return found
 

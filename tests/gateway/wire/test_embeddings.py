@@ -57,9 +57,9 @@ def test_wrong_field_is_named_with_its_code(
 
 
 def test_servers_outside_are_told_who_asks_and_ours_are_not() -> None:
-    assert parse(user="u").wanted.outside_body(0)["user"] == "u"
-    assert "user" not in parse(user="u").wanted.own_body(0)
-    assert "user" not in parse().wanted.outside_body(0)
+    assert parse(user="u").payload.outside_body(0)["user"] == "u"
+    assert "user" not in parse(user="u").payload.own_body(0)
+    assert "user" not in parse().payload.outside_body(0)
 
 
 class _Short(ByteBound):
@@ -67,11 +67,13 @@ class _Short(ByteBound):
 
 
 def test_longer_vector_than_the_model_has_is_refused_before_any_worker_is_started() -> None:
-    inputs = parse(dimensions=385).wanted
+    inputs = parse(dimensions=385).payload
     with pytest.raises(ApiError) as refused:
         inputs.prompt_tokens(_Short())
     assert (refused.value.status, refused.value.param) == (400, "dimensions")
-    assert parse(dimensions=384).wanted.prompt_tokens(_Short()) == inputs.prompt_tokens(ByteBound())
+    assert parse(dimensions=384).payload.prompt_tokens(_Short()) == inputs.prompt_tokens(
+        ByteBound()
+    )
 
 
 @settings(max_examples=150)
@@ -81,8 +83,8 @@ def test_any_value_in_any_field_is_taken_or_refused(changes: dict[str, Any]) -> 
 
 
 def test_most_inputs_that_may_be_are_taken() -> None:
-    assert parse(input=["a"] * 2048).wanted.choices == 2048
-    assert parse(input=[[1]] * 2048).wanted.choices == 2048
+    assert parse(input=["a"] * 2048).payload.choices == 2048
+    assert parse(input=[[1]] * 2048).payload.choices == 2048
 
 
 def test_no_output_is_asked_for_and_nothing_streamed() -> None:
@@ -91,7 +93,7 @@ def test_no_output_is_asked_for_and_nothing_streamed() -> None:
 
 
 def test_own_workers_and_outside_are_asked_in_their_own_words() -> None:
-    asked = parse(input=[[1, 2]], dimensions=8, user="u").wanted
+    asked = parse(input=[[1, 2]], dimensions=8, user="u").payload
     assert asked == Inputs(((1, 2),), 8, "u")
     assert asked.own_body(0) == {"input": ((1, 2),), "dimensions": 8}
     assert asked.outside_body(0) == {
@@ -100,7 +102,7 @@ def test_own_workers_and_outside_are_asked_in_their_own_words() -> None:
         "dimensions": 8,
         "user": "u",
     }
-    assert "dimensions" not in parse().wanted.outside_body(0)
+    assert "dimensions" not in parse().payload.outside_body(0)
 
 
 @given(st.lists(st.lists(st.floats(width=32, allow_nan=False), min_size=1), min_size=1, max_size=4))

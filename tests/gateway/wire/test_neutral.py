@@ -185,7 +185,7 @@ def parsed(route: str, **changes: Any) -> GeneratingRequest:
 
 def asked(request: GeneratingRequest) -> tuple[Any, ...]:
     """What a call is, whoever answers it."""
-    wanted = request.wanted
+    wanted = request.payload
     bodies = wanted.own_body(5), wanted.outside_body(5)
     return (*bodies, request.streaming, request.output_tokens_max, request.end_user or None)
 

@@ -53,7 +53,7 @@ INSTEAD = {
 
 
 def wanted(**fields: Any) -> Conversation:
-    found = parse_chat(json.dumps(CHAT | fields).encode()).wanted
+    found = parse_chat(json.dumps(CHAT | fields).encode()).payload
     assert isinstance(found, Conversation)
     return found
 

@@ -77,31 +77,31 @@ RENDERED: dict[str, Any] = {
 
 @BOTH
 def test_they_go_to_every_engine_and_on_to_servers_outside(parse: Parse) -> None:
-    wanted = parse(STEERED).wanted
+    wanted = parse(STEERED).payload
     assert wanted.own_body(9).items() >= STEERED.items()
     assert wanted.outside_body(9).items() >= STEERED.items()
 
 
 @BOTH
 def test_what_is_neutral_or_null_is_no_request(parse: Parse) -> None:
-    plain = parse({}).wanted
+    plain = parse({}).payload
     for name, values in NEUTRAL.items():
         for value in (None, *values):
-            wanted = parse({name: value}).wanted
+            wanted = parse({name: value}).payload
             assert wanted.own_body(9) == plain.own_body(9), (name, value)
             assert wanted.outside_body(9) == plain.outside_body(9), (name, value)
 
 
 def test_a_temperature_is_said_outside_even_where_it_is_ours_by_default() -> None:
-    assert chat({"temperature": 1}).wanted.outside_body(9)["temperature"] == 1
+    assert chat({"temperature": 1}).payload.outside_body(9)["temperature"] == 1
 
 
 def test_how_a_conversation_is_rendered_goes_along() -> None:
-    wanted = chat(RENDERED).wanted
+    wanted = chat(RENDERED).payload
     assert wanted.own_body(9)["rendering"] == RENDERED
     assert wanted.outside_body(9).items() >= RENDERED.items()
     neutral = {"chat_template_kwargs": {}, "add_generation_prompt": True}
-    assert "rendering" not in chat(neutral).wanted.own_body(9)
+    assert "rendering" not in chat(neutral).payload.own_body(9)
 
 
 @BOTH
@@ -118,13 +118,13 @@ def test_how_a_conversation_is_rendered_goes_along() -> None:
 def test_a_form_in_vllms_words_is_told_to_engines_as_the_one_that_it_is(
     parse: Parse, asked: dict[str, Any], told: dict[str, Any]
 ) -> None:
-    wanted = parse({"structured_outputs": asked}).wanted
+    wanted = parse({"structured_outputs": asked}).payload
     assert wanted.own_body(9)["structured_outputs"] == told
     assert wanted.outside_body(9)["structured_outputs"] == asked
 
 
 def test_what_is_left_of_an_input_goes_along() -> None:
-    wanted = embedding({"truncate_prompt_tokens": -1}).wanted
+    wanted = embedding({"truncate_prompt_tokens": -1}).payload
     assert wanted.own_body(0)["truncate_prompt_tokens"] == -1
     assert wanted.outside_body(0)["truncate_prompt_tokens"] == -1
 
@@ -194,7 +194,7 @@ def test_a_field_that_some_pool_takes_goes_on_to_servers_outside_alone() -> None
     said = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "top_a": 0.2}
     body = json.dumps(said | {"bad_words": ["no"], "odd": None}).encode()
     taken = {"top_a", "bad_words", "odd", "other"}
-    wanted = parse_chat(body, lambda model: taken if model == "m" else ()).wanted
+    wanted = parse_chat(body, lambda model: taken if model == "m" else ()).payload
     assert wanted.extra == {"top_a": 0.2, "bad_words": ["no"]}
     assert wanted.outside_body(9).items() >= {"top_a": 0.2, "bad_words": ["no"]}.items()
     assert "top_a" not in wanted.own_body(9)

@@ -50,7 +50,7 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type":
 
 
 def conversation(**changes: Any) -> Conversation:
-    found = parse_chat(json.dumps(GOOD | changes).encode()).wanted
+    found = parse_chat(json.dumps(GOOD | changes).encode()).payload
     assert isinstance(found, Conversation)
     return found
 
@@ -199,7 +199,7 @@ def test_bias_of_a_token_that_the_model_lacks_is_refused_before_a_worker_is_aske
     small = CheckpointTokens(Path(__file__).parents[3] / "models" / "sluice-small")
     plain = {"model": "tale", "prompt": "x", "logit_bias": {"2048": 1}}
     completion = parse_completion(json.dumps(plain).encode(), lambda model, ids: "")
-    for asked in (conversation(logit_bias={"2048": 1}), completion.wanted):
+    for asked in (conversation(logit_bias={"2048": 1}), completion.payload):
         with pytest.raises(ApiError) as caught:
             asked.prompt_tokens(small)
         assert (caught.value.status, caught.value.param) == (400, "logit_bias")

@@ -36,8 +36,8 @@ def turns(*content: Any) -> list[dict[str, Any]]:
 
 def parsed(**changes: Any) -> tuple[GeneratingRequest, Conversation]:
     request = parse_message(json.dumps(body(**changes)).encode())
-    assert isinstance(request.wanted, Conversation)
-    return request, request.wanted
+    assert isinstance(request.payload, Conversation)
+    return request, request.payload
 
 
 def test_turns_become_the_messages_of_a_conversation() -> None:

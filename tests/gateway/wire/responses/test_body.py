@@ -31,8 +31,8 @@ def body(**changes: Any) -> dict[str, Any]:
 
 def parsed(**changes: Any) -> tuple[GeneratingRequest, Conversation]:
     request = parse_response(json.dumps(body(**changes)).encode())
-    assert isinstance(request.wanted, Conversation)
-    return request, request.wanted
+    assert isinstance(request.payload, Conversation)
+    return request, request.payload
 
 
 def test_string_is_what_the_user_says_after_the_instructions() -> None:

@@ -113,7 +113,7 @@ def test_what_was_answered_can_be_sent_back_as_it_is(pieces: list[Choice]) -> No
     ]
     asked = {"role": "user", "content": "Tell."}
     given = [asked, *output, *told, asked]
-    wanted = parse_response(json.dumps({"model": "tale", "input": given}).encode()).wanted
+    wanted = parse_response(json.dumps({"model": "tale", "input": given}).encode()).payload
     assert isinstance(wanted, Conversation)
     thought = "".join(piece.reasoning for piece in pieces)
     assert "".join(wanted.reasoning) == thought

@@ -34,8 +34,8 @@ INNER = ["look", "apply_patch", "local_shell", "agents__look", "agents__apply_pa
 def parsed(**changes: Any) -> tuple[GeneratingRequest, Conversation]:
     body = {"model": "tale", "input": "Go.", "tools": TOOLS} | changes
     request = parse_response(json.dumps(body).encode())
-    assert isinstance(request.wanted, Conversation)
-    return request, request.wanted
+    assert isinstance(request.payload, Conversation)
+    return request, request.payload
 
 
 def names(wanted: Conversation) -> list[str]:
