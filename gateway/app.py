@@ -131,7 +131,7 @@ def _generating(parts: Parts) -> dict[str, AsgiApp]:
             once=parts.once,
             clock=parts.outside.clock,
             new_id=lambda: parts.new_id("req"),
-            told=parts.observed.tally.refuse,
+            note=parts.observed.tally.refuse,
         )
         for path, door in call_routes(parts.catalog).items()
     }

@@ -152,7 +152,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         gateway_id=gateway_id,
         calls_max=own.calls_max,
         clock=outside.clock,
-        ended=observed.tally,
+        on_end=observed.tally,
     )
     standings = Standings(holds, stores.ledger, outside.clock)
     active_policy = ActivePolicy(shipped_policy())
@@ -281,7 +281,7 @@ def _catalogue(
 ) -> _Catalogue:
     stored_keys = StoredKeys(stores.tenants)
     keys = KeyDirectory(stored_keys, outside.clock)
-    revision = RevisionWatch(stores.tenants, changed=keys.forget, poll_s=own.catalog_poll_s)
+    revision = RevisionWatch(stores.tenants, on_change=keys.forget, poll_s=own.catalog_poll_s)
     catalog = CatalogKeeper(
         stores.tenants,
         stores.redis,

@@ -39,12 +39,12 @@ def install_error_handlers(app: FastAPI, new_id: Callable[[str], str], clock: Cl
     """`new_id` and `clock` name the answers that middleware does not: those to crashes, which are
     made outside of it, and Anthropic's, which say their name in the body too."""
 
-    def answering(told: Callable[[Request, Any], ApiError]) -> Handler:
+    def answering(error_of: Callable[[Request, Any], ApiError]) -> Handler:
         async def answer(request: Request, error: Exception) -> Response:
             dialect = _dialect(request)
             now_s = clock()
-            named = {} if dialect is OPENAI else identity(new_id("req"), now_s, now_s)
-            return error_response(told(request, error), dialect, named, now_s)
+            identity_headers = {} if dialect is OPENAI else identity(new_id("req"), now_s, now_s)
+            return error_response(error_of(request, error), dialect, identity_headers, now_s)
 
         return answer
 
@@ -63,12 +63,12 @@ def _dialect(request: Request) -> Dialect:
 
 
 def error_response(
-    error: ApiError, dialect: Dialect, named: Mapping[str, str], now_s: float
+    error: ApiError, dialect: Dialect, headers: Mapping[str, str], now_s: float
 ) -> Response:
     return Response(
-        dialect.refusal(error, named.get("x-request-id", "")),
+        dialect.refusal(error, headers.get("x-request-id", "")),
         status_code=error.status,
-        headers=dialect.headers({**named, **error.headers()}, now_s),
+        headers=dialect.headers({**headers, **error.headers()}, now_s),
         media_type="application/json",
     )
 
@@ -116,23 +116,23 @@ def _wrong_method(request: Request) -> ApiError:
 def _allowed(request: Request) -> list[str]:
     """What a URL takes, over all routes that share it; one that is described by its own name is
     not taken for a parameter of another. What is read may be asked for its head alone."""
-    if described := request.app.openapi()["paths"].get(request.url.path):
-        found = {method.upper() for method in described}
+    if operations := request.app.openapi()["paths"].get(request.url.path):
+        methods = {method.upper() for method in operations}
     else:
         routes = request.app.router.routes
-        found = {
+        methods = {
             method
             for method in METHODS
             if any(r.matches({**request.scope, "method": method})[0] is Match.FULL for r in routes)
         }
-    return sorted(found | {"HEAD"} if "GET" in found else found)
+    return sorted(methods | {"HEAD"} if "GET" in methods else methods)
 
 
 def _crashes(new_id: Callable[[str], str], clock: Clock) -> Handler:
     async def crash(request: Request, error: Exception) -> Response:
         request_id, now_s = new_id("req"), clock()
         log.error("request %s failed unexpectedly", request_id, exc_info=error)
-        named = identity(request_id, now_s, now_s)
-        return error_response(internal_error(), _dialect(request), named, now_s)
+        headers = identity(request_id, now_s, now_s)
+        return error_response(internal_error(), _dialect(request), headers, now_s)
 
     return crash

@@ -10,11 +10,11 @@ JSON_TYPES = ("application/json", "")
 
 def refuse_other_media(headers: Mapping[str, str]) -> None:
     """Raises ApiError 415 unless `content-type` is JSON's, or missing."""
-    given = headers.get("content-type", "")
-    if given in JSON_TYPES:
+    content_type = headers.get("content-type", "")
+    if content_type in JSON_TYPES:
         return
-    media = given.partition(";")[0].strip().lower()
+    media = content_type.partition(";")[0].strip().lower()
     if media not in JSON_TYPES and not (
         media.startswith("application/") and media.endswith("+json")
     ):
-        raise unsupported_media_type(given)
+        raise unsupported_media_type(content_type)

@@ -104,9 +104,11 @@ def read_page(request: PageRequest, *sources: Source[Any]) -> PageRows[Any]:
         behind = None
         if len(keyed_rows) > request.limit:
             break
-    shown = keyed_rows[: request.limit]
+    rows_of_page = keyed_rows[: request.limit]
     is_last = len(keyed_rows) <= request.limit
-    return PageRows([row for _, row in shown], None if is_last else cursor_of(shown[-1][0]))
+    return PageRows(
+        [row for _, row in rows_of_page], None if is_last else cursor_of(rows_of_page[-1][0])
+    )
 
 
 def of_table(

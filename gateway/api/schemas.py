@@ -71,16 +71,16 @@ def _is_ours(info: ValidationInfo) -> bool:
     return bool(info.config and info.config.get("from_attributes"))
 
 
-def _nanousd(given: Any, info: ValidationInfo) -> int:
-    if isinstance(given, int) and _is_ours(info):
-        return given
-    if not isinstance(given, str):
+def _nanousd(value: Any, info: ValidationInfo) -> int:
+    if isinstance(value, int) and _is_ours(info):
+        return value
+    if not isinstance(value, str):
         raise PydanticCustomError("string_type", "Input should be a valid string")
-    return nanousd(given)
+    return nanousd(value)
 
 
-def _epoch_us(given: Any, info: ValidationInfo) -> int:
-    return given if isinstance(given, int) and _is_ours(info) else instant_us(given)
+def _epoch_us(value: Any, info: ValidationInfo) -> int:
+    return value if isinstance(value, int) and _is_ours(info) else instant_us(value)
 
 
 Usd = Annotated[

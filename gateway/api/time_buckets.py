@@ -50,10 +50,10 @@ class BucketPage:
 
     def until(self, at_us: int) -> "BucketPage":
         """Its buckets that end by an instant, but the first in any case; the rest come next."""
-        kept = [b for b in self.buckets if b.to_s * 1_000_000 <= at_us] or self.buckets[:1]
-        if len(kept) == len(self.buckets):
+        buckets = [b for b in self.buckets if b.to_s * 1_000_000 <= at_us] or self.buckets[:1]
+        if len(buckets) == len(self.buckets):
             return self
-        return BucketPage(tuple(kept), _cursor(self.buckets[len(kept)].from_s))
+        return BucketPage(tuple(buckets), _cursor(self.buckets[len(buckets)].from_s))
 
 
 def page_of(
@@ -68,12 +68,12 @@ def page_of(
     if end <= start_s:
         raise bad_request("end_time: Must be after start_time.", "end_time")
     begin = start_s if cursor is None else _begin(cursor, start_s, end, width)
-    found: list[Bucket] = []
+    buckets: list[Bucket] = []
     for bucket in _buckets(begin, end, width):
-        if len(found) == limit:
-            return BucketPage(tuple(found), _cursor(bucket.from_s))
-        found.append(bucket)
-    return BucketPage(tuple(found), None)
+        if len(buckets) == limit:
+            return BucketPage(tuple(buckets), _cursor(bucket.from_s))
+        buckets.append(bucket)
+    return BucketPage(tuple(buckets), None)
 
 
 def _buckets(from_s: int, to_s: int, width: Width) -> Iterator[Bucket]:

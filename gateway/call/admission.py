@@ -83,7 +83,7 @@ class Accounts:
         gateway_id: str,
         calls_max: int,
         clock: Clock,
-        ended: Callable[[SettledCall], None] = lambda _: None,
+        on_end: Callable[[SettledCall], None] = lambda _: None,
     ) -> None:
         self._holds = holds
         self._spool = spool
@@ -94,7 +94,7 @@ class Accounts:
         self.pressure = pressure
         self._calls_max = calls_max
         self._clock = clock
-        self._ended = ended
+        self._ended = on_end
         self._unsettled: dict[str, _Owed] = {}
         self._put_off: deque[str] = deque()
         self.open: dict[str, OpenCall] = {}
@@ -159,10 +159,10 @@ class Accounts:
 
         Raises ApiError 429, 402, 400 or 503. Leaving the block settles, whatever happened in it.
         """
-        opened = self._open_call(
+        open_call = self._open_call(
             principal, call, quote, decision, scopes, budgets, idempotency or msgspec.UNSET
         )
-        return Admission(self, opened)
+        return Admission(self, open_call)
 
     async def take(self, open_call: OpenCall) -> None:
         """A caller who leaves meanwhile, however often: what was taken is given back."""
@@ -225,7 +225,7 @@ class Accounts:
         now_us = self._now_us()
         scopes = self.credits.bound(scopes, principal, quote.prices, now_us)
         shares = [share_of(budget, subject, now_us) for budget, subject in budgets]
-        opened = OpenedCall(
+        opening = OpenedCall(
             rid=call.request_id,
             org=principal.organization,
             project=principal.project,
@@ -248,7 +248,7 @@ class Accounts:
             route=route_of(decision, decision.chosen),
         )
         return OpenCall(
-            *(principal, call, quote, decision, opened, scopes, granted),
+            *(principal, call, quote, decision, opening, scopes, granted),
             budgets=budgets,
             purses=_purses(budgets, shares) if budgets else (),
             renewed_s=self._clock(),
@@ -314,9 +314,9 @@ class Accounts:
                 raise out_of_budget(*_bound_by(name, open_call), status, granted)
             case refused:
                 status = open_call.principal.quota_status
-                told = self._slots.told(refused, open_call.scopes, self._clock())
+                answer_with_slots = self._slots.told(refused, open_call.scopes, self._clock())
                 granted = open_call.output_tokens_granted
-                raise refusal(told, open_call.scopes, status, granted)
+                raise refusal(answer_with_slots, open_call.scopes, status, granted)
 
     def _remember(self, open_call: OpenCall) -> None:
         self.open[open_call.rid] = open_call
@@ -357,9 +357,9 @@ class Accounts:
         self.left_to_spool += 1
 
     async def _settle(self, rid: str) -> None:
-        owed = self._unsettled[rid]
+        debt = self._unsettled[rid]
         await self._holds.settle(
-            owed.settled, refund=owed.refund, booked_nanousd=owed.booked_nanousd
+            debt.settled, refund=debt.refund, booked_nanousd=debt.booked_nanousd
         )
         self._unsettled.pop(rid, None)
         self._outage.settled(rid)

@@ -47,10 +47,10 @@ def cut(
     return lengths
 
 
-def held_tokens(model: Model, whole: Sequence[int], left: Sequence[int]) -> int:
+def held_tokens(model: Model, whole: Sequence[int], cut_tokens: Sequence[int]) -> int:
     """Tokens of the prompts that money is held for: whether a server outside truncates them, as it
     is asked to, is not known before it says what it used."""
-    return sum(whole if model.path is None else left)
+    return sum(whole if model.path is None else cut_tokens)
 
 
 def _longest_prompt(request: GeneratingRequest, model: Model) -> int:
@@ -80,15 +80,15 @@ def room_for(
 ) -> Room:
     """`prompts` are the tokens of each prompt, by model. Raises ApiError 400 where no model has
     room for as much output as was asked for, or for a token where nothing was said."""
-    asked = request.output_tokens_max
-    least = 1 if asked is None else asked
-    left = {model.name: _left(model, max(prompts[model.name])) for model in models}
-    fitting = tuple([model for model in models if left[model.name] >= least])
+    ceiling = request.output_tokens_max
+    least = 1 if ceiling is None else ceiling
+    room = {model.name: _left(model, max(prompts[model.name])) for model in models}
+    fitting = tuple([model for model in models if room[model.name] >= least])
     if not fitting:
         _check_ceiling(models, prompts, least)
         widest = max(models, key=lambda model: model.context_tokens)
-        raise _too_long(widest, request.payload, prompts[widest.name], asked or 0)
-    each = min(left[model.name] for model in fitting) if asked is None else asked
+        raise _too_long(widest, request.payload, prompts[widest.name], ceiling or 0)
+    each = min(room[model.name] for model in fitting) if ceiling is None else ceiling
     return Room(fitting, each)
 
 
@@ -118,11 +118,11 @@ def _too_long(
     prompt_tokens = max(prompts)
     several = len(prompts) > 1
     param = f"{payload.param}[{prompts.index(prompt_tokens)}]" if several else payload.param
-    asked = f"{prompt_tokens} in '{param}'"
+    parts = f"{prompt_tokens} in '{param}'"
     if payload.task is Task.GENERATE:
-        asked += f", {output_tokens} in the completion"
+        parts += f", {output_tokens} in the completion"
     return context_length_exceeded(
         f"This model's maximum context length is {model.context_tokens} tokens. However, you "
-        f"requested {prompt_tokens + output_tokens} tokens ({asked}). Please reduce the length.",
+        f"requested {prompt_tokens + output_tokens} tokens ({parts}). Please reduce the length.",
         param,
     )

@@ -61,12 +61,12 @@ def lengths_of(
             estimated.update(names)
             continue
         try:
-            counted = payload.prompt_tokens(counter)
+            sizes = payload.prompt_tokens(counter)
         except ApiError as refused:
             refusals.append(refused)
             continue
-        lengths |= dict.fromkeys(names, counted)
-        estimate = estimate or counted
+        lengths |= dict.fromkeys(names, sizes)
+        estimate = estimate or sizes
     if not lengths:
         raise refusals[0]
     in_order = {model.name: lengths[model.name] for model in models if model.name in lengths}
@@ -135,13 +135,13 @@ class _OwnCounts:
             return
         try:
             whole = self._of.get(counter) or self.request.payload.prompt_tokens(counter)
-            left = cut(self.request, [model], {name: whole})[name]
-            room_for(self.request, [model], {name: left})
+            cut_sizes = cut(self.request, [model], {name: whole})[name]
+            room_for(self.request, [model], {name: cut_sizes})
         except ApiError as refused:
             self.refusals.append(refused)
             return
         self._of[counter] = self.whole[name] = whole
-        self.left[name] = left
+        self.left[name] = cut_sizes
 
 
 def _sized(call: Call, counts: _OwnCounts) -> Call:
@@ -150,13 +150,13 @@ def _sized(call: Call, counts: _OwnCounts) -> Call:
     before = call.longest_prompt_tokens or call.prompt_tokens
     longest = {**before} | {name: max(left) for name, left in counts.left.items()}
     room = room_for(request, models, {name: [tokens] for name, tokens in longest.items()})
-    held = {
+    prompt_tokens = {
         model.name: held_tokens(model, counts.whole[model.name], counts.left[model.name])
         for model in models
         if model.name in counts.left
     }
     return call._replace(
-        prompt_tokens={**call.prompt_tokens} | held,
+        prompt_tokens={**call.prompt_tokens} | prompt_tokens,
         longest_prompt_tokens=longest,
         output_tokens_max=room.output_tokens_each * request.payload.choices,
         estimated=frozenset(),

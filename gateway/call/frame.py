@@ -80,8 +80,8 @@ class ToolCallPiece(msgspec.Struct, frozen=True):
     def shape(self) -> dict[str, object]:
         """As OpenAI writes it: some servers say null where there is nothing more to say."""
         first: dict[str, object] = {"type": "function"} if self.id or self.name else {}
-        named = {"name": self.name} if self.name else {}
-        call = {"index": self.index, "function": named | {"arguments": self.arguments}} | first
+        function = {"name": self.name} if self.name else {}
+        call = {"index": self.index, "function": function | {"arguments": self.arguments}} | first
         return call | {"id": self.id} if self.id else call
 
 
@@ -104,8 +104,8 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def content(self) -> str:
-        found = self.delta.get("content") if self.text is None else self.text
-        return found if isinstance(found, str) else ""
+        text = self.delta.get("content") if self.text is None else self.text
+        return text if isinstance(text, str) else ""
 
     @property
     def said(self) -> dict[str, object]:
@@ -130,14 +130,14 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def reasoning(self) -> str:
-        found = self.delta.get("reasoning_content") or self.delta.get("reasoning")
-        return found if isinstance(found, str) else ""
+        text = self.delta.get("reasoning_content") or self.delta.get("reasoning")
+        return text if isinstance(text, str) else ""
 
     @property
     def tool_calls(self) -> tuple[ToolCallPiece, ...]:
         """Pieces of calls; raises what msgspec raises where they are not of OpenAI's shape."""
-        found = self.delta.get("tool_calls")
-        return msgspec.convert(found, tuple[ToolCallPiece, ...]) if found else ()
+        pieces = self.delta.get("tool_calls")
+        return msgspec.convert(pieces, tuple[ToolCallPiece, ...]) if pieces else ()
 
 
 class Frame(msgspec.Struct, frozen=True):

@@ -84,31 +84,31 @@ class Leases:
 
     def has_plenty(self, open_call: OpenCall, output_tokens: int) -> bool:
         """It is covered, and there is nothing to be asked for."""
-        left = open_call.output_tokens_granted - output_tokens
-        if left > self.settings.slice_margin_tokens:
+        room = open_call.output_tokens_granted - output_tokens
+        if room > self.settings.slice_margin_tokens:
             return True
-        return left >= 0 and not self._runs_low(open_call, output_tokens)
+        return room >= 0 and not self._runs_low(open_call, output_tokens)
 
     def _runs_low(self, open_call: OpenCall, output_tokens: int) -> bool:
         if open_call.output_tokens_granted >= open_call.call.output_tokens_max:
             return False
-        left = open_call.output_tokens_granted - output_tokens
-        asked = open_call.output_tokens_asked_for > open_call.output_tokens_granted
-        return left < 0 or (left <= self.settings.slice_margin_tokens and not asked)
+        room = open_call.output_tokens_granted - output_tokens
+        waits_for_more = open_call.output_tokens_asked_for > open_call.output_tokens_granted
+        return room < 0 or (room <= self.settings.slice_margin_tokens and not waits_for_more)
 
     async def _grant_slice(self, open_call: OpenCall) -> Renewal:
         more = open_call.output_tokens_granted + self.settings.slice_tokens
         return await self._grant(open_call, min(open_call.call.output_tokens_max, more))
 
-    async def _grant(self, open_call: OpenCall, wanted: int) -> Renewal:
+    async def _grant(self, open_call: OpenCall, output_tokens: int) -> Renewal:
         before = open_call.held_nanousd
-        topup = open_call.quote.hold_nanousd(open_call.call, wanted) - before
-        open_call.output_tokens_asked_for = wanted
+        topup = open_call.quote.hold_nanousd(open_call.call, output_tokens) - before
+        open_call.output_tokens_asked_for = output_tokens
         renewal = await self.renew(open_call, topup)
         if renewal is Renewal.AWAY and self._outage.top_up(open_call, topup):
             renewal = Renewal.GRANTED
         if renewal is Renewal.GRANTED:
-            open_call.output_tokens_granted = wanted
+            open_call.output_tokens_granted = output_tokens
         return renewal
 
     async def renew(self, open_call: OpenCall, topup_nanousd: int = 0) -> Renewal:

@@ -73,11 +73,11 @@ class Meter:
         """What comes after the end of a choice says nothing new."""
         if not self._reasons and len(frame.choices) == 1:  # as most have
             return frame.choices[0].has_text
-        ended, texts = set(self._reasons), 0
+        ends, texts = set(self._reasons), 0
         for choice in frame.choices:
-            texts += choice.has_text and choice.index not in ended
+            texts += choice.has_text and choice.index not in ends
             if choice.finish_reason is not None:
-                ended.add(choice.index)
+                ends.add(choice.index)
         return texts
 
     @property
@@ -104,10 +104,10 @@ class Meter:
         was last reported, and the pieces of text since."""
         if self.frames == 0:
             return _NOTHING
-        known = self._reported or self._counted
+        so_far = self._reported or self._counted
         if not self._texts:
-            return known
-        return known + Usage(output=self._texts)
+            return so_far
+        return so_far + Usage(output=self._texts)
 
     @property
     def reported(self) -> Usage:
@@ -125,9 +125,9 @@ def _larger(one: Usage, other: Usage) -> Usage:
         and other.cache_write >= one.cache_write
     ):  # as reports do that are cumulative
         return other
-    read = one if one.prompt > other.prompt else other
-    said = one if one.completion > other.completion else other
-    return replace(read, output=said.output, reasoning=said.reasoning)
+    prompt = one if one.prompt > other.prompt else other
+    completion = one if one.completion > other.completion else other
+    return replace(prompt, output=completion.output, reasoning=completion.reasoning)
 
 
 _NOTHING = Usage()

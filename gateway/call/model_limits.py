@@ -17,16 +17,16 @@ def bound(
     call: Call, quote: Quote, decision: Decision, limited: Container[str]
 ) -> tuple[Call, Quote, Decision]:
     """The call on the model that was chosen and those that are not `limited`."""
-    chosen = decision.chosen.model
-    models = tuple([m for m in call.models if m == chosen or m not in limited])
+    model = decision.chosen.model
+    models = tuple([m for m in call.models if m == model or m not in limited])
     if len(models) == len(call.models):
         return call, quote, decision
-    return *only(call, quote, models), narrowed(decision, models, limits_taken(chosen))
+    return *only(call, quote, models), narrowed(decision, models, limits_taken(model))
 
 
-def limits_taken(chosen: str) -> str:
+def limits_taken(model: str) -> str:
     """Why a model is left out whose limits are its own."""
-    return f"has limits of its own, and those of {chosen} are taken"
+    return f"has limits of its own, and those of {model} are taken"
 
 
 def without(call: Call, quote: Quote, model: str | None) -> tuple[Call, Quote] | None:
@@ -46,5 +46,5 @@ def narrowed(decision: Decision, models: Container[str], reason: str) -> Decisio
         c if c.model in models or not c.eligible else c._replace(eligible=False, reason=reason)
         for c in decision.candidates
     ]
-    ordered = sorted(candidates, key=lambda candidate: not candidate.eligible)
-    return decision._replace(candidates=tuple(ordered))
+    in_order = sorted(candidates, key=lambda candidate: not candidate.eligible)
+    return decision._replace(candidates=tuple(in_order))

@@ -109,9 +109,9 @@ class Outage:
         if owing is not None:
             self._owe(owing, 0)
 
-    def settled_but(self, kept: Callable[[str], bool]) -> None:
-        """Redis has everything but calls that are still `kept`."""
-        for rid in [rid for rid in self._owing if not kept(rid)]:
+    def settled_but(self, is_open: Callable[[str], bool]) -> None:
+        """Redis has everything but calls of which `is_open` says that they are open."""
+        for rid in [rid for rid in self._owing if not is_open(rid)]:
             self.settled(rid)
 
     def owed_nanousd(self, organization: str) -> int:
@@ -129,8 +129,8 @@ class Outage:
             del self._owed[owing.organization]
 
     def _permit(self, open_call: OpenCall, why: str) -> LocalPermit:
-        opened = open_call.opened
-        units = Units(opened.prompt_tokens, opened.tokens_estimate - opened.prompt_tokens)
+        call = open_call.opened
+        units = Units(call.prompt_tokens, call.tokens_estimate - call.prompt_tokens)
         try:
             answer = self._rates.admit(
                 contract_of(open_call.scopes),
@@ -163,5 +163,5 @@ class Outage:
         return round(self.clock() * 1e6)
 
 
-def _refusal(refused: Refused, open_call: OpenCall) -> ApiError:
-    return refusal(refused, open_call.scopes, open_call.principal.quota_status)
+def _refusal(answer: Refused, open_call: OpenCall) -> ApiError:
+    return refusal(answer, open_call.scopes, open_call.principal.quota_status)

@@ -54,27 +54,27 @@ class PromptCounter:
         work: Callable[P, T],
         /,
         *args: P.args,
-        **named: P.kwargs,
+        **kwargs: P.kwargs,
     ) -> T:
         """The work of a free call. Raises ApiError 429."""
         self._take(self._free, self._free_scopes(caller), caller)
         if body_bytes > LARGE_BYTES:
-            return await self.beside(caller.organization, work, *args, **named)
-        return work(*args, **named)
+            return await self.beside(caller.organization, work, *args, **kwargs)
+        return work(*args, **kwargs)
 
     async def large(
-        self, caller: Principal, work: Callable[P, T], /, *args: P.args, **named: P.kwargs
+        self, caller: Principal, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """The work on a large text, which is refused before it is done where its caller has sent
         more of them than it may make calls. Raises ApiError 429."""
         self._take(self._large, _requests_of(caller), caller)
-        return await self.beside(caller.organization, work, *args, **named)
+        return await self.beside(caller.organization, work, *args, **kwargs)
 
     def _take(self, rates: LocalRates, scopes: tuple[ScopeLimits, ...], caller: Principal) -> None:
         contract = contract_of(scopes)
-        refused = never_fits(REQUEST, contract) or self._refused(rates, contract)
-        if refused is not None:
-            raise refusal(refused, scopes, caller.quota_status)
+        answer = never_fits(REQUEST, contract) or self._refused(rates, contract)
+        if answer is not None:
+            raise refusal(answer, scopes, caller.quota_status)
 
     def _refused(self, rates: LocalRates, contract: Contract) -> Refused | None:
         now_us = round(self._clock() * 1e6)
@@ -90,7 +90,7 @@ class PromptCounter:
         return tuple(scopes.values())
 
     async def beside(
-        self, organization: str, work: Callable[P, T], /, *args: P.args, **named: P.kwargs
+        self, organization: str, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Work on a large text that was let in already. Raises ApiError 429. Who leaves meanwhile
         leaves work behind, whose place is free once it is done."""
@@ -104,10 +104,10 @@ class PromptCounter:
             for places in (own, self._places):
                 await places.acquire()
                 stack.callback(places.release)
-            counted = asyncio.ensure_future(asyncio.to_thread(work, *args, **named))
-            taken = stack.pop_all()
-        counted.add_done_callback(lambda done: _give_back(done, taken))
-        return await asyncio.shield(counted)
+            count = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+            places_of_count = stack.pop_all()
+        count.add_done_callback(lambda done: _give_back(done, places_of_count))
+        return await asyncio.shield(count)
 
     def _leave(self, organization: str) -> None:
         self._present[organization] -= 1
@@ -115,10 +115,10 @@ class PromptCounter:
             del self._present[organization], self._organizations[organization]
 
 
-def _give_back(done: "asyncio.Future[T]", taken: ExitStack) -> None:
-    taken.close()
-    if not done.cancelled():
-        done.exception()  # or asyncio says that nobody asked
+def _give_back(count: "asyncio.Future[T]", places: ExitStack) -> None:
+    places.close()
+    if not count.cancelled():
+        count.exception()  # or asyncio says that nobody asked
 
 
 def _requests_of(caller: Principal) -> tuple[ScopeLimits, ...]:

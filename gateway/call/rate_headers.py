@@ -52,16 +52,16 @@ def rates(states: Mapping[Dimension, RateState]) -> dict[str, str]:
     if not states:
         return {}
     headers = {}
-    policy, left = [], []
+    policy, state_items = [], []
     for dimension, state in states.items():
         name = RATE_NAMES[dimension]
         headers[f"x-ratelimit-limit-{name}"] = str(state.limit)
         headers[f"x-ratelimit-remaining-{name}"] = str(state.remaining)
         headers[f"x-ratelimit-reset-{name}"] = go_duration(state.reset_ms)
         policy.append(f'"{name}";q={state.limit};w=60')
-        left.append(f'"{name}";r={state.remaining};t={-(-state.reset_ms // 1000)}')
+        state_items.append(f'"{name}";r={state.remaining};t={-(-state.reset_ms // 1000)}')
     headers["ratelimit-policy"] = ", ".join(policy)
-    headers["ratelimit"] = ", ".join(left)
+    headers["ratelimit"] = ", ".join(state_items)
     return headers
 
 

@@ -112,10 +112,10 @@ class Recovery:
             pipe.zadd(GATEWAYS_KEY, {self._gateway_id: now_ms})
             pipe.zcount(GATEWAYS_KEY, now_ms - SILENT_MS, "+inf")
             pipe.zrangebyscore(GATEWAYS_KEY, "-inf", now_ms - FORGOTTEN_MS)
-            _, alive, gone = await pipe.execute()
+            _, alive, silent = await pipe.execute()
         self._outage.gateways = max(1, alive)
-        if gone:
-            await self._forget([name.decode() for name in gone])
+        if silent:
+            await self._forget([name.decode() for name in silent])
 
     async def _forget(self, names: Sequence[str]) -> None:
         async with self._redis.pipeline(transaction=False) as pipe:
@@ -125,7 +125,7 @@ class Recovery:
             await pipe.execute()
 
     async def _recover(self) -> None:
-        before, left = set(self._accounts.open), self._accounts.left_to_spool
+        before, spooled = set(self._accounts.open), self._accounts.left_to_spool
         await self._announce_runs()
         calls = await asyncio.to_thread(replay, self._spool_root, self._gateway_id)
         before_the_wipe = await reannounce(
@@ -144,7 +144,7 @@ class Recovery:
             live=before | set(self._accounts.open),
         )
         await self._accounts.settle_put_off()
-        self._accounts.left_to_spool -= left
+        self._accounts.left_to_spool -= spooled
         self._outage.settled_but(self._accounts.knows)
         if outcomes:
             log.info("replayed the spool: %s", dict(outcomes))

@@ -25,44 +25,44 @@ WORDS = {
 
 
 def refusal(
-    refused: Refused,
+    answer: Refused,
     scopes: Sequence[ScopeLimits],
     quota_status: QuotaStatus,
     output_tokens: int = 0,
 ) -> ApiError:
     """`scopes` are the ones that were asked, the one that refused among them; `quota_status` is
     that of a call whose money is gone, `output_tokens` are those it had to cover."""
-    error = _refusal(refused, scopes, quota_status, output_tokens)
-    _, is_of_model, model = refused.scope.partition("/model:")
+    error = _refusal(answer, scopes, quota_status, output_tokens)
+    _, is_of_model, model = answer.scope.partition("/model:")
     error.limited_model = model if is_of_model else None
     return error
 
 
 def _refusal(
-    refused: Refused,
+    answer: Refused,
     scopes: Sequence[ScopeLimits],
     quota_status: QuotaStatus,
     output_tokens: int,
 ) -> ApiError:
-    where, after_s = refused.scope, (refused.retry_after_ms or 1000) / 1000
-    match refused.dimension:
+    where, after_s = answer.scope, (answer.retry_after_ms or 1000) / 1000
+    match answer.dimension:
         case Dimension.BUDGET:
-            said = f"the budget of {where} does not cover {_asked(output_tokens)}: /v1/key"
-            return _too_little(said, output_tokens, quota_status)
+            subject = f"the budget of {where} does not cover {_asked(output_tokens)}: /v1/key"
+            return _too_little(subject, output_tokens, quota_status)
         case Dimension.CREDIT:
-            said = f"the credit of {where} does not cover {_asked(output_tokens)}: /v1/credits"
-            return _too_little(said, output_tokens, quota_status)
+            subject = f"the credit of {where} does not cover {_asked(output_tokens)}: /v1/credits"
+            return _too_little(subject, output_tokens, quota_status)
         case Dimension.TOO_LARGE:
-            words = WORDS[refused.of or Dimension.TOKENS].removesuffix(" per minute")
+            words = WORDS[answer.of or Dimension.TOKENS].removesuffix(" per minute")
             return bad_request(
-                f"The call asks for {refused.asked} {words}, and {where} may never have more than"
-                f" {refused.most} at once.",
+                f"The call asks for {answer.asked} {words}, and {where} may never have more than"
+                f" {answer.most} at once.",
                 code="request_too_large_for_limit",
             )
         case dimension:
-            limit = _limit(refused, scopes)
+            limit = _limit(answer, scopes)
             message = f"Rate limit reached for {where} on {WORDS[dimension]}: limit {limit}."
-            return rate_limited(message, after_s, rates(_states(refused, limit)))
+            return rate_limited(message, after_s, rates(_states(answer, limit)))
 
 
 def out_of_budget(
@@ -71,9 +71,9 @@ def out_of_budget(
     """What the no of a purse looks like to the caller: without a time to wait, for money comes
     back with the next period at the earliest."""
     again = f" It begins anew at {_utc(share.until_us)}." if share.until_us else ""
-    named = f"the budget '{budget.name}' of {budget.owner}"
-    said = f"{named} does not cover {_asked(output_tokens)}: /v1/key"
-    return _too_little(said, output_tokens, quota_status, again)
+    name = f"the budget '{budget.name}' of {budget.owner}"
+    subject = f"{name} does not cover {_asked(output_tokens)}: /v1/key"
+    return _too_little(subject, output_tokens, quota_status, again)
 
 
 def _asked(output_tokens: int) -> str:
@@ -83,12 +83,12 @@ def _asked(output_tokens: int) -> str:
 
 
 def _too_little(
-    said: str, output_tokens: int, quota_status: QuotaStatus, again: str = ""
+    subject: str, output_tokens: int, quota_status: QuotaStatus, again: str = ""
 ) -> ApiError:
     """Who named no ceiling may have to learn here that there is one."""
     less = f" or a 'max_tokens' below {output_tokens}" if output_tokens else ""
     return insufficient_quota(
-        f"What is left of {said} says what is left.{again} A shorter prompt{less} costs less.",
+        f"What is left of {subject} says what is left.{again} A shorter prompt{less} costs less.",
         quota_status,
     )
 
@@ -97,20 +97,20 @@ def _utc(epoch_us: int) -> str:
     return datetime.fromtimestamp(epoch_us // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _states(refused: Refused, limit: int) -> Mapping[Dimension, RateState]:
+def _states(answer: Refused, limit: int) -> Mapping[Dimension, RateState]:
     """What is left of every dimension; nothing of the one that refused, until this call fits."""
-    if refused.dimension not in RATE_NAMES:
-        return refused.rates
-    used_up = RateState(refused.scope, limit, 0, refused.retry_after_ms or 0)
-    return {**refused.rates, refused.dimension: used_up}
+    if answer.dimension not in RATE_NAMES:
+        return answer.rates
+    used_up = RateState(answer.scope, limit, 0, answer.retry_after_ms or 0)
+    return {**answer.rates, answer.dimension: used_up}
 
 
-def _limit(refused: Refused, scopes: Sequence[ScopeLimits]) -> int:
-    limits = next(s for s in scopes if s.scope == refused.scope)
+def _limit(answer: Refused, scopes: Sequence[ScopeLimits]) -> int:
+    limits = next(s for s in scopes if s.scope == answer.scope)
     return {
         Dimension.REQUESTS: limits.requests_per_minute,
         Dimension.TOKENS: limits.tokens_per_minute,
         Dimension.INPUT_TOKENS: limits.input_tokens_per_minute,
         Dimension.OUTPUT_TOKENS: limits.output_tokens_per_minute,
         Dimension.CONCURRENCY: limits.concurrency,
-    }[refused.dimension] or 0
+    }[answer.dimension] or 0

@@ -79,8 +79,8 @@ def list_(api: AdminApi, org: str | None, as_json: bool) -> None:
     answer = api.whole("/budgets")
     if org:
         scopes = _scopes_of(api, organization_id(api, org))
-        mine = [row for row in answer["data"] if row["scope"].split("/user:")[0] in scopes]
-        answer = answer | {"data": mine}
+        rows = [row for row in answer["data"] if row["scope"].split("/user:")[0] in scopes]
+        answer = answer | {"data": rows}
     if as_json:
         print_json(answer)
     else:
@@ -128,15 +128,15 @@ def set_(
     if ":" in reference:
         if limit_usd is None or name is not None or alerts:
             raise click.UsageError("the budget of a scope has --limit-usd and --window")
-        wanted = changes({"limit_usd": limit_usd, "window": window})
-        row = api.put(f"/budgets/{quote(scope(api, reference), safe=':')}", wanted)
+        body = changes({"limit_usd": limit_usd, "window": window})
+        row = api.put(f"/budgets/{quote(scope(api, reference), safe=':')}", body)
     else:
         if window is not None:
             raise click.UsageError("the window of a budget never changes: make another budget")
-        wanted = changes({"limit_usd": limit_usd, "name": name, "alerts": list(alerts) or None})
-        if not wanted:
+        body = changes({"limit_usd": limit_usd, "name": name, "alerts": list(alerts) or None})
+        if not body:
             raise click.UsageError("say what to change")
-        row = api.patch(f"/budgets/{part(reference)}", wanted)
+        row = api.patch(f"/budgets/{part(reference)}", body)
     _show(row, as_json=as_json)
 
 
@@ -175,8 +175,8 @@ def _of_scope(api: AdminApi, of: str) -> dict[str, Any]:
     for row in rows:
         if "id" not in row:
             return row
-    named = f" Name one by its id: {', '.join(row['id'] for row in rows)}." if rows else ""
-    raise Refused(f"{of} has no budget of its own.{named}")
+    hint = f" Name one by its id: {', '.join(row['id'] for row in rows)}." if rows else ""
+    raise Refused(f"{of} has no budget of its own.{hint}")
 
 
 def _scopes_of(api: AdminApi, organization: str) -> set[str]:

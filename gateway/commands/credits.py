@@ -42,9 +42,9 @@ def credits() -> None:
 @as_json
 @quiet
 @admin_api
-def give(api: AdminApi, reference: str, as_json: bool, quiet: bool, **given: Any) -> None:
+def give(api: AdminApi, reference: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Give an organization credit."""
-    body = {"organization": organization_id(api, reference)} | changes(given)
+    body = {"organization": organization_id(api, reference)} | changes(options)
     show_one(api.post("/credits", body), as_json=as_json, quiet=quiet)
 
 
@@ -96,7 +96,7 @@ def alerts(
         raise click.UsageError("--none stands alone")
     path = f"/organizations/{part(organization_id(api, reference))}/credit-alerts"
     if nothing or below_usd or below_percent:
-        wanted = {"below_usd": list(below_usd), "below_percent": list(below_percent)}
-        show_one(api.put(path, wanted), as_json=as_json)
+        body = {"below_usd": list(below_usd), "below_percent": list(below_percent)}
+        show_one(api.put(path, body), as_json=as_json)
     else:
         show_one(api.get(path), as_json=as_json)

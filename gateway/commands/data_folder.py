@@ -60,16 +60,16 @@ def join(data: Path | None, config: Path | None) -> None:
 
     settings = settings_of(data, config)
     folder = settings.data.absolute()
-    known = {
+    variables = {
         "SLUICE_REDIS_URL": settings.redis_url or redis_url(folder),
         "SLUICE_SQL_URL": settings.sql,
     }
     try:
-        if (kept := kept_credentials(folder)) is not None:
-            known |= kept.environment
+        if (credentials := kept_credentials(folder)) is not None:
+            variables |= credentials.environment
     except CannotStart as damaged:
         raise click.ClickException(str(damaged)) from damaged
-    for name, value in known.items():
+    for name, value in variables.items():
         os.environ.setdefault(name, value)
 
 
@@ -85,7 +85,7 @@ def with_ledger(command: Callable[..., int]) -> Callable[..., Any]:
     2 where there is no ledger to read."""
 
     @wraps(command)
-    def run(data: Path | None, config: Path | None, **given: Any) -> NoReturn:
+    def run(data: Path | None, config: Path | None, **options: Any) -> NoReturn:
         join(data, config)
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -95,7 +95,7 @@ def with_ledger(command: Callable[..., int]) -> Callable[..., Any]:
         settings = BillingSettings()
         store = open_store(settings.sql)
         try:
-            status = command(Ledger(settings, store), **given)
+            status = command(Ledger(settings, store), **options)
         except SQLAlchemyError as error:
             why = str(error).splitlines()[0]
             click.echo(f"there is no ledger to read at {store.engine.url}: {why}", err=True)

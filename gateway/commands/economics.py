@@ -33,27 +33,27 @@ TRAFFIC = ("requests_per_day", "input_tokens", "output_tokens", "peak", "since_s
 @data_folder
 @click.option("--url", help="A gateway elsewhere; its admin key is read from SLUICE_ADMIN_KEY.")
 @click.option("--insecure", is_flag=True, help="Send the key to --url over plain http.")
-def economics(model: str | None, as_json: bool, **given: Any) -> None:
+def economics(model: str | None, as_json: bool, **options: Any) -> None:
     """Compute the figures that Sluice was founded on, and name the claims that do not follow from
     them; that asks no running Sluice. With a model, one is asked what a month of its traffic costs
     by the second, as workers that are kept, and as whole machines."""
-    traffic = {name: given[name] for name in TRAFFIC if given[name] is not None}
+    traffic = {name: options[name] for name in TRAFFIC if options[name] is not None}
     if model is not None:
-        _show_offers(_offers(model, traffic, given), as_json)
+        _show_offers(_offers(model, traffic, options), as_json)
     elif traffic:
         raise click.UsageError("a traffic is that of a --model")
     else:
         _show_figures(as_json)
 
 
-def _offers(model: str, traffic: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
+def _offers(model: str, traffic: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     from gateway.commands.terminal.address import remote, running
 
-    data: Path | None = given["data"]
-    if given["url"] is not None:
-        api = remote(given["url"], os.environ, insecure=given["insecure"])
+    data: Path | None = options["data"]
+    if options["url"] is not None:
+        api = remote(options["url"], os.environ, insecure=options["insecure"])
     else:
-        api = running(data, given["config"])
+        api = running(data, options["config"])
     return api.get("/offers", model=model, **traffic)
 
 
@@ -61,11 +61,11 @@ def _show_offers(answer: Any, as_json: bool) -> None:
     if as_json:
         print_json(answer)
         return
-    told = answer["traffic"]
+    traffic = answer["traffic"]
     click.echo(
-        f"{answer['model']}: {told['requests_per_day']:,.0f} requests a day of"
-        f" {told['input_tokens']:,.0f} tokens in and {told['output_tokens']:,.0f} out,"
-        f" {told['peak']:.1f} times as many in the busiest hour\n"
+        f"{answer['model']}: {traffic['requests_per_day']:,.0f} requests a day of"
+        f" {traffic['input_tokens']:,.0f} tokens in and {traffic['output_tokens']:,.0f} out,"
+        f" {traffic['peak']:.1f} times as many in the busiest hour\n"
     )
     rows = [each | {"usd_month": f"{each['usd_month']:,.2f}"} for each in answer["offers"]]
     rows = [each | {"replicas": f"{each['replicas']:,.3g}"} for each in rows]

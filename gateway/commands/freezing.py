@@ -25,9 +25,11 @@ def _command(verb: str, kind: str, path: str, sample: str) -> click.Command:
     @as_json
     @admin_api
     def change(api: AdminApi, reference: str, as_json: bool) -> None:
-        found = FINDERS[kind](api, reference)["id"]
-        row = api.patch(f"{path}/{part(found)}", {"status": status})
+        row_id = FINDERS[kind](api, reference)["id"]
+        row = api.patch(f"{path}/{part(row_id)}", {"status": status})
         show_one(row, as_json=as_json)
 
-    named = click.argument("reference", metavar=kind.upper())(change)
-    return click.command(verb, help=says, epilog=example(f"sluice {kind} {verb} {sample}"))(named)
+    with_reference = click.argument("reference", metavar=kind.upper())(change)
+    return click.command(verb, help=says, epilog=example(f"sluice {kind} {verb} {sample}"))(
+        with_reference
+    )

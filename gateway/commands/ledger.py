@@ -187,12 +187,12 @@ def _show(ledger: Ledger, number: int) -> int:
     return 0
 
 
-def _resolve(ledger: Ledger, numbers: Sequence[int], resolved: Callable[[int], Letter]) -> int:
+def _resolve(ledger: Ledger, numbers: Sequence[int], resolve: Callable[[int], Letter]) -> int:
     """Try letters again, or judge one; what could not be done is said of each."""
-    done: list[Letter] = []
+    letters_resolved: list[Letter] = []
     for number in numbers:
         try:
-            done.append(resolved(number))
+            letters_resolved.append(resolve(number))
         except UnknownLetter:
             _unknown(number)
         except AlreadyResolved as before:
@@ -200,15 +200,15 @@ def _resolve(ledger: Ledger, numbers: Sequence[int], resolved: Callable[[int], L
         except StillDead as dead:
             click.echo(f"{number}: cannot be booked: {dead}", err=True)
         else:
-            click.echo(f"{number}: {_outcome(done[-1])}")
-    asyncio.run(_recount(ledger.settings.redis, done))
-    return 0 if len(done) == len(numbers) else 1
+            click.echo(f"{number}: {_outcome(letters_resolved[-1])}")
+    asyncio.run(_recount(ledger.settings.redis, letters_resolved))
+    return 0 if len(letters_resolved) == len(numbers) else 1
 
 
-async def _recount(redis_url: str, done: Iterable[Letter]) -> None:
+async def _recount(redis_url: str, letters_resolved: Iterable[Letter]) -> None:
     redis = Redis.from_url(redis_url)
     try:
-        for letter in done:
+        for letter in letters_resolved:
             await letters.ask_to_recount(redis, letter)
     except (RedisError, OSError) as error:
         why = f"Redis does not answer, and counts what it counted before: {error}"
@@ -231,13 +231,13 @@ def _line(letter: Letter) -> str:
 
 def _outcome(letter: Letter) -> str:
     assert letter.resolution is not None
-    done = letter.resolution
-    words = f": {done.note}" if done.note else ""
-    return f"{done.outcome.value} by {done.by} at {_utc(done.at_us)}{words}"
+    resolution = letter.resolution
+    words = f": {resolution.note}" if resolution.note else ""
+    return f"{resolution.outcome.value} by {resolution.by} at {_utc(resolution.at_us)}{words}"
 
 
 def _fields(letter: Letter) -> dict[str, Any]:
-    done = letter.resolution
+    resolution = letter.resolution
     return {
         "number": letter.number,
         "when": _utc(letter.created_us),
@@ -247,12 +247,12 @@ def _fields(letter: Letter) -> dict[str, Any]:
         "kind": letter.kind,
         "shard": letter.shard,
         "entry": letter.entry,
-        "resolution": done
+        "resolution": resolution
         and {
-            "outcome": done.outcome.value,
-            "by": done.by,
-            "note": done.note,
-            "when": _utc(done.at_us),
+            "outcome": resolution.outcome.value,
+            "by": resolution.by,
+            "note": resolution.note,
+            "when": _utc(resolution.at_us),
         },
     }
 

@@ -127,9 +127,9 @@ def _examined(file: Any, data: Path | None, config: Path | None) -> Examined:
     from gateway.policies.document import Examined, examine
     from routing.policy.conditions import Mistake
 
-    known = _names(data, config)
+    names = _names(data, config)
     try:
-        return examine(file.read(), known=known)
+        return examine(file.read(), known=names)
     except UnicodeDecodeError:
         return Examined((Mistake(1, 1, "the document is not UTF-8"),))
 

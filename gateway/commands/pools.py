@@ -37,27 +37,27 @@ def list_(api: AdminApi, as_json: bool) -> None:
 def check(api: AdminApi, name: str, as_json: bool) -> None:
     """Make one cheap call of an external pool and say what came; exit status 1 if it cannot serve.
     No tenant pays for it."""
-    found = api.post(f"/pools/{part(name)}/check", {})
+    result = api.post(f"/pools/{part(name)}/check", {})
     if as_json:
-        print_json(found)
+        print_json(result)
     else:
-        for line in lines(found):
+        for line in lines(result):
             click.echo(line)
-    sys.exit(0 if found["ok"] else 1)
+    sys.exit(0 if result["ok"] else 1)
 
 
-def lines(found: dict[str, Any]) -> list[str]:
+def lines(result: dict[str, Any]) -> list[str]:
     """What is wanted first: whether it works, and else what to look at."""
-    where = f"{found['upstream_model']} at {found['base_url']}"
-    took = f"{found['took_ms'] / 1000:.2f} s"
-    if found["ok"]:
-        return [f"{found['pool']}: works: {where} answered in {took} ({_tokens(found['usage'])})"]
-    status = f", status {found['status']}" if found["status"] else ""
-    told = [
-        f"{found['pool']}: does not work: {found['outcome'].replace('_', ' ')}{status} ({where})"
+    where = f"{result['upstream_model']} at {result['base_url']}"
+    took = f"{result['took_ms'] / 1000:.2f} s"
+    if result["ok"]:
+        return [f"{result['pool']}: works: {where} answered in {took} ({_tokens(result['usage'])})"]
+    status = f", status {result['status']}" if result["status"] else ""
+    texts = [
+        f"{result['pool']}: does not work: {result['outcome'].replace('_', ' ')}{status} ({where})"
     ]
-    told += [f"  {found['hint']}"] if found["hint"] else []
-    return told + ([f"  it said: {found['detail']}"] if found["detail"] else [])
+    texts += [f"  {result['hint']}"] if result["hint"] else []
+    return texts + ([f"  it said: {result['detail']}"] if result["detail"] else [])
 
 
 def _tokens(used: dict[str, int] | None) -> str:

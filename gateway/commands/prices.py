@@ -51,13 +51,13 @@ def _in_force(versions: list[dict[str, Any]]) -> dict[str, Any]:
     from datetime import UTC, datetime
 
     now = datetime.now(UTC)  # noqa: TID251 composition root
-    begun = [
+    in_force = [
         row
         for row in versions
         if row["status"] == "active"
         and not row["organization"]
         and datetime.fromisoformat(row["effective_from"]) <= now
     ]
-    if not begun:
+    if not in_force:
         raise click.ClickException("no prices are in force")
-    return max(begun, key=lambda row: datetime.fromisoformat(row["effective_from"]))
+    return max(in_force, key=lambda row: datetime.fromisoformat(row["effective_from"]))

@@ -50,11 +50,11 @@ def fit(file: Path, out: Path | None, cheap: str | None, strong: str | None, as_
     answers = answers_of(judged)
     pair = _pair(answers, cheap, strong)
     expected = held_out(answers, lambda fold: click.echo(f"held out: part {fold}", err=True))
-    said = figures(answers, expected, *pair) if pair else {}
-    document = document_of(judged, answers, said)
+    report = figures(answers, expected, *pair) if pair else {}
+    document = document_of(judged, answers, report)
     if out is not None:
         _write(out, document)
-    _say(said, as_json)
+    _say(report, as_json)
 
 
 @quality.command(epilog=example("sluice quality score judged.csv --document quality.json"))
@@ -99,10 +99,10 @@ def _judged(file: Path) -> JudgedFile:
 def _pair(answers: Answers, cheap: str | None, strong: str | None) -> tuple[str, str] | None:
     from gateway.quality.held_out import cheap_and_strong
 
-    found = cheap_and_strong(answers)
-    if found is None:
+    likely = cheap_and_strong(answers)
+    if likely is None:
         return None
-    pair = (cheap or found[0], strong or found[1])
+    pair = (cheap or likely[0], strong or likely[1])
     if unknown := [name for name in pair if name not in answers.models]:
         raise click.ClickException(f"no answer of {', '.join(unknown)} was judged")
     return pair
@@ -122,19 +122,19 @@ def _refuse(file: Path, mistakes: list[str]) -> NoReturn:
     sys.exit(1)
 
 
-def _say(said: Mapping[str, Any], as_json: bool) -> None:
+def _say(report: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(said))
+        click.echo(json.dumps(report))
         return
-    if not said:
+    if not report:
         click.echo("one model alone: no curve")
         return
-    click.echo(f"share of {said['strong']}   score")
-    for share, mean in said["curve"]:
+    click.echo(f"share of {report['strong']}   score")
+    for share, mean in report["curve"]:
         click.echo(f"{share:>8.0%}   {mean:.4f}")
     click.echo(
-        f"{said['of_strong']:.0%} of {said['strong']}'s score: {said['share_needed']:.1%} of its"
-        f" calls (by chance {said['share_by_chance']:.1%}), on {said['prompts']} prompts"
+        f"{report['of_strong']:.0%} of {report['strong']}'s score: {report['share_needed']:.1%} of"
+        f" its calls (by chance {report['share_by_chance']:.1%}), on {report['prompts']} prompts"
     )
-    errors = ", ".join(f"{name} {off:.3f}" for name, off in said["calibration_error"].items())
+    errors = ", ".join(f"{name} {off:.3f}" for name, off in report["calibration_error"].items())
     click.echo(f"expected quality is off by: {errors}")

@@ -49,11 +49,11 @@ def project(api: AdminApi, reference: str) -> dict[str, Any]:
     """By its id, or as ORGANIZATION/NAME. Raises Refused."""
     owner, _, name = reference.rpartition("/")
     rows = api.rows("/projects", organization=organization_id(api, owner) if owner else None)
-    found = [row for row in rows if row["id"] == reference or (owner and row["name"] == name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ids = ", ".join(row["id"] for row in found)
+    matches = [row for row in rows if row["id"] == reference or (owner and row["name"] == name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        ids = ", ".join(row["id"] for row in matches)
         raise Refused(f"Several projects are '{reference}': name one by its id, {ids}.")
     raise Refused(f"There is no project '{reference}': name it by its id or as SLUG/NAME.")
 
@@ -95,25 +95,27 @@ def _limits(kind: str, sample: str) -> click.Command:
         model: str | None,
         user: str | None,
         as_json: bool,
-        **given: Any,
+        **options: Any,
     ) -> None:
         """Show the limits, or set those that are named; `none` takes one away."""
         if model and user:
             raise click.UsageError("--model and --user are limits apart: name one of them")
         owner = f"{kind}:{FINDERS[kind](api, reference)['id']}"
         narrow = f"/model:{model}" if model else f"/user:{user}" if user else ""
-        if wanted := changes(given):
-            row = api.patch(f"/limits/{quote(owner + narrow, safe=':/')}", wanted)
+        if body := changes(options):
+            row = api.patch(f"/limits/{quote(owner + narrow, safe=':/')}", body)
             print_json(row) if as_json else print_fields(without(row, "object"))
             return
         answer = api.whole("/limits")
-        mine = [row for row in answer["data"] if row["scope"].split("/")[0] == owner]
+        limits_of_owner = [row for row in answer["data"] if row["scope"].split("/")[0] == owner]
         wanted_scope = owner + narrow
-        mine = [row for row in mine if not narrow or row["scope"] == wanted_scope]
+        limits_of_owner = [
+            row for row in limits_of_owner if not narrow or row["scope"] == wanted_scope
+        ]
         if as_json:
-            print_json(answer | {"data": mine})
+            print_json(answer | {"data": limits_of_owner})
         else:
-            print_rows(map(_limits_set, mine), f"{wanted_scope} has no limits")
+            print_rows(map(_limits_set, limits_of_owner), f"{wanted_scope} has no limits")
 
     limits = click.option("--model", help="Limits of one model within it.")(as_json(limits))
     limits = click.option("--user", help="Limits of one end user, or of every one: '*'.")(limits)
@@ -137,13 +139,13 @@ def _limits_set(row: dict[str, Any]) -> dict[str, Any]:
 def _entitlements(kind: str, sample: str) -> click.Command:
     @admin_api
     def entitlements(
-        api: AdminApi, reference: str, as_json: bool, **given: tuple[str, ...]
+        api: AdminApi, reference: str, as_json: bool, **options: tuple[str, ...]
     ) -> None:
         """Show what it may use, or restrict it; `any` takes a restriction away."""
         owner = f"{kind}:{FINDERS[kind](api, reference)['id']}"
-        wanted = {name: _list(name, values) for name, values in given.items() if values}
-        if wanted:
-            row = api.patch(f"/entitlements/{part(owner)}", wanted)
+        body = {name: _list(name, values) for name, values in options.items() if values}
+        if body:
+            row = api.patch(f"/entitlements/{part(owner)}", body)
         else:
             rows = [row for row in api.rows("/entitlements") if row["scope"] == owner]
             unset = {"object": "entitlement", "scope": owner} | dict.fromkeys(MAY_USE)

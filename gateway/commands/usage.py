@@ -79,8 +79,8 @@ def usage(
         print_json(answer)
     else:
         rows = _by_slug(api, [_columns(row) for row in answer["data"]])
-        told = f"{answer['from'][:16]}Z to {answer['to'][:16]}Z".replace("T", " ")
-        click.echo(f"calls that ended from {told}")
+        span = f"{answer['from'][:16]}Z to {answer['to'][:16]}Z".replace("T", " ")
+        click.echo(f"calls that ended from {span}")
         print_rows([*rows, *_total(rows)], "nothing was used")
 
 
@@ -92,8 +92,8 @@ def _interval(
     now_s: int,
 ) -> tuple[int | None, int | None]:
     """Raises UsageError for two intervals at once."""
-    said = [period is not None, since is not None, from_s is not None or to_s is not None]
-    if sum(said) > 1:
+    choices = [period is not None, since is not None, from_s is not None or to_s is not None]
+    if sum(choices) > 1:
         raise click.UsageError("--period, --since and --from with --to exclude one another")
     if period is not None:
         return period

@@ -52,8 +52,8 @@ def add_version_commands(group: click.Group, path: str) -> None:
         A document is checked and stored first. Every gateway follows within 5 seconds. Calls that
         run keep the version that they began with.
         """
-        given = file_or_version
-        version = given if given.isdigit() else _stored(api, path, given, comment)
+        source = file_or_version
+        version = source if source.isdigit() else _stored(api, path, source, comment)
         body = {"comment": comment} | changes({"expects": expects})
         _print_version(api.post(f"{path}/{version}/activate", body), as_json)
 

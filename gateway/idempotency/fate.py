@@ -37,10 +37,10 @@ class Fates:
         """Of a key that Redis does not know. Raises ApiError 410 if its call was charged, and 503
         while that cannot be said."""
         since_us = round((self._clock() - self._held_s) * 1e6)
-        asked = partial(run_under_key, self._store, keyed.api_key, keyed.name, since_us)
+        query = partial(run_under_key, self._store, keyed.api_key, keyed.name, since_us)
         try:
             async with asyncio.timeout(min(within_s, self._wait_s)):
-                ran = await asyncio.to_thread(asked)
+                ran = await asyncio.to_thread(query)
                 if ran is None or await self._was_free(ran, keyed.organization):
                     return
         except (TimeoutError, SQLAlchemyError, LimitsUnavailable) as away:

@@ -27,31 +27,29 @@ class Keyed:
     asked: str
 
 
-def keyed(
-    given_all: Sequence[str], principal: Principal, method: str, path: str, body: bytes
-) -> Keyed:
+def keyed(keys: Sequence[str], principal: Principal, method: str, path: str, body: bytes) -> Keyed:
     """Of a call that has the header, so often; raises ApiError 400 for a key that no client means,
     and for several, of which it cannot be known which one is meant."""
-    if len(given_all) != 1:
-        message = f"'Idempotency-Key' is there {len(given_all)} times: a call has one."
+    if len(keys) != 1:
+        message = f"'Idempotency-Key' is there {len(keys)} times: a call has one."
         raise bad_request(message, code="invalid_idempotency_key")
-    given = given_all[0]
-    if not 0 < len(given) <= KEY_CHARS_MAX or not (given.isascii() and given.isprintable()):
+    key = keys[0]
+    if not 0 < len(key) <= KEY_CHARS_MAX or not (key.isascii() and key.isprintable()):
         message = f"'Idempotency-Key' must be 1 to {KEY_CHARS_MAX} printable ASCII characters."
         raise bad_request(message, code="invalid_idempotency_key")
     return Keyed(
         organization=principal.organization,
         api_key=principal.key,
-        name=hashlib.sha256(given.encode()).hexdigest(),
+        name=hashlib.sha256(key.encode()).hexdigest(),
         asked=digest(method, path, body),
     )
 
 
 def digest(method: str, path: str, body: bytes) -> str:
     """Of what was asked, byte for byte: the same JSON spelled otherwise is another body."""
-    found = hashlib.sha256(f"{method} {path}\n".encode())
-    found.update(body)
-    return found.hexdigest()
+    hash_ = hashlib.sha256(f"{method} {path}\n".encode())
+    hash_.update(body)
+    return hash_.hexdigest()
 
 
 def reused(request_id: str) -> ApiError:

@@ -40,8 +40,8 @@ def parts_of(message: Mapping[str, Any]) -> list[bytes]:
     if message["type"] == "http.response.start":
         headers = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in message["headers"]]
         return [HEAD + msgspec.json.encode((message["status"], headers))]
-    found = [BODY + message["body"]] if message.get("body") else []
-    return found if message.get("more_body") else [*found, END]
+    parts = [BODY + message["body"]] if message.get("body") else []
+    return parts if message.get("more_body") else [*parts, END]
 
 
 @dataclass(slots=True)

@@ -93,9 +93,9 @@ class Tapes:
                 self._require_time(until_s)
 
     async def write(
-        self, keyed: Keyed, rid: str, becomes: Becomes, written: int, parts: Sequence[bytes]
+        self, keyed: Keyed, rid: str, becomes: Becomes, parts_count: int, parts: Sequence[bytes]
     ) -> TapeState:
-        """Add parts to a tape that has `written` of them, and extend the runner's lease."""
+        """Add parts to a tape that has `parts_count` of them, and extend the runner's lease."""
         tapes = _tapes_key(keyed)
         async with self._bounded() as until_s:
             while True:
@@ -107,7 +107,7 @@ class Tapes:
                         f"{tapes}:sizes",
                     ],
                     args=[
-                        *(keyed.asked, rid, becomes.value, written),
+                        *(keyed.asked, rid, becomes.value, parts_count),
                         *(self._lease_ms, self._ttl_ms, self.settings.organization_bytes_max),
                         await self._counts_until(until_s),
                         *parts,

@@ -88,11 +88,13 @@ class Standings:
         now_us = round(self._clock() * 1e6)
         hard = [(budget, subject) for budget, subject in bound if budget.is_hard]
         soft = [(budget, subject) for budget, subject in bound if not budget.is_hard]
-        found: dict[tuple[str, str], tuple[int, int | None]] = {}
-        found |= await self._in_redis(hard, now_us)
+        budgets_of_owner: dict[tuple[str, str], tuple[int, int | None]] = {}
+        budgets_of_owner |= await self._in_redis(hard, now_us)
         if soft:
-            found |= await asyncio.to_thread(self._in_sql, soft, now_us)
-        return [_standing(budget, found[budget.budget_id, s], now_us) for budget, s in bound]
+            budgets_of_owner |= await asyncio.to_thread(self._in_sql, soft, now_us)
+        return [
+            _standing(budget, budgets_of_owner[budget.budget_id, s], now_us) for budget, s in bound
+        ]
 
     async def of_budgets(
         self, budgets: Sequence[Budget], end_user: str | None = None
@@ -114,15 +116,15 @@ class Standings:
         for budget, subject in bound:
             purse = purse_of(share_of(budget, subject, now_us), budget.amount_nanousd)
             by_org[budget.org].append(((budget, subject), purse))
-        found: dict[tuple[str, str], tuple[int, int | None]] = {}
+        budgets_of_owner: dict[tuple[str, str], tuple[int, int | None]] = {}
         for org, asked in by_org.items():
             try:
                 money = await self._holds.purses(org, [p for _, p in asked], now_us=now_us)
             except LimitsUnavailable as away:
                 raise overloaded("The limiter is out of reach.", RETRY_S) from away
             for ((budget, subject), _), (held, spent) in zip(asked, money, strict=True):
-                found[budget.budget_id, subject] = spent, held
-        return found
+                budgets_of_owner[budget.budget_id, subject] = spent, held
+        return budgets_of_owner
 
     def _in_sql(
         self, bound: Sequence[Bound], now_us: int
@@ -151,11 +153,11 @@ def _standing(budget: Budget, money: tuple[int, int | None], now_us: int) -> Sta
     return Standing(budget.amount_nanousd, *money, *period_now(budget, now_us))
 
 
-def key_budgets(found: Sequence[Budget], apart: Sequence[Budget]) -> KeyBudgets:
+def key_budgets(budgets_of_owner: Sequence[Budget], apart: Sequence[Budget]) -> KeyBudgets:
     """`apart` are those of single end users, or one of them for all: that there are any counts."""
     return KeyBudgets(
-        own=tuple((budget, "") for budget in found if not budget.end_user),
-        every_user=tuple(budget for budget in found if budget.end_user),
+        own=tuple((budget, "") for budget in budgets_of_owner if not budget.end_user),
+        every_user=tuple(budget for budget in budgets_of_owner if budget.end_user),
         has_users_apart=bool(apart),
         has_hard_apart=any(budget.is_hard for budget in apart),
     )

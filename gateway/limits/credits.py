@@ -53,8 +53,8 @@ class CreditLines:
 
     def learn(self, line: CreditLine) -> None:
         """Of two lines of an organization the later one counts, however they come."""
-        known = self._lines.get(line.org)
-        if known is None or known.moved_us < line.moved_us:
+        present = self._lines.get(line.org)
+        if present is None or present.moved_us < line.moved_us:
             self._lines[line.org] = line
 
     def bound(

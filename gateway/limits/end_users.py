@@ -33,8 +33,8 @@ class UserLimits(Protocol):
 class EndUsers:
     """Remembers the limits of the end users seen last, for as long as their key is cached."""
 
-    def __init__(self, kept: UserLimits) -> None:
-        self._kept = kept
+    def __init__(self, stored: UserLimits) -> None:
+        self._kept = stored
         self._bound: OrderedDict[tuple[str, str], tuple[KeyBudgets, tuple[Bound, ...]]] = (
             OrderedDict()
         )
@@ -74,15 +74,15 @@ class EndUsers:
                 raise end_user_required(param)
             return budgets.own
         place = principal.key, end_user
-        found = self._bound.get(place)
-        if found is None or found[0] is not budgets:
+        entry = self._bound.get(place)
+        if entry is None or entry[0] is not budgets:
             apart = await self._apart(principal, end_user)
-            found = budgets, of_user(budgets.every_user, apart, digest_of(end_user))
-            self._bound[place] = found
+            entry = budgets, of_user(budgets.every_user, apart, digest_of(end_user))
+            self._bound[place] = entry
             if len(self._bound) > CACHE_USERS_MAX:
                 self._bound.popitem(last=False)
         self._bound.move_to_end(place)
-        return budgets.own + found[1]
+        return budgets.own + entry[1]
 
     async def _apart(self, principal: Principal, end_user: str) -> tuple[Budget, ...]:
         if not principal.budgets.has_users_apart:
@@ -92,10 +92,10 @@ class EndUsers:
 
     async def _user(self, principal: Principal, end_user: str) -> tuple[ScopeLimits, ...]:
         place = principal.key, end_user
-        found = self._cache.get(place)
-        if found is not None and found[0] is principal.narrow:
+        entry = self._cache.get(place)
+        if entry is not None and entry[0] is principal.narrow:
             self._cache.move_to_end(place)
-            return found[1]
+            return entry[1]
         limits = await self._limits(principal, end_user)
         self._cache[place] = principal.narrow, limits
         self._cache.move_to_end(place)

@@ -34,44 +34,44 @@ class Slots:
     def enter(self, scopes: Iterable[ScopeLimits], now_s: float) -> None:
         for limits in scopes:
             if limits.concurrency is not None:
-                found = self._scopes.get(limits.scope) or self._begin(limits.scope)
-                found.open += 1
-                found.began_s += now_s
+                counts = self._scopes.get(limits.scope) or self._begin(limits.scope)
+                counts.open += 1
+                counts.began_s += now_s
 
     def leave(self, scopes: Iterable[ScopeLimits], began_s: float, now_s: float) -> None:
         """`began_s` is when the call entered."""
         lasted_s = max(0.0, now_s - began_s)
         for limits in scopes:
             if limits.concurrency is not None:
-                found = self._scopes[limits.scope]
-                found.open -= 1
-                found.began_s = found.began_s - began_s if found.open else 0.0
-                before_s = lasted_s if found.lasting_s is None else found.lasting_s
-                found.lasting_s = before_s + WEIGHT * (lasted_s - before_s)
+                counts = self._scopes[limits.scope]
+                counts.open -= 1
+                counts.began_s = counts.began_s - began_s if counts.open else 0.0
+                before_s = lasted_s if counts.lasting_s is None else counts.lasting_s
+                counts.lasting_s = before_s + WEIGHT * (lasted_s - before_s)
 
     def open_in(self, scope: str) -> int:
-        found = self._scopes.get(scope)
-        return found.open if found else 0
+        counts = self._scopes.get(scope)
+        return counts.open if counts else 0
 
     def wait_s(self, scope: str, slots: int, now_s: float) -> float:
         """When one of `slots` calls of a scope will have ended, as they have lasted of late. Where
         there may be none at all, nobody knows, and it is long."""
         if slots <= 0:
             return WAIT_S_MAX
-        found = self._scopes.get(scope) or _Scope()
-        lasting_s = FIRST_GUESS_S if found.lasting_s is None else found.lasting_s
-        if found.open:
-            lasting_s = max(lasting_s, now_s - found.began_s / found.open)
+        counts = self._scopes.get(scope) or _Scope()
+        lasting_s = FIRST_GUESS_S if counts.lasting_s is None else counts.lasting_s
+        if counts.open:
+            lasting_s = max(lasting_s, now_s - counts.began_s / counts.open)
         return slot_s(lasting_s, slots)
 
-    def told(self, refused: Refused, scopes: Iterable[ScopeLimits], now_s: float) -> Refused:
+    def told(self, answer: Refused, scopes: Iterable[ScopeLimits], now_s: float) -> Refused:
         """The same, with the wait where it is a slot that lacks: Redis counts calls and does not
         know how long they last."""
-        if refused.dimension is not Dimension.CONCURRENCY:
-            return refused
-        limits = next(each for each in scopes if each.scope == refused.scope)
+        if answer.dimension is not Dimension.CONCURRENCY:
+            return answer
+        limits = next(each for each in scopes if each.scope == answer.scope)
         wait_s = self.wait_s(limits.scope, limits.concurrency or 0, now_s)
-        return replace(refused, retry_after_ms=round(wait_s * 1000))
+        return replace(answer, retry_after_ms=round(wait_s * 1000))
 
     def _begin(self, scope: str) -> _Scope:
         """Of too many, those that were begun long ago and have nothing open make room."""
@@ -79,8 +79,8 @@ class Slots:
             for name in list(self._scopes)[: REMEMBERED_MAX // 2]:
                 if not self._scopes[name].open:
                     del self._scopes[name]
-        found = self._scopes[scope] = _Scope()
-        return found
+        counts = self._scopes[scope] = _Scope()
+        return counts
 
 
 def slot_s(lasting_s: float, slots: int) -> float:

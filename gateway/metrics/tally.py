@@ -82,26 +82,26 @@ class Tally:
         return self._refused
 
     def __call__(self, call: SettledCall) -> None:
-        found = self._ended.get((call.model, call.tier, call.pool, call.status))
-        if found is None:
-            found = self._begin(call)
-        found.calls += 1
-        found.input += call.input
-        found.cached_input += call.cached_input
-        found.output += call.output
+        sums = self._ended.get((call.model, call.tier, call.pool, call.status))
+        if sums is None:
+            sums = self._begin(call)
+        sums.calls += 1
+        sums.input += call.input
+        sums.cached_input += call.cached_input
+        sums.output += call.output
         if call.reasoning:
-            found.reasoning += call.reasoning
+            sums.reasoning += call.reasoning
         if call.attempts and call.attempts[-1].delivered > call.usage.total:
             prompt, completion = tokens_above_hold(call)
-            found.prompt_above_hold += prompt
-            found.completion_above_hold += completion
+            sums.prompt_above_hold += prompt
+            sums.completion_above_hold += completion
         began_us = call.admitted_us
         lasted_us = call.ended_us - began_us
-        found.duration[bisect_left(DURATION_US, lasted_us)] += 1
-        found.duration_us += lasted_us
+        sums.duration[bisect_left(DURATION_US, lasted_us)] += 1
+        sums.duration_us += lasted_us
         if (first_us := call.first_token_us) is not None:
-            found.ttft[bisect_left(TTFT_US, first_us - began_us)] += 1
-            found.ttft_us += first_us - began_us
+            sums.ttft[bisect_left(TTFT_US, first_us - began_us)] += 1
+            sums.ttft_us += first_us - began_us
 
     def refuse(self, error: ApiError) -> None:
         """A no, or a failure, that a caller was told."""

@@ -152,10 +152,10 @@ def _losses(now: Now) -> Iterator[Metric]:
 
 def _grouped(ended: Mapping[Calls, Ended], labels: int) -> dict[tuple[str, ...], list[Ended]]:
     """By the first so many labels."""
-    found: dict[tuple[str, ...], list[Ended]] = {}
+    groups: dict[tuple[str, ...], list[Ended]] = {}
     for what, each in ended.items():
-        found.setdefault(what[:labels], []).append(each)
-    return found
+        groups.setdefault(what[:labels], []).append(each)
+    return groups
 
 
 def _histogram(

@@ -66,12 +66,12 @@ async def _input_tokens(parts: Parts, caller: Principal, body: bytes, parse: Par
 
 
 def _counted(parts: Parts, caller: Principal, body: bytes, parse: Parse) -> int:
-    name, wanted = parse(body)
+    name, payload = parse(body)
     if not caller.leave.may_use(name):
         raise model_not_found(name)
     catalog = parts.catalog.catalog
     counter = catalog.checkpoint(name)
-    if catalog.models[name].task is not wanted.task:
-        raise model_not_supported(name, wanted.task)
-    require_countable(catalog.models[name], wanted, len(body))
-    return sum(wanted.prompt_tokens(counter))
+    if catalog.models[name].task is not payload.task:
+        raise model_not_supported(name, payload.task)
+    require_countable(catalog.models[name], payload, len(body))
+    return sum(payload.prompt_tokens(counter))

@@ -17,7 +17,7 @@ router = APIRouter(tags=["health"])
 async def metrics(request: Request) -> Response:
     """Calls, tokens, times and states of this gateway, in Prometheus' text format."""
     parts = parts_of(request)
-    seen = parts.observed
+    observer = parts.observed
     if not parts.settings.gateway.metrics_open:
         await require_admin(request)
     # Not at the top: see there.
@@ -25,15 +25,15 @@ async def metrics(request: Request) -> Response:
 
     waiting = Counter(call.waits_for for call in parts.accounts.open.values() if call.waits_for)
     now = Now(
-        gateway=seen.gateway_id,
+        gateway=observer.gateway_id,
         open_calls=len(parts.accounts.open),
         waiting={pool.name: waiting[pool.name] for pool in parts.catalog.catalog.pools},
         unsettled_calls=parts.accounts.unsettled_count + parts.accounts.left_to_spool,
-        limiter_is_away=seen.breaker.is_open,
-        limiter_outages=seen.breaker.openings,
+        limiter_is_away=observer.breaker.is_open,
+        limiter_outages=observer.breaker.openings,
         redis_filled=parts.accounts.pressure.fraction,
-        spool_bytes=await asyncio.to_thread(seen.spool_bytes),
-        loop_lag_s=seen.lag.worst_s,
+        spool_bytes=await asyncio.to_thread(observer.spool_bytes),
+        loop_lag_s=observer.lag.worst_s,
         fleet_age_s=parts.fleet.age_s,
         decisions_lost=parts.decision_recorder.lost,
         policy_version=parts.policy_keeper.version,
@@ -41,6 +41,6 @@ async def metrics(request: Request) -> Response:
         quality_version=parts.quality_keeper.version,
         quality_is_broken=parts.quality_keeper.broken is not None,
         replicas=by_state(parts.fleet.published),
-        faults=seen.faults.counts,
+        faults=observer.faults.counts,
     )
-    return Response(text(seen.tally, now), headers={"content-type": CONTENT_TYPE})
+    return Response(text(observer.tally, now), headers={"content-type": CONTENT_TYPE})

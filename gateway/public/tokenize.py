@@ -58,32 +58,32 @@ async def detokenize(request: Request, caller: Caller) -> Any:
 
 
 def _tokenized(parts: Parts, caller: Principal, body: bytes) -> Tokens:
-    wanted = parse_tokenize(body)
-    checkpoint = _checkpoint(parts, caller, wanted.model)
-    model = parts.catalog.catalog.models[wanted.model]
-    _require_bounded(wanted)
-    ids = _ids(checkpoint, wanted)
-    strings = checkpoint.token_strings(ids) if wanted.return_token_strs else None
+    request = parse_tokenize(body)
+    checkpoint = _checkpoint(parts, caller, request.model)
+    model = parts.catalog.catalog.models[request.model]
+    _require_bounded(request)
+    ids = _ids(checkpoint, request)
+    strings = checkpoint.token_strings(ids) if request.return_token_strs else None
     return Tokens(
         count=len(ids), max_model_len=model.context_tokens, tokens=ids, token_strs=strings
     )
 
 
-def _require_bounded(wanted: TokenizeRequest) -> None:
+def _require_bounded(request: TokenizeRequest) -> None:
     """Text may be longer than any context, as of those who cut it into pieces by tokens."""
-    characters = wanted.longest_characters()
+    characters = request.longest_characters()
     if characters > CHARACTERS_MAX:
-        raise string_too_long(wanted.param, CHARACTERS_MAX, characters)
+        raise string_too_long(request.param, CHARACTERS_MAX, characters)
 
 
-def _ids(checkpoint: CheckpointTokens, wanted: TokenizeRequest) -> Sequence[int]:
-    if wanted.prompt is not None:
-        return checkpoint.text_ids(wanted.prompt, add_special_tokens=wanted.add_special_tokens)
+def _ids(checkpoint: CheckpointTokens, request: TokenizeRequest) -> Sequence[int]:
+    if request.prompt is not None:
+        return checkpoint.text_ids(request.prompt, add_special_tokens=request.add_special_tokens)
     try:
         return checkpoint.conversation_ids(
-            wanted.messages or (),
-            wanted.tools,
-            Rendering(add_generation_prompt=wanted.add_generation_prompt),
+            request.messages or (),
+            request.tools,
+            Rendering(add_generation_prompt=request.add_generation_prompt),
         )
     except UnrenderableConversation as refused:
         raise bad_request(str(refused), "messages") from refused
@@ -92,9 +92,9 @@ def _ids(checkpoint: CheckpointTokens, wanted: TokenizeRequest) -> Sequence[int]
 
 
 def _detokenized(parts: Parts, caller: Principal, body: bytes) -> Prompt:
-    wanted = parse_detokenize(body)
-    checkpoint = _checkpoint(parts, caller, wanted.model)
-    return Prompt(prompt=text_of(checkpoint, wanted.tokens, "tokens"))
+    request = parse_detokenize(body)
+    checkpoint = _checkpoint(parts, caller, request.model)
+    return Prompt(prompt=text_of(checkpoint, request.tokens, "tokens"))
 
 
 def _checkpoint(parts: Parts, caller: Principal, model: str) -> CheckpointTokens:

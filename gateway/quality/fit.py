@@ -58,20 +58,22 @@ def fold_of(prompt: str) -> int:
 
 def fitted(answers: Answers, rows: NDArray[np.bool_]) -> QualityModel:
     """What is learned of these rows alone: words, scales and weights."""
-    kept = [features for features, is_in in zip(answers.features, rows, strict=True) if is_in]
-    places, rarities = _vocabulary(kept)
+    prompts = [features for features, is_in in zip(answers.features, rows, strict=True) if is_in]
+    places, rarities = _vocabulary(prompts)
     blank = QualityModel(places, rarities, {})
-    numbers = np.array([features.numbers for features in kept]).reshape(len(kept), len(NUMBERS))
+    numbers = np.array([features.numbers for features in prompts]).reshape(
+        len(prompts), len(NUMBERS)
+    )
     means: Matrix = numbers.mean(axis=0)
     scales: Matrix = numbers.std(axis=0)
     scales[scales < 1e-9] = np.inf  # a feature that never changes says nothing
-    inputs = np.zeros((len(kept), 1 + len(NUMBERS) + len(places)))
+    inputs = np.zeros((len(prompts), 1 + len(NUMBERS) + len(places)))
     inputs[:, 0] = 1
     inputs[:, 1 : 1 + len(NUMBERS)] = (numbers - means) / scales * NUMBERS_WEIGHT
-    for row, features in enumerate(kept):
-        seen = blank.seen(features)
-        for place in seen.words:
-            inputs[row, 1 + len(NUMBERS) + place] = rarities[place] * seen.norm
+    for row, features in enumerate(prompts):
+        vector = blank.seen(features)
+        for place in vector.words:
+            inputs[row, 1 + len(NUMBERS) + place] = rarities[place] * vector.norm
     inverse = _inverse_bound(inputs)
     models = {}
     for column, name in enumerate(answers.models):
@@ -81,12 +83,12 @@ def fitted(answers: Answers, rows: NDArray[np.bool_]) -> QualityModel:
     return QualityModel(places, rarities, models)
 
 
-def _vocabulary(kept: Sequence[Features]) -> tuple[dict[str, int], tuple[float, ...]]:
-    counts = Counter(word for features in kept for word in features.words)
+def _vocabulary(prompts: Sequence[Features]) -> tuple[dict[str, int], tuple[float, ...]]:
+    counts = Counter(word for features in prompts for word in features.words)
     usual = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:WORDS_MAX]
     words = sorted(word for word, count in usual if count >= SEEN_MIN)
     places = {word: place for place, word in enumerate(words)}
-    return places, tuple([round(float(np.log(len(kept) / counts[w])), DIGITS) for w in words])
+    return places, tuple([round(float(np.log(len(prompts) / counts[w])), DIGITS) for w in words])
 
 
 def _inverse_bound(inputs: Matrix) -> Matrix:
@@ -99,22 +101,22 @@ def _inverse_bound(inputs: Matrix) -> Matrix:
 
 
 def _weights(inputs: Matrix, inverse: Matrix, scores: Matrix) -> Matrix:
-    judged = ~np.isnan(scores)
-    wanted = np.where(judged, scores, 0.0)
+    has_score = ~np.isnan(scores)
+    scores_or_0 = np.where(has_score, scores, 0.0)
     weights = np.zeros(inputs.shape[1])
     ridge = np.full(inputs.shape[1], RIDGE)
     ridge[0] = 1e-6
     for _ in range(STEPS):
         expected = 1 / (1 + np.exp(-np.clip(inputs @ weights, -30, 30)))
-        gradient = inputs.T @ (np.where(judged, expected, 0.0) - wanted) + ridge * weights
+        gradient = inputs.T @ (np.where(has_score, expected, 0.0) - scores_or_0) + ridge * weights
         weights = weights - inverse @ gradient
     return weights
 
 
 def _average(scores: Matrix) -> float:
     """Log-odds of the mean score, kept off 0 and 1 by half an answer."""
-    known = scores[~np.isnan(scores)]
-    return log_odds((float(known.sum()) + 0.5) / (len(known) + 1))
+    present = scores[~np.isnan(scores)]
+    return log_odds((float(present.sum()) + 0.5) / (len(present) + 1))
 
 
 def _linear(

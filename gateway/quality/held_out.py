@@ -17,9 +17,9 @@ SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 def expected_by(model: QualityModel, features: Features) -> dict[str, float]:
     """Where the table is the mean of the judged answers."""
-    seen = model.seen(features)
+    vector = model.seen(features)
     return {
-        name: expected_quality(sigmoid(each.average), each, seen)
+        name: expected_quality(sigmoid(each.average), each, vector)
         for name, each in model.models.items()
     }
 
@@ -43,11 +43,11 @@ def judged_calls(
 ) -> list[JudgedCall]:
     """Prompts on which both were judged."""
     places = [answers.models.index(name) for name in (cheap, strong)]
-    found = []
+    calls = []
     for scores, of in zip(answers.scores[:, places].tolist(), expected, strict=True):
         if not np.isnan(scores).any() and cheap in of and strong in of:
-            found.append(JudgedCall(of[strong] - of[cheap], scores[0], scores[1]))
-    return found
+            calls.append(JudgedCall(of[strong] - of[cheap], scores[0], scores[1]))
+    return calls
 
 
 def figures(
@@ -55,7 +55,7 @@ def figures(
 ) -> dict[str, Any]:
     """What is said of held-out prompts: the curve, and how far expected qualities are off."""
     calls = judged_calls(answers, expected, cheap, strong)
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "cheap": cheap,
         "strong": strong,
         "prompts": len(calls),
@@ -68,8 +68,8 @@ def figures(
     }
     points = curve(calls)
     at = [points[round(share * (len(points) - 1))] for share in SHARES]
-    said["curve"] = [[round(p.share, 4), round(p.score, 4)] for p in at]
-    return said
+    fields["curve"] = [[round(p.share, 4), round(p.score, 4)] for p in at]
+    return fields
 
 
 def cheap_and_strong(answers: Answers) -> tuple[str, str] | None:
@@ -86,7 +86,7 @@ def _calibration_error(
 ) -> float:
     """Mean distance of expected from judged quality over ten bins of equal count."""
     column = answers.scores[:, answers.models.index(name)]
-    known = [(of[name], s) for of, s in zip(expected, column, strict=True) if s == s and name in of]
-    bins = np.array_split(np.array(sorted(known)).reshape(len(known), 2), BINS)
+    pairs = [(of[name], s) for of, s in zip(expected, column, strict=True) if s == s and name in of]
+    bins = np.array_split(np.array(sorted(pairs)).reshape(len(pairs), 2), BINS)
     off = [abs(float(b[:, 0].mean() - b[:, 1].mean())) * len(b) for b in bins if len(b)]
-    return sum(off) / max(1, len(known))
+    return sum(off) / max(1, len(pairs))

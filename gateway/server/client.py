@@ -97,8 +97,8 @@ class Client:
             for _ in range(self._asked):
                 task.uncancel()
 
-    def _received(self, gone: asyncio.Future[Message]) -> None:
-        if not gone.cancelled():
+    def _received(self, departure: asyncio.Future[Message]) -> None:
+        if not departure.cancelled():
             self._hung_up()
 
     def _hung_up(self) -> None:
@@ -129,21 +129,21 @@ class Client:
 
     async def left_before(self, work: asyncio.Task[None]) -> Departure | None:
         """Wait for the work; why its client will not have the rest of it, or None if it is done."""
-        gone = asyncio.ensure_future(self.receive())
+        departure = asyncio.ensure_future(self.receive())
         try:
             while not work.done():
                 done, _ = await asyncio.wait(
-                    {work, gone},
+                    {work, departure},
                     timeout=self._watch.every_s,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
-                if gone in done:
+                if departure in done:
                     return Departure.CLOSED
                 if self._is_stuck:
                     self._hang_up()
                     return Departure.SLOW
         finally:
-            gone.cancel()
+            departure.cancel()
         return None
 
     def _hang_up(self) -> None:

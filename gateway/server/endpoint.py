@@ -72,7 +72,7 @@ class Generating:
         once: Once,
         clock: Clock,
         new_id: Callable[[], str],
-        told: Callable[[ApiError], None],
+        note: Callable[[ApiError], None],
         dialect: Dialect = OPENAI,
     ) -> None:
         self._pipeline = pipeline
@@ -85,7 +85,7 @@ class Generating:
         self._body_timeout_s = body_timeout_s
         self._clock = clock
         self._new_id = new_id
-        self._note = told
+        self._note = note
         self._dialect = dialect
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -95,19 +95,21 @@ class Generating:
             at_once=client.has_left,
             piece_at_once=client.piece_has_left,
         )
-        found = _headers(scope)
+        headers = _headers(scope)
         try:
-            principal = await self._pipeline.authenticate(self._dialect.authorization(found))
-            self._check_size(found)
-            refuse_other_media(found)
+            principal = await self._pipeline.authenticate(self._dialect.authorization(headers))
+            self._check_size(headers)
+            refuse_other_media(headers)
             body = await self._read_body(client)
             request = self._parse(body)
-            received = Received(exchange.request_id, exchange.arrived_s, found, request, len(body))
-            if HEADER in found:
-                given = [value.decode("latin-1") for name, value in scope["headers"] if name == KEY]
-                key = keyed(given, principal, scope["method"], scope["path"], body)
-                named = replace(received, idempotency=key.name)
-                await self._run_once(key, principal, named, exchange, client)
+            received = Received(
+                exchange.request_id, exchange.arrived_s, headers, request, len(body)
+            )
+            if HEADER in headers:
+                keys = [value.decode("latin-1") for name, value in scope["headers"] if name == KEY]
+                key = keyed(keys, principal, scope["method"], scope["path"], body)
+                received_with_key = replace(received, idempotency=key.name)
+                await self._run_once(key, principal, received_with_key, exchange, client)
                 return
         except ClientLeft:
             return
@@ -152,8 +154,8 @@ class Generating:
         while (runner := await self._once.runner(key, received.request_id, left_s)) != (
             received.request_id
         ):
-            named = replace(exchange, request_id=runner)
-            if await self._tell_again(key, named, received, client, left_s):
+            exchange_of_runner = replace(exchange, request_id=runner)
+            if await self._tell_again(key, exchange_of_runner, received, client, left_s):
                 return
         async with self._once.recording(key, runner, exchange.send) as recording:
             recorded = replace(exchange, send=recording.send, at_once=None, piece_at_once=None)
@@ -231,14 +233,14 @@ class Generating:
 
     async def _body(self, receive: Receive) -> bytes:
         parts: list[bytes] = []
-        left, more = self._body_bytes_max, True
+        room, more = self._body_bytes_max, True
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise ClientLeft
             parts.append(message.get("body", b""))
-            left -= len(parts[-1])
-            if left < 0:
+            room -= len(parts[-1])
+            if room < 0:
                 raise body_too_large(self._body_bytes_max)
             more = message.get("more_body", False)
         return b"".join(parts)
@@ -258,26 +260,26 @@ class Generating:
         error = journey.exception()
         if error is None:
             return
-        told = self._told(error)
-        if recording is not None and told is error and not told.charged_nanousd:
+        failure = self._told(error)
+        if recording is not None and failure is error and not failure.charged_nanousd:
             recording.release()
-        await reply.fail(told)
+        await reply.fail(failure)
 
     async def _refuse(self, error: Exception, exchange: Exchange, client: Client) -> None:
         """What failed before there was a reply; nothing is added to an answer that has begun."""
-        told = self._told(error)
+        failure = self._told(error)
         if not client.has_begun:
-            await exchange.error(told)
+            await exchange.error(failure)
 
     def _told(self, error: BaseException) -> ApiError:
-        told = _told(error)
-        self._note(told)
-        return told
+        failure = _told(error)
+        self._note(failure)
+        return failure
 
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
-    sent = scope["headers"]
-    return {_READ[name]: value.decode("latin-1") for name, value in sent if name in _READ}
+    raw = scope["headers"]
+    return {_READ[name]: value.decode("latin-1") for name, value in raw if name in _READ}
 
 
 def _told(error: BaseException) -> ApiError:

@@ -67,8 +67,8 @@ class BoundedProtocol(HeadProtocol):
         self._is_lost = True
         if self._idle_look is not None:
             self._idle_look.cancel()
-        for told in tuple(self._told):
-            told()
+        for listener in tuple(self._told):
+            listener()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -150,14 +150,14 @@ class BoundedProtocol(HeadProtocol):
         cycle.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         return True
 
-    def _tell(self, told: Told) -> None:
+    def _tell(self, listener: Told) -> None:
         """Reading goes on, as `receive` has it: a connection that is not read is not seen to
         be lost."""
         self.flow.resume_reading()
         if self._is_lost:
-            self.loop.call_soon(told)
+            self.loop.call_soon(listener)
         else:
-            self._told.add(told)
+            self._told.add(listener)
 
 
 def protocol(

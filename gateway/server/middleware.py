@@ -65,8 +65,8 @@ class WaitingMiddleware:
 
     def _answer(self, path: str, waits_for: str) -> Response:
         if path == "/readyz":
-            told = {"status": "not ready", "checks": {waits_for: False}}
-            return JSONResponse(told, status_code=503)
+            answer = {"status": "not ready", "checks": {waits_for: False}}
+            return JSONResponse(answer, status_code=503)
         error = overloaded(f"The gateway waits for its {waits_for}.", AWAY_S)
         return error_response(error, OPENAI, {}, self._clock())
 

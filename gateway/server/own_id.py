@@ -23,9 +23,9 @@ def own_id(spools: Path, port: int, entropy: Callable[[int], bytes]) -> str:
     """
     spools.mkdir(parents=True, exist_ok=True)
     with _locked(spools, fcntl.LOCK_EX):
-        made = sorted(path.name for path in spools.glob(f"gw-{port}-*") if path.is_dir())
-        if made:
-            return made[0]
+        names = sorted(path.name for path in spools.glob(f"gw-{port}-*") if path.is_dir())
+        if names:
+            return names[0]
         name = f"gw-{port}-{entropy(CHANCE_BYTES).hex()}"
         _adopt(spools / f"gw-{port}", spools / name)
         return name

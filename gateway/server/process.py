@@ -45,18 +45,18 @@ def _spare_the_collector() -> None:
     gc.enable()
 
 
-def _connections_max(wanted: int) -> int:
+def _connections_max(connections_max: int) -> int:
     """As many as there may be files, of which every call may need another one. The soft limit is
     often 1024 and may be raised."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = 2 * wanted + FILES_BESIDE
+    files = 2 * connections_max + FILES_BESIDE
     if soft != resource.RLIM_INFINITY and soft < files:
         soft = files if hard == resource.RLIM_INFINITY else min(files, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == resource.RLIM_INFINITY or soft >= files:
-        return wanted
+        return connections_max
     fewer = max(1, (soft - FILES_BESIDE) // 2)
-    log.warning("%d connections at most, of %d: no more files may be open", fewer, wanted)
+    log.warning("%d connections at most, of %d: no more files may be open", fewer, connections_max)
     return fewer
 
 

@@ -31,14 +31,14 @@ class KeptSpeeds:
     async def refresh(self) -> None:
         """Go on from what was kept; without Redis all is learned anew."""
         try:
-            kept = cast(Mapping[bytes, bytes], await self._redis.hgetall(SPEEDS_KEY))
+            rows = cast(Mapping[bytes, bytes], await self._redis.hgetall(SPEEDS_KEY))
         except RedisError as away:
             log.warning("speeds: what was learned cannot be read: %s", away)
             return
-        for name, raw in kept.items():
+        for name, raw in rows.items():
             try:
-                learned = msgspec.json.decode(raw, type=TargetLearned)
-                self._learner.predictor.restore({name.decode(): learned})
+                target = msgspec.json.decode(raw, type=TargetLearned)
+                self._learner.predictor.restore({name.decode(): target})
             except (*UNREADABLE, ValueError) as unreadable:
                 log.warning("speeds: %s is learned anew: %s", name, unreadable)
 
@@ -50,15 +50,15 @@ class KeptSpeeds:
     async def flush(self) -> None:
         """Keep what has changed since the last time."""
         targets = self._learner.predictor.targets
-        taken = {name: each.first.taken for name, each in targets.items() if each.first.taken}
-        changed = [name for name, count in taken.items() if self._taken.get(name) != count]
-        if not changed:
+        counts = {name: each.first.taken for name, each in targets.items() if each.first.taken}
+        names = [name for name, count in counts.items() if self._taken.get(name) != count]
+        if not names:
             return
-        fields = {name: msgspec.json.encode(targets[name].learned()) for name in changed}
+        fields = {name: msgspec.json.encode(targets[name].learned()) for name in names}
         try:
             await self._redis.hset(SPEEDS_KEY, mapping=cast(Any, fields))
             await self._redis.expire(SPEEDS_KEY, KEPT_S)
         except RedisError as away:
             log.warning("speeds: what was learned is not kept: %s", away)
             return
-        self._taken = taken
+        self._taken = counts

@@ -76,8 +76,8 @@ class Sent:
     def _facts(self, meter: Meter) -> Facts:
         """What of its prompt was cached only the worker knows."""
         pool, usage = self._pool, meter.usage
-        counted = self._call.likely_prompt_tokens(pool.model)
-        prompt = usage.prompt if meter.is_reported else counted
+        prompt_estimate = self._call.likely_prompt_tokens(pool.model)
+        prompt = usage.prompt if meter.is_reported else prompt_estimate
         return Facts(target_of(pool), prompt, usage.cached_input, self._load)
 
 
@@ -140,8 +140,8 @@ class Learner:
 
     def _know(self, pool: Pool) -> None:
         """Its roofline is computed once for each variant, part and count of GPUs."""
-        known = self._lines.get(pool.name)
-        if known is None or _made_of(known[0]) != _made_of(pool):
+        entry = self._lines.get(pool.name)
+        if entry is None or _made_of(entry[0]) != _made_of(pool):
             line = line_of(pool)
             self._lines[pool.name] = (pool, line)
             if line is not None:
@@ -161,8 +161,8 @@ class Learner:
 
     def watches(self, target: str, at_s: float) -> bool:
         """Whether a call that was sent at this time is one that is learned from."""
-        known = self.predictor.targets.get(target)
-        is_new = known is None or known.first.taken < ALL_OBSERVED
+        record = self.predictor.targets.get(target)
+        is_new = record is None or record.first.taken < ALL_OBSERVED
         if is_new or at_s - self._watched_s.get(target, 0.0) >= EVERY_S:
             self._watched_s[target] = at_s
             return True

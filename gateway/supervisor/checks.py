@@ -58,22 +58,22 @@ def check_vllm(settings: Settings) -> None:
     if not pools_on_vllm(settings):
         return
     python = settings.vllm.interpreter
-    asked = (
+    answer = (
         subprocess.run(
             [python, "-c", VERSIONS], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S
         )
         if python.exists()
         else None
     )
-    if asked is None or asked.returncode:
+    if answer is None or answer.returncode:
         raise CannotStart(
             f"engine vllm needs an environment of its own, and none is at {python}:"
             " make it with `make vllm`"
         )
-    ours = f"{platform.python_version()} {version('ray')}"
-    if asked.stdout.strip() != ours:
+    versions_here = f"{platform.python_version()} {version('ray')}"
+    if answer.stdout.strip() != versions_here:
         raise CannotStart(
-            f"{python} has Python and ray {asked.stdout.strip()}, this cluster {ours}:"
+            f"{python} has Python and ray {answer.stdout.strip()}, this cluster {versions_here}:"
             " make it anew with `make vllm`"
         )
 

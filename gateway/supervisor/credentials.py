@@ -30,16 +30,16 @@ class Credentials:
 
 def keep_credentials(data: Path, token: Callable[[], str]) -> Credentials:
     """Those of the folder; made with `token`, a source of unguessable text, if it is new."""
-    if (kept := kept_credentials(data)) is not None:
-        return kept
-    made = Credentials(
+    if (credentials := kept_credentials(data)) is not None:
+        return credentials
+    credentials_made = Credentials(
         admin_key=f"sk-sluice-admin-{token()}",
         api_key=f"sk-sluice-{token()}",
         worker_secret=token(),
         ray_auth_token=token(),
     )
-    write_private(data / FILE, asdict(made))
-    return made
+    write_private(data / FILE, asdict(credentials_made))
+    return credentials_made
 
 
 def kept_credentials(data: Path) -> Credentials | None:
@@ -47,8 +47,10 @@ def kept_credentials(data: Path) -> Credentials | None:
     path = data / FILE
     if not path.exists():
         return None
-    kept = read_json(path)
+    document = read_json(path)
     names = {field.name for field in fields(Credentials)}
-    if not isinstance(kept, dict) or not all(isinstance(kept.get(name), str) for name in names):
+    if not isinstance(document, dict) or not all(
+        isinstance(document.get(name), str) for name in names
+    ):
         raise CannotStart(f"{path}: not the secrets that `sluice up` wrote; restore the file")
-    return Credentials(**{name: kept[name] for name in names})
+    return Credentials(**{name: document[name] for name in names})

@@ -34,7 +34,7 @@ def environment(
     settings: Settings, config: Path, data: Path, redis_url: str, credentials: Credentials
 ) -> dict[str, str]:
     """What every part is told; a variable the user set for one setting stays as it is."""
-    told = {
+    variables = {
         "SLUICE_CONFIG": str(config),
         "SLUICE_DATA": str(data),
         "SLUICE_REDIS_URL": redis_url,
@@ -44,7 +44,7 @@ def environment(
         "SLUICE_GATEWAY__PORT": str(settings.gateway.port),
         "PYTHONUNBUFFERED": "1",
     }
-    return told | credentials.environment
+    return variables | credentials.environment
 
 
 def _part(

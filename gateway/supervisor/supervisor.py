@@ -44,14 +44,14 @@ class Supervisor:
         *,
         bounds: Bounds,
         say: Say,
-        changed: Callable[[Mapping[str, Session]], None],
+        on_change: Callable[[Mapping[str, Session]], None],
         now: Callable[[], float],
     ) -> None:
         self._specs = list(specs)
         self._logs = logs
         self._bounds = bounds
         self._say = say
-        self._changed = changed
+        self._changed = on_change
         self._now = now
         self._running: dict[str, Part] = {}
         self._ready = {spec.name: asyncio.Event() for spec in specs}
@@ -97,16 +97,16 @@ class Supervisor:
         in_vain = 0
         while True:
             started_s = self._now()
-            ended = await self._live(spec, started_s)
-            if ended is None:
+            how = await self._live(spec, started_s)
+            if how is None:
                 return
             life = self._life(spec, started_s)
             in_vain = 0 if has_worked(life, self._backoff) else in_vain + 1
             if not self._ready[spec.name].is_set() and in_vain >= self._bounds.start_attempts:
-                raise CannotStart(f"{spec.name} does not start: {ended} (log: {self._log(spec)})")
+                raise CannotStart(f"{spec.name} does not start: {how} (log: {self._log(spec)})")
             wait_s = pause_s(in_vain, self._backoff)
             when = f"in {wait_s:g} s" if wait_s else "at once"
-            self._say(f"{spec.name}: ended ({ended}), starting again {when}")
+            self._say(f"{spec.name}: ended ({how}), starting again {when}")
             await asyncio.sleep(wait_s)
 
     def _life(self, spec: PartSpec, started_s: float) -> Life:
@@ -126,11 +126,11 @@ class Supervisor:
             return f"{spec.argv[0]}: {missing.strerror}"
         self._running[spec.name] = part
         self._changed(self.running)
-        ended = await self._watch(part, started_s)
+        how = await self._watch(part, started_s)
         await part.stop(self._bounds.stop_timeout_s)  # what it left of its session, too
         del self._running[spec.name]
         self._changed(self.running)
-        return ended
+        return how
 
     async def _watch(self, part: Part, started_s: float) -> str | None:
         progress = asyncio.create_task(self._tell_progress(part.spec, started_s))
@@ -164,33 +164,33 @@ class Supervisor:
 
     async def _stop_all(self) -> None:
         """Reverse order: a part is stopped once nobody that needs it runs any more."""
-        gone = {name: asyncio.Event() for name in self._running}
+        ends = {name: asyncio.Event() for name in self._running}
         async with asyncio.TaskGroup() as stops:
             for part in list(self._running.values()):
                 needed_by = [
-                    gone[spec.name]
+                    ends[spec.name]
                     for spec in self._specs
-                    if part.spec.name in self._all_needs(spec) and spec.name in gone
+                    if part.spec.name in self._all_needs(spec) and spec.name in ends
                 ]
-                stops.create_task(self._stop_after(part, needed_by, gone[part.spec.name]))
+                stops.create_task(self._stop_after(part, needed_by, ends[part.spec.name]))
 
     async def _stop_after(
-        self, part: Part, others: Sequence[asyncio.Event], gone: asyncio.Event
+        self, part: Part, users: Sequence[asyncio.Event], end: asyncio.Event
     ) -> None:
-        for other in others:
+        for other in users:
             await other.wait()
         await part.stop(self._bounds.stop_timeout_s)
         self._say(f"{part.spec.name}: stopped")
         self._running.pop(part.spec.name, None)
         self._changed(self.running)
-        gone.set()
+        end.set()
 
     def _all_needs(self, spec: PartSpec) -> set[str]:
         by_name = {each.name: each for each in self._specs}
-        found: set[str] = set()
+        names: set[str] = set()
         for name in spec.needs:
-            found |= {name} | self._all_needs(by_name[name])
-        return found
+            names |= {name} | self._all_needs(by_name[name])
+        return names
 
     def _log(self, spec: PartSpec) -> Path:
         return self._logs / f"{spec.name}.log"

@@ -124,7 +124,7 @@ async def _supervise(
         data / "logs",
         bounds=_bounds(settings),
         say=say,
-        changed=follow,
+        on_change=follow,
         now=time.monotonic,  # noqa: TID251
     )
     retrying = asyncio.create_task(_write_late(record, ready_file))
@@ -159,8 +159,8 @@ def _begin_stop(stop: asyncio.Event, ready_file: ReadyFile) -> None:
 
 
 def _bounds(settings: Settings) -> Bounds:
-    named = settings.supervisor.model_dump(exclude={"memory_min_mb", "pools_timeout_s"})
-    return Bounds(**named)
+    fields = settings.supervisor.model_dump(exclude={"memory_min_mb", "pools_timeout_s"})
+    return Bounds(**fields)
 
 
 def _prepare(settings: Settings, data: Path) -> Prepared:
@@ -170,7 +170,7 @@ def _prepare(settings: Settings, data: Path) -> Prepared:
         redis_spec, redis_url = None, settings.redis_url
     else:
         redis_spec, redis_url = redis_part(data)
-    told = environment(settings, find_config(None), data, redis_url, credentials)
+    variables = environment(settings, find_config(None), data, redis_url, credentials)
 
     async def open_up() -> Ready:
         redis = Redis.from_url(redis_url)
@@ -191,18 +191,18 @@ def _prepare(settings: Settings, data: Path) -> Prepared:
             ),
         )
 
-    return parts(told, redis_spec), open_up
+    return parts(variables, redis_spec), open_up
 
 
 async def _warm(settings: Settings, redis: Redis) -> None:
-    wanted = [
+    names = [
         pool.name
         for pool in settings.pools
         if pool.capacity_class != "external" and (pool.initial_replicas or pool.min_replicas)
     ]
     cold = await warm_pools(
         redis,
-        wanted,
+        names,
         timeout_s=settings.supervisor.pools_timeout_s,
         say=say,
         now=time.monotonic,  # noqa: TID251

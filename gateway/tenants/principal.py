@@ -41,8 +41,8 @@ class StoredKeys:
         self._store = store
 
     async def find(self, digest: bytes) -> Principal | None:
-        found = await _beside(lambda: self._store.key_by_hash(digest))
-        return None if found is None else principal_of(found)
+        key = await _beside(lambda: self._store.key_by_hash(digest))
+        return None if key is None else principal_of(key)
 
     async def limits_of_user(self, owners: Sequence[str], name: str) -> tuple[ScopeLimits, ...]:
         """The limits that owners have set for one end user alone; the scopes lack the user."""
@@ -63,27 +63,31 @@ async def _beside(read: Callable[[], Found]) -> Found:
         raise overloaded("Keys cannot be looked up right now.", retry_after_s=1.0) from away
 
 
-def principal_of(known: KnownKey) -> Principal:
-    key = known.key
+def principal_of(owner_of_key: KnownKey) -> Principal:
+    key = owner_of_key.key
     names = (f"key:{key.id}", f"project:{key.project_id}", f"org:{key.org_id}")
-    limits = {scope: row.model_dump() for scope, row in known.limits.items()}
-    rows = known.entitlements.values()
+    limits = {scope: row.model_dump() for scope, row in owner_of_key.limits.items()}
+    rows = owner_of_key.entitlements.values()
     scopes = _same(tuple(ScopeLimits(**limits.get(name, {"scope": name})) for name in names))
-    may_owe = may_owe_nanousd(known.organization)
+    may_owe = may_owe_nanousd(owner_of_key.organization)
     return Principal(
         organization=key.org_id,
         project=key.project_id,
         key=key.id,
         scopes=scopes,
-        expires_s=known.expires_us / 1e6 if known.expires_us is not None else None,
-        is_active=known.is_active,
+        expires_s=owner_of_key.expires_us / 1e6 if owner_of_key.expires_us is not None else None,
+        is_active=owner_of_key.is_active,
         leave=Leave(**{name: _narrowest(getattr(r, name) for r in rows) for name in MAY_USE}),
-        narrow=_narrow(known) if known.narrow or known.has_users_apart else ANY,
-        outage=_outage(known.outage, scopes, known.budgets, has_ceiling=may_owe is not None),
+        narrow=_narrow(owner_of_key)
+        if owner_of_key.narrow or owner_of_key.has_users_apart
+        else ANY,
+        outage=_outage(
+            owner_of_key.outage, scopes, owner_of_key.budgets, has_ceiling=may_owe is not None
+        ),
         may_owe_nanousd=may_owe,
-        quota_status=QuotaStatus(known.organization.insufficient_quota_status),
-        budgets=known.budgets,
-        tier=known.organization.tier or "",
+        quota_status=QuotaStatus(owner_of_key.organization.insufficient_quota_status),
+        budgets=owner_of_key.budgets,
+        tier=owner_of_key.organization.tier or "",
     )
 
 
@@ -100,15 +104,15 @@ def _same(scopes: tuple[ScopeLimits, ...]) -> tuple[ScopeLimits, ...]:
     return scopes
 
 
-def _narrow(known: KnownKey) -> Narrow:
-    models = {row.name for row in known.narrow if row.kind != USER}
+def _narrow(owner_of_key: KnownKey) -> Narrow:
+    models = {row.name for row in owner_of_key.narrow if row.kind != USER}
     return Narrow(
         models={
-            model: _narrowed(r for r in known.narrow if r.kind != USER and r.name == model)
+            model: _narrowed(r for r in owner_of_key.narrow if r.kind != USER and r.name == model)
             for model in models
         },
-        every_user=_narrowed(row for row in known.narrow if row.kind == USER),
-        has_users_apart=known.has_users_apart,
+        every_user=_narrowed(row for row in owner_of_key.narrow if row.kind == USER),
+        has_users_apart=owner_of_key.has_users_apart,
     )
 
 
@@ -140,7 +144,7 @@ def _outage(
     return OutageRule(OutageMode.DENY if is_bound else OutageMode.LOCAL)
 
 
-def _narrowest(allowed: Iterable[list[str] | None]) -> frozenset[str] | None:
+def _narrowest(lists: Iterable[list[str] | None]) -> frozenset[str] | None:
     """What all of them allow; None if none of them says anything."""
-    said = [frozenset(names) for names in allowed if names is not None]
-    return frozenset.intersection(*said) if said else None
+    sets = [frozenset(names) for names in lists if names is not None]
+    return frozenset.intersection(*sets) if sets else None

@@ -19,9 +19,9 @@ class RevisionWatch:
     """Calls `changed` at each revision that differs from the last one seen, whoever has read what
     of it: a change that commits while another is read is told by the next look."""
 
-    def __init__(self, store: TenantStore, *, changed: Callable[[], None], poll_s: float) -> None:
+    def __init__(self, store: TenantStore, *, on_change: Callable[[], None], poll_s: float) -> None:
         self._store = store
-        self._changed = changed
+        self._changed = on_change
         self._poll_s = poll_s
         self._seen = -1
 

@@ -83,10 +83,10 @@ class TenantStore:
             .where(KeySecret.hash == digest, col(ApiKey.revoked_us).is_(None))
         )
         with self._reading() as session:
-            found = session.exec(query).first()
-            if found is None:
+            row = session.exec(query).first()
+            if row is None:
                 return None
-            secret, key, project_status, organization = found
+            secret, key, project_status, organization = row
             scopes = [f"key:{key.id}", f"project:{key.project_id}", f"org:{key.org_id}"]
             ends = [us for us in (secret.expires_us, key.expires_us) if us is not None]
             return KnownKey(

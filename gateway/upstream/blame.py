@@ -34,5 +34,5 @@ def is_ours_to_answer_for(status: int, error: Mapping[str, Any]) -> bool:
         return True
     if status not in EITHERS:
         return False
-    said = {word for key in ("code", "type") if isinstance(word := error.get(key), str)}
-    return error.get("param") == "model" or not said.isdisjoint(WORDS_OF_OURS)
+    words = {word for key in ("code", "type") if isinstance(word := error.get(key), str)}
+    return error.get("param") == "model" or not words.isdisjoint(WORDS_OF_OURS)

@@ -122,59 +122,59 @@ def read_chunk(payload: bytes) -> Frame:
         _check(choice)
         if choice.finish_reason is not None and choice.finish_reason not in FINISH_REASONS:
             choices = _in_openais_words(choices)
-    said = chunk.sluice
-    if said is None:
+    note = chunk.sluice
+    if note is None:
         return Frame(choices, _plain_usage(chunk.usage) if chunk.usage else None)
-    return Frame(choices, _own_usage(said), said.position, said.busy_us)
+    return Frame(choices, _own_usage(note), note.position, note.busy_us)
 
 
 def _in_openais_words(choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
     return tuple([replace(c, finish_reason=_finish_reason(c.finish_reason)) for c in choices])
 
 
-def _finish_reason(said: str | None) -> str | None:
+def _finish_reason(reason: str | None) -> str | None:
     """In OpenAI's words; raises Cut for an end that is none."""
-    if said is None or said in FINISH_REASONS:
-        return said
-    if said not in SYNONYMS:
-        raise Cut(f"the upstream ended an answer with '{said[:SHOWN_MAX]}'")
-    return SYNONYMS[said]
+    if reason is None or reason in FINISH_REASONS:
+        return reason
+    if reason not in SYNONYMS:
+        raise Cut(f"the upstream ended an answer with '{reason[:SHOWN_MAX]}'")
+    return SYNONYMS[reason]
 
 
 def read_answer(body: bytes, prompt_tokens: int) -> Frame:
     """A whole answer in one document as one Frame; raises Cut."""
     try:
-        found = _DOCUMENT.decode(body)
+        document = _DOCUMENT.decode(body)
     except UNREADABLE as malformed:
         raise Cut(f"a malformed document: {malformed}") from malformed
-    if found.error is not None:
-        raise Reported(found.error)
-    if found.prompt_logprobs is not None and found.choices:  # where vLLM has those of a chat
-        found.choices[0].prompt_logprobs = found.prompt_logprobs
-    choices = tuple([_answered(answered) for answered in found.choices])
-    said = _plain_usage(found.usage) if found.usage else None
-    if said is None:
+    if document.error is not None:
+        raise Reported(document.error)
+    if document.prompt_logprobs is not None and document.choices:  # where vLLM has those of a chat
+        document.choices[0].prompt_logprobs = document.prompt_logprobs
+    choices = tuple([_answered(choice_of_document) for choice_of_document in document.choices])
+    usage = _plain_usage(document.usage) if document.usage else None
+    if usage is None:
         size = sum(len(str(value)) for choice in choices for value in choice.said.values())
         size += sum(len(choice.text or "") for choice in choices)
-        said = Usage(input=prompt_tokens, output=-(-size // TOKEN_BYTES))
-    return Frame(choices, said)
+        usage = Usage(input=prompt_tokens, output=-(-size // TOKEN_BYTES))
+    return Frame(choices, usage)
 
 
-def _answered(answered: _Answered) -> Choice:
+def _answered(piece: _Answered) -> Choice:
     """Of a whole answer: one piece, whose calls of tools are numbered as pieces of a stream are."""
-    delta = answered.message
+    delta = piece.message
     calls = delta.get("tool_calls")
     if isinstance(calls, list) and all(isinstance(call, dict) for call in calls):
         numbered = [{"index": index} | call for index, call in enumerate(calls)]
         delta = delta | {"tool_calls": numbered}
     choice = Choice(
-        index=answered.index,
+        index=piece.index,
         delta=delta,
-        text=answered.text,
-        finish_reason=_finish_reason(answered.finish_reason),
-        stop_reason=answered.stop_reason,
-        logprobs=answered.logprobs,
-        prompt_logprobs=answered.prompt_logprobs,
+        text=piece.text,
+        finish_reason=_finish_reason(piece.finish_reason),
+        stop_reason=piece.stop_reason,
+        logprobs=piece.logprobs,
+        prompt_logprobs=piece.prompt_logprobs,
     )
     _check(choice)
     return choice
@@ -208,14 +208,14 @@ def _check_tool_calls(choice: Choice) -> None:
 def read_vectors(body: bytes) -> Frame:
     """A whole document of embeddings as one Frame; raises Cut. Vectors cost input alone."""
     try:
-        found = msgspec.json.decode(body, type=_Vectors)
+        document = msgspec.json.decode(body, type=_Vectors)
     except UNREADABLE as malformed:
         raise Cut(f"a malformed document: {malformed}") from malformed
     choices = [
         Choice(index=v.index, finish_reason="stop", embedding=_base64(v.embedding))
-        for v in found.data
+        for v in document.data
     ]
-    usage = _plain_usage(found.usage) if found.usage else None
+    usage = _plain_usage(document.usage) if document.usage else None
     return Frame(tuple(choices), usage and Usage(usage.input, usage.cached_input))
 
 

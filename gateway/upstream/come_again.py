@@ -29,13 +29,13 @@ def again_s(
     It has a replica with room for one more by then, and what was tried in vain is asked again:
     `avoided` says when, by the id of a place. `in_flight` counts open attempts by pool.
     """
-    known = [state for state in states if state is not None]
+    present = [state for state in states if state is not None]
     waits = [
         max(
             wait_s(state, call, now_s, in_flight.get(state.pool.name, 0)),
             _paused_s(state, avoided, now_s),
         )
-        for state in known
+        for state in present
         if not is_blocked(state)
     ]
     return min(max(min(waits, default=NOBODY_KNOWS_S), AGAIN_S_MIN), AGAIN_S_MAX)

@@ -127,26 +127,26 @@ class Dispatcher:
         for round_number in range(ROUNDS_MAX):
             for candidate in candidates:
                 patient = round_number > 0 or not avoided
-                found = await self._places.find(open_call, candidate, payload, avoided, patient)
-                if found is None:
+                match = await self._places.find(open_call, candidate, payload, avoided, patient)
+                if match is None:
                     continue
-                chosen, place = found
+                served_by, place = match
                 if place.pool.is_external and not await self._leases.covers_all(open_call):
                     avoided[place.id] = math.inf
                     lacks_money = True
                     continue
                 try:
-                    return await self._try(open_call, chosen, place)
+                    return await self._try(open_call, served_by, place)
                 except Rejected as rejected:
                     raise _callers_fault(rejected.rejection, payload) from rejected
                 except UpstreamError as failed:
                     avoided[place.id] = self._avoid_until_s(failed)
                     may_recover |= not isinstance(failed, Misconfigured)
                     if isinstance(failed, Saturated) and failed.retry_after_s:
-                        said_s = min(failed.retry_after_s, AGAIN_S_MAX)
+                        pause_s = min(failed.retry_after_s, AGAIN_S_MAX)
                         if place.pool.is_external:
-                            avoided[place.id] = self._clock() + said_s
-                        retry_after_s = min(said_s, retry_after_s or said_s)
+                            avoided[place.id] = self._clock() + pause_s
+                        retry_after_s = min(pause_s, retry_after_s or pause_s)
             candidates = again = self._candidates_now(open_call)
             if round_number < ROUNDS_MAX - 1:
                 await self._pause(open_call, again, avoided)
@@ -196,9 +196,9 @@ class Dispatcher:
             return await self._try_once(open_call, candidate, place)
         except HintsRefused as refused:
             bare = msgspec.structs.replace(place, target=place.target.without_hints())
-            begun = await self._try_once(open_call, candidate, bare)
+            attempt = await self._try_once(open_call, candidate, bare)
             self._places.leave_out(refused.hints, place)
-            return begun
+            return attempt
 
     async def _try_once(
         self, open_call: OpenCall, candidate: Candidate, place: Place
@@ -208,17 +208,17 @@ class Dispatcher:
         if left_s <= 0:
             raise overloaded("The deadline cannot be met.", self._places.again_s(open_call, {}))
         state = self._fleet.state(candidate.pool)
-        sent = self._learner.sent(open_call.call, place.pool, state, place.id)
-        counted = self._places.open(place)
+        watch = self._learner.sent(open_call.call, place.pool, state, place.id)
+        open_place = self._places.open(place)
         attempt = _Attempt(
-            open_call, candidate, place, self._fleet, counted, sent, self._faults, self._clock
+            open_call, candidate, place, self._fleet, open_place, watch, self._faults, self._clock
         )
         try:
             opened, departed = await attempt.begin(self._upstream, self._places, left_s)
             for frame in opened.opening:
                 opened.meter.observe(frame, self._clock())
-            if counted is not None:
-                counted.computed(opened.meter)
+            if open_place is not None:
+                open_place.computed(opened.meter)
             open_call.serve_from(candidate, opened.meter, attempt.started_us, attempt.tried)
             attempt.answers(opened.meter)
             if departed is not None:
@@ -255,18 +255,18 @@ class _Attempt:
         candidate: Candidate,
         place: Place,
         fleet: FleetKeeper,
-        counted: OpenPlace | None,
-        sent: Sent,
+        open_place: OpenPlace | None,
+        watch: Sent,
         faults: Faults,
         clock: Clock,
     ) -> None:
         self._faults = faults
-        self._sent = sent
+        self._sent = watch
         self._open_call = open_call
         self._candidate = candidate
         self._place = place
         self._fleet = fleet
-        self._counted = counted
+        self._counted = open_place
         self._clock = clock
         self._answer: OpenAIAnswer | None = None
         self.started_us = round(clock() * 1e6)
@@ -354,13 +354,13 @@ def _outcome(failed: BaseException | None) -> str:
 async def _until_first_token(answer: OpenAIAnswer) -> tuple[list[Frame], list[Frame]]:
     """Up to the frame with it, and what came behind that frame at the same time. A server that has
     said its role and no more has not begun: it can still be passed over."""
-    found: list[Frame] = []
+    opening: list[Frame] = []
     while frames := await answer.more():
         for place, frame in enumerate(frames, 1):
-            found.append(frame)
-            if frame.says_something or len(found) == OPENING_FRAMES_MAX:
-                return found, frames[place:]
-    return found, []
+            opening.append(frame)
+            if frame.says_something or len(opening) == OPENING_FRAMES_MAX:
+                return opening, frames[place:]
+    return opening, []
 
 
 def _callers_fault(rejection: Rejection, payload: Payload) -> ApiError:

@@ -164,7 +164,7 @@ async def _perform(
     script: Script,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    sent: Callable[[int], None],
+    note_sent: Callable[[int], None],
 ) -> None:
     if script.status is not None:
         lines = [f"HTTP/1.1 {script.status} Fake", "transfer-encoding: chunked"]
@@ -176,7 +176,7 @@ async def _perform(
             case Send(data=data):
                 writer.write(b"%x\r\n%b\r\n" % (len(data), data) if data else b"")
                 await writer.drain()
-                sent(len(data))
+                note_sent(len(data))
             case Raw(data=data):
                 writer.write(data)
                 await writer.drain()
@@ -234,8 +234,8 @@ def own_event(
     choices: Sequence[object], fresh: int, cached: int, output: int, busy_us: int = 0
 ) -> bytes:
     usage = {"input": fresh, "cached_input": cached, "output": output}
-    said = {"v": 1, "position": output, "busy_us": busy_us, "usage": usage}
-    return event({"choices": choices, "sluice": said})
+    notes = {"v": 1, "position": output, "busy_us": busy_us, "usage": usage}
+    return event({"choices": choices, "sluice": notes})
 
 
 def scored(token: str, logprob: float = -0.5) -> dict[str, Any]:
@@ -273,20 +273,22 @@ def plain_vectors(vectors: Sequence[object], prompt: int) -> Script:
 
 
 def plain_usage(
-    prompt: int, output: int, cached: int = 0, reasoning: int = 0, written: int = 0
+    prompt: int, output: int, cached: int = 0, reasoning: int = 0, cache_write: int = 0
 ) -> bytes:
     """What an external server says that a call used: whatever it likes, whatever it has sent."""
-    return event({"choices": [], "usage": usage_said(prompt, output, cached, reasoning, written)})
+    return event(
+        {"choices": [], "usage": usage_said(prompt, output, cached, reasoning, cache_write)}
+    )
 
 
 def usage_said(
-    prompt: int, output: int, cached: int = 0, reasoning: int = 0, written: int = 0
+    prompt: int, output: int, cached: int = 0, reasoning: int = 0, cache_write: int = 0
 ) -> dict[str, Any]:
     """`usage` in OpenAI's words: `prompt` and `output` are the wholes, the others parts of them."""
     return {
         "prompt_tokens": prompt,
         "completion_tokens": output,
-        "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": written},
+        "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": cache_write},
         "completion_tokens_details": {"reasoning_tokens": reasoning},
     }
 
@@ -298,12 +300,12 @@ def plain_thought(text: str, index: int = 0) -> bytes:
 
 
 def plain_document(
-    texts: Sequence[str], usage: Mapping[str, Any] | None, thought: str = ""
+    texts: Sequence[str], usage: Mapping[str, Any] | None, reasoning: str = ""
 ) -> Script:
     """A whole answer of several choices in one piece; `usage` None: without a word on it."""
-    said = {"role": "assistant"} | ({"reasoning_content": thought} if thought else {})
+    message = {"role": "assistant"} | ({"reasoning_content": reasoning} if reasoning else {})
     choices = [
-        {"index": index, "message": said | {"content": text}, "finish_reason": "stop"}
+        {"index": index, "message": message | {"content": text}, "finish_reason": "stop"}
         for index, text in enumerate(texts)
     ]
     body = json.dumps({"choices": choices} | ({"usage": usage} if usage is not None else {}))

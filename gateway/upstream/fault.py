@@ -54,10 +54,10 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 def _unescaped(body: bytes) -> str:
     """JSON as it is read: nothing hides behind an escape."""
     try:
-        said = msgspec.json.encode(msgspec.json.decode(body)).decode()
+        text = msgspec.json.encode(msgspec.json.decode(body)).decode()
     except UNREADABLE:
         return body.decode("utf-8", "replace")
-    return said.replace("\\n", " ").replace("\\t", " ").replace('\\"', '"').replace("\\\\", "\\")
+    return text.replace("\\n", " ").replace("\\t", " ").replace('\\"', '"').replace("\\\\", "\\")
 
 
 def _one_line(text: str) -> str:
@@ -66,12 +66,12 @@ def _one_line(text: str) -> str:
 
 def _without_quotes(text: str, request: bytes) -> str:
     """The text up to where it begins to quote the call."""
-    sent = _one_line(" ".join(_words(request)))
-    if not sent:
+    request_text = _one_line(" ".join(_words(request)))
+    if not request_text:
         return text
     for start in range(min(len(text), DETAIL_CHARS_MAX)):
         window = text[start : start + QUOTE_CHARS]
-        if len(window) == QUOTE_CHARS and window in sent:
+        if len(window) == QUOTE_CHARS and window in request_text:
             return text[: min(start, DETAIL_CHARS_MAX - len(QUOTED))] + QUOTED
     return text
 
@@ -82,8 +82,8 @@ def _words(request: bytes) -> Iterator[str]:
         body = msgspec.json.decode(request)
     except UNREADABLE:
         return
-    rest = {k: v for k, v in body.items() if k != "model"} if isinstance(body, dict) else body
-    yield from _texts(rest)
+    fields = {k: v for k, v in body.items() if k != "model"} if isinstance(body, dict) else body
+    yield from _texts(fields)
 
 
 def _texts(value: Any) -> Iterator[str]:

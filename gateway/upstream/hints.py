@@ -33,29 +33,29 @@ _Refused = tuple[str, str | None, str | None, str, bytes]
 
 
 def refused_hints(
-    status: int, error: Mapping[str, Any], said: bytes, request: bytes
+    status: int, error: Mapping[str, Any], answer: bytes, request: bytes
 ) -> tuple[str, ...]:
     """Which hints of a request a server's answer names. `error` is its error object, or empty: one
     that is about another field of the request names none."""
     if status not in REFUSALS:
         return ()
-    sent = _fields(request)
-    hints = [name for name in HINTS if name in sent]
+    fields = _fields(request)
+    hints = [name for name in HINTS if name in fields]
     param = error.get("param")
     field = re.split(r"[.\[]", param)[0] if isinstance(param, str) else ""
     if field in hints:
         return (field,)
-    if field in sent and field != MODEL:
+    if field in fields and field != MODEL:
         return ()
-    words = said.decode("utf-8", "replace")
+    words = answer.decode("utf-8", "replace")
     return tuple(name for name in hints if _NAMES[name].search(words))
 
 
 def without_hints(request: bytes) -> tuple[bytes, tuple[str, ...]]:
     """The same request otherwise, and what was left out."""
-    sent = _fields(request)
-    out = tuple(name for name in HINTS if sent.pop(name, None) is not None)
-    return msgspec.json.encode(sent), out
+    fields = _fields(request)
+    out = tuple(name for name in HINTS if fields.pop(name, None) is not None)
+    return msgspec.json.encode(fields), out
 
 
 def note_of(left_out: tuple[str, ...]) -> Fault | None:
@@ -80,16 +80,16 @@ class RefusedHints:
         if not self._until_s:
             return ()
         now_s = self._clock()
-        sent = ((n, msgspec.json.encode(body[n])) for n in HINTS if n in body)
-        return tuple(n for n, v in sent if self._until_s.get(_refused(pool, n, v), now_s) > now_s)
+        hints = ((n, msgspec.json.encode(body[n])) for n in HINTS if n in body)
+        return tuple(n for n, v in hints if self._until_s.get(_refused(pool, n, v), now_s) > now_s)
 
     def add(self, pool: Pool, request: bytes, names: Iterable[str]) -> None:
         """Of a request that was taken once it had none of these."""
-        sent = _fields(request)
+        fields = _fields(request)
         for name in names:
-            refused = _refused(pool, name, bytes(sent[name]))
-            self._until_s.pop(refused, None)
-            self._until_s[refused] = self._clock() + REFUSED_S
+            key = _refused(pool, name, bytes(fields[name]))
+            self._until_s.pop(key, None)
+            self._until_s[key] = self._clock() + REFUSED_S
         while len(self._until_s) > REFUSED_MAX:
             del self._until_s[next(iter(self._until_s))]
 

@@ -90,7 +90,7 @@ class Http1Client:
         connect_timeout_s: float,
         idle_timeout_s: float,
         ca_file: str = "",
-        refused: ConnectionRule = refused_connection,
+        rule: ConnectionRule = refused_connection,
     ) -> None:
         self._connect_timeout_s = connect_timeout_s
         self._idle_timeout_s = idle_timeout_s
@@ -98,7 +98,7 @@ class Http1Client:
         self._busy: set[_Connection] = set()
         self._sweep: asyncio.TimerHandle | None = None
         self._ca_file = ca_file
-        self._refused = refused
+        self._refused = rule
         self._tls: ssl.SSLContext | None = None
         self._told_s: dict[tuple[str, int, bool], float] = {}
         self._is_closed = False
@@ -204,14 +204,14 @@ class Http1Client:
     ) -> Sequence[str]:
         """Raises PermissionError where one of them is refused."""
         try:
-            found = [str(ip_address(host))]
+            addresses = [str(ip_address(host))]
         except ValueError:
             infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            found = list(dict.fromkeys(str(info[4][0]) for info in infos))
-        for address in found:
+            addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
+        for address in addresses:
             if words := self._refused(host, ip_address(address)):
                 raise PermissionError(words)
-        return found
+        return addresses
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:

@@ -200,8 +200,8 @@ class OpenAIAnswer:
         Raises Cut if it ends any other way, once the frames before that have been given, and
         Misconfigured where the server reports before its first token that it refuses us.
         """
-        found: list[Frame] = []
-        while not found and not self.is_over:
+        frames: list[Frame] = []
+        while not frames and not self.is_over:
             if self._cut is not None:
                 raise self._failure(self._cut)
             try:
@@ -209,10 +209,10 @@ class OpenAIAnswer:
             except HttpError as broken:
                 raise _broken(broken) from broken
             try:
-                self._take(received, found)
+                self._take(received, frames)
             except Cut as cut:
                 self._cut = cut
-        return found
+        return frames
 
     def _failure(self, cut: Cut) -> UpstreamError:
         """What a server reports before its first token is a refusal like any other; behind that
@@ -221,24 +221,24 @@ class OpenAIAnswer:
             return cut
         code, target = cut.error.get("code"), self._target
         status = code if isinstance(code, int) else 400
-        said = msgspec.json.encode({"error": cut.error})
+        report = msgspec.json.encode({"error": cut.error})
         failure: UpstreamError = cut
-        if refused := _hints_refused(status, cut.error, said, target):
-            failure = refused
+        if hints_failure := _hints_refused(status, cut.error, report, target):
+            failure = hints_failure
         elif target.outside and is_ours_to_answer_for(status, cut.error):
             failure = Misconfigured(f"reported {code}")
-        failure.fault = fault_of(self._response.status, said, target.secrets, target.body)
+        failure.fault = fault_of(self._response.status, report, target.secrets, target.body)
         return failure
 
-    def _take(self, received: bytes, found: list[Frame]) -> None:
-        """Reads the frames of what was received into `found`, up to the end or what cuts it."""
+    def _take(self, received: bytes, frames: list[Frame]) -> None:
+        """Reads the frames of what was received into `frames`, up to the end or what cuts it."""
         for payload in self._decoder.feed(received):
             if payload == DONE:
                 self._end()
                 return
             frame = read_chunk(payload)
             self._note(frame)
-            found.append(frame)
+            frames.append(frame)
         if self._decoder.is_too_large:
             raise Cut("an event was larger than any event may be")
         if not received:
@@ -282,9 +282,9 @@ async def _refusal(response: Response, target: Target) -> UpstreamError:
 
 
 def _hints_refused(
-    status: int, error: Mapping[str, Any], said: bytes, target: Target
+    status: int, error: Mapping[str, Any], answer: bytes, target: Target
 ) -> UpstreamError | None:
-    hints = refused_hints(status, error, said, target.body) if target.outside else ()
+    hints = refused_hints(status, error, answer, target.body) if target.outside else ()
     return HintsRefused(_rejection(status, error, target), hints) if hints else None
 
 
@@ -309,10 +309,10 @@ def _refusal_of(response: Response, error: dict[str, Any], target: Target) -> Up
 
 def _error_object(body: bytes) -> dict[str, Any]:
     try:
-        said = msgspec.json.decode(body)
+        document = msgspec.json.decode(body)
     except UNREADABLE:
         return {}
-    error = said.get("error") if isinstance(said, dict) else None
+    error = document.get("error") if isinstance(document, dict) else None
     return error if isinstance(error, dict) else {}
 
 
@@ -330,9 +330,9 @@ def _content_type(response: Response) -> str:
     return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _word(said: object) -> str | None:
+def _word(value: object) -> str | None:
     """Some servers put numbers where OpenAI has words: ours are words or nothing."""
-    return said if isinstance(said, str) else None
+    return value if isinstance(value, str) else None
 
 
 def _retry_after_s(header: str | None) -> float | None:

@@ -117,8 +117,8 @@ class Places:
         if open_call.beginning is None:
             organization = open_call.call.organization
             open_call.beginning = beginning_of(payload, open_call.hint, organization)
-        chosen = self._placement.choose(state, open_call.call, open_call.beginning, excluded)
-        if chosen is None:
+        choice = self._placement.choose(state, open_call.call, open_call.beginning, excluded)
+        if choice is None:
             return None
         body = payload.own_body(_output_tokens_each(open_call, payload)) | {
             "model": candidate.model,
@@ -128,11 +128,11 @@ class Places:
                 "immediate": open_call.call.tier is Tier.PRIORITY,
             },
         }
-        named = {"x-request-id": open_call.rid, "x-sluice-worker-secret": self._worker_secret}
-        base_url = f"{chosen.address}/v1"
+        headers = {"x-request-id": open_call.rid, "x-sluice-worker-secret": self._worker_secret}
+        base_url = f"{choice.address}/v1"
         secrets = (self._worker_secret,)
-        target = _target(base_url, named, body, payload, self._own_patience, secrets=secrets)
-        return Place(chosen.replica_id, target, state.pool, chosen)
+        target = _target(base_url, headers, body, payload, self._own_patience, secrets=secrets)
+        return Place(choice.replica_id, target, state.pool, choice)
 
     def open(self, place: Place) -> OpenPlace | None:
         """Count an attempt at a replica, until what is returned is closed."""
@@ -246,9 +246,9 @@ class Places:
             left_out=left_out,
         )
 
-    def leave_out(self, hints: Iterable[str], refused: Place) -> None:
+    def leave_out(self, hints: Iterable[str], place: Place) -> None:
         """From now on and for a time: that place was sent them, and took the call without."""
-        self._refused_hints.add(refused.pool, refused.target.body, hints)
+        self._refused_hints.add(place.pool, place.target.body, hints)
 
 
 def _in_one_piece(open_call: OpenCall, model: str, payload: Payload) -> Whole | None:

@@ -52,8 +52,8 @@ class Active(Generic[T]):
     def __init__(self, first: T) -> None:
         self.current = first
 
-    def activate(self, loaded: T) -> None:
-        self.current = loaded
+    def activate(self, value: T) -> None:
+        self.current = value
 
 
 class VersionKeeper(Generic[T]):
@@ -118,15 +118,15 @@ class VersionKeeper(Generic[T]):
             for each in others:
                 pipe.get(self._key(each))
             texts = await pipe.execute()
-        found = [_read(name, text) for name, text in zip(others, texts, strict=True)]
-        return sorted([*found, self.running], key=lambda gateway: gateway.id)
+        versions = [_read(name, text) for name, text in zip(others, texts, strict=True)]
+        return sorted([*versions, self.running], key=lambda gateway: gateway.id)
 
     async def _follow(self) -> None:
         active = await asyncio.to_thread(self._store.active)
         if active is None or active.number == self._seen:
             return
         try:
-            loaded = await asyncio.to_thread(self._loaded, active.version)
+            value = await asyncio.to_thread(self._loaded, active.version)
         except SQLAlchemyError:
             raise
         except Exception as wrong:  # whatever it is, it is wrong on every gateway at once
@@ -134,7 +134,7 @@ class VersionKeeper(Generic[T]):
             words = "%s: version %s is broken, %s stays: %s"
             log.error(words, self._name, active.version, self.version, wrong)
         else:
-            self._active.activate(loaded)
+            self._active.activate(value)
             self.version = active.version
             self._since_us, self.broken = round(self._clock() * 1e6), None
             log.info("%s: version %s runs", self._name, active.version)
@@ -147,8 +147,8 @@ class VersionKeeper(Generic[T]):
         return self._load(stored.row.document, version)
 
     async def _tell(self) -> None:
-        told = msgspec.json.encode(self.running)
-        await self._redis.set(self._key(self._gateway_id), told, px=SILENT_MS)
+        running = msgspec.json.encode(self.running)
+        await self._redis.set(self._key(self._gateway_id), running, px=SILENT_MS)
 
     def _key(self, gateway_id: str) -> str:
         return f"sluice:{self._name}:{gateway_id}"

@@ -108,22 +108,22 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
         for method, operation in operations.items():
             _complete(method, path, operation)
     components = schema.setdefault("components", {})
-    known = components.setdefault("schemas", {})
+    schemas = components.setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
-        known.pop(unused, None)
+        schemas.pop(unused, None)
     _name_by_title(schema)
-    known.update(ERRORS | GENERATED_COMPONENTS)
+    schemas.update(ERRORS | GENERATED_COMPONENTS)
     components["securitySchemes"] = SECURITY
     return schema
 
 
 def _name_by_title(schema: dict[str, Any]) -> None:
     """A page of prices is `Page_PriceVersion_` to FastAPI, `PriceVersionPage` by its title."""
-    known: dict[str, Schema] = schema["components"]["schemas"]
-    titles = {name: known[name]["title"] for name in known if name.endswith("_")}
+    schemas: dict[str, Schema] = schema["components"]["schemas"]
+    titles = {name: schemas[name]["title"] for name in schemas if name.endswith("_")}
     references = {named(name)["$ref"]: named(title)["$ref"] for name, title in titles.items()}
     for name, title in titles.items():
-        known[title] = known.pop(name)
+        schemas[title] = schemas.pop(name)
     _refer_to(references, schema)
 
 
@@ -140,14 +140,14 @@ def _refer_to(references: Mapping[str, str], part: Any) -> None:
 
 
 def _generating(path: str) -> dict[str, Any]:
-    told = GENERATED_ANSWERS[path]
-    content: dict[str, Any] = {JSON: {"schema": named(told.whole)}}
-    if told.streams:
+    answer = GENERATED_ANSWERS[path]
+    content: dict[str, Any] = {JSON: {"schema": named(answer.whole)}}
+    if answer.streams:
         content["text/event-stream"] = {"schema": STRING}
     return {
         "post": {
             "tags": ["public"],
-            "summary": told.summary,
+            "summary": answer.summary,
             "operationId": path.removeprefix("/v1/").replace("/", "_"),
             "description": KEYED,
             "responses": {"200": {"description": "The answer", "content": content}},
@@ -181,13 +181,13 @@ def _errors(method: str, path: str) -> Mapping[str, str]:
         return {"500": READING["500"]}
     if path == "/readyz":
         return {"500": READING["500"], "503": "Not ready, and `checks` says why"}
-    found = READING | (WRITING if method in ("post", "put", "patch", "delete") else {})
-    found |= NAMING if "{" in path or path.startswith(MAYBE_NOT_THERE) else {}
-    found |= {} if path.startswith("/admin/") else TENANT
-    found |= GUESSED if path.startswith(ADMINISTERED) else {}
-    found |= FREE if path in FREE_ROUTES else {}
-    found |= GENERATING if path in GENERATED_ANSWERS else {}
-    return found | (FETCHING if path == "/admin/v1/models/apply" else {})
+    errors = READING | (WRITING if method in ("post", "put", "patch", "delete") else {})
+    errors |= NAMING if "{" in path or path.startswith(MAYBE_NOT_THERE) else {}
+    errors |= {} if path.startswith("/admin/") else TENANT
+    errors |= GUESSED if path.startswith(ADMINISTERED) else {}
+    errors |= FREE if path in FREE_ROUTES else {}
+    errors |= GENERATING if path in GENERATED_ANSWERS else {}
+    return errors | (FETCHING if path == "/admin/v1/models/apply" else {})
 
 
 def _error(path: str, description: str) -> dict[str, Any]:

@@ -72,8 +72,8 @@ class AdminApi:
         return first | {"data": rows} | more | ends
 
     def rows(self, path: str, **query: Any) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.whole(path, **query)["data"]
-        return found
+        data: list[dict[str, Any]] = self.whole(path, **query)["data"]
+        return data
 
     def ask(
         self,
@@ -125,11 +125,11 @@ class AdminApi:
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         connection = kind(parts.hostname, parts.port, timeout=TIMEOUT_S)
         headers = {"authorization": f"Bearer {self.key}", "accept": "application/json, text/csv"}
-        sent = None if body is None else json.dumps(body).encode()
-        if sent is not None:
+        payload = None if body is None else json.dumps(body).encode()
+        if payload is not None:
             headers["content-type"] = "application/json"
         try:
-            connection.request(method, target, sent, headers)
+            connection.request(method, target, payload, headers)
             return _answer(connection.getresponse())
         except (OSError, HTTPException, UnicodeError) as away:
             raise Refused(self._away(away)) from away
@@ -139,8 +139,8 @@ class AdminApi:
     def _away(self, away: Exception) -> str:
         reason = away.strerror if isinstance(away, OSError) and away.strerror else str(away)
         reason = getattr(away, "verify_message", reason)
-        named = f" {self.source} names this address." if self.source else ""
-        return f"{self.url} does not answer: {reason or type(away).__name__}.{named}"
+        hint = f" {self.source} names this address." if self.source else ""
+        return f"{self.url} does not answer: {reason or type(away).__name__}.{hint}"
 
     def _refusal(self, answer: AdminAnswer) -> Refused:
         try:
@@ -153,8 +153,8 @@ class AdminApi:
         return Refused(_line(message), param, error.get("errors") or ())
 
     def _no_sluice(self, answer: AdminAnswer) -> str:
-        shown = _line(answer.text[:SHOWN_MAX]) or "nothing"
-        return f"{self.url} is no Sluice: it answered {answer.status} with {shown}"
+        text = _line(answer.text[:SHOWN_MAX]) or "nothing"
+        return f"{self.url} is no Sluice: it answered {answer.status} with {text}"
 
 
 def _answer(response: HTTPResponse) -> AdminAnswer:
@@ -163,9 +163,9 @@ def _answer(response: HTTPResponse) -> AdminAnswer:
 
 
 def _target(url: str, path: str, query: Mapping[str, Any]) -> str:
-    given = {name: value for name, value in query.items() if value not in (None, (), [])}
-    asked = f"?{urlencode(given, doseq=True)}" if given else ""
-    return f"{urlsplit(url).path}/admin/v1{path}{asked}"
+    fields = {name: value for name, value in query.items() if value not in (None, (), [])}
+    query_text = f"?{urlencode(fields, doseq=True)}" if fields else ""
+    return f"{urlsplit(url).path}/admin/v1{path}{query_text}"
 
 
 def _line(text: str) -> str:

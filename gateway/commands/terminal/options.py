@@ -32,7 +32,7 @@ def admin_api(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def run(
-        data: Path | None, config: Path | None, url: str | None, insecure: bool, **given: Any
+        data: Path | None, config: Path | None, url: str | None, insecure: bool, **options: Any
     ) -> Any:
         from gateway.commands.terminal.address import remote, running
 
@@ -40,7 +40,7 @@ def admin_api(command: Callable[..., Any]) -> Callable[..., Any]:
             api = remote(url, os.environ, insecure=insecure)
         else:
             api = running(data, config)
-        return command(api, **given)
+        return command(api, **options)
 
     url = click.option(
         "--url", help="A gateway elsewhere; its admin key is read from SLUICE_ADMIN_KEY."
@@ -82,10 +82,10 @@ class OrNone(click.ParamType[Any]):
         return self._kind.convert(value, param, ctx)
 
 
-def changes(given: dict[str, Any]) -> dict[str, Any]:
+def changes(options: dict[str, Any]) -> dict[str, Any]:
     """The body of a change: options that were not given are left out, `none` is null."""
     return {
         name: None if value is Nothing.NONE else value
-        for name, value in given.items()
+        for name, value in options.items()
         if value is not None and value != ()
     }

@@ -67,7 +67,11 @@ class CreditBalances:
         line, grants = await asyncio.to_thread(self._credits, organization)
         money = await self.accounts.money(organization)
         now_us = round(self.clock() * 1e6)
-        in_force = [left.left_nanousd for left in line.grants if left.is_in_force(now_us)]
+        in_force = [
+            rest_of_grant.left_nanousd
+            for rest_of_grant in line.grants
+            if rest_of_grant.is_in_force(now_us)
+        ]
         return CreditBalance(
             organization=organization,
             given_nanousd=line.cleared_nanousd + sum(in_force),

@@ -66,8 +66,8 @@ class QuoteService:
     async def quote(self, caller: Principal, headers: Mapping[str, str], body: bytes) -> CallQuote:
         """Raises ApiError: 400 or 404 for a body or its call, 429 for too many free calls."""
         counting, left_usd = self.parts.counting, await self.parts.pipeline.remaining_usd(caller)
-        asked = caller, dict(headers), body, left_usd
-        return await counting.free(caller, len(body), self._quote, *asked)
+        arguments = caller, dict(headers), body, left_usd
+        return await counting.free(caller, len(body), self._quote, *arguments)
 
     def _quote(
         self, caller: Principal, headers: dict[str, str], body: bytes, left_usd: float
@@ -107,8 +107,10 @@ class QuoteService:
                 call, quote, decision, request, self.parts.catalog.catalog
             )
         except ApiError as refused:
-            held = quote.hold_nanousd(call, min(call.output_tokens_max, slice_tokens))
-            return call, QuotedOutcome(held, error=refused.as_dict() | {"status": refused.status})
+            hold_nanousd = quote.hold_nanousd(call, min(call.output_tokens_max, slice_tokens))
+            return call, QuotedOutcome(
+                hold_nanousd, error=refused.as_dict() | {"status": refused.status}
+            )
         return call, QuotedOutcome(
             hold_nanousd=ends.hold_nanousd(call, granted_at_first(call, decision, slice_tokens)),
             rule=decision.rule,

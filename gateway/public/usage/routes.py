@@ -26,20 +26,20 @@ router = APIRouter(prefix="/v1/organization", tags=["usage"])
 
 
 @router.get("/usage/completions", response_model=TimeBuckets[CompletionsUsage])
-async def completions(usage: Usage, asked: Annotated[CompletionsQuery, Query()]) -> Any:
+async def completions(usage: Usage, query: Annotated[CompletionsQuery, Query()]) -> Any:
     """Requests and tokens of everything but embeddings, by bucket and group."""
-    return await usage.used(asked, asked.groups, embeds=False)
+    return await usage.used(query, query.groups, embeds=False)
 
 
 @router.get("/usage/embeddings", response_model=TimeBuckets[EmbeddingsUsage])
-async def embeddings(usage: Usage, asked: Annotated[EmbeddingsQuery, Query()]) -> Any:
+async def embeddings(usage: Usage, query: Annotated[EmbeddingsQuery, Query()]) -> Any:
     """Requests and tokens of the models that embed, by bucket and group."""
-    return await usage.used(asked, asked.groups, embeds=True)
+    return await usage.used(query, query.groups, embeds=True)
 
 
-async def others(usage: Usage, asked: Annotated[OtherQuery, Query()]) -> Any:
+async def others(usage: Usage, query: Annotated[OtherQuery, Query()]) -> Any:
     """Of what OpenAI counts and nothing here does: buckets in which nothing was used."""
-    return usage.unused(asked)
+    return usage.unused(query)
 
 
 for kind in OTHERS:
@@ -49,7 +49,7 @@ for kind in OTHERS:
 
 
 @router.get("/costs", response_model=TimeBuckets[Costs])
-async def costs(usage: Usage, asked: Annotated[CostsQuery, Query()]) -> Any:
+async def costs(usage: Usage, query: Annotated[CostsQuery, Query()]) -> Any:
     """What was charged, by day and group. `value` is a number, as OpenAI has it; exact amounts
     are the decimal strings of invoices."""
-    return await usage.costs(asked)
+    return await usage.costs(query)

@@ -145,8 +145,8 @@ class CostsQuery(OrganizationQuery):
         return [*dict.fromkeys((*self.group_by, *self.group_by_))]
 
 
-def _given(wanted: dict[GroupBy, list[str]]) -> dict[GroupBy, Sequence[Any]]:
-    return {dimension: values for dimension, values in wanted.items() if values}
+def _given(values_by_group: dict[GroupBy, list[str]]) -> dict[GroupBy, Sequence[Any]]:
+    return {dimension: values for dimension, values in values_by_group.items() if values}
 
 
 class TimeBucket(Answer, Generic[Item]):

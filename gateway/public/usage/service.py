@@ -94,65 +94,65 @@ class UsageService:
     reader: str | None
 
     async def used(
-        self, asked: UsageQuery, groups: Sequence[str], *, embeds: bool
+        self, query: UsageQuery, groups: Sequence[str], *, embeds: bool
     ) -> BucketRowsPage:
         """Requests and tokens of the models that embed, or of all others."""
-        whose = self._whose(asked)
-        page = self._page(asked, asked.bucket_width, asked.buckets_max)
-        if asked.is_of_users:
-            return _shaped(page, asked.bucket_width, (), groups, _usage)
-        if asked.bucket_width is Width.MINUTE:
+        whose = self._whose(query)
+        page = self._page(query, query.bucket_width, query.buckets_max)
+        if query.is_of_users:
+            return _shaped(page, query.bucket_width, (), groups, _usage)
+        if query.bucket_width is Width.MINUTE:
             span = page.from_us, page.to_us
-            read = await asyncio.to_thread(busy_until, self.ledger, whose, *span, EVENTS_MAX)
-            page = page.until(read)
-        by = [BUCKETS[asked.bucket_width], *_dimensions(groups)]
-        rows = await asyncio.to_thread(self._of_task, whose, page, by, asked, embeds=embeds)
-        return _shaped(page, asked.bucket_width, rows, groups, _usage)
+            until_us = await asyncio.to_thread(busy_until, self.ledger, whose, *span, EVENTS_MAX)
+            page = page.until(until_us)
+        by = [BUCKETS[query.bucket_width], *_dimensions(groups)]
+        rows = await asyncio.to_thread(self._of_task, whose, page, by, query, embeds=embeds)
+        return _shaped(page, query.bucket_width, rows, groups, _usage)
 
     def _of_task(
         self,
         whose: str | None,
         page: BucketPage,
         by: list[GroupBy],
-        asked: OrganizationQuery,
+        query: OrganizationQuery,
         *,
         embeds: bool,
     ) -> list[UsageSum]:
         """Usage knows models, not tasks: sum by model, keep those of the task, then sum the
         rest."""
         embedding = {row.name for row in self.tenants.every(ModelRow, {"task": Task.EMBED})}
-        only = asked.only() | {GroupBy.STATUS: SERVED}
+        only = query.only() | {GroupBy.STATUS: SERVED}
         by_model = [*dict.fromkeys((*by, GroupBy.MODEL))]
         rows = usage_summary(self.ledger, whose, page.from_us, page.to_us, by_model, only)
         return summed((row for row in rows if (row.group["model"] in embedding) == embeds), by)
 
-    def unused(self, asked: UsageQuery) -> BucketRowsPage:
+    def unused(self, query: UsageQuery) -> BucketRowsPage:
         """Of what OpenAI counts and nothing here does."""
-        self._whose(asked)
-        page = self._page(asked, asked.bucket_width, asked.buckets_max)
-        return _shaped(page, asked.bucket_width, (), (), _usage)
+        self._whose(query)
+        page = self._page(query, query.bucket_width, query.buckets_max)
+        return _shaped(page, query.bucket_width, (), (), _usage)
 
-    async def costs(self, asked: CostsQuery) -> BucketRowsPage:
+    async def costs(self, query: CostsQuery) -> BucketRowsPage:
         """What was charged, by day and group."""
-        page = self._page(asked, Width.DAY, asked.limit)
-        names = [name for name in asked.groups if name != "line_item"]
+        page = self._page(query, Width.DAY, query.limit)
+        names = [name for name in query.groups if name != "line_item"]
         by = [GroupBy.DAY, *_dimensions(names)]
         span = page.from_us, page.to_us
         rows = await asyncio.to_thread(
-            usage_summary, self.ledger, self._whose(asked), *span, by, asked.only()
+            usage_summary, self.ledger, self._whose(query), *span, by, query.only()
         )
-        results = _line_items if "line_item" in asked.groups else _cost
+        results = _line_items if "line_item" in query.groups else _cost
         return _shaped(page, Width.DAY, rows, names, results)
 
-    def _whose(self, asked: OrganizationQuery) -> str | None:
-        if self.reader is not None and asked.organization not in (None, self.reader):
-            message = f"No organization '{asked.organization}'."
+    def _whose(self, query: OrganizationQuery) -> str | None:
+        if self.reader is not None and query.organization not in (None, self.reader):
+            message = f"No organization '{query.organization}'."
             raise ApiError(404, message, param="organization", code="not_found")
-        return self.reader if self.reader is not None else asked.organization
+        return self.reader if self.reader is not None else query.organization
 
-    def _page(self, asked: OrganizationQuery, width: Width, limit: int) -> BucketPage:
+    def _page(self, query: OrganizationQuery, width: Width, limit: int) -> BucketPage:
         now_s = int(self.clock())
-        return page_of(asked.start_time, asked.end_time, width, limit, asked.page, now_s)
+        return page_of(query.start_time, query.end_time, width, limit, query.page, now_s)
 
 
 def _dimensions(groups: Sequence[str]) -> list[GroupBy]:
@@ -160,12 +160,16 @@ def _dimensions(groups: Sequence[str]) -> list[GroupBy]:
 
 
 def _shaped(
-    page: BucketPage, width: Width, rows: Sequence[UsageSum], groups: Sequence[str], shown: Results
+    page: BucketPage,
+    width: Width,
+    rows: Sequence[UsageSum],
+    groups: Sequence[str],
+    results: Results,
 ) -> BucketRowsPage:
     by_start: dict[int, list[GroupUsage | CostLine]] = {}
     for row in rows:
         group = {name: row.group[DIMENSIONS[name]] for name in groups if name in DIMENSIONS}
-        by_start.setdefault(row.group[BUCKETS[width]], []).extend(shown(row, group))
+        by_start.setdefault(row.group[BUCKETS[width]], []).extend(results(row, group))
     return BucketRowsPage(
         [BucketRows(bucket, by_start.get(bucket.start_us(width), [])) for bucket in page.buckets],
         page.next_page,

@@ -43,7 +43,7 @@ class Edge:
         self.changes = 0
         self.now_s = 1.79e9
         self.serving = Served(tenants, lambda: 1.79e9)
-        watch = RevisionWatch(tenants, changed=self._changed, poll_s=0.01)
+        watch = RevisionWatch(tenants, on_change=self._changed, poll_s=0.01)
         checkpoints = Checkpoints(CheckpointTokens)
         self.in_sql = PriceBook(())
         self.keeper = CatalogKeeper(

@@ -41,7 +41,7 @@ async def test_body_that_does_not_come_is_not_waited_for() -> None:
         once=cast(Once, None),
         clock=lambda: 1e9,
         new_id=lambda: "req_1",
-        told=lambda _: None,
+        note=lambda _: None,
     )
     await asyncio.wait_for(endpoint({"headers": []}, receive, send), 30)
     assert sent[0]["status"] == 408

@@ -77,7 +77,7 @@ class Edge:
         self.database = Database()
         store = cast(TenantStore, self.database)
         self.keys = KeyDirectory(self.database, lambda: 1000.0)
-        self.watch = RevisionWatch(store, changed=self.keys.forget, poll_s=0.001)
+        self.watch = RevisionWatch(store, on_change=self.keys.forget, poll_s=0.001)
         checkpoints = Checkpoints(CheckpointTokens)
         self.catalog = CatalogKeeper(
             *(store, NOBODY, checkpoints),
