@@ -19,8 +19,8 @@ def usd(nanousd: int) -> str:
     Never a float, never an exponent.
     """
     sign = "-" if nanousd < 0 else ""
-    whole, rest = divmod(abs(nanousd), NANOUSD_PER_USD)
-    decimals = f"{rest:09d}".rstrip("0").ljust(2, "0")
+    whole, fraction = divmod(abs(nanousd), NANOUSD_PER_USD)
+    decimals = f"{fraction:09d}".rstrip("0").ljust(2, "0")
     return f"{sign}{whole}.{decimals}"
 
 

@@ -190,7 +190,7 @@ def usage_summary(
         rows = sums.summary(
             conn, from_us, to_us, list(map(str, group_by)), filters, after=after, limit=limit
         )
-    return [UsageSum.of(group, counted) for group, counted in rows]
+    return [UsageSum.of(group, counts) for group, counts in rows]
 
 
 def busy_until(store: Store, org: str | None, from_us: int, to_us: int, events_max: int) -> int:

@@ -64,13 +64,13 @@ class Usage(msgspec.Struct, frozen=True):
         if self.prompt <= prompt and self.completion <= completion:
             return self
         cached = min(self.cached_input, prompt)
-        read = min(self.input, prompt - cached)
+        input_tokens = min(self.input, prompt - cached)
         output = min(self.output, completion)
         return msgspec.structs.replace(
             self,
-            input=read,
+            input=input_tokens,
             cached_input=cached,
-            cache_write=min(self.cache_write, prompt - cached - read),
+            cache_write=min(self.cache_write, prompt - cached - input_tokens),
             output=output,
             reasoning=min(self.reasoning, completion - output),
         )

@@ -181,10 +181,10 @@ def progress_on(out: TextIO, tick: Callable[[], float]) -> Progress:
     nothing. Empty progress clears the line."""
     start_s = tick()
 
-    def tell(what: str, done: int, of: int) -> None:
+    def tell(what: str, count: int, of: int) -> None:
         if what and tick() - start_s < PATIENCE_S:
             return
-        so_far = f" {done:,} of {of:,}" if of else ""
+        so_far = f" {count:,} of {of:,}" if of else ""
         print(f"\r\x1b[K{what and 'checking '}{what}{so_far}", end="", file=out, flush=True)
 
     return tell

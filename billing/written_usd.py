@@ -70,21 +70,21 @@ class WrittenUsd(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _names_of_before(cls, given: Any) -> Any:
-        return in_usd(given, cls.model_fields) if isinstance(given, Mapping) else given
+    def _names_of_before(cls, value: Any) -> Any:
+        return in_usd(value, cls.model_fields) if isinstance(value, Mapping) else value
 
 
-def in_usd(given: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+def in_usd(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     """The same document in USD. An amount under a former name, in nano-USD, gets its name of
     today."""
-    return dict(_in_usd(given, {name for name in fields if INSIDE in name}))
+    return dict(_in_usd(values, {name for name in fields if INSIDE in name}))
 
 
-def _in_usd(given: Mapping[str, Any], inside: set[str]) -> Iterator[tuple[str, Any]]:
-    for name, value in given.items():
+def _in_usd(fields: Mapping[str, Any], inside: set[str]) -> Iterator[tuple[str, Any]]:
+    for name, value in fields.items():
         if name not in inside:
             yield name, value
-        elif written_name(name) in given:
+        elif written_name(name) in fields:
             raise wrong(f"{name} and {written_name(name)} are the same: leave out {name}")
         else:
             yield written_name(name), _text_of(name, value)

@@ -127,10 +127,10 @@ class Candidates(Sequence[Candidate]):
         if isinstance(at, slice):
             return Candidates(self._reading, self._rows[at])
         place = range(len(self._rows))[at]
-        made = self._made.get(place)
-        if made is None:
-            made = self._made[place] = self._reading.candidate(self._rows[place])
-        return made
+        candidate = self._made.get(place)
+        if candidate is None:
+            candidate = self._made[place] = self._reading.candidate(self._rows[place])
+        return candidate
 
     def __iter__(self) -> Iterator[Candidate]:
         return (self[place] for place in range(len(self._rows)))
@@ -152,15 +152,15 @@ class Candidates(Sequence[Candidate]):
         return repr(tuple(self))
 
 
-def reason_of(candidates: Sequence[Candidate], taken: Candidate) -> str:
+def reason_of(candidates: Sequence[Candidate], chosen: Candidate) -> str:
     """Why a call went to one of them: `warm, the best of 4 candidates`."""
     number = len(candidates)
     for place, each in enumerate(candidates):
-        if (each.pool, each.model) == (taken.pool, taken.model):
+        if (each.pool, each.model) == (chosen.pool, chosen.model):
             if number == 1:
-                return f"{taken.reason}, the only candidate"
-            among = "the best" if place == 0 else f"number {place + 1}"
-            return f"{taken.reason}, {among} of {number} candidates"
+                return f"{chosen.reason}, the only candidate"
+            rank = "the best" if place == 0 else f"number {place + 1}"
+            return f"{chosen.reason}, {rank} of {number} candidates"
     return TOOK_OVER
 
 

@@ -15,8 +15,8 @@ class DatedCost(NamedTuple):
 
 def cost_at(costs: Sequence[DatedCost], at_us: int) -> DatedCost | None:
     """The last one that has begun. None: none has."""
-    begun = [cost for cost in costs if cost.starts_us <= at_us]
-    return max(begun, key=lambda cost: cost.starts_us, default=None)
+    in_force = [cost for cost in costs if cost.starts_us <= at_us]
+    return max(in_force, key=lambda cost: cost.starts_us, default=None)
 
 
 def next_start_us(costs: Sequence[DatedCost], at_us: int) -> int | None:

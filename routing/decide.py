@@ -37,11 +37,11 @@ def decide(
     Ties are broken by the seed, so that equal pools share the load. `plans` keep what repeats.
     """
     plans = plans or Plans()
-    decided = _decided(call, snapshot, matched, seed, plans)
-    if matched.shadow is None or isinstance(decided, Refusal):
-        return decided
+    decision = _decided(call, snapshot, matched, seed, plans)
+    if matched.shadow is None or isinstance(decision, Refusal):
+        return decision
     other = matched._replace(action=matched.shadow, shadow=None)
-    return decided._replace(shadow=_decided(call, snapshot, other, seed, plans))
+    return decision._replace(shadow=_decided(call, snapshot, other, seed, plans))
 
 
 def _decided(
@@ -88,7 +88,7 @@ def _rows(
     """Filter and score."""
     rows: list[Row] = []
     ruled_out: list[RuledOut] = []
-    models, known = snapshot.models, plan.known
+    models, lengths = snapshot.models, plan.known
     prompts, output = reading.prompt_tokens, reading.output_tokens
     left_s, sort, start_s_max = call.deadline_s - snapshot.at_s, plan.action.sort, plan.start_s_max
     for state in snapshot.pools:
@@ -96,7 +96,7 @@ def _rows(
         model = pool.model
         if model not in prompts:
             continue
-        weights = known.get(pool.name)
+        weights = lengths.get(pool.name)
         if weights is None or weights.state is not state:
             weights = plan.learn(state, models[model])
         begins_s, wait_s, first_s = times = reading.times(weights)
@@ -189,6 +189,6 @@ def _causes(kind: RefusalKind, matched: Matched, causes: Sequence[RuledOut]) -> 
         return "no pool serves this model"
     if kind is not RefusalKind.POLICY:
         return causes[0].ruling.reason
-    named = [f"{each.weights.name}: {each.ruling.reason}" for each in causes]
-    others = [f"and {len(named) - CAUSES_MAX} more"] if len(named) > CAUSES_MAX else []
-    return f"the rule '{matched.rule}' leaves no pool ({'; '.join([*named[:CAUSES_MAX], *others])})"
+    texts = [f"{each.weights.name}: {each.ruling.reason}" for each in causes]
+    more = [f"and {len(texts) - CAUSES_MAX} more"] if len(texts) > CAUSES_MAX else []
+    return f"the rule '{matched.rule}' leaves no pool ({'; '.join([*texts[:CAUSES_MAX], *more])})"

@@ -116,8 +116,8 @@ def validated_quality(pool: Pool, action: Action) -> float | None:
     """Of the pool's variant for the use case; where the rule names none, its worst. None: it was
     not validated."""
     if action.use_case is not None:
-        found = pool.validation(action.use_case)
-        return None if found is None else found.score
+        validation = pool.validation(action.use_case)
+        return None if validation is None else validation.score
     measured = () if pool.declared is None else pool.declared.quality.values()
     return min((each.score for each in measured), default=None)
 

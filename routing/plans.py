@@ -179,5 +179,5 @@ def _quality(pool: Pool, model: Model, action: Action) -> float:
 def _latency_bounds(terms: Terms, action: Action) -> tuple[tuple[float, float], ...]:
     if action.preferred_max_latency is None:
         return ()
-    wanted = action.preferred_max_latency.ttft_s_by_quantile
-    return tuple([(factor_at(terms, quantile), most_s) for quantile, most_s in wanted])
+    bounds = action.preferred_max_latency.ttft_s_by_quantile
+    return tuple([(factor_at(terms, quantile), most_s) for quantile, most_s in bounds])

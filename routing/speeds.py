@@ -35,8 +35,8 @@ class Speeds(NamedTuple):
 
     @property
     def prompt_busy_s(self) -> float:
-        known = self.busy_s_per_prompt_token
-        return self.first_s_per_token if known is None else known
+        rate = self.busy_s_per_prompt_token
+        return self.first_s_per_token if rate is None else rate
 
 
 def guessed_speeds(max_ongoing: int) -> Speeds:

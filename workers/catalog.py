@@ -70,8 +70,8 @@ class Pool(msgspec.Struct, frozen=True):
     def cost_at(self, at_us: int) -> int:
         """Nano-USD for a second of a replica."""
         dated = cost_at([price.value for price in self.prices], at_us)
-        known = None if dated is None else dated.cost_nanousd_per_s
-        return self.cost_nanousd_per_s if known is None else known
+        cost = None if dated is None else dated.cost_nanousd_per_s
+        return self.cost_nanousd_per_s if cost is None else cost
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -90,8 +90,8 @@ class Catalog(msgspec.Struct, frozen=True):
     def model_of(self, pool: Pool) -> Model:
         """The model of a pool, with the weights and the context of its variant."""
         model = next(model for model in self.models if model.name == pool.model)
-        named = (pool.model, pool.variant)
-        variant = next((each for each in self.variants if (each.model, each.name) == named), None)
+        key = (pool.model, pool.variant)
+        variant = next((each for each in self.variants if (each.model, each.name) == key), None)
         if variant is None:
             return model
         path = variant.path or model.path

@@ -35,14 +35,14 @@ class _Moved:
 
 def count_budgets(conn: Connection, postings: Sequence[Posting], now_us: int) -> None:
     """Count postings in their budgets. SQL is not asked where no budget binds any of them."""
-    bound = [made for made in postings if made.budgets]
+    bound = [posting for posting in postings if posting.budgets]
     if not bound:
         return
-    moved = _first_records(made for made in bound if made.n == 1)
+    moved = _first_records(posting for posting in bound if posting.n == 1)
     rows.insert_counted(conn, moved.links)
-    corrections = [made for made in bound if made.n > 1]
+    corrections = [posting for posting in bound if posting.n > 1]
     if corrections:
-        places = rows.counted(conn, [made.usage["rid"] for made in corrections])
+        places = rows.counted(conn, [posting.usage["rid"] for posting in corrections])
         _corrections(moved, corrections, places)
     rows.add_spent(
         conn,
@@ -53,14 +53,14 @@ def count_budgets(conn: Connection, postings: Sequence[Posting], now_us: int) ->
 
 def _first_records(postings: Iterable[Posting]) -> _Moved:
     moved = _Moved()
-    for made in postings:
-        for share in made.budgets:
-            bucket = share.budget, share.subject, share.bucket_us(made.counts_us)
-            moved.added[bucket] += made.difference_nanousd
+    for posting in postings:
+        for share in posting.budgets:
+            bucket = share.budget, share.subject, share.bucket_us(posting.counts_us)
+            moved.added[bucket] += posting.difference_nanousd
             moved.until_us[bucket] = _until_us(share, bucket)
             moved.links.append(
                 {
-                    "rid": made.usage["rid"],
+                    "rid": posting.usage["rid"],
                     "budget_id": share.budget,
                     "subject": share.subject,
                     "bucket_us": bucket[2],
@@ -72,10 +72,10 @@ def _first_records(postings: Iterable[Posting]) -> _Moved:
 def _corrections(
     moved: _Moved, postings: Sequence[Posting], places: Mapping[str, Sequence[Bucket]]
 ) -> None:
-    for made in postings:
-        shares = {share.budget: share for share in made.budgets}
-        for bucket in places.get(made.usage["rid"], ()):
-            moved.added[bucket] += made.difference_nanousd
+    for posting in postings:
+        shares = {share.budget: share for share in posting.budgets}
+        for bucket in places.get(posting.usage["rid"], ()):
+            moved.added[bucket] += posting.difference_nanousd
             moved.until_us.setdefault(bucket, _until_us(shares.get(bucket[0]), bucket))
 
 

@@ -32,8 +32,8 @@ def sums_recompute(conn: Connection) -> list[Check]:
         f" {row['amount_nanousd']}"
         for row in audit_budgets.untrue_alerts(conn)
     ]
-    counted = audit_budgets.count_counted(conn)
-    return [judged(*SUMS, breaks, counted), judged(*ALERTS, early, counted)]
+    count = audit_budgets.count_counted(conn)
+    return [judged(*SUMS, breaks, count), judged(*ALERTS, early, count)]
 
 
 async def purses_match(redis: Redis, store: Store) -> Check:
@@ -41,25 +41,25 @@ async def purses_match(redis: Redis, store: Store) -> Check:
     Redis, and its sum has to lie between them. A sum that does not is looked at again."""
     holds = Holds(redis)
     breaks: list[str] = []
-    counted = 0
+    count = 0
     for pause_s in PAUSES_S:
         await asyncio.sleep(pause_s)
         shards = await open_shards(holds)
         if not shards:
             return not_checked(UNPRIMED)
         now_us = await _now_us(redis)
-        known = await _purses(store, shards, now_us)
-        before = await _in_redis(holds, known, now_us)
+        purses = await _purses(store, shards, now_us)
+        before = await _in_redis(holds, purses, now_us)
         ends = {shard: await holds.last_stream_id(shard) for shard in shards}
         if not await booked_up_to(store, ends):
             return not_checked(BEHIND)
         charged = await _purses(store, shards, now_us)
-        after = await _in_redis(holds, known, now_us)
-        counted = len(before)
+        after = await _in_redis(holds, purses, now_us)
+        count = len(before)
         breaks = list(_outside(before, _in_sql(charged, now_us), after))
         if not breaks:
             break
-    return judged(*PURSES, breaks, counted)
+    return judged(*PURSES, breaks, count)
 
 
 def not_checked(reason: str) -> Check:
@@ -79,22 +79,22 @@ async def _purses(store: Store, shards: Sequence[int], now_us: int) -> dict[int,
 
 
 async def _in_redis(
-    holds: Holds, known: Mapping[int, Sequence[PurseSpent]], now_us: int
+    holds: Holds, spent_purses: Mapping[int, Sequence[PurseSpent]], now_us: int
 ) -> dict[str, int]:
     amounts: dict[str, int] = {}
-    for shard, spent in known.items():
+    for shard, spent in spent_purses.items():
         purses = [each.purse for each in spent]
         money = await holds.purses_of(shard, purses, now_us=now_us)
         amounts |= {purse.name: m[1] for purse, m in zip(purses, money, strict=True)}
     return amounts
 
 
-def _in_sql(known: Mapping[int, Sequence[PurseSpent]], now_us: int) -> dict[str, int]:
+def _in_sql(purses: Mapping[int, Sequence[PurseSpent]], now_us: int) -> dict[str, int]:
     return {
         each.purse.name: sum(
             amount for begins, amount in each.parts if begins >= oldest_us(each.purse, now_us)
         )
-        for spent in known.values()
+        for spent in purses.values()
         for each in spent
     }
 

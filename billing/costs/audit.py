@@ -22,8 +22,8 @@ PREFIXES = ("cogs:pool:", "unallocated:pool:", "payable:pool:")
 def balances(conn: Connection) -> dict[str, int]:
     """Debits less credits of every account of capacity."""
     net = ACCOUNT.c.debits - ACCOUNT.c.credits
-    ours = [ACCOUNT.c.code.startswith(prefix, autoescape=True) for prefix in PREFIXES]
-    statement = select(ACCOUNT.c.code, net).where(ours[0] | ours[1] | ours[2])
+    of_costs = [ACCOUNT.c.code.startswith(prefix, autoescape=True) for prefix in PREFIXES]
+    statement = select(ACCOUNT.c.code, net).where(of_costs[0] | of_costs[1] | of_costs[2])
     return {code: int(balance) for code, balance in conn.execute(statement)}
 
 
@@ -60,11 +60,11 @@ def costs_unlike_attempts(conn: Connection) -> list[tuple[Any, ...]]:
         .scalar_subquery()
     )
     stands = case((better.exists(), newest), else_=EVENT.c.cost_nanousd)
-    served = ATTEMPT.alias("served")
-    cost = func.coalesce(served.c.cost_nanousd, 0)
+    serving = ATTEMPT.alias("served")
+    cost = func.coalesce(serving.c.cost_nanousd, 0)
     statement = (
         select(EVENT.c.rid, stands, cost)
-        .select_from(EVENT.outerjoin(served, (served.c.rid == EVENT.c.rid) & served.c.served))
+        .select_from(EVENT.outerjoin(serving, (serving.c.rid == EVENT.c.rid) & serving.c.served))
         .where(stands != cost)
     )
     return [tuple(row) for row in few(conn, statement)]
@@ -81,14 +81,14 @@ def shares_beyond_lives(conn: Connection) -> list[tuple[Any, ...]]:
     """Replicas that have ended and whose calls were given more time than they computed: (replica,
     shares of its calls, time computed). The last report of a replica may be as old as `HEARD_US`,
     so calls that ended later do not count."""
-    ended = select(REPORT).where(REPORT.c.ended).subquery()
+    last_reports = select(REPORT).where(REPORT.c.ended).subquery()
     shared = func.sum(ATTEMPT.c.busy_us)
     statement = (
-        select(ended.c.replica, shared, ended.c.busy_us)
-        .join(ATTEMPT, ATTEMPT.c.replica == ended.c.replica)
-        .where(ATTEMPT.c.busy_us > 0, ATTEMPT.c.ended_us <= ended.c.until_us - HEARD_US)
-        .group_by(ended.c.replica, ended.c.until_us, ended.c.busy_us)
-        .having(shared > ended.c.busy_us)
+        select(last_reports.c.replica, shared, last_reports.c.busy_us)
+        .join(ATTEMPT, ATTEMPT.c.replica == last_reports.c.replica)
+        .where(ATTEMPT.c.busy_us > 0, ATTEMPT.c.ended_us <= last_reports.c.until_us - HEARD_US)
+        .group_by(last_reports.c.replica, last_reports.c.until_us, last_reports.c.busy_us)
+        .having(shared > last_reports.c.busy_us)
     )
     return [tuple(row) for row in few(conn, statement)]
 

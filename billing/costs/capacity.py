@@ -78,14 +78,14 @@ def of_attempts(
     an attempt that served nobody is wasted. `standing` has what corrected calls counted before."""
     by_cell: dict[Cell, CapacitySums] = {}
     now = dict(standing)
-    for made in postings:
-        rid = made.usage["rid"]
+    for posting in postings:
+        rid = posting.usage["rid"]
         before = now.get(rid)
-        hour_us = before.hour_us if before else hour_of(made.usage["ended_us"])
+        hour_us = before.hour_us if before else hour_of(posting.usage["ended_us"])
         if before:
             _count(by_cell, hour_us, before.costs, -1)
-        _count(by_cell, hour_us, made.costs, 1)
-        now[rid] = AttemptCosts(hour_us, made.costs)
+        _count(by_cell, hour_us, posting.costs, 1)
+        now[rid] = AttemptCosts(hour_us, posting.costs)
     return {cell: sums for cell, sums in by_cell.items() if any(sums)}
 
 

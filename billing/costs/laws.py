@@ -44,14 +44,14 @@ def hours_recompute(conn: Connection) -> Check:
 
 
 def costs_recompute(conn: Connection) -> Check:
-    counted = 0
+    count = 0
 
     def wrong() -> Iterator[str]:
-        nonlocal counted
+        nonlocal count
         for rid, stands, served in audit_costs.costs_unlike_attempts(conn):
             yield f"{rid}: costs {stands}, the attempt that served it {served}"
         for row in audit_costs.newest_attempts(conn, RECOSTED_MAX):
-            counted += 1
+            count += 1
             if problem := _wrong_cost(row):
                 yield problem
 
@@ -60,7 +60,7 @@ def costs_recompute(conn: Connection) -> Check:
         "C3 costs_of_attempts",
         "a call costs what the attempt it is charged for does, by the prices frozen on it",
         [first_break] if first_break else [],
-        counted,
+        count,
     )
 
 
@@ -103,9 +103,9 @@ def _wrong_accounts(
             unallocated(pool, "busy"): sums.busy_nanousd - sums.wasted_nanousd - cost,
         }
     for code in sorted({*expected, *balances}):
-        stands, given = balances.get(code, 0), expected.get(code, 0)
-        if stands != given:
-            yield f"{code}: stands at {stands}, its sums give {given}"
+        stands, balance = balances.get(code, 0), expected.get(code, 0)
+        if stands != balance:
+            yield f"{code}: stands at {stands}, its sums give {balance}"
 
 
 def _wrong_hours(conn: Connection, stands: Mapping[Cell, CapacitySums]) -> Iterator[str]:

@@ -121,19 +121,19 @@ def bills(reports: Sequence[LifeReport], before: LifeReport | None = None) -> di
 
 
 def added(
-    known: Sequence[LifeReport], new: Iterable[LifeReport]
+    before: Sequence[LifeReport], new: Iterable[LifeReport]
 ) -> tuple[list[LifeReport], dict[Cell, Bill]]:
     """The reports of `new` that are not on record, and the bills that they change. `known` are the
     replica's reports by `until_us`, from the last one before any new one on. An instant is reported
     once."""
-    there = {report.until_us for report in known}
+    there = {report.until_us for report in before}
     fresh: dict[int, LifeReport] = {}
     for report in new:
         if report.until_us not in there:
             fresh.setdefault(report.until_us, report)
-    merged = sorted((*known, *fresh.values()), key=lambda report: report.until_us)
+    merged = sorted((*before, *fresh.values()), key=lambda report: report.until_us)
     changed = bills(merged)
-    for cell, bill in bills(known).items():
+    for cell, bill in bills(before).items():
         changed[cell] = changed.get(cell, Bill()).minus(bill)
     return list(fresh.values()), {cell: bill for cell, bill in changed.items() if any(bill)}
 

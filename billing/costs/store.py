@@ -32,14 +32,14 @@ def add(conn: Connection, moved: Moved) -> None:
     add_to(conn, CAPACITY, (*CELL, *SUMS), rows, SUMS)
 
 
-def standing(conn: Connection, counted: Mapping[str, CountedCall]) -> dict[str, AttemptCosts]:
+def standing(conn: Connection, calls: Mapping[str, CountedCall]) -> dict[str, AttemptCosts]:
     """The costs of attempts of calls that are booked already."""
-    if not counted:
+    if not calls:
         return {}
-    costs = {rid: AttemptCosts(counts.hour_us, []) for rid, counts in counted.items()}
+    costs = {rid: AttemptCosts(counts.hour_us, []) for rid, counts in calls.items()}
     names = ("rid", "pool", "model", "cost_nanousd", "bought_nanousd", "served")
     query = select(*(ATTEMPT.c[name] for name in names)).where(
-        among(conn, ATTEMPT.c.rid, list(counted))
+        among(conn, ATTEMPT.c.rid, list(calls))
     )
     for rid, pool, model, cost, bought, served in conn.execute(query.order_by(ATTEMPT.c.n)):
         spent = costs[rid]

@@ -20,23 +20,23 @@ Left = Mapping[str, tuple[int, int]]
 """By organization the nano-USD that grants in force had left before, and have after."""
 
 
-def tell(conn: Connection, left: Left, now_us: int) -> None:
+def tell(conn: Connection, left_by_org: Left, now_us: int) -> None:
     """Write down which organizations fell below which of their thresholds."""
     rows: list[dict[str, Any]] = []
-    for org, watch in sorted(watch_store.of_orgs(conn, sorted(left)).items()):
-        new_watch, fallen = watch.looked(*left[org])
+    for org, watch in sorted(watch_store.of_orgs(conn, sorted(left_by_org)).items()):
+        new_watch, news = watch.looked(*left_by_org[org])
         if new_watch != watch:
             watch_store.looked(conn, new_watch)
-        rows += [_alert(new_watch, threshold, now_us) for threshold in fallen]
+        rows += [_alert(new_watch, threshold, now_us) for threshold in news]
     watch_store.insert_alerts(conn, rows)
 
 
 def tell_now(conn: Connection, orgs: Iterable[str], now_us: int) -> None:
     """Write alerts after something other than usage has moved the credit of these organizations."""
-    named = sorted(orgs)
-    held = credits.held(conn, named)
-    now = {org: left_in_force(held.get(org, ()), now_us) for org in named}
-    tell(conn, {org: (left, left) for org, left in now.items()}, now_us)
+    in_order = sorted(orgs)
+    held = credits.held(conn, in_order)
+    now = {org: left_in_force(held.get(org, ()), now_us) for org in in_order}
+    tell(conn, {org: (rests, rests) for org, rests in now.items()}, now_us)
 
 
 def watch(store: Store, org: str, thresholds: frozenset[Threshold], now_us: int) -> Watch:
@@ -44,13 +44,13 @@ def watch(store: Store, org: str, thresholds: frozenset[Threshold], now_us: int)
     raises no second alert."""
     with store.write() as conn:
         credits.locked(conn, [org])
-        left = left_in_force(credits.held(conn, [org]).get(org, ()), now_us)
-        known = watch_store.of_orgs(conn, [org]).get(org) or Watch(org, thresholds, left, left)
+        rest = left_in_force(credits.held(conn, [org]).get(org, ()), now_us)
+        before = watch_store.of_orgs(conn, [org]).get(org) or Watch(org, thresholds, rest, rest)
         new_watch = Watch(
-            org, thresholds, known.granted_nanousd, known.left_nanousd, known.below & thresholds
+            org, thresholds, before.granted_nanousd, before.left_nanousd, before.below & thresholds
         )
         watch_store.put(conn, new_watch)
-        tell(conn, {org: (left, left)}, now_us)
+        tell(conn, {org: (rest, rest)}, now_us)
         return watch_store.of_orgs(conn, [org])[org]
 
 

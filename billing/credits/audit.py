@@ -60,10 +60,10 @@ def spent_and_owed(conn: Connection, orgs: Sequence[str]) -> dict[str, tuple[int
     sums = {org: int(nanousd) for org, nanousd in conn.execute(spent.group_by(DAY.c.org))}
     codes = [code for org in orgs for code in (unbilled(org), f"org:{org}:receivable")]
     balances = select(ACCOUNT.c.org, ACCOUNT.c.debits - ACCOUNT.c.credits)
-    owed: dict[str, int] = {}
+    debts: dict[str, int] = {}
     for org, nanousd in conn.execute(balances.where(among(conn, ACCOUNT.c.code, codes))):
-        owed[org] = owed.get(org, 0) + nanousd
-    return {org: (sums.get(org, 0), owed.get(org, 0)) for org in orgs}
+        debts[org] = debts.get(org, 0) + nanousd
+    return {org: (sums.get(org, 0), debts.get(org, 0)) for org in orgs}
 
 
 def rounded(conn: Connection, orgs: Sequence[str]) -> dict[str, int]:

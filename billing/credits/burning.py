@@ -22,16 +22,18 @@ def paid_by_credits(
 ) -> list[dict[str, Any]]:
     """The transfers by which grants pay these charges. In the order of the ledger they come after
     the charges."""
-    standings = credits.locked(conn, sorted({made.usage["org"] for made in postings}))
+    standings = credits.locked(conn, sorted({posting.usage["org"] for posting in postings}))
     if not standings:
         return []
-    ours = [made for made in postings if made.usage["org"] in standings]
-    before = credits.burns_of(conn, [made.usage["rid"] for made in ours if made.n > 1])
+    of_credits = [posting for posting in postings if posting.usage["org"] in standings]
+    before = credits.burns_of(
+        conn, [posting.usage["rid"] for posting in of_credits if posting.n > 1]
+    )
     undone = sorted({burned.grant_id for burns in before.values() for burned in burns})
     held = credits.held(conn, list(standings), also=undone)
     purses = {org: OrganizationCredits(org, at, held.get(org, ())) for org, at in standings.items()}
     had = {org: purse.left_in_force(now_us) for org, purse in purses.items()}
-    rows = burn(ours, purses, before, now_us)
+    rows = burn(of_credits, purses, before, now_us)
     has = {org: purse.left_in_force(now_us) for org, purse in purses.items()}
     tell(conn, {org: (had[org], has[org]) for org in purses}, now_us)
     moved = {org: purse.standing for org, purse in purses.items()}

@@ -36,12 +36,12 @@ class OrganizationCredits:
         held = (Held(grant, self._left[grant_id]) for grant_id, grant in self._grants.items())
         return left_in_force(held, at_us)
 
-    def pay(self, made: Posting, before: Before, now_us: int) -> list[dict[str, Any]]:
+    def pay(self, posting: Posting, before: Before, now_us: int) -> list[dict[str, Any]]:
         """The transfers of one posting. `before` has the burns of the posting's former record, and
         gets those of this one."""
-        usage = made.usage
+        usage = posting.usage
         rid = usage["rid"]
-        undone = before.get((rid, made.n - 1), [])
+        undone = before.get((rid, posting.n - 1), [])
         for burn in undone:
             self._left[burn.grant_id] += burn.amount_nanousd
         burns = split(
@@ -55,37 +55,37 @@ class OrganizationCredits:
             return []
         for burn in burns:
             self._left[burn.grant_id] -= burn.amount_nanousd
-        before[rid, made.n] = burns
+        before[rid, posting.n] = burns
         self.standing = moved(self.standing, _sum(burns) - _sum(undone), now_us)
-        return self._rows(made, undone, burns)
+        return self._rows(posting, undone, burns)
 
     def _rows(
-        self, made: Posting, undone: Sequence[Burn], burns: Sequence[Burn]
+        self, posting: Posting, undone: Sequence[Burn], burns: Sequence[Burn]
     ) -> list[dict[str, Any]]:
-        rid, owed = made.usage["rid"], unbilled(self.org)
+        rid, debt = posting.usage["rid"], unbilled(self.org)
         common = {
             "org": self.org,
             "rid": rid,
-            "booked_us": made.usage["ended_us"],
+            "booked_us": posting.usage["ended_us"],
             "created_us": self.standing.moved_us,
         }
         back = [
             transfer(
-                f"{rid}:unburn:{made.n - 1}:{grant_id}",
+                f"{rid}:unburn:{posting.n - 1}:{grant_id}",
                 "reversal",
-                owed,
+                debt,
                 account_of(self.org, grant_id),
                 amount_nanousd,
-                **{**common, "reverses_id": burn_id(rid, made.n - 1, grant_id)},
+                **{**common, "reverses_id": burn_id(rid, posting.n - 1, grant_id)},
             )
             for grant_id, amount_nanousd in undone
         ]
         paid = [
             transfer(
-                burn_id(rid, made.n, grant_id),
+                burn_id(rid, posting.n, grant_id),
                 "burn",
                 account_of(self.org, grant_id),
-                owed,
+                debt,
                 amount_nanousd,
                 **common,
             )
@@ -103,9 +103,9 @@ def burn(
     """The transfers of a batch, in its order. An organization without a purse has no credits."""
     return [
         row
-        for made in postings
-        if (purse := purses.get(made.usage["org"])) is not None
-        for row in purse.pay(made, before, now_us)
+        for posting in postings
+        if (purse := purses.get(posting.usage["org"])) is not None
+        for row in purse.pay(posting, before, now_us)
     ]
 
 

@@ -126,7 +126,7 @@ def rank(grant: Grant) -> tuple[int, float, bool, int, str]:
 def split(
     amount_nanousd: int,
     grants: Iterable[Grant],
-    left: Mapping[str, int],
+    rests: Mapping[str, int],
     *,
     model: str,
     admitted_us: int,
@@ -134,7 +134,7 @@ def split(
     """What each grant pays of a charge, given what each has left. The rest is owed."""
     burns = []
     for grant in sorted(grants, key=rank):
-        paid = min(amount_nanousd, left.get(grant.grant_id, 0))
+        paid = min(amount_nanousd, rests.get(grant.grant_id, 0))
         if paid > 0 and grant.pays_for(model, admitted_us):
             burns.append(Burn(grant.grant_id, paid))
             amount_nanousd -= paid

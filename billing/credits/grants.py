@@ -78,9 +78,9 @@ def _give(
 ) -> tuple[GivenGrant, bool]:
     with store.write() as conn:
         standing = credits.begun(conn, grant.org)
-        known = credits.find(conn, grant_id=grant.grant_id)
-        if known:
-            return _same(_given(known[0]), grant), False
+        present = credits.find(conn, grant_id=grant.grant_id)
+        if present:
+            return _same(_given(present[0]), grant), False
         standing = moved(standing, 0, now_us)
         credits.insert_grant(conn, grant, created_by, note)
         from_account = CASH if grant.category is Category.PAID else PROMOTION
@@ -104,16 +104,16 @@ def void(store: Store, grant_id: str, *, voided_by: str, now_us: int) -> GivenGr
     """End a grant a moment from now. Voiding it again changes nothing. Raises UnknownGrant and
     GrantConflict."""
     with store.write() as conn:
-        known = _find(conn, grant_id)
-        standing = credits.locked(conn, [known.grant.org])[known.grant.org]
-        known = _find(conn, grant_id)
-        if known.grant.voided_us is not None:
-            return known
+        present = _find(conn, grant_id)
+        standing = credits.locked(conn, [present.grant.org])[present.grant.org]
+        present = _find(conn, grant_id)
+        if present.grant.voided_us is not None:
+            return present
         voided_us = now_us + VOID_AFTER_US
-        if known.grant.expires_us is not None and known.grant.expires_us <= voided_us:
+        if present.grant.expires_us is not None and present.grant.expires_us <= voided_us:
             raise GrantConflict(f"the grant {grant_id!r} has ended by itself")
         credits.insert_void(conn, grant_id, voided_us, voided_by)
-        credits.stand(conn, {known.grant.org: moved(standing, 0, now_us)})
+        credits.stand(conn, {present.grant.org: moved(standing, 0, now_us)})
         return _find(conn, grant_id)
 
 
@@ -144,10 +144,10 @@ def book_ends(store: Store, now_us: int) -> int:
     call that may use them may be open. Returns how many grants that were."""
     with store.read() as conn:
         caught_up_us = min(marks.caught_up_us(conn, SHARDS), now_us)
-        ended = credits.ended(conn, caught_up_us - CLOCK_SKEW_MAX_US, ENDS_AT_ONCE)
-    if not ended:
+        ends = credits.ended(conn, caught_up_us - CLOCK_SKEW_MAX_US, ENDS_AT_ONCE)
+    if not ends:
         return 0
-    orgs, names = sorted({org for org, _ in ended}), {grant_id for _, grant_id in ended}
+    orgs, names = sorted({org for org, _ in ends}), {grant_id for _, grant_id in ends}
     with store.write() as conn:
         standings = credits.locked(conn, orgs)
         rows = []
@@ -189,20 +189,20 @@ def _check(grant: Grant, now_us: int) -> None:
         raise CreditError("a grant ends after it begins")
 
 
-def _same(known: GivenGrant, grant: Grant) -> GivenGrant:
-    given = known.grant
+def _same(present: GivenGrant, grant: Grant) -> GivenGrant:
+    grant_given = present.grant
     terms: Sequence[tuple[object, object]] = (
-        (given.org, grant.org),
-        (given.category, grant.category),
-        (given.amount_nanousd, grant.amount_nanousd),
-        (given.priority, grant.priority),
-        (given.expires_us, grant.expires_us),
-        (sorted(given.models), sorted(grant.models)),
-        (_later_start(given), _later_start(grant)),
+        (grant_given.org, grant.org),
+        (grant_given.category, grant.category),
+        (grant_given.amount_nanousd, grant.amount_nanousd),
+        (grant_given.priority, grant.priority),
+        (grant_given.expires_us, grant.expires_us),
+        (sorted(grant_given.models), sorted(grant.models)),
+        (_later_start(grant_given), _later_start(grant)),
     )
-    if any(ours != theirs for ours, theirs in terms):
+    if any(own != other for own, other in terms):
         raise _taken(grant)
-    return known
+    return present
 
 
 def _taken(grant: Grant) -> GrantConflict:

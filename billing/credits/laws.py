@@ -65,12 +65,12 @@ def standings_recompute(conn: Connection) -> Check:
     totals, cents = audit.spent_and_owed(conn, orgs), audit.rounded(conn, orgs)
     breaks = []
     for org in orgs:
-        spent, owed = totals[org]
-        real = {burned.get(org, 0), spent - owed + cents.get(org, 0)}
+        spent, debt = totals[org]
+        real = {burned.get(org, 0), spent - debt + cents.get(org, 0)}
         if real != {standing.get(org)}:
             breaks.append(
                 f"{org}: cleared stands at {standing.get(org)}, burned {burned.get(org, 0)}, "
-                f"spent {spent}, owed {owed}, rounded {cents.get(org, 0)}"
+                f"spent {spent}, owed {debt}, rounded {cents.get(org, 0)}"
             )
     return judged(
         "I7 credits_cleared",
@@ -82,32 +82,32 @@ def standings_recompute(conn: Connection) -> Check:
 
 def burns_in_order(conn: Connection) -> Check:
     """Repeat every movement, one after another, from nothing."""
-    counted = 0
+    count = 0
     breaks: list[str] = []
     for org in audit.moved_last(conn, ORGS_MAX):
-        if counted >= MOVEMENTS_MAX or breaks:
+        if count >= MOVEMENTS_MAX or breaks:
             break
-        moved = audit.movements(conn, org, MOVEMENTS_MAX - counted)
-        counted += len(moved)
+        moved = audit.movements(conn, org, MOVEMENTS_MAX - count)
+        count += len(moved)
         breaks += list(_out_of_order(conn, org, moved))[:1]
     return judged(
         "I7 burn_order",
         "each charge was burned from the grants in force at its admission, in their order",
         breaks,
-        counted,
+        count,
     )
 
 
 def _out_of_order(conn: Connection, org: str, moved: list[dict[str, Any]]) -> Iterator[str]:
     grants = audit.grants(conn, org)
     records = audit.records(conn, sorted({row["rid"] for row in moved if row["rid"]}))
-    left: dict[str, int] = {}
+    rests: dict[str, int] = {}
     for _, step in groupby(moved, key=itemgetter("created_us")):
         rows = list(step)
         burns = sorted(Burn(grant_of(r), r["amount_nanousd"]) for r in rows if r["kind"] == "burn")
         for row in rows:
             if row["kind"] in ("grant", "reversal"):
-                left[grant_of(row)] = left.get(grant_of(row), 0) + row["amount_nanousd"]
+                rests[grant_of(row)] = rests.get(grant_of(row), 0) + row["amount_nanousd"]
         if rid := rows[0]["rid"]:
             n = _record_of(rows)
             record = records.get((rid, n))
@@ -117,7 +117,7 @@ def _out_of_order(conn: Connection, org: str, moved: list[dict[str, Any]]) -> It
             expected = split(
                 record.amount_nanousd,
                 grants,
-                left,
+                rests,
                 model=record.model,
                 admitted_us=record.admitted_us,
             )
@@ -126,9 +126,9 @@ def _out_of_order(conn: Connection, org: str, moved: list[dict[str, Any]]) -> It
                 return
         for row in rows:
             if row["kind"] in ("burn", "breakage", "void"):
-                left[grant_of(row)] = left.get(grant_of(row), 0) - row["amount_nanousd"]
-                if row["kind"] != "burn" and left[grant_of(row)]:
-                    yield f"{row['transfer_id']}: {left[grant_of(row)]} was left"
+                rests[grant_of(row)] = rests.get(grant_of(row), 0) - row["amount_nanousd"]
+                if row["kind"] != "burn" and rests[grant_of(row)]:
+                    yield f"{row['transfer_id']}: {rests[grant_of(row)]} was left"
                     return
 
 
@@ -136,6 +136,6 @@ def _record_of(rows: Sequence[dict[str, Any]]) -> int:
     """The number of the record that a step was for. The id of a burn names its record:
     `<rid>:burn:<n>:<grant>`. The id of a reversal names the record that it undoes:
     `<rid>:unburn:<n>:<grant>`."""
-    named: str = rows[0]["transfer_id"].removeprefix(f"{rows[0]['rid']}:")
-    kind, n = named.split(":")[:2]
+    record: str = rows[0]["transfer_id"].removeprefix(f"{rows[0]['rid']}:")
+    kind, n = record.split(":")[:2]
     return int(n) + (kind == "unburn")

@@ -141,10 +141,10 @@ def ended(conn: Connection, before_us: int, limit: int) -> list[tuple[str, str]]
     """(organization, grant) of grants that ended before an instant and have something left. A grant
     that an open call may still use is not among them."""
     ends_us = _ends_us()
-    opened = select(literal(1)).where(HOLD.c.org == GRANT.c.org, HOLD.c.admitted_us < ends_us)
+    open_calls = select(literal(1)).where(HOLD.c.org == GRANT.c.org, HOLD.c.admitted_us < ends_us)
     statement = (
         _joined(select(GRANT.c.org, GRANT.c.grant_id))
-        .where(ACCOUNT.c.credits > ACCOUNT.c.debits, ends_us < before_us, ~opened.exists())
+        .where(ACCOUNT.c.credits > ACCOUNT.c.debits, ends_us < before_us, ~open_calls.exists())
         .order_by(GRANT.c.org, GRANT.c.grant_id)
         .limit(limit)
     )
@@ -205,8 +205,8 @@ def grant_of(row: Any) -> Grant:
 
 
 def _grants(*columns: Any) -> Select[Any]:
-    left = ACCOUNT.c.credits - ACCOUNT.c.debits
-    return _joined(select(*columns, left.label("left_nanousd")))
+    rest = ACCOUNT.c.credits - ACCOUNT.c.debits
+    return _joined(select(*columns, rest.label("left_nanousd")))
 
 
 def _joined(statement: Select[Any]) -> Select[Any]:

@@ -62,4 +62,4 @@ class Watch:
 
 def left_in_force(held: Iterable[Held], at_us: int) -> int:
     """The nano-USD that grants in force have left, whatever their models."""
-    return sum(left for grant, left in held if grant.is_in_force(at_us))
+    return sum(rest for grant, rest in held if grant.is_in_force(at_us))

@@ -77,5 +77,5 @@ def _watch(row: Any) -> Watch:
     )
 
 
-def _thresholds(listed: list[list[Any]]) -> frozenset[Threshold]:
-    return frozenset(Threshold(ThresholdUnit(unit), value) for unit, value in listed)
+def _thresholds(pairs: list[list[Any]]) -> frozenset[Threshold]:
+    return frozenset(Threshold(ThresholdUnit(unit), value) for unit, value in pairs)

@@ -96,13 +96,13 @@ _COMPONENTS = tuple(Component)
 
 def compose(items: Iterable[Item], period: Period) -> Composition:
     """The invoice of one organization for one month."""
-    gathered: dict[Key, list[tuple[Part, TransferLink]]] = {}
+    groups: dict[Key, list[tuple[Part, TransferLink]]] = {}
     for item in items:
         for part in item.parts:
             if part.quantity or part.amount_nanousd:
                 link = TransferLink(item.transfer_id, part.amount_nanousd)
-                gathered.setdefault(_key(item, part), []).append((part, link))
-    lines = [_line(key, parts) for key, parts in sorted(gathered.items(), key=_order)]
+                groups.setdefault(_key(item, part), []).append((part, link))
+    lines = [_line(key, parts) for key, parts in sorted(groups.items(), key=_order)]
     subtotal = sum(line.amount_nanousd for line in lines)
     total_cents = whole_cents(subtotal)
     rounding = total_cents * NANOUSD_PER_CENT - subtotal

@@ -113,11 +113,12 @@ def _run(
     if before and before[0]["status"] == "finalised":
         return InvoiceResult(before[0], rows.lines(conn, before[0]["invoice_id"]))
     invoice_id = _invoice_id(org, billing_period)
-    closed = rows.finalised_periods(conn, org)
+    periods = rows.finalised_periods(conn, org)
     billed = [
         row
         for row in rows.unbilled(conn, org, billing_period.end_us, invoice_id)
-        if row["booked_us"] >= billing_period.start_us or period_at(row["booked_us"]).name in closed
+        if row["booked_us"] >= billing_period.start_us
+        or period_at(row["booked_us"]).name in periods
     ]
     rows.delete_draft(conn, invoice_id)
     if not billed:
@@ -129,8 +130,8 @@ def _run(
         year_series = f"{series}-{billing_period.name[:4]}"
         rows.finalise(conn, invoice_id, year_series)
         transfers.post(conn, _issue(org, invoice_id, composition, now_us))
-    (written,) = rows.find(conn, org, billing_period.name)
-    return InvoiceResult(written, rows.lines(conn, invoice_id), reasons)
+    (invoice,) = rows.find(conn, org, billing_period.name)
+    return InvoiceResult(invoice, rows.lines(conn, invoice_id), reasons)
 
 
 def _open_because(

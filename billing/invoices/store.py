@@ -40,7 +40,7 @@ def unbilled(conn: Connection, org: str, before_us: int, invoice_id: str) -> lis
     """Every transfer that moves unbilled amounts: charges, what credits have paid of them, and
     reversals of both. Those on another invoice than this draft are left out. The oldest comes
     first."""
-    owed = posting.unbilled(org)
+    account = posting.unbilled(org)
     on = TRANSFER.outerjoin(ON_INVOICE, ON_INVOICE.c.transfer_id == TRANSFER.c.transfer_id)
     rows = conn.execute(
         select(TRANSFER)
@@ -48,7 +48,7 @@ def unbilled(conn: Connection, org: str, before_us: int, invoice_id: str) -> lis
         .where(
             TRANSFER.c.org == org,
             TRANSFER.c.kind.in_(BILLED_KINDS),
-            or_(TRANSFER.c.debit_account == owed, TRANSFER.c.credit_account == owed),
+            or_(TRANSFER.c.debit_account == account, TRANSFER.c.credit_account == account),
             TRANSFER.c.booked_us < before_us,
             or_(ON_INVOICE.c.invoice_id.is_(None), ON_INVOICE.c.invoice_id == invoice_id),
         )
@@ -94,15 +94,15 @@ def find(
 
 def lines(conn: Connection, invoice_id: str) -> list[dict[str, Any]]:
     """The lines of an invoice, with the number of transfers on each."""
-    counted = (
+    counts = (
         select(LINK.c.seq, func.count().label("transfers"))
         .where(LINK.c.invoice_id == invoice_id)
         .group_by(LINK.c.seq)
         .subquery()
     )
     rows = conn.execute(
-        select(LINE, func.coalesce(counted.c.transfers, 0).label("transfers"))
-        .select_from(LINE.outerjoin(counted, counted.c.seq == LINE.c.seq))
+        select(LINE, func.coalesce(counts.c.transfers, 0).label("transfers"))
+        .select_from(LINE.outerjoin(counts, counts.c.seq == LINE.c.seq))
         .where(LINE.c.invoice_id == invoice_id)
         .order_by(LINE.c.seq)
     )

@@ -92,9 +92,9 @@ def invoice_sums(conn: Connection) -> list[dict[str, Any]]:
         .group_by(LINE.c.invoice_id)
         .subquery()
     )
-    owed = cast("org:", String) + TRANSFER.c.org + ":unbilled"
+    account = cast("org:", String) + TRANSFER.c.org + ":unbilled"
     signed = case(
-        (TRANSFER.c.debit_account == owed, TRANSFER.c.amount_nanousd),
+        (TRANSFER.c.debit_account == account, TRANSFER.c.amount_nanousd),
         else_=-TRANSFER.c.amount_nanousd,
     )
     attached = (

@@ -162,8 +162,8 @@ def _read(batch: Batch, record: Record) -> None:
 
 def _plan(plan: _Plan, settled: Settled, now_us: int) -> None:
     record, call = settled.record, settled.call
-    known = plan.known.get(call.rid)
-    step = posting.step_for(call, settled.payload_sha, known)
+    before = plan.known.get(call.rid)
+    step = posting.step_for(call, settled.payload_sha, before)
     if step == Step.CONFLICT:
         plan.booked.conflicts += 1
         plan.letters.append(_letter(Failure(record, "conflict", "another exact record"), now_us))
@@ -175,11 +175,11 @@ def _plan(plan: _Plan, settled: Settled, now_us: int) -> None:
     if charge.amount_nanousd != call.amount_nanousd:
         detail = f"the call says {call.amount_nanousd}, booked {charge.amount_nanousd}"
         plan.letters.append(_letter(Failure(record, "amount_mismatch", detail), now_us))
-    made = settled.first
-    if known:
-        made = posting.posting(call, settled.payload_sha, charge, known, now_us)
-    plan.postings.append(made)
-    plan.known[call.rid] = made.known
+    entry = settled.first
+    if before:
+        entry = posting.posting(call, settled.payload_sha, charge, before, now_us)
+    plan.postings.append(entry)
+    plan.known[call.rid] = entry.known
 
 
 def _still_open(plan: _Plan, opened: Mapping[str, Record]) -> list[OpenedCall]:
@@ -196,29 +196,29 @@ def _still_open(plan: _Plan, opened: Mapping[str, Record]) -> list[OpenedCall]:
 
 
 def _write(conn: Connection, plan: _Plan, still_open: list[OpenedCall], now_us: int) -> None:
-    first = [made for made in plan.postings if made.n == 1]
-    better = [made for made in plan.postings if made.n > 1]
-    corrected = [made.usage["rid"] for made in better]
-    counted = rollups.standing(conn, corrected)
-    spent = costs.standing(conn, counted)
-    usage.insert_events(conn, [made.usage for made in first])
-    usage.insert_corrections(conn, [made.usage for made in better])
+    first = [entry for entry in plan.postings if entry.n == 1]
+    better = [entry for entry in plan.postings if entry.n > 1]
+    corrected = [entry.usage["rid"] for entry in better]
+    sums = rollups.standing(conn, corrected)
+    spent = costs.standing(conn, sums)
+    usage.insert_events(conn, [entry.usage for entry in first])
+    usage.insert_corrections(conn, [entry.usage for entry in better])
     idempotency.add(conn, _ran_under_keys(plan.postings))
-    newest = {made.usage["rid"]: made for made in plan.postings}
+    newest = {entry.usage["rid"]: entry for entry in plan.postings}
     usage.replace_explanations(
         conn,
-        [made.call for made in newest.values() if made.call],
-        [row for made in newest.values() for row in made.attempts],
+        [entry.call for entry in newest.values() if entry.call],
+        [row for entry in newest.values() for row in entry.attempts],
         corrected=corrected,
     )
-    added = rollup.added(plan.postings, counted)
+    added = rollup.added(plan.postings, sums)
     rollups.add(conn, added)
     moved = capacity.of_attempts(plan.postings, spent)
     costs.add(conn, moved)
     transfers.post(
         conn,
         [
-            *(row for made in plan.postings for row in made.transfers),
+            *(row for entry in plan.postings for row in entry.transfers),
             *paid_by_credits(conn, plan.postings, now_us),
             *capacity.transfers(moved, capacity.allocated(added), _name(plan.postings), now_us),
         ],
@@ -235,13 +235,13 @@ def _write(conn: Connection, plan: _Plan, still_open: list[OpenedCall], now_us: 
 def _ran_under_keys(postings: Sequence[Posting]) -> list[dict[str, Any]]:
     return [
         {
-            "rid": made.usage["rid"],
-            "api_key": made.usage["key"],
-            "digest": made.idempotency,
-            "ended_us": made.usage["ended_us"],
+            "rid": entry.usage["rid"],
+            "api_key": entry.usage["key"],
+            "digest": entry.idempotency,
+            "ended_us": entry.usage["ended_us"],
         }
-        for made in postings
-        if made.idempotency is not None
+        for entry in postings
+        if entry.idempotency is not None
     ]
 
 

@@ -150,7 +150,7 @@ def transfer(
 def _transfers(
     call: SettledCall, amount: int, n: int, known: Known | None, booked_us: int, now_us: int
 ) -> list[dict[str, Any]]:
-    owed = unbilled(call.org)
+    account = unbilled(call.org)
     common = {"org": call.org, "rid": call.rid, "booked_us": booked_us, "created_us": now_us}
     rows = []
     if known and known.amount_nanousd:
@@ -160,13 +160,13 @@ def _transfers(
                 f"{call.rid}:reversal:{known.n}",
                 "reversal",
                 REVENUE,
-                owed,
+                account,
                 known.amount_nanousd,
                 **{**common, "reverses_id": undone},
             )
         )
     if amount:
-        rows.append(transfer(charge_id(call.rid, n), "charge", owed, REVENUE, amount, **common))
+        rows.append(transfer(charge_id(call.rid, n), "charge", account, REVENUE, amount, **common))
     return rows
 
 

@@ -28,11 +28,11 @@ class Breaker:
         self,
         settings: BreakerSettings,
         clock: Callable[[], float],
-        changed: Callable[[bool], None] = lambda _: None,
+        on_change: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._changed = changed
+        self._changed = on_change
         self._failures = 0
         self._closed_from_s: float | None = None
         self.openings = 0

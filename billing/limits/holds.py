@@ -109,9 +109,9 @@ class Holds:
         """
         contract = contract_of(tuple(scopes), tuple(purses))
         units = _units(opened)
-        refused = never_fits(units, contract)
-        if refused:
-            return refused
+        answer = never_fits(units, contract)
+        if answer:
+            return answer
         shard = keys.shard_of(opened.org)
         reply = await self._run(
             "admit",
@@ -127,13 +127,13 @@ class Holds:
         )
         if isinstance(reply, list):
             number, dimension, wait_us, *rest = reply
-            refused = refusal(
+            answer = refusal(
                 contract.name(number), contract.dimension(number, dimension.decode()), wait_us
             )
             if not rest:  # an unprimed shard has no levels to tell
-                return refused
+                return answer
             levels = decode_levels(rest[0][1:])
-            return replace(refused, rates=tightest(contract, levels, untaken=units))
+            return replace(answer, rates=tightest(contract, levels, untaken=units))
         return Admitted(
             state=_ADMITTED[reply[:1]], rates=tightest(contract, decode_levels(reply[1:]))
         )

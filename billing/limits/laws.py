@@ -49,7 +49,7 @@ async def redis_matches(redis: Redis, store: Store) -> list[Check]:
 
 async def _spent_matches(holds: Holds, store: Store) -> Check:
     breaks: list[str] = []
-    counted = 0
+    count = 0
     for pause_s in PAUSES_S:
         await asyncio.sleep(pause_s)
         primed = await open_shards(holds)
@@ -59,7 +59,7 @@ async def _spent_matches(holds: Holds, store: Store) -> Check:
             return Check(*SPENT, Outcome.NOT_CHECKED, 0, BEHIND)
         in_sql = await asyncio.to_thread(spent_by_shard, store)
         after = await _spent_in_redis(holds, primed)
-        counted = sum(len(in_sql[shard]) for shard in primed)
+        count = sum(len(in_sql[shard]) for shard in primed)
         breaks = [
             mismatch
             for shard in primed
@@ -67,7 +67,7 @@ async def _spent_matches(holds: Holds, store: Store) -> Check:
         ]
         if not breaks:
             break
-    return judged(*SPENT, breaks, counted)
+    return judged(*SPENT, breaks, count)
 
 
 async def booked_up_to(store: Store, ends: Mapping[int, str]) -> bool:
@@ -88,22 +88,22 @@ def _booked(store: Store) -> dict[int, str]:
 async def _held_matches(holds: Holds) -> Check:
     """Compare the held amounts. A shard that never stands still is neither compared nor counted."""
     breaks: list[str] = []
-    left = await open_shards(holds)
+    shards = await open_shards(holds)
     compared = 0
     for pause_s in PAUSES_S:
         await asyncio.sleep(pause_s)
         moving = []
-        for shard in left:
+        for shard in shards:
             since = await holds.last_stream_id(shard)
             calls = await _open_calls(holds, shard)
-            counted = await holds.held(shard)
+            sums = await holds.held(shard)
             stood_still = since == await holds.last_stream_id(shard)
             if calls is None or not stood_still or calls != await _open_calls(holds, shard):
                 moving.append(shard)
                 continue
-            compared += len(counted)
-            breaks += _unlike(_held_by_scope(calls), counted)
-        left = moving
+            compared += len(sums)
+            breaks += _unlike(_held_by_scope(calls), sums)
+        shards = moving
     return judged(*HELD, breaks, compared)
 
 
@@ -154,9 +154,9 @@ def _held_by_scope(calls: Mapping[str, tuple[int, tuple[str, ...]]]) -> Counter[
     return held
 
 
-def _unlike(held: Counter[str], counted: Mapping[str, int]) -> list[str]:
+def _unlike(held: Counter[str], sums: Mapping[str, int]) -> list[str]:
     return [
-        f"{scope}: Redis counts {counted.get(scope, 0)} as held, its open calls {held[scope]}"
-        for scope in sorted({*held, *counted})
-        if counted.get(scope, 0) != held[scope]
+        f"{scope}: Redis counts {sums.get(scope, 0)} as held, its open calls {held[scope]}"
+        for scope in sorted({*held, *sums})
+        if sums.get(scope, 0) != held[scope]
     ]

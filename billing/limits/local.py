@@ -99,11 +99,11 @@ class LocalRates:
         states: dict[Dimension, RateState] = {}
         for rated, bucket in filled:
             level_us = bucket.tat_us - now_us
-            left = remaining(
+            room = remaining(
                 level_us=level_us, tolerance_us=rated.tolerance_us, per_minute=rated.per_minute
             )
-            left = int(left * self._share / processes)
-            if rated.dimension not in states or left < states[rated.dimension].remaining:
+            room = int(room * self._share / processes)
+            if rated.dimension not in states or room < states[rated.dimension].remaining:
                 reset_ms = -(-level_us // 1000)
-                states[rated.dimension] = RateState(rated.scope, rated.per_minute, left, reset_ms)
+                states[rated.dimension] = RateState(rated.scope, rated.per_minute, room, reset_ms)
         return states

@@ -61,13 +61,13 @@ def tightest(
         if untaken is not None:
             cost = cost_us(untaken.of(rated.dimension), rated.per_minute)
             level_us = max(0, level_us - cost)
-        left = (rated.tolerance_us - level_us) * rated.per_minute
+        room = (rated.tolerance_us - level_us) * rated.per_minute
         lowest = least.get(rated.dimension)
-        if lowest is None or left < lowest[0]:
-            least[rated.dimension] = (left, rated, level_us)
+        if lowest is None or room < lowest[0]:
+            least[rated.dimension] = (room, rated, level_us)
     return {
         dimension: RateState(
-            rated.scope, rated.per_minute, max(0, left // MINUTE_US), -(-level_us // 1000)
+            rated.scope, rated.per_minute, max(0, room // MINUTE_US), -(-level_us // 1000)
         )
-        for dimension, (left, rated, level_us) in least.items()
+        for dimension, (room, rated, level_us) in least.items()
     }

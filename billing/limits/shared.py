@@ -29,7 +29,7 @@ class Shared(Generic[T]):
         return await self._work()
 
 
-def _look_at(ended: asyncio.Task[T]) -> None:
+def _look_at(task: asyncio.Task[T]) -> None:
     """Retrieve a failure after all callers have left, so that asyncio does not log it."""
-    if not ended.cancelled():
-        ended.exception()
+    if not task.cancelled():
+        task.exception()

@@ -291,8 +291,8 @@ def decode_purse(data: bytes | None, life: str, oldest_us: int) -> tuple[int, in
     parts_at = _PURSE.size + size
     if data[_PURSE.size : parts_at].decode() != life:
         return 0, 0
-    gone = sum(n for begins, n in _SLICE.iter_unpack(data[parts_at:]) if begins < oldest_us)
-    return int(held), int(spent - gone)
+    past = sum(n for begins, n in _SLICE.iter_unpack(data[parts_at:]) if begins < oldest_us)
+    return int(held), int(spent - past)
 
 
 def decode_levels(data: bytes) -> list[int]:

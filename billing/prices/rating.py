@@ -56,11 +56,11 @@ def rate(usage: Usage, prices: Prices) -> Charge:
     if not usage.total:
         return Charge(prices.version_id)
     at = prices.at_prompt(usage.prompt)
-    read, generated = usage.input, usage.output
+    input_tokens, generated = usage.input, usage.output
     cache_write = reasoning = gpu_ms = 0
     if usage.cache_write:
         if at.cache_write is None:
-            read += usage.cache_write
+            input_tokens += usage.cache_write
         else:
             cache_write = amount_of(usage.cache_write, at.cache_write)
     if usage.reasoning:
@@ -72,7 +72,7 @@ def rate(usage: Usage, prices: Prices) -> Charge:
         gpu_ms = amount_of(min(usage.gpu_ms, at.gpu_ms_max), at.gpu_ms)
     charge = Charge(
         version_id=at.version_id,
-        input_nanousd=amount_of(read, at.input),
+        input_nanousd=amount_of(input_tokens, at.input),
         cached_input_nanousd=amount_of(usage.cached_input, at.cached_input),
         output_nanousd=amount_of(generated, at.output),
         request_nanousd=amount_of(1, at.request),
@@ -89,11 +89,15 @@ def rate(usage: Usage, prices: Prices) -> Charge:
 def dearest(prompt_tokens: int, output_tokens: int, prices: Prices) -> Usage:
     """The usage that costs most of all usage with so many tokens."""
     at = prices.at_prompt(prompt_tokens)
-    read = {"cache_write": at.cache_write or 0, "cached_input": at.cached_input, "input": at.input}
+    of_input = {
+        "cache_write": at.cache_write or 0,
+        "cached_input": at.cached_input,
+        "input": at.input,
+    }
     generated = {"reasoning": at.reasoning or 0, "output": at.output}
     return Usage(
         **{
-            max(read, key=lambda name: (read[name], name)): prompt_tokens,
+            max(of_input, key=lambda name: (of_input[name], name)): prompt_tokens,
             max(generated, key=lambda name: (generated[name], name == "output")): output_tokens,
         },
         gpu_ms=at.gpu_ms_max,
@@ -104,12 +108,12 @@ def units_of(usage: Usage, prices: Prices) -> tuple[tuple[Component, int, int], 
     """(component, units, nano-USD per million) of which `rate` makes its parts, for invoices. Each
     part is the `amount_of` its units, but for the minimum, whose part is what the others lack."""
     at = prices.at_prompt(usage.prompt)
-    written = usage.cache_write if at.cache_write is None else 0
+    extra_input = usage.cache_write if at.cache_write is None else 0
     reasoned = usage.reasoning if at.reasoning is None else 0
     return (
-        (Component.INPUT, usage.input + written, at.input),
+        (Component.INPUT, usage.input + extra_input, at.input),
         (Component.CACHED_INPUT, usage.cached_input, at.cached_input),
-        (Component.CACHE_WRITE, usage.cache_write - written, at.cache_write or 0),
+        (Component.CACHE_WRITE, usage.cache_write - extra_input, at.cache_write or 0),
         (Component.OUTPUT, usage.output + reasoned, at.output),
         (Component.REASONING, usage.reasoning - reasoned, at.reasoning or 0),
         (Component.REQUEST, 1, at.request),

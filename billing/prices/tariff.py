@@ -133,11 +133,13 @@ def agreed(
     points = {discount.model: discount.basis_points for discount in discounts}
     prices = {
         key: _discounted(
-            listed, points.get(listed.model, points.get(EVERY_MODEL, 0)), version_id=version_id
+            price, points.get(price.model, points.get(EVERY_MODEL, 0)), version_id=version_id
         )
-        for key, listed in everybodys.prices.items()
+        for key, price in everybodys.prices.items()
     }
-    prices |= {key: _discounted(named, 0, version_id) for key, named in own.prices.items()}
+    prices |= {
+        key: _discounted(price_of_own, 0, version_id) for key, price_of_own in own.prices.items()
+    }
     return Tariff(version_id, prices)
 
 

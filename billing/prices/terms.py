@@ -157,10 +157,10 @@ def _check_rate(rate: PriceRate) -> None:
 
 
 def _check_group(group: RateKey, rates: Sequence[PriceRate]) -> None:
-    named = f"{group[0]}/{group[1]}"
+    label = f"{group[0]}/{group[1]}"
     base = {rate.component for rate in rates if not rate.prompt_from}
     if missing := {Component.INPUT, Component.OUTPUT} - base:
-        raise PriceError(f"{named} has no price for {', '.join(sorted(missing))}")
+        raise PriceError(f"{label} has no price for {', '.join(sorted(missing))}")
     last: dict[Component, int] = {}
     for rate in sorted(rates, key=lambda rate: rate.prompt_from):
         if rate.component not in base:

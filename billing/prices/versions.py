@@ -258,9 +258,9 @@ def _put_into_force(
     effective_from_us: int | None = None,
     version_id: str | None = None,
 ) -> VersionInfo:
-    made = _create(conn, terms, by, now_us, note, version_id)
-    _approve(conn, made.version_id, by, now_us)
-    return _activate(conn, made.version_id, effective_from_us, now_us, by)
+    draft = _create(conn, terms, by, now_us, note, version_id)
+    _approve(conn, draft.version_id, by, now_us)
+    return _activate(conn, draft.version_id, effective_from_us, now_us, by)
 
 
 def _create(
@@ -291,8 +291,8 @@ def _create(
 
 def _approve(conn: Connection, version_id: str, approved_by: str, now_us: int) -> VersionInfo:
     version = _in_status(conn, version_id, "draft")
-    done = {"status": "approved", "approved_us": now_us, "approved_by": approved_by}
-    rows.change(conn, version_id, **done)
+    fields = {"status": "approved", "approved_us": now_us, "approved_by": approved_by}
+    rows.change(conn, version_id, **fields)
     return replace(version, status="approved", approved_us=now_us, approved_by=approved_by)
 
 
@@ -309,8 +309,8 @@ def _activate(
         raise PriceError("a version cannot take effect in the past")
     if any((v.org, v.effective_from_us) == (version.org, start_us) for v in _versions(conn)):
         raise PriceError("another version takes effect at that very instant")
-    done = {"status": "active", "effective_from_us": start_us, "activated_by": activated_by}
-    rows.change(conn, version_id, **done)
+    fields = {"status": "active", "effective_from_us": start_us, "activated_by": activated_by}
+    rows.change(conn, version_id, **fields)
     return replace(version, status="active", effective_from_us=start_us, activated_by=activated_by)
 
 

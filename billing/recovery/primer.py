@@ -89,11 +89,11 @@ class Primer:
         await self._remember_gateways()
         run_id = await self._holds.run_id()
         await self._close_what_is_recounted(run_id)
-        closed = await self._closed(run_id)
-        if closed:
+        epochs = await self._closed(run_id)
+        if epochs:
             self._open_for = None
-            await self._prime(run_id, closed)
-            log.info("primed %d shards for %s", len(closed), run_id)
+            await self._prime(run_id, epochs)
+            log.info("primed %d shards for %s", len(epochs), run_id)
         if self._open_for != run_id:
             await self._redis.set(READY_KEY, run_id)
             await self._on_open(run_id)
@@ -111,8 +111,8 @@ class Primer:
         epochs = await self._holds.shard_epochs()
         return {shard: e for shard, e in epochs.items() if not open_in(e, run_id)}
 
-    async def _prime(self, run_id: str, closed: dict[int, ShardEpoch]) -> None:
-        epochs = await self._begin(run_id, closed)
+    async def _prime(self, run_id: str, epochs_before: dict[int, ShardEpoch]) -> None:
+        epochs = await self._begin(run_id, epochs_before)
         await self._wait_for_gateways(run_id)
         await self._spools.settle(self._alive())
         while epochs:
@@ -131,12 +131,12 @@ class Primer:
         now_us = int(self._now() * 1e6)
         return spent_by_shard(self._store), purses_by_shard(self._store, now_us)
 
-    async def _begin(self, run_id: str, closed: dict[int, ShardEpoch]) -> dict[int, str]:
+    async def _begin(self, run_id: str, epochs_before: dict[int, ShardEpoch]) -> dict[int, str]:
         """Close the shards. A priming that was begun for this Redis process and left is taken
         over."""
         fresh = self._fresh_epoch(run_id)
         epochs: dict[int, str] = {}
-        for shard, state in closed.items():
+        for shard, state in epochs_before.items():
             if state.epoch and state.epoch.startswith(f"{run_id}:"):
                 epochs[shard] = state.epoch
             else:
@@ -152,10 +152,10 @@ class Primer:
         replaced or emptied: the next turn starts over, and waits for the gateways again."""
         if await self._holds.run_id() != run_id:
             raise LimitsUnavailable("Redis was replaced while its shards were primed")
-        closed = await self._closed(run_id)
-        if any(closed[shard].epoch is None for shard in epochs if shard in closed):
+        epochs_now = await self._closed(run_id)
+        if any(epochs_now[shard].epoch is None for shard in epochs if shard in epochs_now):
             raise LimitsUnavailable("Redis was emptied while its shards were primed")
-        return await self._begin(run_id, {s: e for s, e in closed.items() if s in epochs})
+        return await self._begin(run_id, {s: e for s, e in epochs_now.items() if s in epochs})
 
     async def _wait_for_gateways(self, run_id: str) -> None:
         """Wait until each live gateway has announced its holds, for the grace at most.
@@ -169,8 +169,8 @@ class Primer:
             await self._remember_gateways()
             alive = self._alive() | await asyncio.to_thread(self._spools.in_use)
             recovered = await self._redis.hgetall(RECOVERED_KEY)
-            done = {name.decode() for name, mark in recovered.items() if _names(mark, run_id)}
-            if alive <= done and (alive or not may_be_unknown):
+            ready = {name.decode() for name, mark in recovered.items() if _names(mark, run_id)}
+            if alive <= ready and (alive or not may_be_unknown):
                 return
             await asyncio.sleep(POLL_S)
 
@@ -192,7 +192,7 @@ class Primer:
 
     def _alive(self) -> set[str]:
         oldest = self._tick() - self._settings.gateway_silent_s
-        return {name for name, seen in self._gateways.items() if seen >= oldest}
+        return {name for name, seen_s in self._gateways.items() if seen_s >= oldest}
 
     async def _stream_ends(self, shards: list[int]) -> dict[int, str]:
         """For each shard whose stream is read and acknowledged to its end, the id of that end."""
@@ -206,8 +206,12 @@ class Primer:
             if isinstance(stream, ResponseError) or isinstance(groups, ResponseError):
                 continue  # the writer has not made its group yet
             last_id = stream["last-generated-id"]
-            mine = [group for group in groups if group["name"] == GROUP.encode()]
-            if mine and mine[0]["last-delivered-id"] == last_id and not mine[0]["pending"]:
+            own_groups = [group for group in groups if group["name"] == GROUP.encode()]
+            if (
+                own_groups
+                and own_groups[0]["last-delivered-id"] == last_id
+                and not own_groups[0]["pending"]
+            ):
                 ends[shard] = last_id.decode()
         return ends
 

@@ -75,8 +75,8 @@ def still_unbooked(store: Store, calls: Collection[Unbooked]) -> list[Unbooked]:
     for start in range(0, len(rids), RIDS_MAX):
         batch = rids[start : start + RIDS_MAX]
         with store.read() as conn:
-            known = set(usage.latest(conn, batch))
-            for rid in known | holds.known_open(conn, batch) | letters.written_off(conn, batch):
+            booked = set(usage.latest(conn, batch))
+            for rid in booked | holds.known_open(conn, batch) | letters.written_off(conn, batch):
                 del by_rid[rid]
     return list(by_rid.values())
 
@@ -130,19 +130,19 @@ def _compare(store: Store, segment: Segment, findings: Spooled, before_us: int) 
     for start in range(0, len(rids), RIDS_MAX):
         batch = rids[start : start + RIDS_MAX]
         with store.read() as conn:
-            known = usage.latest(conn, batch)
-            unknown = [rid for rid in batch if rid not in known]
+            booked = usage.latest(conn, batch)
+            unknown = [rid for rid in batch if rid not in booked]
             unknown = _not_told(conn, unknown)
         findings.unbooked += [opened.get(rid) or _unbooked(closed[rid]) for rid in unknown]
-        findings.unlike += _bettered(batch, known, closed, before_us)
+        findings.unlike += _bettered(batch, booked, closed, before_us)
 
 
 def _not_told(conn: Connection, rids: list[str]) -> list[str]:
     """Those of these calls that are neither open nor written off with a dead letter."""
     if not rids:
         return []
-    known = holds.known_open(conn, rids) | letters.written_off(conn, rids)
-    return [rid for rid in rids if rid not in known]
+    elsewhere = holds.known_open(conn, rids) | letters.written_off(conn, rids)
+    return [rid for rid in rids if rid not in elsewhere]
 
 
 def _unbooked(payload: bytes) -> Unbooked:
@@ -151,12 +151,12 @@ def _unbooked(payload: bytes) -> Unbooked:
 
 
 def _bettered(
-    rids: list[str], known: Mapping[str, Known], closed: Mapping[str, bytes], before_us: int
+    rids: list[str], booked: Mapping[str, Known], closed: Mapping[str, bytes], before_us: int
 ) -> list[str]:
     """The changes that a replay of these calls would make in SQL."""
     breaks = []
     for rid in rids:
-        there, payload = known.get(rid), closed.get(rid)
+        there, payload = booked.get(rid), closed.get(rid)
         if there is None or payload is None or there.payload_sha == sha256(payload).digest():
             continue
         call = decode_settled(payload)
@@ -168,7 +168,7 @@ def _bettered(
     return breaks
 
 
-def _step(call: SettledCall, known: Known) -> Step:
+def _step(call: SettledCall, booked: Known) -> Step:
     """What the record would do to the ledger. The call is encoded anew, because a later version may
     write it with more fields."""
-    return step_for(call, sha256(encode(call)).digest(), known)
+    return step_for(call, sha256(encode(call)).digest(), booked)

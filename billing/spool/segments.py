@@ -99,12 +99,12 @@ def index(segment: Segment) -> SegmentIndex:
 
 async def in_ledger(segment: Segment, known: Known) -> bool:
     """Whether SQL has an event for every call in the segment, and an exact one where it ended."""
-    needed = await asyncio.to_thread(_needed, segment)
-    rids = list(needed)
+    calls = await asyncio.to_thread(_needed, segment)
+    rids = list(calls)
     for start in range(0, len(rids), KNOWN_BATCH):
         batch = rids[start : start + KNOWN_BATCH]
         booked = await known(batch)
-        if not all(_covers(booked.get(rid), needed[rid]) for rid in batch):
+        if not all(_covers(booked.get(rid), calls[rid]) for rid in batch):
             return False
     return True
 
@@ -149,11 +149,11 @@ def _size_bytes(path: Path) -> int:
 
 def _needed(segment: Segment) -> dict[str, bool]:
     """Every request id in the segment, and whether its exact end stands there."""
-    needed: dict[str, bool] = {}
+    rids: dict[str, bool] = {}
     for line in read_lines(segment):
         exact = line.k is SpoolLineKind.CLOSED and _is_exact(line)
-        needed[line.r] = needed.get(line.r, False) or exact
-    return needed
+        rids[line.r] = rids.get(line.r, False) or exact
+    return rids
 
 
 _LINE = msgspec.json.Decoder(SpoolLine)

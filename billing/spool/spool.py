@@ -169,14 +169,14 @@ class Spool:
         self._dirty.set()
 
     def _write_all(self, line: bytes) -> None:
-        written = 0
+        size = 0
         try:
-            while written < len(line):
-                written += self._write(self._fd, line[written:])
+            while size < len(line):
+                size += self._write(self._fd, line[size:])
         except OSError:
             os.ftruncate(self._fd, self._size)
             raise
-        self._size += written
+        self._size += size
 
     def _rotate(self) -> None:
         full = self._fd

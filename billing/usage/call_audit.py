@@ -61,12 +61,12 @@ def charges_missing(conn: Connection, part: Span) -> list[tuple[Any, ...]]:
 def charges_astray(conn: Connection, part: Span) -> list[str]:
     """Charges, and reversals of charges, that belong to no record of their request id."""
     records = _records(part)
-    named = case(
+    transfer_id = case(
         (TRANSFER.c.kind == "charge", _named(records, "charge")),
         else_=_named(records, "reversal"),
     )
     behind = select(literal(1)).where(
-        records.c.rid == TRANSFER.c.rid, named == TRANSFER.c.transfer_id
+        records.c.rid == TRANSFER.c.rid, transfer_id == TRANSFER.c.transfer_id
     )
     of_charges = (TRANSFER.c.kind == "charge") | (
         (TRANSFER.c.kind == "reversal") & (TRANSFER.c.debit_account == REVENUE)

@@ -54,9 +54,9 @@ def of_every_call(store: Store, sample: Sample, progress: Progress) -> list[Chec
         with store.read() as conn:
             for law in laws:
                 law.breaks += () if law.breaks else law.look(conn, part)
-            drawn = call_audit.drawn(conn, part, sample.seed, chances)
-        rated += len(drawn)
-        unlike += () if unlike else _unlike(drawn, book)
+            sampled = call_audit.drawn(conn, part, sample.seed, chances)
+        rated += len(sampled)
+        unlike += () if unlike else _unlike(sampled, book)
     checks = [judged(law.name, law.law, law.breaks, records) for law in laws]
     return [
         *checks,
@@ -105,12 +105,12 @@ def _laws() -> list[_Found]:
 
 
 def _charges_amiss(conn: Connection, part: Span) -> list[str]:
-    missing = [
+    without_charge = [
         f"{rid} record {n}: amount {amount}, charged {charged}"
         for rid, n, amount, charged in call_audit.charges_missing(conn, part)
     ]
     astray = call_audit.charges_astray(conn, part)
-    return [*missing, *(f"{transfer} stands for no record" for transfer in astray)]
+    return [*without_charge, *(f"{transfer} stands for no record" for transfer in astray)]
 
 
 def _unlike(rows: Sequence[Row[tuple[object, ...]]], book: PriceBook) -> list[str]:

@@ -53,14 +53,14 @@ def added(postings: Iterable[Posting], standing: Mapping[str, CountedCall]) -> A
     """The amounts that a batch adds to the hours. `standing` has what its calls counted before."""
     now = dict(standing)
     rows: dict[Cell, list[tuple[int, ...]]] = {}
-    for made in postings:
-        usage = made.usage
+    for posting in postings:
+        usage = posting.usage
         rid = usage["rid"]
         before = now.get(rid)
         hour_us = before.hour_us if before else hour_of(usage["ended_us"])
         if before:
-            gone = (-1, *(-count for count in _counts(before.usage)))
-            rows.setdefault((hour_us, *_dimensions(before.usage)), []).append(gone)
+            subtracted = (-1, *(-count for count in _counts(before.usage)))
+            rows.setdefault((hour_us, *_dimensions(before.usage)), []).append(subtracted)
         rows.setdefault((hour_us, *_dimensions(usage)), []).append((1, *_counts(usage)))
         now[rid] = CountedCall(hour_us, usage)
     return _summed(rows)

@@ -43,17 +43,16 @@ LAWS = (
 def sums_recompute(store: Store, progress: Progress) -> list[Check]:
     """Check every hour and every day that has calls or sums of calls."""
     breaks: list[list[str]] = [[] for _ in LAWS]
-    counted = 0
+    count = 0
     for day_us in _days(store):
-        progress(f"sums of {_day(day_us)}", counted, 0)
-        counted += 1
+        progress(f"sums of {_day(day_us)}", count, 0)
+        count += 1
         with store.read() as conn:
             for lines, (_, _, look, form) in zip(breaks, LAWS, strict=True):
                 wrong = () if lines else look(conn, day_us, day_us + DAY_US)
                 lines += [_named(one, form) for one in wrong]
     return [
-        judged(name, law, lines, counted)
-        for (name, law, *_), lines in zip(LAWS, breaks, strict=True)
+        judged(name, law, lines, count) for (name, law, *_), lines in zip(LAWS, breaks, strict=True)
     ]
 
 

@@ -169,8 +169,8 @@ def _within(
     first_us, last_us = (conn.execute(end).scalar_one() for end in (first, last))
     if first_us is None:
         return None
-    named: ColumnElement[bool] = among(conn, at_us, range(first_us, last_us + 1, width_us))
-    return named
+    in_span: ColumnElement[bool] = among(conn, at_us, range(first_us, last_us + 1, width_us))
+    return in_span
 
 
 def best_records(filters: Filters, *within: ColumnElement[bool]) -> FromClause:
@@ -205,9 +205,9 @@ def _filtered(statement: Select[Any], table: FromClause, filters: Filters) -> Se
 
 
 def _grouped(used: FromClause, by: Sequence[ColumnElement[Any]]) -> Select[Any]:
-    named = (column.label(f"by_{place}") for place, column in enumerate(by))
+    labels = (column.label(f"by_{place}") for place, column in enumerate(by))
     sums = (func.coalesce(func.sum(used.c[name]), 0) for name in SUMMED)
-    return select(*named, *sums).group_by(*by)
+    return select(*labels, *sums).group_by(*by)
 
 
 def _collated(column: ColumnElement[Any], collation: str) -> ColumnElement[Any]:

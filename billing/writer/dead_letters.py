@@ -87,9 +87,9 @@ class AlreadyResolved(Exception):
 
     def __init__(self, letter: Letter) -> None:
         assert letter.resolution is not None
-        done = letter.resolution
-        words = f": {done.note}" if done.note else ""
-        super().__init__(f"it was {done.outcome.value} by {done.by}{words}")
+        resolution = letter.resolution
+        words = f": {resolution.note}" if resolution.note else ""
+        super().__init__(f"it was {resolution.outcome.value} by {resolution.by}{words}")
         self.letter = letter
 
 

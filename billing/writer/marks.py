@@ -17,11 +17,11 @@ COLUMNS = ("shard", "entry", "caught_up_us")
 def advance(conn: Connection, newest: Mapping[int, str]) -> None:
     """Remember the last committed stream entry of each shard. An entry that is tried again is
     booked later than its successors, and takes no mark back."""
-    known = entries(conn)
+    marks = entries(conn)
     rows = [
         (shard, entry, 0)
         for shard, entry in sorted(newest.items())
-        if order_of(entry) > order_of(known.get(shard, "0-0"))
+        if order_of(entry) > order_of(marks.get(shard, "0-0"))
     ]
     replace_in(conn, WATERMARK, COLUMNS, rows, ("entry",))
 
@@ -41,8 +41,8 @@ def caught_up(conn: Connection, shards: int, at_us: int) -> None:
 def caught_up_us(conn: Connection, shards: int) -> int:
     """The instant before which every shard is known to be booked; 0 if there was none yet."""
     statement = select(func.count(), func.min(WATERMARK.c.caught_up_us))
-    counted, oldest = conn.execute(statement).one()
-    return int(oldest) if counted >= shards else 0
+    count, oldest = conn.execute(statement).one()
+    return int(oldest) if count >= shards else 0
 
 
 def entries(conn: Connection) -> dict[int, str]:

@@ -93,12 +93,12 @@ class UsageStreams:
         for shard, entries in by_shard.items():
             pipe.xclaim(usage_key(shard), GROUP, self._consumer, 0, entries)
         records = []
-        gone: dict[int, list[str]] = {}
+        trimmed: dict[int, list[str]] = {}
         for (shard, entries), rows in zip(by_shard.items(), await _execute(pipe), strict=True):
             by_entry = {row[0].decode(): row[1] for row in rows if row and row[1]}
             records += [_record(shard, entry, fields) for entry, fields in by_entry.items()]
-            gone[shard] = [entry for entry in entries if entry not in by_entry]
-        await self.acknowledge(gone)
+            trimmed[shard] = [entry for entry in entries if entry not in by_entry]
+        await self.acknowledge(trimmed)
         return records
 
     async def acknowledge(self, entries: dict[int, list[str]]) -> None:

@@ -143,17 +143,17 @@ class Writer:
         """Batches of the records that were read, and of those that can be read while they are
         booked. It ends when few records come, or a round is due. A single busy stream is read until
         it fills a batch."""
-        came = len(records)
+        count = len(records)
         while records:
-            while came >= READ_MAX and len(records) < self._settings.batch_max:
+            while count >= READ_MAX and len(records) < self._settings.batch_max:
                 more = await self._streams.read_new(None)
-                came, records = len(more), [*records, *more]
+                count, records = len(more), [*records, *more]
             async for batch in self._batches(records):
                 yield batch
-            if came < READ_MAX or self._is_round_due():
+            if count < READ_MAX or self._is_round_due():
                 return
             records = await self._streams.read_new(None)
-            came = len(records)
+            count = len(records)
 
     async def _batches(self, records: Sequence[Record]) -> AsyncIterator[Batch]:
         for part in _chunks(records, self._settings.batch_max):
@@ -248,10 +248,10 @@ class Writer:
         with self._store.write() as conn:
             booking.give_up(conn, failures, self._now_us())
 
-    def _reload_prices(self, known: PriceBook) -> bool:
+    def _reload_prices(self, book: PriceBook) -> bool:
         """Read the price book again, and say whether it changed. A version may have been activated
         since."""
-        return self._read_prices().revision != known.revision
+        return self._read_prices().revision != book.revision
 
     def _read_prices(self) -> PriceBook:
         self._prices = load_book(self._store)

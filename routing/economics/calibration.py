@@ -105,15 +105,17 @@ class Fit:
 
     def _solve(self) -> None:
         """Coordinate by coordinate, each inside of its bounds."""
-        found, believed = self.coefficients, [*self.coefficients]
+        values, believed = self.coefficients, [*self.coefficients]
         for _ in range(SWEEPS):
             for n, row in enumerate(self._products):
                 own = row[n]
                 if own <= 0:
                     continue
-                rest = sum(a * b for a, b in zip(row, found, strict=True)) - own * found[n]
-                value = (self._targets[n] - rest + ANCHOR * own * believed[n]) / own / (1 + ANCHOR)
-                found[n] = min(self._most[n], max(self.least[n], value))
+                residual = sum(a * b for a, b in zip(row, values, strict=True)) - own * values[n]
+                value = (
+                    (self._targets[n] - residual + ANCHOR * own * believed[n]) / own / (1 + ANCHOR)
+                )
+                values[n] = min(self._most[n], max(self.least[n], value))
 
     def predict_s(self, ceilings: Ceilings) -> float:
         overhead_s, *slopes = self.coefficients
@@ -125,8 +127,8 @@ class Fit:
     def restore(self, learned: Learned) -> None:
         """Raises ValueError for what is of another shape."""
         shape = (len(self.coefficients), len(self._products), len(self._targets))
-        given = (len(learned.coefficients), len(learned.products), len(learned.targets))
-        if shape != given or any(len(row) != shape[0] for row in learned.products):
+        sizes = (len(learned.coefficients), len(learned.products), len(learned.targets))
+        if shape != sizes or any(len(row) != shape[0] for row in learned.products):
             raise ValueError("a calibration of other parts")
         self.coefficients = [
             min(most, max(least, value))

@@ -51,8 +51,8 @@ def _quoted() -> dict[str, Any]:
 
 
 def shape_70b() -> ModelShape:
-    said = _quoted()["model_70b"]
-    return ModelShape(active_params=said["params"], **said)
+    quoted = _quoted()["model_70b"]
+    return ModelShape(active_params=quoted["params"], **quoted)
 
 
 def figures() -> list[DerivedFigure]:

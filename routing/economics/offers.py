@@ -127,13 +127,13 @@ def month_cost(setup: Setup, offer: Offer, traffic: Traffic) -> MonthCost | None
 
 def offers(setups: Sequence[Setup], traffic: Traffic) -> list[MonthCost]:
     """Of each offer the cheapest set-up, in the order of `Offer`."""
-    found = []
+    rows = []
     for offer in Offer:
         costs = [month_cost(setup, offer, traffic) for setup in setups]
-        known = [cost for cost in costs if cost is not None]
-        if known:
-            found.append(min(known, key=lambda cost: cost.usd_month))
-    return found
+        priced = [cost for cost in costs if cost is not None]
+        if priced:
+            rows.append(min(priced, key=lambda cost: cost.usd_month))
+    return rows
 
 
 def break_evens(setups: Sequence[Setup], traffic: Traffic) -> Iterator[BreakEven]:
@@ -186,12 +186,12 @@ def setup_of(pool: Pool, fits: TargetFits | None) -> Setup | None:
             lambda _batch, _context: guess.step_s,
             prices,
         )
-    known = fits
+    speeds = fits
     return Setup(
         pool.name,
         pool.max_ongoing,
-        known.prefill_s,
-        lambda batch, context: known.step.predict_s(known.step_ceilings(batch, context)),
+        speeds.prefill_s,
+        lambda batch, context: speeds.step.predict_s(speeds.step_ceilings(batch, context)),
         prices,
         line.kv_capacity_tokens if line else None,
     )
@@ -208,10 +208,10 @@ def _prices(pool: Pool) -> dict[Offer, ReplicaPrice]:
         usd_h = pool.cost_nanousd_per_s * HOUR_S / 1e9
         sold = _replicas_sold(part, pool.gpus) if pool.offer is Offer.BARE_METAL else 1
         prices[pool.offer] = ReplicaPrice(usd_h, sold, f"the pool {pool.name}")
-    known = dict(prices)
+    prices_by_model = dict(prices)
     for offer in Offer:
-        if offer not in known and known:
-            basis, price = next(iter(known.items()))
+        if offer not in prices_by_model and prices_by_model:
+            basis, price = next(iter(prices_by_model.items()))
             times = ratio(offer) / ratio(basis)
             words = f"{times:.2f} times {basis.value}, as parts of the catalogue cost on average"
             prices[offer] = ReplicaPrice(price.usd_h * times, 1, words)

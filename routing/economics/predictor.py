@@ -196,8 +196,8 @@ class Predictor:
 
     def learn(self, target: str, line: Roofline | None = None) -> None:
         """Keep calibrations for this target; one that is known with the same ceilings stays."""
-        known = self._targets.get(target)
-        if known is None or known.line != line:
+        fits = self._targets.get(target)
+        if fits is None or fits.line != line:
             self._targets[target] = TargetFits(line)
         self._targets.move_to_end(target)
         while len(self._targets) > TARGETS_MAX:
@@ -205,10 +205,10 @@ class Predictor:
 
     def speeds(self, target: str, load: Load = NO_LOAD, max_ongoing: int = 1) -> Speeds | None:
         """None of a target without a roofline that nothing was observed of."""
-        known = self._targets.get(target)
-        if known is None or (known.line is None and not known.first.taken):
+        fits = self._targets.get(target)
+        if fits is None or (fits.line is None and not fits.first.taken):
             return None
-        return known.speeds(load, max_ongoing)
+        return fits.speeds(load, max_ongoing)
 
     def observe_first_token(self, facts: Facts, ttft_s: float) -> Verdict:
         """`facts` as they were when the call was sent."""

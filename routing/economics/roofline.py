@@ -121,8 +121,8 @@ class Roofline:
         max((W + kv * ctx) / BW, (2 * P * B + 4 * L * H * d * ctx) / F)."""
         if self.expert_s:
             shape = self.shape
-            chosen = min(shape.experts, max(1.0, batch) * shape.experts_per_token)
-            weights_s = self.weights_step_s + (chosen - shape.experts_per_token) * self.expert_s
+            experts = min(shape.experts, max(1.0, batch) * shape.experts_per_token)
+            weights_s = self.weights_step_s + (experts - shape.experts_per_token) * self.expert_s
         else:
             weights_s = self.weights_step_s
         memory_s = weights_s + self.kv_s * context_tokens
@@ -134,11 +134,11 @@ class Roofline:
         all that is before it: (2 * P * (S - C) + 2 * L * H * d * (S^2 - C^2)) / F, and never less
         than reading the weights and the cached prefix once."""
         fresh = max(1.0, prompt_tokens - cached_tokens)
-        seen = max(0.0, prompt_tokens - fresh)
-        attended = (prompt_tokens * prompt_tokens - seen * seen) / 2
+        before = max(0.0, prompt_tokens - fresh)
+        attended = (prompt_tokens * prompt_tokens - before * before) / 2
         compute_s = self.token_s * fresh + self.attention_s * attended
-        read = self.shape.params_read(fresh) if self.expert_s else self.shape.active_params
-        memory_s = read * self.param_bytes * self.byte_s + self.kv_s * seen
+        params = self.shape.params_read(fresh) if self.expert_s else self.shape.active_params
+        memory_s = params * self.param_bytes * self.byte_s + self.kv_s * before
         return memory_s if memory_s > compute_s else compute_s
 
     def decode_tokens_per_s(self) -> float:

@@ -52,8 +52,8 @@ class ModelShape:
     def params_read(self, tokens: float) -> float:
         """Weights that one step over `tokens` tokens reads: at most every expert once. Without a
         word on which experts tokens choose, each token is taken to choose others."""
-        chosen = min(self.experts, max(1.0, tokens) * self.experts_per_token)
-        return self.active_params + (chosen - self.experts_per_token) * self.expert_params
+        experts = min(self.experts, max(1.0, tokens) * self.experts_per_token)
+        return self.active_params + (experts - self.experts_per_token) * self.expert_params
 
 
 def shape_of_config(config: Mapping[str, Any]) -> ModelShape:

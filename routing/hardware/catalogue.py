@@ -122,8 +122,8 @@ def _part(name: str, table: Mapping[str, Any], sources: Mapping[str, str]) -> Ha
             raise ValueError(f"{name}: {value} of {source}: neither a figure nor a source")
         return Figure(float(value), sources[source])
 
-    named = ("memory_gb", "bandwidth_gb_s", "interconnect_gb_s", "gpus_server")
-    known: dict[str, Any] = {key: figure(table[key]) for key in named if key in table}
+    numbers = ("memory_gb", "bandwidth_gb_s", "interconnect_gb_s", "gpus_server")
+    fields: dict[str, Any] = {key: figure(table[key]) for key in numbers if key in table}
     return Hardware(
         name=name,
         title=table["title"],
@@ -131,7 +131,7 @@ def _part(name: str, table: Mapping[str, Any], sources: Mapping[str, str]) -> Ha
         role=table["role"],
         tflops={Precision(p): figure(pair) for p, pair in table.get("tflops", {}).items()},
         prices=tuple(_price(each, figure) for each in table.get("prices", ())),
-        **known,
+        **fields,
     )
 
 

@@ -64,6 +64,6 @@ ATTRIBUTES: Final = (
 BY_NAME: Final = {attribute.name: attribute for attribute in ATTRIBUTES}
 
 
-def completed(given: Attributes) -> Attributes:
+def completed(attributes: Attributes) -> Attributes:
     """These values, and the default of every attribute that is not among them."""
-    return {attribute.name: attribute.default for attribute in ATTRIBUTES} | dict(given)
+    return {attribute.name: attribute.default for attribute in ATTRIBUTES} | dict(attributes)

@@ -178,10 +178,10 @@ def _comparisons(text: str) -> Test | None:
     """Comparisons joined by `&&` and `||`, without brackets. A part that a text's own `&&` cuts is
     no comparison, since its quote is open. None: it is more than that."""
     choices = [[_comparison(part) for part in each.split("&&")] for each in text.split("||")]
-    known = [_conjunction([test for test in tests if test is not None]) for tests in choices]
+    alternatives = [_conjunction([test for test in tests if test is not None]) for tests in choices]
     if any(test is None for tests in choices for test in tests):
         return None
-    return known[0] if len(known) == 1 else _disjunction(known)
+    return alternatives[0] if len(alternatives) == 1 else _disjunction(alternatives)
 
 
 def _conjunction(tests: list[Test]) -> Test:
@@ -236,7 +236,7 @@ def comparison(text: str) -> Comparison | None:
     if truth := _TRUTH.fullmatch(text):
         return Comparison(truth[2], "==", not truth[1])
     if member := _MEMBERSHIP.fullmatch(text):
-        texts = frozenset([found[1:-1] for found in re.findall(_TEXT, member[2])])
+        texts = frozenset([quoted[1:-1] for quoted in re.findall(_TEXT, member[2])])
         return Comparison(member[1], "in", texts)
     if compared := _COMPARISON.fullmatch(text):
         return Comparison(compared[1], compared[2], _value(compared[3]))
@@ -268,12 +268,12 @@ def _remembered(expression: Any, names: tuple[str, ...]) -> Test:
 
     def holds(attributes: Attributes) -> bool:
         key = tuple([_frozen(attributes[name]) for name in names])
-        known = memory.get(key)
-        if known is None:
+        result = memory.get(key)
+        if result is None:
             if len(memory) >= MEMORY_ENTRIES_MAX:
                 memory.clear()
-            known = memory[key] = _evaluated(expression, names, attributes)
-        return known
+            result = memory[key] = _evaluated(expression, names, attributes)
+        return result
 
     return holds
 

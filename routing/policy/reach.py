@@ -23,14 +23,14 @@ class Unreached(NamedTuple):
 
 def unreached(rules: Sequence[Collection[str]]) -> tuple[Unreached, ...]:
     """`rules` are the clauses of each, in order. A rule without a clause takes every call."""
-    known = [_Clauses.of(clauses) for clauses in rules]
-    found: list[Unreached] = []
-    for place, rule in enumerate(known):
+    clauses_of_rules = [_Clauses.of(clauses) for clauses in rules]
+    rules_unreached: list[Unreached] = []
+    for place, rule in enumerate(clauses_of_rules):
         if rule.is_contradictory:
-            found.append(Unreached(place, None))
-        elif (earlier := _first(known[:place], rule)) is not None:
-            found.append(Unreached(place, earlier))
-    return tuple(found)
+            rules_unreached.append(Unreached(place, None))
+        elif (earlier := _first(clauses_of_rules[:place], rule)) is not None:
+            rules_unreached.append(Unreached(place, earlier))
+    return tuple(rules_unreached)
 
 
 def _first(before: Sequence["_Clauses"], rule: "_Clauses") -> int | None:
@@ -57,7 +57,7 @@ class _Clauses(NamedTuple):
     @property
     def is_contradictory(self) -> bool:
         return "false" in self.texts or any(
-            _Possible.of(said).is_nothing for said in self.by_name.values()
+            _Possible.of(comparisons).is_nothing for comparisons in self.by_name.values()
         )
 
     def holds_wherever(self, other: "_Clauses") -> bool:
@@ -91,9 +91,9 @@ class _Possible(NamedTuple):
     never: frozenset[Any]
 
     @classmethod
-    def of(cls, said: Iterable[Comparison]) -> "_Possible":
+    def of(cls, comparisons: Iterable[Comparison]) -> "_Possible":
         possible = cls(-inf, False, inf, False, None, frozenset())
-        for compared in said:
+        for compared in comparisons:
             possible = possible._less(compared.sign, compared.value)
         if possible.among is None:
             return possible

@@ -35,11 +35,11 @@ class LinearModel:
     numbers: tuple[float, ...]
     words: tuple[float, ...]
 
-    def deviation(self, seen: Seen) -> float:
+    def deviation(self, vector: Seen) -> float:
         """Log-odds of this prompt above those of the average one."""
         weights = self.words
-        by_words = sum([weights[place] for place in seen.words]) * seen.norm
-        by_numbers = sum([w * x for w, x in zip(self.numbers, seen.numbers, strict=True)])
+        by_words = sum([weights[place] for place in vector.words]) * vector.norm
+        by_numbers = sum([w * x for w, x in zip(self.numbers, vector.numbers, strict=True)])
         return self.intercept + by_numbers + by_words - self.average
 
 
@@ -55,26 +55,26 @@ class QualityModel:
     def deviations(self, prompt: str, names: Iterable[str]) -> dict[str, float]:
         """By model, how much better this prompt suits it than the average one, in log-odds. Models
         of which nothing was learned are not in it."""
-        known = [name for name in names if name in self.models]
-        if not known:
+        present = [name for name in names if name in self.models]
+        if not present:
             return {}
-        seen = self.seen(features_of(prompt))
-        return {name: self.models[name].deviation(seen) for name in known}
+        vector = self.seen(features_of(prompt))
+        return {name: self.models[name].deviation(vector) for name in present}
 
     def seen(self, features: Features) -> Seen:
         """Places in order, so that sums do not depend on how a set is laid out in memory."""
         places = self.places
-        known = sorted([places[word] for word in features.words if word in places])
+        present = sorted([places[word] for word in features.words if word in places])
         rarities = self.rarities
-        length = sqrt(sum([rarities[place] ** 2 for place in known]))
-        return Seen(features.numbers, tuple(known), 1 / length if length else 0.0)
+        length = sqrt(sum([rarities[place] ** 2 for place in present]))
+        return Seen(features.numbers, tuple(present), 1 / length if length else 0.0)
 
 
-def expected_quality(table: float, model: LinearModel | None, seen: Seen | None) -> float:
+def expected_quality(table: float, model: LinearModel | None, vector: Seen | None) -> float:
     """The quality expected of this call: the table's, refined where something was learned."""
-    if model is None or seen is None:
+    if model is None or vector is None:
         return table
-    return refined(table, model.deviation(seen))
+    return refined(table, model.deviation(vector))
 
 
 def refined(table: float, deviation: float) -> float:

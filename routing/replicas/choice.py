@@ -49,9 +49,9 @@ def able(state: PoolState, excluded: Collection[str] = ()) -> list[Replica]:
     return [r for r in state.replicas if r.state is ReplicaState.WARM and r.id not in excluded]
 
 
-def weighed(state: PoolState, replica: Replica, counted: Work, demand: Demand) -> Work:
+def weighed(state: PoolState, replica: Replica, work: Work, demand: Demand) -> Work:
     """What is outstanding at a replica. Of a stale picture only what gateways counted is known."""
-    return counted if state.is_stale else reconciled(replica, counted, demand.output_tokens)
+    return work if state.is_stale else reconciled(replica, work, demand.output_tokens)
 
 
 def choose(
@@ -74,8 +74,8 @@ def choose(
         _entry(option, load, demand, speeds, credits=credits_prefixes and load <= bound_s)
         for option, load in zip(options, loads, strict=True)
     ]
-    drawn = entries if len(entries) <= ALL_WEIGHED_MAX else _drawn(entries, rng)
-    return min(drawn, key=lambda entry: (entry.cost_s, -entry.cached_tokens, rng.random())).option
+    sample = entries if len(entries) <= ALL_WEIGHED_MAX else _drawn(entries, rng)
+    return min(sample, key=lambda entry: (entry.cost_s, -entry.cached_tokens, rng.random())).option
 
 
 def load_s(work: Work, speeds: Speeds) -> float:

@@ -22,12 +22,12 @@ class KnownPrefixes:
 
     def blocks_known(self, replica_id: str, chain: Chain) -> int:
         """How many first blocks of a prompt a replica is expected to have."""
-        known = self._of.get(replica_id)
-        if known is None:
+        blocks = self._of.get(replica_id)
+        if blocks is None:
             return 0
         count = 0
         for block in chain.blocks:
-            if block not in known:
+            if block not in blocks:
                 break
             count += 1
         return count
@@ -37,15 +37,15 @@ class KnownPrefixes:
         where it is not known. Of a chain that is longer than the room its beginning is kept."""
         if not chain.blocks:
             return
-        known = self._of.setdefault(replica_id, OrderedDict())
+        blocks = self._of.setdefault(replica_id, OrderedDict())
         for block in reversed(chain.blocks):  # a start is worth most: nothing matches without it
-            known[block] = None
-            known.move_to_end(block)
+            blocks[block] = None
+            blocks.move_to_end(block)
         room = min(cache_tokens // BLOCK_TOKENS or BLOCKS_DEFAULT, BLOCKS_MAX_EACH)
-        while len(known) > room:
-            known.popitem(last=False)
+        while len(blocks) > room:
+            blocks.popitem(last=False)
 
     def keep_only(self, replica_ids: Collection[str]) -> None:
         """Forget replicas that are gone."""
-        for gone in self._of.keys() - set(replica_ids):
-            del self._of[gone]
+        for replica_id in self._of.keys() - set(replica_ids):
+            del self._of[replica_id]

@@ -36,15 +36,15 @@ class Work(NamedTuple):
 NO_WORK = Work()
 
 
-def reconciled(replica: Replica, counted: Work, output_tokens_each: int) -> Work:
+def reconciled(replica: Replica, work: Work, output_tokens_each: int) -> Work:
     """What gateways have counted there, or what the replica says itself, whichever is more: it is
     behind by the time of a report, and gateways do not know of each other's newest calls. Where it
     has no gauges, each of its calls is taken to have `output_tokens_each` before it."""
     calls = replica.running + replica.queued
     gauges = replica.gauges
     if gauges is None:
-        return counted.at_least(Work(calls, 0, 0, calls * output_tokens_each))
-    return counted.at_least(
+        return work.at_least(Work(calls, 0, 0, calls * output_tokens_each))
+    return work.at_least(
         Work(calls, gauges.prefill_tokens_left, gauges.kv_tokens_used, gauges.output_tokens_left)
     )
 
@@ -70,9 +70,9 @@ class OpenPiece:
         """It has so many tokens of output by now. One that is longer than expected has one more
         before it."""
         if self._work is not None:
-            left = max(1, self._expected_tokens - output_tokens)
+            rest = max(1, self._expected_tokens - output_tokens)
             context = self._prompt_tokens + output_tokens
-            self._become(self._work._replace(context_tokens=context, output_tokens=left))
+            self._become(self._work._replace(context_tokens=context, output_tokens=rest))
 
     def end(self) -> None:
         """Once or more often."""

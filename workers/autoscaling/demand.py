@@ -124,8 +124,8 @@ class Capacity:
     def count(self, calls: int, tokens: float, within_s: float) -> int:
         """The replicas that have begun so many calls within the time. None is needed beyond a slot
         for each call."""
-        held = self.slots * self.tokens_per_call * LEFT_OF_A_RUNNING_CALL
-        by_tokens = tokens / (self.tokens_per_s * within_s + held)
+        tokens_running = self.slots * self.tokens_per_call * LEFT_OF_A_RUNNING_CALL
+        by_tokens = tokens / (self.tokens_per_s * within_s + tokens_running)
         return _whole(min(by_tokens, calls / self.slots))
 
     def count_for(self, calls_per_s: float) -> int:
@@ -166,14 +166,14 @@ def learned(pace: Pace, worked: Worked) -> Pace:
     if worked.busy_s < BUSY_LEAST_S or not worked.tokens:
         return pace
     rate = worked.tokens / worked.busy_s
-    known = pace.tokens_per_s or rate
-    weight = FASTER_WEIGHT if rate > known else SLOWER_WEIGHT
+    pace_before = pace.tokens_per_s or rate
+    weight = FASTER_WEIGHT if rate > pace_before else SLOWER_WEIGHT
     per_call = pace.tokens_per_call
     if worked.calls:
         each = worked.tokens / worked.calls
         before = each if per_call is None else per_call
         per_call = before + min(CALLS_WEIGHT * worked.calls, CALLS_WEIGHT_MAX) * (each - before)
-    return Pace(known + weight * (rate - known), per_call)
+    return Pace(pace_before + weight * (rate - pace_before), per_call)
 
 
 def _whole(replicas: float) -> int:

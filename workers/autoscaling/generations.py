@@ -98,8 +98,8 @@ def succeed(
 def _serving(newest: Generation, older: Sequence[Generation], before: Succession) -> Generation:
     """The generation that serves. An older one does until the newest one has as many warm replicas,
     or the older one has nothing to lose."""
-    known = {g.name: g for g in (newest, *older)}
-    current = known.get(before.serving or "") or _adopted(newest, older)
+    by_name = {g.name: g for g in (newest, *older)}
+    current = by_name.get(before.serving or "") or _adopted(newest, older)
     if newest.warm >= max(1, current.warm):
         return newest
     if current.memory.target == 0 and newest.failure is None:

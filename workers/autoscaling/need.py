@@ -25,21 +25,21 @@ DOWN_TOLERANCE: Final = 0.9
 def note_arrivals(view: PoolView, memory: PoolMemory, knobs: Knobs) -> PoolMemory:
     """Keep how many calls had come by when. A count, not a gauge: a call that came and ended
     between two looks is in it."""
-    come = view.demand.begun + view.waiting
-    known = memory.arrivals
-    if known and view.at_ms - known[-1][0] < SAMPLE_MS:
+    count = view.demand.begun + view.waiting
+    arrivals = memory.arrivals
+    if arrivals and view.at_ms - arrivals[-1][0] < SAMPLE_MS:
         return memory
     oldest_ms = view.at_ms - knobs.stable_ms - SAMPLE_MS
-    recent = tuple(each for each in known if each[0] >= oldest_ms)
-    return replace(memory, arrivals=(*recent, (view.at_ms, come)))
+    recent = tuple(each for each in arrivals if each[0] >= oldest_ms)
+    return replace(memory, arrivals=(*recent, (view.at_ms, count)))
 
 
 def arrivals_per_s(view: PoolView, memory: PoolMemory, window_ms: int) -> float:
     """Over a whole window, so that the first calls of many are not taken for a rate."""
     since_ms = view.at_ms - window_ms
-    first = next((come for at_ms, come in memory.arrivals if at_ms >= since_ms), None)
-    come = view.demand.begun + view.waiting
-    return 0.0 if first is None else max(0, come - first) * 1000 / window_ms
+    first = next((count for at_ms, count in memory.arrivals if at_ms >= since_ms), None)
+    count = view.demand.begun + view.waiting
+    return 0.0 if first is None else max(0, count - first) * 1000 / window_ms
 
 
 def terms_of(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Terms:
@@ -83,17 +83,17 @@ def least_needed(view: PoolView, memory: PoolMemory, knobs: Knobs) -> int:
 
 def keep_ms(view: PoolView, knobs: Knobs) -> int:
     """How long the last idle replica stays."""
-    wanted = view.demand.keep_ms
-    return knobs.idle_ms if wanted is None else min(wanted, knobs.idle_ms)
+    asked_ms = view.demand.keep_ms
+    return knobs.idle_ms if asked_ms is None else min(asked_ms, knobs.idle_ms)
 
 
 def _calls(view: PoolView) -> Calls:
     running = sum(r.running for r in view.replicas)
     queued = sum(r.queued for r in view.replicas)
-    told = [r.tokens_left for r in view.replicas if r.running]
-    known = [tokens for tokens in told if tokens is not None]
-    left = sum(known) if len(known) == len(told) else None
-    return Calls(running, view.waiting + queued, left)
+    rests = [r.tokens_left for r in view.replicas if r.running]
+    reports = [tokens for tokens in rests if tokens is not None]
+    total = sum(reports) if len(reports) == len(rests) else None
+    return Calls(running, view.waiting + queued, total)
 
 
 def _tokens_running(calls: Calls, capacity: Capacity) -> float:

@@ -37,9 +37,9 @@ def decide(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Step:
 
 
 def _decided(view: PoolView, memory: PoolMemory, knobs: Knobs, terms: Terms) -> Step:
-    held = quarantine(view, memory)
-    if held is not None:
-        return held
+    quarantine_decision = quarantine(view, memory)
+    if quarantine_decision is not None:
+        return quarantine_decision
     memory = replace(memory, quarantined_until_ms=None)
     bounded = min(max(memory.target, knobs.min_replicas), knobs.max_replicas)
     if bounded != memory.target:

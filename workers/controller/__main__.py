@@ -113,12 +113,12 @@ class Controller:
         if not self._is_due(waiting):
             return
         self._observed_s = asyncio.get_running_loop().time()
-        known = {pool.name for pool in pools}
+        names = {pool.name for pool in pools}
         self._catalog = await read_catalog(self._redis) or self._catalog
         if self._catalog is None:
             await self._publisher.publish((), at_ms=int(self._now() * 1000))
             return
-        new = [pool.name for pool in self._catalog.own_pools if pool.name not in known]
+        new = [pool.name for pool in self._catalog.own_pools if pool.name not in names]
         waiting |= await self._rooms.depths(new)
         due = await self._rooms.due([pool for pool, count in waiting.items() if count])
         await self._reconciler.run_once(self._catalog, waiting, due)

@@ -72,18 +72,18 @@ class Intentions:
         """Remember an application that the cluster does not have. It starts with the catalog's
         count, or with its own count from before the cluster was lost. Behind an older one it starts
         when that is decided."""
-        known = self._memories.get(apps.wanted)
+        memory = self._memories.get(apps.wanted)
         serving = self._successions.get(apps.pool.name, Succession()).serving
-        known = known or (None if apps.older else self._memories.get(serving or ""))
-        if known is None:
+        memory = memory or (None if apps.older else self._memories.get(serving or ""))
+        if memory is None:
             target = 0 if apps.older else apps.pool.initial_replicas
             self._memories[apps.wanted] = self._fresh(apps.pool, target)
             return
         self._memories[apps.wanted] = replace(
-            self._fresh(apps.pool, known.target),
-            failures=known.failures,
-            failure=known.failure,
-            quarantined_until_ms=known.quarantined_until_ms,
+            self._fresh(apps.pool, memory.target),
+            failures=memory.failures,
+            failure=memory.failure,
+            quarantined_until_ms=memory.quarantined_until_ms,
         )
 
     def decide(

@@ -78,7 +78,7 @@ class Life:
 
 def look(
     lives: Mapping[str, Life],
-    seen: Iterable[Seen],
+    replicas: Iterable[Seen],
     prices: Mapping[str, Price],
     *,
     at_us: int,
@@ -88,7 +88,7 @@ def look(
     warm, has another price, was not reported for a while, or ended."""
     after: dict[str, Life] = {}
     reports: list[LifeReport] = []
-    for one in seen:
+    for one in replicas:
         before = lives.get(one.replica)
         life = _seen(before, one, prices, at_us)
         if life is not None:
@@ -108,7 +108,7 @@ def _seen(before: Life | None, one: Seen, prices: Mapping[str, Price], at_us: in
     if before is None:
         if price is None:
             return None
-        known = LifeReport(
+        report = LifeReport(
             replica=one.replica,
             pool=one.pool,
             model=price.model,
@@ -116,43 +116,43 @@ def _seen(before: Life | None, one: Seen, prices: Mapping[str, Price], at_us: in
             started_us=min(one.started_us, at_us),
             until_us=at_us,
         )
-        return _answered(Life(known), one.stats)
-    known = replace(before.known, until_us=max(at_us, before.told_us + 1))
+        return _answered(Life(report), one.stats)
+    report = replace(before.known, until_us=max(at_us, before.told_us + 1))
     if price is not None:
-        known = replace(known, model=price.model, nanousd_per_s=price.nanousd_per_s)
-    return _answered(dataclasses.replace(before, known=known), one.stats)
+        report = replace(report, model=price.model, nanousd_per_s=price.nanousd_per_s)
+    return _answered(dataclasses.replace(before, known=report), one.stats)
 
 
 def _answered(life: Life, stats: ReplicaStats | None) -> Life:
     if stats is None or stats.warm_ms is None or stats == life.answered:
         return life
-    known = life.known
-    ready_us = known.ready_us
+    report = life.known
+    ready_us = report.ready_us
     if ready_us is None:
-        ready_us = max(known.started_us, known.until_us - stats.warm_ms * 1000)
-    busy_us = max(known.busy_us, stats.busy_us_total)
-    known = replace(known, ready_us=ready_us, busy_us=busy_us)
-    return Life(known, life.told_us, stats, known.until_us)
+        ready_us = max(report.started_us, report.until_us - stats.warm_ms * 1000)
+    busy_us = max(report.busy_us, stats.busy_us_total)
+    report = replace(report, ready_us=ready_us, busy_us=busy_us)
+    return Life(report, life.told_us, stats, report.until_us)
 
 
 def _to_tell(before: Life | None, life: Life, every_us: int) -> LifeReport | None:
-    known = life.known
+    report = life.known
     if before is None:
-        return known
-    if known.nanousd_per_s != before.known.nanousd_per_s:
-        return replace(known, nanousd_per_s=before.known.nanousd_per_s, model=before.known.model)
-    is_due = known.until_us - life.told_us >= every_us
-    return known if is_due or known.ready_us != before.known.ready_us else None
+        return report
+    if report.nanousd_per_s != before.known.nanousd_per_s:
+        return replace(report, nanousd_per_s=before.known.nanousd_per_s, model=before.known.model)
+    is_due = report.until_us - life.told_us >= every_us
+    return report if is_due or report.ready_us != before.known.ready_us else None
 
 
 def _ended(life: Life, at_us: int) -> LifeReport:
-    known = life.known
-    until_us = at_us if at_us - known.until_us <= UNSEEN_US else known.until_us
+    report = life.known
+    until_us = at_us if at_us - report.until_us <= UNSEEN_US else report.until_us
     until_us = max(until_us, life.told_us + 1)
     last = life.answered
     took_calls = last is not None and (not last.draining or last.running + last.queued > 0)
     lost_us = max(0, until_us - life.answered_us) if took_calls else 0
-    return replace(known, until_us=until_us, busy_us=known.busy_us + lost_us, ended=True)
+    return replace(report, until_us=until_us, busy_us=report.busy_us + lost_us, ended=True)
 
 
 def seen_in(details: ServeDetails, stats_of: Callable[[str], ReplicaStats | None]) -> list[Seen]:
@@ -187,12 +187,12 @@ class Lives:
         self._lives = None
 
     async def note(
-        self, seen: Iterable[Seen], prices: Mapping[str, Price], *, at_us: int
+        self, replicas: Iterable[Seen], prices: Mapping[str, Price], *, at_us: int
     ) -> tuple[Mapping[str, Life], Mapping[str, Life]]:
         """Report a look to the ledger. Returns the lives before and after it. Raises
         redis.RedisError, and forgets the look then."""
         before = await self._open() if self._lives is None else self._lives
-        after, reports = look(before, seen, prices, at_us=at_us, every_us=self._every_us)
+        after, reports = look(before, replicas, prices, at_us=at_us, every_us=self._every_us)
         await self._tell(reports)
         self._lives = after
         return before, after

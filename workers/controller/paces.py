@@ -29,17 +29,20 @@ class Paces:
 
     def begin(self, last: Fleet | None) -> None:
         """Start leading with what an earlier controller measured."""
-        known = {} if last is None else {p.name: p.pace for p in last.pools}
-        self._pools = {name: _Followed(pace) for name, pace in known.items() if pace is not None}
+        paces = {} if last is None else {p.name: p.pace for p in last.pools}
+        self._pools = {name: _Followed(pace) for name, pace in paces.items() if pace is not None}
 
-    def note(self, pool: str, seen: Mapping[str, ReplicaStats]) -> None:
+    def note(self, pool: str, replica_stats: Mapping[str, ReplicaStats]) -> None:
         followed = self._pools.setdefault(pool, _Followed())
         steps = [
             _worked(followed.seen[name], stats)
-            for name, stats in seen.items()
+            for name, stats in replica_stats.items()
             if name in followed.seen
         ]
-        followed.seen = {**{n: s for n, s in followed.seen.items() if n in seen}, **seen}
+        followed.seen = {
+            **{n: s for n, s in followed.seen.items() if n in replica_stats},
+            **replica_stats,
+        }
         followed.begun += sum(step.calls for step in steps)
         followed.worked = _sum((followed.worked, *steps))
         if followed.worked.busy_s >= BUSY_LEAST_S:

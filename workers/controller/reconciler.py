@@ -100,7 +100,7 @@ class Reconciler:
         redis.RedisError."""
         before = self._place
         ray = await self._refresh(catalog)
-        gone = self._gone(before, ray)
+        reason = self._gone(before, ray)
         pools = [self._apps(pool, catalog) for pool in catalog.own_pools]
         names = [name for apps in pools for name in apps.names]
         sightings = await self._observer.look(names, self._details)
@@ -121,19 +121,19 @@ class Reconciler:
         if ray is not None:
             await self._write(ray, sightings, decisions.values())
         at_ms = self._now_ms()
-        self._losses.note(RAY, has_one=ray is not None, is_wanted=True, gone=gone, at_ms=at_ms)
+        self._losses.note(RAY, has_one=ray is not None, is_wanted=True, gone=reason, at_ms=at_ms)
         entries = [
             self._with_loss(
-                self._entry(apps, sightings, decisions[apps.pool.name], waiting), gone, at_ms
+                self._entry(apps, sightings, decisions[apps.pool.name], waiting), reason, at_ms
             )
             for apps in pools
         ]
         recoveries = self._losses.took
         await self._publisher.publish(tuple(entries), at_ms=at_ms, recoveries=recoveries)
         if ray is not None:  # else what is known may be long past
-            seen = seen_in(self._details, self._observer.stats_of)
+            replicas = seen_in(self._details, self._observer.stats_of)
             at_us = self._now_ms() * 1000
-            lives = await self._lives.note(seen, prices_of(catalog, at_us), at_us=at_us)
+            lives = await self._lives.note(replicas, prices_of(catalog, at_us), at_us=at_us)
             self._lost.note(*lives, at_us=at_us)
         await self._tell(pools, sightings, decisions)
 
@@ -299,17 +299,17 @@ class Reconciler:
                 since_ms=replica.since_ms,
                 running=replica.running,
                 queued=replica.queued,
-                gauges=said.gauges if (said := stats[replica.id]) else None,
+                gauges=stat.gauges if (stat := stats[replica.id]) else None,
             )
             for replica in sighting.view.replicas
         )
 
-    def _with_loss(self, entry: PoolEntry, gone: Gone | None, at_ms: int) -> PoolEntry:
+    def _with_loss(self, entry: PoolEntry, reason: Gone | None, at_ms: int) -> PoolEntry:
         loss = self._losses.note(
             entry.name,
             has_one=any(replica.state == Phase.WARM for replica in entry.replicas),
             is_wanted=entry.target > 0,
-            gone=gone,
+            gone=reason,
             at_ms=at_ms,
         )
         ready_at_ms = self._losses.ready_at_ms(entry.name, entry.cold_start_s, at_ms)

@@ -59,42 +59,42 @@ class Observer:
         listens is asked, all at the same time."""
         present = [r for app in apps for r in _replicas_of(app, details)]
         ids = {r.replica_id for r in present}
-        self._known = {id: known for id, known in self._known.items() if id in ids}
+        self._known = {id: answer for id, answer in self._known.items() if id in ids}
         await asyncio.gather(*(self._ask(r, details) for r in present))
         return {app: self._sighting(app, details) for app in apps}
 
     def stats_of(self, replica_id: str) -> ReplicaStats | None:
         """The last answer of a replica, while it answers or is merely slow."""
-        known = self._known.get(replica_id)
-        return None if known is None else known.stats
+        answer = self._known.get(replica_id)
+        return None if answer is None else answer.stats
 
     async def _ask(self, replica: ReplicaDetails, details: ServeDetails) -> None:
-        known = self._known.get(replica.replica_id)
-        if known is None:
-            known = _Known(None, Phase.STARTING, int(replica.start_time_s * 1000))
+        answer = self._known.get(replica.replica_id)
+        if answer is None:
+            answer = _Known(None, Phase.STARTING, int(replica.start_time_s * 1000))
         # While Serve's controller restarts it names no address, and the replica still serves.
-        address = details.address_of(replica.actor_name) or known.address
-        known = replace(known, address=address)
+        address = details.address_of(replica.actor_name) or answer.address
+        answer = replace(answer, address=address)
         if address is not None:
-            known = await self._answer(address, known)
-        self._known[replica.replica_id] = known
+            answer = await self._answer(address, answer)
+        self._known[replica.replica_id] = answer
 
-    async def _answer(self, address: str, known: _Known) -> _Known:
+    async def _answer(self, address: str, before: _Known) -> _Known:
         try:
             stats = await self._replicas.stats(address)
         except ReplicaGone:
-            return replace(known, stats=None)
+            return replace(before, stats=None)
         except ReplicaSlow:
-            fresh_ms = self._now_ms() - (known.answered_ms or 0)
-            return known if fresh_ms < self._stale_ms else replace(known, stats=None)
+            fresh_ms = self._now_ms() - (before.answered_ms or 0)
+            return before if fresh_ms < self._stale_ms else replace(before, stats=None)
         phase = Phase.DRAINING if stats.draining else Phase.WARM
-        since_ms = known.since_ms if phase is known.phase else self._now_ms()
+        since_ms = before.since_ms if phase is before.phase else self._now_ms()
         return _Known(address, phase, since_ms, stats, self._now_ms())
 
     def _sighting(self, name: str, details: ServeDetails) -> Sighting:
         app = details.applications.get(name)
         deployment = None if app is None else app.deployments.get(DEPLOYMENT)
-        seen = [
+        answers = [
             (r.replica_id, self._known[r.replica_id])
             for r in _replicas_of(name, details)
             if _counts(self._known[r.replica_id])
@@ -102,7 +102,7 @@ class Observer:
         unbuilt = app is not None and deployment is None and app.status == "DEPLOY_FAILED"
         view = PoolView(
             at_ms=self._now_ms(),
-            replicas=tuple(_view(id, known) for id, known in seen),
+            replicas=tuple(_view(id, answer) for id, answer in answers),
             waiting=0,
             failure=_last_words(app.message) if app is not None and unbuilt else None,
             deaths_ms=_deaths_ms(deployment),
@@ -110,7 +110,7 @@ class Observer:
         )
         return Sighting(
             view=view,
-            addresses={id: known.address for id, known in seen if known.address is not None},
+            addresses={id: answer.address for id, answer in answers if answer.address is not None},
             cluster_target=None if deployment is None else deployment.target_num_replicas,
             unbuilt=unbuilt,
         )
@@ -124,21 +124,21 @@ def _replicas_of(name: str, details: ServeDetails) -> tuple[ReplicaDetails, ...]
     return tuple(r for r in deployment.replicas if r.state in _ALIVE)
 
 
-def _counts(known: _Known) -> bool:
+def _counts(answer: _Known) -> bool:
     """Whether a replica counts. One that answered once and does no longer counts as gone."""
-    return known.phase is Phase.STARTING or known.stats is not None
+    return answer.phase is Phase.STARTING or answer.stats is not None
 
 
-def _view(id: str, known: _Known) -> ReplicaView:
-    if known.stats is None:
-        return ReplicaView(id, known.phase, known.since_ms)
-    idle_ms, gauges = known.stats.last_active_ms_ago, known.stats.gauges
+def _view(id: str, answer: _Known) -> ReplicaView:
+    if answer.stats is None:
+        return ReplicaView(id, answer.phase, answer.since_ms)
+    idle_ms, gauges = answer.stats.last_active_ms_ago, answer.stats.gauges
     return ReplicaView(
         id,
-        known.phase,
-        known.since_ms,
-        running=known.stats.running,
-        queued=known.stats.queued,
+        answer.phase,
+        answer.since_ms,
+        running=answer.stats.running,
+        queued=answer.stats.queued,
         idle_ms=None if idle_ms is None else int(idle_ms),
         tokens_left=None if gauges is None else tokens_left(gauges),
         kv_tokens_total=0 if gauges is None else gauges.kv_tokens_total,

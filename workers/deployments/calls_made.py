@@ -100,12 +100,12 @@ class CallReader:
     def close(self) -> Said:
         """The text that was held back for a mark that did not come. A call that is cut before its
         arguments is none."""
-        held, self._held = self._held, ""
+        text, self._held = self._held, ""
         output = Said()
         if self._at is _At.TEXT:
-            self._tell(output, held)
+            self._tell(output, text)
         elif self._at is _At.ARGUMENTS and not _is_json("".join(self._arguments)):
-            self._tell_arguments(output, held[: len(LAST_PART)])
+            self._tell_arguments(output, text[: len(LAST_PART)])
         return output
 
     def _step(self, output: Said) -> bool:

@@ -85,8 +85,8 @@ class WorkerServer:
             pass  # there is nobody to tell, and nothing was begun
 
     def _authorize(self, scope: Scope) -> None:
-        given = next((value for name, value in scope["headers"] if name == SECRET_HEADER), b"")
-        if not hmac.compare_digest(given, self._secret):
+        secret = next((value for name, value in scope["headers"] if name == SECRET_HEADER), b"")
+        if not hmac.compare_digest(secret, self._secret):
             raise HttpError(401, "invalid_worker_secret", "the worker secret is missing or wrong")
 
     def _route(self, scope: Scope) -> Callable[[Exchange], Awaitable[None]]:

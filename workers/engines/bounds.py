@@ -84,12 +84,12 @@ class _Bounds:
         for name in ("items", "additionalProperties"):
             if name in node:
                 copy[name] = self.schema(node[name], depth=depth)
-        if isinstance(listed := node.get("prefixItems"), list):
-            copy["prefixItems"] = [self.schema(one, depth=depth) for one in listed]
+        if isinstance(items := node.get("prefixItems"), list):
+            copy["prefixItems"] = [self.schema(one, depth=depth) for one in items]
         alone = may_close and "properties" not in node
         for name in CHOICES:
-            if isinstance(listed := node.get(name), list):
-                copy[name] = [self.schema(one, may_close=alone, depth=depth) for one in listed]
+            if isinstance(items := node.get(name), list):
+                copy[name] = [self.schema(one, may_close=alone, depth=depth) for one in items]
         return copy
 
     def _unsaid(self, node: Json) -> Json:
@@ -119,7 +119,7 @@ class _Bounds:
     def _array(self, node: Json) -> Json:
         bounds: Json = {}
         if "maxItems" not in node:
-            fixed = len(listed) if isinstance(listed := node.get("prefixItems"), list) else 0
+            fixed = len(items) if isinstance(items := node.get("prefixItems"), list) else 0
             bounds["maxItems"] = max(_count(node, "minItems"), fixed, self.items)
         if node.get("items", True) is True and node.keys().isdisjoint(OPENINGS | {"prefixItems"}):
             bounds["items"] = self._anything(DEPTH_OF_ANYTHING - 1)
@@ -132,15 +132,15 @@ class _Bounds:
         if more is False or not node.keys().isdisjoint(OPENINGS - {"additionalProperties"}):
             return {}
         value = self._anything(DEPTH_OF_ANYTHING) if more in (True, {}) else more
-        named = node.get("properties") or {}
+        properties = node.get("properties") or {}
         bounds: Json = {}
         required = node.get("required") or []
-        if "maxProperties" not in node and set(named) <= set(required):
+        if "maxProperties" not in node and set(properties) <= set(required):
             most = max(_count(node, "minProperties"), self.items)
             bounds["maxProperties"] = most + len(required)
-        if sum(map(len, named)) > NAMED_CHARACTERS_MAX:
+        if sum(map(len, properties)) > NAMED_CHARACTERS_MAX:
             return bounds | {"additionalProperties": value}
-        names = f"^{_other_than(frozenset(named))}$"
+        names = f"^{_other_than(frozenset(properties))}$"
         return bounds | {"patternProperties": {names: value}, "additionalProperties": False}
 
     def _anything(self, depth: int) -> Json:
@@ -205,21 +205,21 @@ def _count(node: Json, name: str) -> int:
 
 def _kinds(node: Json) -> frozenset[str]:
     value = node.get("type")
-    listed = value if isinstance(value, list) else [value]
-    return frozenset(one for one in listed if isinstance(one, str))
+    kinds = value if isinstance(value, list) else [value]
+    return frozenset(one for one in kinds if isinstance(one, str))
 
 
 def _is_closed_unsaid(node: Json) -> bool:
     """Whether an object may be closed: it names its properties, does not mention others, and needs
     none."""
-    named = node.get("properties")
-    if not isinstance(named, dict) or not node.keys().isdisjoint(OPENINGS):
+    properties = node.get("properties")
+    if not isinstance(properties, dict) or not node.keys().isdisjoint(OPENINGS):
         return False
     required = node.get("required", [])
     return (
         isinstance(required, list)
-        and all(isinstance(name, str) and name in named for name in required)
-        and _count(node, "minProperties") <= len(named)
+        and all(isinstance(name, str) and name in properties for name in required)
+        and _count(node, "minProperties") <= len(properties)
     )
 
 

@@ -50,26 +50,26 @@ def json_grammar(schema: Schema) -> str:
 def _start(guide: Guide) -> str:
     if not guide.tools:
         return "start: answer"
-    many = guide.parallel
+    is_parallel = guide.parallel
     if guide.must_call:
-        return 'start: call ("\\n" call)*' if many else "start: call"
+        return 'start: call ("\\n" call)*' if is_parallel else "start: call"
     if guide.answer is not None:
-        return 'start: answer | call ("\\n" call)*' if many else "start: answer | call"
-    return "start: spoken_call* answer" if many else "start: spoken_call | answer"
+        return 'start: answer | call ("\\n" call)*' if is_parallel else "start: answer | call"
+    return "start: spoken_call* answer" if is_parallel else "start: spoken_call | answer"
 
 
 def _calls(guide: Guide, marks: frozenset[str], bounds: Bounds) -> list[str]:
-    opened, closed = _mark(CALL_OPEN, marks), _mark(CALL_CLOSE, marks)
+    opening, closing = _mark(CALL_OPEN, marks), _mark(CALL_CLOSE, marks)
     rules = [
-        f'called: "\\n" ({_alternatives(len(guide.tools))}) "\\n" {closed}',
-        f"call: {opened} called",
+        f'called: "\\n" ({_alternatives(len(guide.tools))}) "\\n" {closing}',
+        f"call: {opening} called",
         *(f"tool_{number}: {_call(tool, bounds)}" for number, tool in enumerate(guide.tools)),
     ]
     if guide.answer is None and not guide.must_call:
         if CALL_OPEN in marks:
-            rules.append(f"spoken_call: TEXT {opened} called")
+            rules.append(f"spoken_call: TEXT {opening} called")
         else:
-            rules += [f"trigger[lazy]: TEXT {opened}", "spoken_call: trigger called"]
+            rules += [f"trigger[lazy]: TEXT {opening}", "spoken_call: trigger called"]
     return rules
 
 

@@ -188,11 +188,11 @@ class _Spelled:
 
     def __init__(self, tokenizer: Any, vocabulary: int, eos_token_ids: Sequence[int]) -> None:
         raw = token_bytes(tokenizer)
-        added = tokenizer.get_added_tokens_decoder()
+        added_tokens = tokenizer.get_added_tokens_decoder()
         self.tokens = [raw(token_id) for token_id in range(vocabulary)]
-        self.special_token_ids = [token_id for token_id in added if token_id < vocabulary]
+        self.special_token_ids = [token_id for token_id in added_tokens if token_id < vocabulary]
         self.eos_token_id = eos_token_ids[0] if eos_token_ids else 0
-        self.added = {token.content for token in added.values()}
+        self.added = {token.content for token in added_tokens.values()}
         self._encode = text_encoder(tokenizer)
 
     def __call__(self, text: str | bytes) -> list[int]:

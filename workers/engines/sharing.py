@@ -19,12 +19,12 @@ def shares_us(elapsed_us: int, tokens: Sequence[int]) -> list[int]:
     Shares are rounded so that the sum of the first ones is always their exact part, rounded down.
     """
     whole = sum(tokens)
-    shares, given, so_far = [], 0, 0
+    shares, share_before, so_far = [], 0, 0
     for count in tokens:
         so_far += count
         upto = elapsed_us * so_far // whole
-        shares.append(upto - given)
-        given = upto
+        shares.append(upto - share_before)
+        share_before = upto
     return shares
 
 

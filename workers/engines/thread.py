@@ -75,8 +75,8 @@ class EngineThread(Generic[Loaded]):
         try:
             loaded = self._load()
         except Exception as error:
-            known = isinstance(error, EngineError)
-            self.post(started.set_exception, error if known else self._unreadable(error))
+            is_own = isinstance(error, EngineError)
+            self.post(started.set_exception, error if is_own else self._unreadable(error))
             return
         self.post(started.set_result, loaded)
         try:

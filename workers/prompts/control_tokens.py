@@ -179,9 +179,9 @@ def _escaped(mark: str) -> str:
 def _sections(rendered: str, mark: str) -> list[str]:
     """Sections of a text, cut one character after each mark: inside the spelling that follows the
     mark."""
-    first, *rest = rendered.split(mark)
+    first, *others = rendered.split(mark)
     sections = [first]
-    for part in rest:
+    for part in others:
         sections[-1] += part[:1]
         sections.append(part[1:])
     return sections

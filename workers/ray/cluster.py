@@ -112,17 +112,17 @@ class RayCluster:
             _remove(self._temp_dir)
 
     def _adopts(self) -> bool:
-        left = read_ray_file(self._settings.ray_file)
-        if left is None or left.made_of != _digest(self._settings):
+        former = read_ray_file(self._settings.ray_file)
+        if former is None or former.made_of != _digest(self._settings):
             return False
-        self._file = left
+        self._file = former
         try:
             self._prove_sound()
         except RayFailed as failure:
             print(f"an earlier cluster is not taken over: {failure}", file=sys.stderr)
             self._file = None
             return False
-        self._temp_dir = Path(left.temp_dir)
+        self._temp_dir = Path(former.temp_dir)
         print("took over the cluster of an earlier launcher", file=sys.stderr)
         return True
 
@@ -136,11 +136,11 @@ class RayCluster:
         raise RayFailed("its dashboard does not answer")
 
     def _end_leftovers(self) -> None:
-        left = read_ray_file(self._settings.ray_file)
-        if left is not None:
-            ended = end_session(left.session, grace_s=self._ray.stop_grace_s)
-            print(f"ended {ended} processes of an earlier cluster", file=sys.stderr)
-            _remove(Path(left.temp_dir))
+        former = read_ray_file(self._settings.ray_file)
+        if former is not None:
+            count = end_session(former.session, grace_s=self._ray.stop_grace_s)
+            print(f"ended {count} processes of an earlier cluster", file=sys.stderr)
+            _remove(Path(former.temp_dir))
 
     def _await_dashboard(self, is_stopped: Callable[[], bool]) -> None:
         step_s = 0.2

@@ -51,8 +51,8 @@ class Head(Node):  # type: ignore[misc]  # Ray has no types
 
     def _start_dashboard(self) -> None:
         self.dashboard_started_s = time.monotonic()  # noqa: TID251
-        named = {"include_dashboard": True, "raise_on_failure": False}
-        threading.Thread(target=self.start_api_server, kwargs=named, daemon=True).start()
+        options = {"include_dashboard": True, "raise_on_failure": False}
+        threading.Thread(target=self.start_api_server, kwargs=options, daemon=True).start()
 
     def restart_dashboard(self) -> None:
         """Start the dashboard again. Its modules end with it, and the cluster goes on without

@@ -55,16 +55,16 @@ def members(session: Session) -> list[psutil.Process]:
 def end_session(session: Session, *, grace_s: float) -> int:
     """Send SIGTERM to all, and SIGKILL after `grace_s` to those that are left. Returns how many
     there were."""
-    ended = len(members(session))
+    count = len(members(session))
     _signal_all(session, signal.SIGTERM)
     if _wait_gone(session, timeout_s=grace_s):
-        return ended
+        return count
     # Twice: a process that is starting another one may be between the two.
     for _ in range(5):
         _signal_all(session, signal.SIGKILL)
         if _wait_gone(session, timeout_s=1.0):
             break
-    return ended
+    return count
 
 
 def reap_children() -> None:

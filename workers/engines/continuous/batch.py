@@ -82,11 +82,11 @@ class Batch:
 
     def stats(self) -> EngineStats:
         totals = self._totals
-        held = [*self._staging, *self._decoding]
+        sequences = [*self._staging, *self._decoding]
         return EngineStats(
-            running=len(held),
+            running=len(sequences),
             queued=len(self._waiting),
-            kv_tokens_used=sum(sequence.computed for sequence in held),
+            kv_tokens_used=sum(sequence.computed for sequence in sequences),
             kv_tokens_total=self._limits.slots * self.context_tokens,
             cache_tokens_total=self._prefixes.tokens_max,
             prefill_steps_total=totals.prefill_steps,
@@ -188,8 +188,8 @@ class Batch:
         return sequences
 
     def _remember(self, row: int, sequence: RunningSequence) -> None:
-        known = sequence.tokens[: sequence.computed]
-        for placement in self._prefixes.insert(sequence.request.cache_salt, known):
+        computed = sequence.tokens[: sequence.computed]
+        for placement in self._prefixes.insert(sequence.request.cache_salt, computed):
             self._rows.save_block(row, placement.start, placement.block)
 
     def _promote(self, row: int) -> None:

@@ -32,7 +32,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
 
     if not (path / "config.json").is_file():
         raise CheckpointUnsupported(f"{path} holds no config.json: it is not a checkpoint folder")
-    model, loaded = AutoModelForCausalLM.from_pretrained(
+    model, report = AutoModelForCausalLM.from_pretrained(
         path,
         dtype=torch.float32,
         attn_implementation="sdpa",
@@ -40,7 +40,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
         use_safetensors=True,
         output_loading_info=True,
     )
-    _check_loaded(path, loaded)
+    _check_loaded(path, report)
     model.eval()
     decode, raw = decoders(path)
     return Checkpoint(
@@ -54,10 +54,10 @@ def open_checkpoint(path: Path) -> Checkpoint:
     )
 
 
-def _check_loaded(path: Path, loaded: Mapping[str, Collection[str]]) -> None:
+def _check_loaded(path: Path, report: Mapping[str, Collection[str]]) -> None:
     """Refuse incomplete weights. The library fills missing ones with random numbers, and only
     warns."""
-    if missing := sorted(loaded["missing_keys"]):
+    if missing := sorted(report["missing_keys"]):
         raise CheckpointUnsupported(
             f"the weights of {path} lack {len(missing)} tensors, {missing[0]} among them"
         )

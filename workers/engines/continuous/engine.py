@@ -139,14 +139,14 @@ class ContinuousEngine:
     def stats(self) -> EngineStats:
         running = min(self._stats.running, len(self._open))
         sequences = [each.sequence for each in self._open.values()]
-        left = self._outlook.tokens_left
+        tokens_left = self._outlook.tokens_left
         return replace(
             self._stats,
             running=running,
             queued=len(self._open) - running,
             prefill_tokens_left=sum(each.prefill_tokens_left for each in sequences),
             output_tokens_left=sum(
-                left(each.output_tokens, each.output_tokens_max) for each in sequences
+                tokens_left(each.output_tokens, each.output_tokens_max) for each in sequences
             ),
         )
 

@@ -47,8 +47,10 @@ def scores(
     logprobs = logits[rows].float().log_softmax(-1)
     chosen = logprobs.gather(-1, logprobs.new_tensor([[token_ids[r]] for r in rows]).long())
     best = logprobs.topk(min(max(counts), logprobs.shape[-1]))
-    listed = zip(chosen[:, 0].tolist(), best.indices.tolist(), best.values.tolist(), strict=True)
-    for row, top, (logprob, ids, values) in zip(rows, counts, listed, strict=True):
+    rows_of_scores = zip(
+        chosen[:, 0].tolist(), best.indices.tolist(), best.values.tolist(), strict=True
+    )
+    for row, top, (logprob, ids, values) in zip(rows, counts, rows_of_scores, strict=True):
         pairs = tuple(zip(ids[:top], values[:top], strict=True))
         row_scores[row] = Score(token_ids[row], logprob, pairs)
     return row_scores

@@ -76,11 +76,11 @@ class Runner:
         half = len(ids) // 2
         plain = self._model(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
         self.forward(0, [RowInput(0, ids[:half]), RowInput(0, ids[: half - 1])])
-        ours = self.forward(
+        logits = self.forward(
             0, [RowInput(half, ids[half:]), RowInput(half - 1, ids[half - 1 : half])]
         )
         reference = torch.stack([plain[-1], plain[half - 1]])
-        off = (ours - reference).abs().max().item() / reference.abs().max().item()
+        off = (logits - reference).abs().max().item() / reference.abs().max().item()
         if not off < LOGITS_TOLERANCE:
             raise CheckpointUnsupported(
                 f"its cached logits differ from its plain ones by {off:.3g}"
@@ -106,5 +106,5 @@ def _padded(row: RowInput, width: int) -> list[int]:
 
 def _causal_mask(positions: Tensor, kv_tokens: int) -> Tensor:
     """The additive mask [rows, 1, tokens, kv_tokens]: each token sees its own row up to itself."""
-    seen = torch.arange(kv_tokens) <= positions[:, :, None]
-    return torch.where(seen, 0.0, float("-inf"))[:, None]
+    visible = torch.arange(kv_tokens) <= positions[:, :, None]
+    return torch.where(visible, 0.0, float("-inf"))[:, None]

@@ -39,8 +39,8 @@ class RunningSequence:
         self.cached = 0  # of them, how many came from the prefix cache
         self.busy_us = 0  # its share of the time that was computed
         room = context_tokens - self.prompt_tokens
-        asked = request.tokens_max
-        self.output_tokens_max = room if asked is None else min(asked, room)
+        tokens_max = request.tokens_max
+        self.output_tokens_max = room if tokens_max is None else min(tokens_max, room)
         ends = frozenset() if request.endless else eos_token_ids
         self.end_token_ids = ends.union(request.stop_token_ids)
         spelled = request.skip_special_tokens

@@ -46,11 +46,11 @@ def _weigh(row: Tensor, sequence: RunningSequence) -> None:
 def _hold_to_forms(logits: Tensor, sequences: Sequence[RunningSequence]) -> None:
     """Rule out the tokens that forms do not allow. All rows are done at once, because row by row
     costs a batch more than the masks themselves."""
-    held = [(row, each.matcher) for row, each in enumerate(sequences) if each.matcher is not None]
-    if not held:
+    pairs = [(row, each.matcher) for row, each in enumerate(sequences) if each.matcher is not None]
+    if not pairs:
         return
-    rows = [row for row, _ in held]
-    flags = forbidden([matcher for _, matcher in held], logits.shape[-1])
+    rows = [row for row, _ in pairs]
+    flags = forbidden([matcher for _, matcher in pairs], logits.shape[-1])
     mask = torch.from_numpy(flags).to(logits.device)
     if len(rows) == len(sequences):
         logits.masked_fill_(mask, -float("inf"))

@@ -19,12 +19,12 @@ def token_bytes(tokenizer: Any) -> Callable[[int], bytes]:
     is its name. An id that only pads the vocabulary has no bytes."""
     decoder = json.loads(tokenizer.to_str()).get("decoder")
     spelled = _byte_level if "ByteLevel" in _kinds(decoder) else _sentence_piece
-    added = tokenizer.get_added_tokens_decoder()
+    added_tokens = tokenizer.get_added_tokens_decoder()
 
     @cache  # as many as the vocabulary has
     def raw(token_id: int) -> bytes:
-        if token_id in added:
-            return str(added[token_id].content).encode()
+        if token_id in added_tokens:
+            return str(added_tokens[token_id].content).encode()
         return spelled(tokenizer.id_to_token(token_id) or "")
 
     return raw
@@ -39,8 +39,8 @@ def _kinds(decoder: dict[str, Any] | None) -> set[str]:
 
 def _byte_level(token: str) -> bytes:
     """The bytes of a token. Each byte is one printable character there (GPT-2's table)."""
-    known = _byte_of_character()
-    return b"".join(known.get(character, character.encode()) for character in token)
+    byte_of = _byte_of_character()
+    return b"".join(byte_of.get(character, character.encode()) for character in token)
 
 
 def _sentence_piece(token: str) -> bytes:

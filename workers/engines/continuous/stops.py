@@ -34,8 +34,8 @@ class StopMatcher:
 
     def flush(self) -> str:
         """The text that was held back for a stop string that did not come."""
-        held, self._held = self._held, ""
-        return held
+        text, self._held = self._held, ""
+        return text
 
 
 def held_back(text: str, stop: str) -> int:

@@ -38,7 +38,7 @@ def open_checkpoint(path: Path) -> EmbeddingCheckpoint:
     _check_architecture(config)
     if not any(path.glob("*.safetensors")):
         raise CheckpointUnsupported(f"{path} holds no safetensors; nothing else is loaded")
-    model, loaded = AutoModel.from_pretrained(
+    model, report = AutoModel.from_pretrained(
         path,
         dtype=torch.float32,
         use_safetensors=True,
@@ -46,7 +46,7 @@ def open_checkpoint(path: Path) -> EmbeddingCheckpoint:
         local_files_only=True,
         output_loading_info=True,
     )
-    _check_loaded(path, loaded["missing_keys"])
+    _check_loaded(path, report["missing_keys"])
     model.eval()
     return EmbeddingCheckpoint(
         model=model,

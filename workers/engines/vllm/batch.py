@@ -172,8 +172,8 @@ def resumable(request: GenerationRequest, *, draws: bool) -> bool:
 
 def _own_draws(request: GenerationRequest, position: int) -> dict[str, Any]:
     """The arguments for `draws.py`, which vLLM copies. `position` is that of the first draw."""
-    drawn = {name: getattr(request, name) for name in ("temperature", "top_p", "top_k", "min_p")}
-    return {"extra_args": {SAMPLING: Sampling(**drawn), SEED: request.seed, POSITION: position}}
+    sampling = {name: getattr(request, name) for name in ("temperature", "top_p", "top_k", "min_p")}
+    return {"extra_args": {SAMPLING: Sampling(**sampling), SEED: request.seed, POSITION: position}}
 
 
 def _their_draws(request: GenerationRequest) -> dict[str, Any]:
