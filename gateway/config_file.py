@@ -16,12 +16,12 @@ class SettingsError(Exception):
     """One line for the user: which file or variable, which key, what is wrong with it."""
 
 
-def find_config(given: Path | None) -> Path:
+def find_config(path: Path | None) -> Path:
     """The file named, else SLUICE_CONFIG, else ./sluice.toml, else the one of the project."""
-    if given is not None:
-        return given.absolute()
-    if named := os.environ.get(f"{PREFIX}CONFIG"):
-        return Path(named).absolute()
+    if path is not None:
+        return path.absolute()
+    if name := os.environ.get(f"{PREFIX}CONFIG"):
+        return Path(name).absolute()
     here = Path(FILE_NAME).absolute()
     return here if here.exists() else Path(__file__).parent.parent / FILE_NAME
 

@@ -20,20 +20,20 @@ WRITTEN_AS = {
 READ_AS = {"type": "string", "format": "date-time", "description": "ISO 8601, UTC"}
 
 
-def instant_us(given: object) -> int:
+def instant_us(value: object) -> int:
     """Epoch microseconds of ISO 8601 (UTC where it names no zone), of a date or time of TOML, or of
     epoch seconds. Raises ValueError."""
-    if isinstance(given, date):
-        given = given.isoformat()
-    if isinstance(given, str):
+    if isinstance(value, date):
+        value = value.isoformat()
+    if isinstance(value, str):
         try:
-            written = datetime.fromisoformat(given)
+            instant = datetime.fromisoformat(value)
         except ValueError as wrong:
             raise ValueError("an instant is ISO 8601 or epoch seconds") from wrong
-        aware = written if written.tzinfo else written.replace(tzinfo=UTC)
+        aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
         given_us = (aware - EPOCH) // timedelta(microseconds=1)
-    elif isinstance(given, int) and not isinstance(given, bool):
-        given_us = given * 1_000_000
+    elif isinstance(value, int) and not isinstance(value, bool):
+        given_us = value * 1_000_000
     else:
         raise ValueError("an instant is ISO 8601 or epoch seconds")
     if not 0 <= given_us <= LAST_US:
@@ -46,8 +46,8 @@ def iso(epoch_us: int) -> str:
     return datetime.fromtimestamp(epoch_us / 1e6, UTC).isoformat()
 
 
-def _as_text(given: object) -> str:
-    return iso(instant_us(given))
+def _as_text(value: object) -> str:
+    return iso(instant_us(value))
 
 
 InstantText = Annotated[

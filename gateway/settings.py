@@ -51,9 +51,9 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def _proxy_address(given: str) -> str:
-    ip_network(given, strict=False)
-    return given
+def _proxy_address(address: str) -> str:
+    ip_network(address, strict=False)
+    return address
 
 
 ProxyAddress = Annotated[str, AfterValidator(_proxy_address)]
@@ -289,10 +289,10 @@ def checkpoint_folder(declared: str, relative_to: Path) -> str:
     if not declared.startswith(PACKAGE):
         return str(relative_to / declared)
     name, _, folder = declared.removeprefix(PACKAGE).partition("/")
-    found = find_spec(name) if name.isidentifier() else None
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec(name) if name.isidentifier() else None
+    if spec is None or not spec.submodule_search_locations:
         return declared
-    return str(Path(found.submodule_search_locations[0]) / folder)
+    return str(Path(spec.submodule_search_locations[0]) / folder)
 
 
 def _check_names(path: Path, settings: Settings, now_us: int) -> None:
@@ -332,8 +332,8 @@ def _check_variants(path: Path, settings: Settings, now_us: int) -> None:
             raise SettingsError(f"{place}.path: {mistake}")
         if (variant.model, variant.name) in variants:
             raise SettingsError(f"{place}: {variant.model} {variant.name} stands twice")
-        known = variant_of(variant, contexts[variant.model])
-        variants[variant.model, variant.name] = known
+        declared = variant_of(variant, contexts[variant.model])
+        variants[variant.model, variant.name] = declared
     for index, pool in enumerate(settings.pools):
         for key, words in pool_misfits(pool, variants, parts_with(settings.hardware)):
             raise SettingsError(f"{path}: pools.{index}.{key}: {words}")

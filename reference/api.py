@@ -179,8 +179,8 @@ def _types(schema: Schema) -> str:
 
 
 def _bounds(schema: Schema, of: str = "Length") -> str:
-    named = (("minimum", "from"), ("exclusiveMinimum", "above"), ("maximum", "to"))
-    bounds = [f"{words} {schema[key]}" for key, words in named if key in schema]
+    pairs = (("minimum", "from"), ("exclusiveMinimum", "above"), ("maximum", "to"))
+    bounds = [f"{words} {schema[key]}" for key, words in pairs if key in schema]
     if f"max{of}" in schema:
         bounds.append(f"up to {schema[f'max{of}']} {'items' if of == 'Items' else 'characters'}")
     return f" {', '.join(bounds)}" if bounds else ""

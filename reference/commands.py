@@ -68,11 +68,11 @@ def _lines(text: str) -> str:
 
 def _row(option: click.Option) -> tuple[str, str]:
     names = ", ".join(code(name) for name in (*option.opts, *option.secondary_opts))
-    takes = "" if option.is_flag else f" {code(_type(option))}"
-    needed = " Required." if option.required else ""
+    kind = "" if option.is_flag else f" {code(_type(option))}"
+    required = " Required." if option.required else ""
     repeated = "repeat" in (option.help or "")
     more = " May be repeated." if option.multiple and not repeated else ""
-    return names + takes, f"{option.help or ''}{needed}{more}"
+    return names + kind, f"{option.help or ''}{required}{more}"
 
 
 def _type(option: click.Option) -> str:

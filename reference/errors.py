@@ -43,8 +43,8 @@ EXAMPLES: Mapping[type, Any] = {float: 2.0, int: 1000}
 
 
 def errors() -> str:
-    made = [*_declared()]
-    known = {error.code for error in made}
+    first = [*_declared()]
+    codes_declared = {error.code for error in first}
     rows = [
         (
             str(error.status),
@@ -53,9 +53,9 @@ def errors() -> str:
             _headers(error),
             error.message,
         )
-        for error in sorted(made, key=lambda error: (error.status, error.code or ""))
+        for error in sorted(first, key=lambda error: (error.status, error.code or ""))
     ]
-    others = sorted(pair for pair in codes_of_source() if pair[1] not in known)
+    others = sorted(pair for pair in codes_of_source() if pair[1] not in codes_declared)
     fields = [(code(name),) for name in sorted({name for status, name in others if status == 400})]
     single = [(str(status), code(name)) for status, name in others if status != 400]
     head = ("Status", "Code", "Type", "Headers", "Message")

@@ -90,10 +90,10 @@ def _row(
     each: Mapping[str, Any],
     words: Mapping[tuple[str, str], tuple[str, str]],
 ) -> Row:
-    written, comment = words.get((section, key), ("", ""))
+    value_text, comment = words.get((section, key), ("", ""))
     default = "" if "default" not in each else json.dumps(each["default"])
     text = comment or str(each.get("description", ""))
-    return code(key), kind(each), code(written or default), text[:1].upper() + text[1:]
+    return code(key), kind(each), code(value_text or default), text[:1].upper() + text[1:]
 
 
 def kind(each: Mapping[str, Any]) -> str:
@@ -129,8 +129,11 @@ def _words() -> Mapping[tuple[str, str], tuple[str, str]]:
         if header := re.match(r"^\[+([\w.]+)\]+", line):
             section = header[1]
         elif entry := ENTRY.match(line):
-            known = words.get((section, entry[1]), ("", ""))
-            words[section, entry[1]] = (known[0] or entry[2], known[1] or entry[3] or "")
+            entry_words = words.get((section, entry[1]), ("", ""))
+            words[section, entry[1]] = (
+                entry_words[0] or entry[2],
+                entry_words[1] or entry[3] or "",
+            )
         else:
             section = _announced(line, section)
     return words

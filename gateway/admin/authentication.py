@@ -46,12 +46,12 @@ async def require_admin(request: Request) -> None:
 def is_admin(request: Request) -> bool:
     """Whether the bearer is the admin key, as far as it may be looked at. Raises ApiError 401
     without a bearer."""
-    given = bearer(request.headers.get("authorization"))
+    key = bearer(request.headers.get("authorization"))
     parts, address = _parts_of(request), _address(request)
     now_s, expected = parts.outside.clock(), parts.settings.admin_key
     if not expected or parts.wrong_keys.full_for_s(address, now_s):
         return False
-    is_right = hmac.compare_digest(given.encode(), expected.encode())
+    is_right = hmac.compare_digest(key.encode(), expected.encode())
     if is_right:
         parts.wrong_keys.welcome(address, now_s)
     return is_right

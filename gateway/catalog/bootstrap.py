@@ -73,30 +73,30 @@ def _follow_settings(store: TenantStore, settings: Settings, now_us: int) -> Non
         _first_tenant(store, settings.bootstrap, settings.api_key, now_us)
 
 
-def _follow_file(store: TenantStore, kind: type[Row], wanted: Sequence[Row], now_us: int) -> None:
+def _follow_file(store: TenantStore, kind: type[Row], rows: Sequence[Row], now_us: int) -> None:
     def key(row: Row) -> tuple[str, ...]:
         return tuple(getattr(row, name) for name in store.key_of(kind))
 
     stored = {key(row): row for row in store.every(kind)}
     current = {name: row for name, row in stored.items() if _is_from_file(row)}
-    kept = stored.keys() - current.keys()
-    followed = [row for row in wanted if key(row) not in kept]
+    absent = stored.keys() - current.keys()
+    followed = [row for row in rows if key(row) not in absent]
     changed = [row for row in followed if _differs(current.get(key(row)), row)]
-    gone = [row for name, row in current.items() if name not in {key(r) for r in wanted}]
-    gone = [row for row in gone if row.model_dump()["enabled"]]
-    if not changed and not gone:
+    unlisted = [row for name, row in current.items() if name not in {key(r) for r in rows}]
+    unlisted = [row for row in unlisted if row.model_dump()["enabled"]]
+    if not changed and not unlisted:
         return
 
     def work(session: Session) -> Audit:
         for row in changed:
             session.merge(row)
-        for row in gone:
+        for row in unlisted:
             stored = session.get(kind, key(row))
             if stored is not None:
                 stored.sqlmodel_update({"enabled": False})
         return audit
 
-    names = ["/".join(key(row)) for row in (*changed, *gone)]
+    names = ["/".join(key(row)) for row in (*changed, *unlisted)]
     audit = Audit(
         at_us=now_us,
         actor="settings",
@@ -110,11 +110,11 @@ def _is_from_file(row: SQLModel) -> bool:
     return bool(row.model_dump()["source"] == FROM_FILE)
 
 
-def _differs(current: SQLModel | None, wanted: SQLModel) -> bool:
-    return current is None or current.model_dump() != wanted.model_dump()
+def _differs(current: SQLModel | None, row: SQLModel) -> bool:
+    return current is None or current.model_dump() != row.model_dump()
 
 
-def _first_tenant(store: TenantStore, wanted: BootstrapSettings, api_key: str, now_us: int) -> None:
+def _first_tenant(store: TenantStore, tenant: BootstrapSettings, api_key: str, now_us: int) -> None:
     digest = hashlib.sha256(api_key.encode()).digest()
     if store.every(KeySecret, {"hash": digest}):
         return
@@ -124,16 +124,16 @@ def _first_tenant(store: TenantStore, wanted: BootstrapSettings, api_key: str, n
             session.add(
                 Organization(
                     id=ORGANIZATION_ID,
-                    name=wanted.organization,
+                    name=tenant.organization,
                     slug="default",
                     created_us=now_us,
-                    insufficient_quota_status=wanted.insufficient_quota_status.value,
+                    insufficient_quota_status=tenant.insufficient_quota_status.value,
                 )
             )
             session.flush()
             session.add(
                 Project(
-                    id=PROJECT_ID, org_id=ORGANIZATION_ID, name=wanted.project, created_us=now_us
+                    id=PROJECT_ID, org_id=ORGANIZATION_ID, name=tenant.project, created_us=now_us
                 )
             )
             session.flush()
@@ -152,7 +152,7 @@ def _first_tenant(store: TenantStore, wanted: BootstrapSettings, api_key: str, n
         session.flush()
         session.exec(delete(KeySecret).where(col(KeySecret.key_id) == KEY_ID))
         session.add(KeySecret(hash=digest, key_id=KEY_ID, created_us=now_us))
-        limits = wanted.model_dump(include=set(OwnerLimitFields.model_fields))
+        limits = tenant.model_dump(include=set(OwnerLimitFields.model_fields))
         session.merge(Limits(scope=f"key:{KEY_ID}", **limits))
         return key
 

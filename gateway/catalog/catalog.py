@@ -124,13 +124,13 @@ class CatalogKeeper:
         is_due = due_us is not None and due_us <= self._now_us()
         if revision == self.catalog.revision and not self.catalog.unreadable and not is_due:
             return
-        loaded = await asyncio.to_thread(self._load)
+        catalog = await asyncio.to_thread(self._load)
         in_sql = await asyncio.to_thread(self._load_prices)
         if in_sql.revision > self.prices.revision:
             self.prices = in_sql
-        if loaded.unreadable != self.catalog.unreadable:
-            log.error("catalog: without %s", loaded.unreadable or "nothing any more")
-        self.catalog = loaded
+        if catalog.unreadable != self.catalog.unreadable:
+            log.error("catalog: without %s", catalog.unreadable or "nothing any more")
+        self.catalog = catalog
 
     def _load(self) -> Catalog:
         revision, models, variants, pools, hardware = self._store.catalog()
@@ -138,13 +138,13 @@ class CatalogKeeper:
         for row in models:
             if row.path is None:
                 counters[row.name] = ByteBound(row.image_tokens)
-        served = {row.name: _model(row) for row in models if row.name in counters}
+        models_by_name = {row.name: _model(row) for row in models if row.name in counters}
         declared = {
-            (row.model, row.name): variant_of(row, served[row.model].context_tokens)
+            (row.model, row.name): variant_of(row, models_by_name[row.model].context_tokens)
             for row in variants
-            if row.model in served
+            if row.model in models_by_name
         }
-        now_us, rows = self._now_us(), [row for row in pools if row.model in served]
+        now_us, rows = self._now_us(), [row for row in pools if row.model in models_by_name]
         dated = {row.name: _dated_costs(row) for row in rows}
         parts = parts_with(hardware)
         readable = tuple(
@@ -153,7 +153,7 @@ class CatalogKeeper:
         starts_us = [next_start_us(costs, now_us) for costs in dated.values()]
         return Catalog(
             revision=revision,
-            models=served,
+            models=models_by_name,
             pools=readable,
             hardware=parts,
             counters=counters,
@@ -211,11 +211,11 @@ def _params_b(pools: Sequence[Pool]) -> Mapping[str, float]:
 
 
 def _extra_fields(pools: Sequence[Pool]) -> Mapping[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
+    by_model: dict[str, frozenset[str]] = {}
     for pool in pools:
         for name in (pool.model, AUTO_MODEL) if pool.extra_fields else ():
-            found[name] = found.get(name, frozenset()).union(pool.extra_fields)
-    return found
+            by_model[name] = by_model.get(name, frozenset()).union(pool.extra_fields)
+    return by_model
 
 
 def unreadable_because(path: str, task: Task) -> str | None:

@@ -146,11 +146,11 @@ class FleetKeeper:
 
     def snapshot(self, models: Iterable[str] | None = None) -> FleetSnapshot:
         """The pools of these models, or of all, as they are now."""
-        known = self._known()
+        picture = self._known()
         if models is None:
-            models = known.catalog.models
-        pools = tuple([state for model in models for state in known.of_model.get(model, ())])
-        return FleetSnapshot(self._clock(), known.catalog.models, pools, self.in_flight_of_pool)
+            models = picture.catalog.models
+        pools = tuple([state for model in models for state in picture.of_model.get(model, ())])
+        return FleetSnapshot(self._clock(), picture.catalog.models, pools, self.in_flight_of_pool)
 
     def state(self, pool_name: str) -> PoolState | None:
         return self._known().by_name.get(pool_name)
@@ -164,29 +164,29 @@ class FleetKeeper:
         """Made anew after each poll, and when the catalog or the published fleet is another one,
         and not for each call over however many pools."""
         catalog, is_stale = self._catalog(), self.is_stale
-        known = self._made
+        picture = self._made
         if (
-            known is None
-            or known.catalog is not catalog
-            or known.published is not self._published
-            or known.is_stale is not is_stale
+            picture is None
+            or picture.catalog is not catalog
+            or picture.published is not self._published
+            or picture.is_stale is not is_stale
         ):
-            learned = [self._learned(self._state(pool, is_stale)) for pool in catalog.pools]
-            by_name = {state.pool.name: self._same(state) for state in learned}
+            states = [self._learned(self._state(pool, is_stale)) for pool in catalog.pools]
+            by_name = {state.pool.name: self._same(state) for state in states}
             self._tell_unusable(by_name)
             of_model: dict[str, list[PoolState]] = {model: [] for model in catalog.models}
             for state in by_name.values():
                 if state.pool.model in of_model:
                     of_model[state.pool.model].append(state)
-            known = self._made = _Known(catalog, self._published, by_name, of_model, is_stale)
+            picture = self._made = _Known(catalog, self._published, by_name, of_model, is_stale)
             self._last = by_name
-        return known
+        return picture
 
     def _same(self, state: PoolState) -> PoolState:
         """The state that is known already, if it says the same: what decisions keep of it is found
         by looking whether it is the one."""
-        known = self._last.get(state.pool.name)
-        return known if known == state else state
+        before = self._last.get(state.pool.name)
+        return before if before == state else state
 
     def _tell_unusable(self, by_name: Mapping[str, PoolState]) -> None:
         """Once for each reason."""

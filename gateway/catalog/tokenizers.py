@@ -87,14 +87,14 @@ class ByteBound:
         rendering: Rendering = RENDERING,
     ) -> int:
         """Of tools and their calls the bytes of their JSON, however a server writes them."""
-        tokens, told = 0, [*tools]
+        tokens, texts = 0, [*tools]
         for message in messages:
             tokens += self.count_text(message["content"])
             if message.get("tool_calls"):
-                told.append(message["tool_calls"])
+                texts.append(message["tool_calls"])
         if rendering.chat_template_kwargs:
-            told.append(rendering.chat_template_kwargs)
-        for each in told:
+            texts.append(rendering.chat_template_kwargs)
+        for each in texts:
             tokens += JSON_SPREAD * self.count_text(json.dumps(each))
         return tokens
 
@@ -180,13 +180,13 @@ class CheckpointTokens:
     def _rendered(
         self, messages: Sequence[Message], tools: Sequence[Message], rendering: Rendering
     ) -> str:
-        known = {
+        variables = {
             "messages": messages,
             "tools": list(tools) or None,
             "documents": None,
             "add_generation_prompt": rendering.add_generation_prompt,
         }
-        return self._template.render(self._named | rendering.chat_template_kwargs | known)
+        return self._template.render(self._named | rendering.chat_template_kwargs | variables)
 
 
 class Checkpoints:
@@ -205,22 +205,22 @@ class Checkpoints:
         """One counter per model name, or why its folder cannot be read: one model's trouble is
         its own."""
         before, self._loaded = self._loaded, {}
-        found: dict[str, TokenCounter] = {}
+        readable: dict[str, TokenCounter] = {}
         unreadable: dict[str, str] = {}
         for name, path in paths.items():
             try:
-                found[name] = self._checkpoint(Path(path), before) if path else ByteBound()
+                readable[name] = self._checkpoint(Path(path), before) if path else ByteBound()
             except (OSError, ValueError) as wrong:
                 unreadable[name] = f"{path}: {wrong}"
-        return found, unreadable
+        return readable, unreadable
 
     def _checkpoint(
         self, folder: Path, before: Mapping[tuple[object, ...], CheckpointTokens]
     ) -> CheckpointTokens:
         version = _version(folder)
-        found = self._loaded.get(version) or before.get(version) or self._load(folder)
-        self._loaded[version] = found
-        return found
+        checkpoint = self._loaded.get(version) or before.get(version) or self._load(folder)
+        self._loaded[version] = checkpoint
+        return checkpoint
 
 
 def _version(folder: Path) -> tuple[object, ...]:

@@ -62,9 +62,9 @@ class ShapeFields(_Part):
 
     @classmethod
     def of(cls, shape: ModelShape) -> Self:
-        known = {name: getattr(shape, name) for name in cls.model_fields}
+        fields = {name: getattr(shape, name) for name in cls.model_fields}
         whole = {"params": round(shape.params), "active_params": round(shape.active_params)}
-        return cls(**known | whole)
+        return cls(**fields | whole)
 
 
 class ValidationFields(_Part):

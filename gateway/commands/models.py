@@ -55,16 +55,16 @@ def apply_file(file: Path, *, dry_run: bool = False, verify: bool = False) -> in
     """The exit status: 1 with every mistake printed, and nothing changed."""
     try:
         settings = load_settings()
-        done, revision = _apply(settings, file, dry_run=dry_run, verify=verify)
+        application, revision = _apply(settings, file, dry_run=dry_run, verify=verify)
     except BadDeclaration as bad:
         return _refused(file, [str(mistake) for mistake in bad.mistakes])
     except (SettingsError, CacheError, HubError, PriceError, OSError) as wrong:
         return _refused(file, [str(wrong)])
     except SQLAlchemyError as failed:
         return _refused(file, [f"the database: {str(failed).splitlines()[0]}"])
-    _print(done)
+    _print(application)
     within_s = 2 * settings.gateway.catalog_poll_s
-    if done.is_applied and is_late(settings.redis_url, revision, within_s):
+    if application.is_applied and is_late(settings.redis_url, revision, within_s):
         click.echo("note: no gateway serves it yet; each does within seconds of its start")
     return 0
 
@@ -105,25 +105,27 @@ def _apply(
             tell=click.echo,
             is_gateway=False,
         )
-        done = use_case.apply(declaration, relative_to=file.parent, dry_run=dry_run, verify=verify)
-        return done, tenants.revision()
+        application = use_case.apply(
+            declaration, relative_to=file.parent, dry_run=dry_run, verify=verify
+        )
+        return application, tenants.revision()
     finally:
         ledger.close()
 
 
-def _print(done: Application) -> None:
-    for change in done.plan.changes:
+def _print(application: Application) -> None:
+    for change in application.plan.changes:
         click.echo(str(change))
-    for name in done.fetched:
+    for name in application.fetched:
         click.echo(f"  weights of {name}: written to the cache")
-    for note in done.notes:
+    for note in application.notes:
         click.echo(f"note: {note}")
-    counts = Counter(change.sign for change in done.plan.changes)
+    counts = Counter(change.sign for change in application.plan.changes)
     summary = ", ".join(f"{counts[sign]} {sign.value}" for sign in Sign)
-    if done.is_dry_run:
+    if application.is_dry_run:
         click.echo(f"dry run, nothing was changed: {summary}")
     else:
-        click.echo(f"{'applied' if done.is_applied else 'nothing to do'}: {summary}")
+        click.echo(f"{'applied' if application.is_applied else 'nothing to do'}: {summary}")
     click.echo("what the file does not name is as it was")
 
 

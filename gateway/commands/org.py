@@ -56,10 +56,12 @@ def terms(command: Any) -> Any:
 @quiet
 @admin_api
 def create(
-    api: AdminApi, name: str, slug: str | None, as_json: bool, quiet: bool, **given: Any
+    api: AdminApi, name: str, slug: str | None, as_json: bool, quiet: bool, **options: Any
 ) -> None:
     """Make an organization."""
-    row = api.post("/organizations", {"name": name, "slug": slug or slug_of(name)} | _terms(given))
+    row = api.post(
+        "/organizations", {"name": name, "slug": slug or slug_of(name)} | _terms(options)
+    )
     show_one(row, as_json=as_json, quiet=quiet)
 
 
@@ -95,12 +97,12 @@ def show(api: AdminApi, reference: str, as_json: bool) -> None:
 @terms
 @as_json
 @admin_api
-def set_(api: AdminApi, reference: str, as_json: bool, **given: Any) -> None:
+def set_(api: AdminApi, reference: str, as_json: bool, **options: Any) -> None:
     """Change its tier, or how it pays; what is not named stays."""
-    if not (wanted := _terms(given)):
+    if not (body := _terms(options)):
         raise click.UsageError("say what to change")
     path = f"/organizations/{part(organization_id(api, reference))}"
-    show_one(api.patch(path, wanted), as_json=as_json)
+    show_one(api.patch(path, body), as_json=as_json)
 
 
 add_freeze_commands(org, "org", "/organizations", "reed")
@@ -115,8 +117,8 @@ def slug_of(name: str) -> str:
     return slug
 
 
-def _terms(given: dict[str, Any]) -> dict[str, Any]:
-    wanted = changes(given)
-    if status := wanted.get("insufficient_quota_status"):
-        wanted["insufficient_quota_status"] = int(status)
-    return wanted
+def _terms(options: dict[str, Any]) -> dict[str, Any]:
+    body = changes(options)
+    if status := body.get("insufficient_quota_status"):
+        body["insufficient_quota_status"] = int(status)
+    return body

@@ -37,10 +37,10 @@ def asset(name: str) -> Asset | None:
 @router.get("/static/{name}")
 def static(request: Request, name: str) -> Response:
     """Always asked for again, and sent again only when it has changed."""
-    found = asset(name)
-    if found is None:
+    asset_found = asset(name)
+    if asset_found is None:
         raise HTTPException(404)
-    kept = {"cache-control": "no-cache", "etag": found.tag}
-    if request.headers.get("if-none-match") == found.tag:
-        return guarded(Response(status_code=304), kept)
-    return guarded(Response(found.body, media_type=found.kind), kept)
+    headers = {"cache-control": "no-cache", "etag": asset_found.tag}
+    if request.headers.get("if-none-match") == asset_found.tag:
+        return guarded(Response(status_code=304), headers)
+    return guarded(Response(asset_found.body, media_type=asset_found.kind), headers)

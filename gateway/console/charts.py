@@ -99,13 +99,13 @@ class Bar:
 def bars(values: Sequence[float], scale: Scale) -> tuple[Bar, ...]:
     """One per value above zero, with a gap between neighbours and never invisible."""
     slot = slot_width(len(values))
-    found = []
+    shapes = []
     for place, value in enumerate(values):
         if value > 0:
             y = min(scale.y(value), BOTTOM - 1)
             x = round(LEFT + place * slot + slot * 0.15, 1)
-            found.append(Bar(x, y, round(slot * 0.7, 1), round(BOTTOM - y, 1)))
-    return tuple(found)
+            shapes.append(Bar(x, y, round(slot * 0.7, 1), round(BOTTOM - y, 1)))
+    return tuple(shapes)
 
 
 def slots(used: int, total: int, drawn_max: int = 32) -> tuple[tuple[float, float, bool], ...]:
@@ -126,13 +126,13 @@ def shares(lengths: Sequence[int], visible_min: float = 0.6) -> tuple[tuple[floa
     whole = sum(lengths)
     if whole <= 0:
         return tuple((0.0, 0.0) for _ in lengths)
-    wanted = [max(visible_min, 100 * length / whole) if length else 0.0 for length in lengths]
-    scaled = [100 * width / sum(wanted) for width in wanted]
-    found, x = [], 0.0
+    widths = [max(visible_min, 100 * length / whole) if length else 0.0 for length in lengths]
+    scaled = [100 * width / sum(widths) for width in widths]
+    shapes, x = [], 0.0
     for width in scaled:
-        found.append((round(x, 3), round(width, 3)))
+        shapes.append((round(x, 3), round(width, 3)))
         x += width
-    return tuple(found)
+    return tuple(shapes)
 
 
 def slot_width(places: int) -> float:

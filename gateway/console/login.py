@@ -65,19 +65,19 @@ async def enter(request: Request) -> Response:
     if not came_from_us(request):
         return _form(request, HOME, 403, "That form was sent from another site. Try it here.")
     fields = await read_form(request, bytes_max=FORM_BYTES_MAX)
-    next_page, given = fields.get("next", HOME), fields.get("key", "").strip()
+    next_page, key = fields.get("next", HOME), fields.get("key", "").strip()
     address = request.client.host if request.client else ""
     wait_s = desk.guesses.take(address, desk.parts.outside.clock())
     if wait_s > 0:
-        refused = _form(
+        answer = _form(
             request,
             next_page,
             429,
             f"Too many wrong keys. Wait {wait_s + 1:.0f} s, then try again.",
         )
-        refused.headers["retry-after"] = f"{wait_s + 1:.0f}"
-        return refused
-    if not session.is_admin_key(desk.parts.settings.admin_key, given):
+        answer.headers["retry-after"] = f"{wait_s + 1:.0f}"
+        return answer
+    if not session.is_admin_key(desk.parts.settings.admin_key, key):
         await asyncio.sleep(WRONG_KEY_DELAY_S)
         return _form(request, next_page, 401, "That is not the admin key.")
     desk.guesses.forgive(address)

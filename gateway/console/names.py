@@ -21,8 +21,8 @@ class Names:
     def learn(self, ids: Iterable[str]) -> None:
         """Look up those that are not known yet. Blocking."""
         for identity in ids:
-            if identity not in self._known and (found := self._look_up(identity)):
-                self._known[identity] = found
+            if identity not in self._known and (name := self._look_up(identity)):
+                self._known[identity] = name
                 if len(self._known) > NAMES_MAX:
                     self._known.popitem(last=False)
 

@@ -39,11 +39,11 @@ def named(cookie: str) -> tuple[str, int] | None:
     return None if match is None else (match[2], int(match[1]))
 
 
-def is_admin_key(admin_key: str | None, given: str) -> bool:
+def is_admin_key(admin_key: str | None, key_sent: str) -> bool:
     """Compared as digests, so that not even the length of the key shows in the time it takes."""
     if not admin_key:
         return False
-    digests = [hashlib.sha256(key.encode()).digest() for key in (admin_key, given)]
+    digests = [hashlib.sha256(key.encode()).digest() for key in (admin_key, key_sent)]
     return hmac.compare_digest(*digests)
 
 

@@ -22,20 +22,20 @@ class SignedOutSessions:
         self._redis = redis
 
     async def end(self, cookie: str, now_s: float) -> None:
-        named = session.named(cookie)
-        if named is None or named[1] <= now_s:
+        session_name = session.named(cookie)
+        if session_name is None or session_name[1] <= now_s:
             return
-        nonce, expires_s = named
+        nonce, expires_s = session_name
         try:
             await self._redis.set(ENDED_KEY + nonce, 1, ex=max(1, round(expires_s - now_s)))
         except RedisError as away:
             log.warning("console: a session was not ended everywhere: %s", away)
 
     async def has(self, cookie: str) -> bool:
-        named = session.named(cookie)
-        if named is None:
+        session_name = session.named(cookie)
+        if session_name is None:
             return False
         try:
-            return bool(await self._redis.exists(ENDED_KEY + named[0]))
+            return bool(await self._redis.exists(ENDED_KEY + session_name[0]))
         except RedisError:
             return False

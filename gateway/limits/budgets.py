@@ -106,8 +106,8 @@ class Standings:
             if budget.end_user != EACH_USER or end_user
         ]
         standings = await self.of(bound)
-        known = {budget.budget_id: each for (budget, _), each in zip(bound, standings, strict=True)}
-        return [StandingBudget(budget, known.get(budget.budget_id)) for budget in budgets]
+        by_id = {budget.budget_id: each for (budget, _), each in zip(bound, standings, strict=True)}
+        return [StandingBudget(budget, by_id.get(budget.budget_id)) for budget in budgets]
 
     async def _in_redis(
         self, bound: Sequence[Bound], now_us: int
@@ -117,12 +117,12 @@ class Standings:
             purse = purse_of(share_of(budget, subject, now_us), budget.amount_nanousd)
             by_org[budget.org].append(((budget, subject), purse))
         budgets_of_owner: dict[tuple[str, str], tuple[int, int | None]] = {}
-        for org, asked in by_org.items():
+        for org, purses in by_org.items():
             try:
-                money = await self._holds.purses(org, [p for _, p in asked], now_us=now_us)
+                money = await self._holds.purses(org, [p for _, p in purses], now_us=now_us)
             except LimitsUnavailable as away:
                 raise overloaded("The limiter is out of reach.", RETRY_S) from away
-            for ((budget, subject), _), (held, spent) in zip(asked, money, strict=True):
+            for ((budget, subject), _), (held, spent) in zip(purses, money, strict=True):
                 budgets_of_owner[budget.budget_id, subject] = spent, held
         return budgets_of_owner
 

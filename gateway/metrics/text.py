@@ -92,7 +92,7 @@ def _counters(tally: Tally) -> Iterator[Metric]:
         "Tokens that a server outside reported beyond what was held: your cost, never charged",
         labels=("model", "pool", "part"),
     )
-    refused = CounterMetricFamily(
+    errors = CounterMetricFamily(
         "sluice_errors",
         "Errors that callers were told on the routes that call models",
         labels=("status", "code"),
@@ -110,8 +110,8 @@ def _counters(tally: Tally) -> Iterator[Metric]:
     for labels, count in above.items():
         above_hold.add_metric(labels, count)
     for (status, code), count in tally.refused.items():
-        refused.add_metric((str(status), code), count)
-    yield from (calls, tokens, above_hold, refused)
+        errors.add_metric((str(status), code), count)
+    yield from (calls, tokens, above_hold, errors)
     by_model = _grouped(tally.ended, 1)
     yield _histogram(
         "sluice_time_to_first_token_seconds",
@@ -150,10 +150,12 @@ def _losses(now: Now) -> Iterator[Metric]:
         yield CounterMetricFamily(name, words, count)
 
 
-def _grouped(ended: Mapping[Calls, Ended], labels: int) -> dict[tuple[str, ...], list[Ended]]:
+def _grouped(
+    sums_by_call: Mapping[Calls, Ended], labels: int
+) -> dict[tuple[str, ...], list[Ended]]:
     """By the first so many labels."""
     groups: dict[tuple[str, ...], list[Ended]] = {}
-    for what, each in ended.items():
+    for what, each in sums_by_call.items():
         groups.setdefault(what[:labels], []).append(each)
     return groups
 

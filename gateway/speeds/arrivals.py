@@ -94,8 +94,8 @@ class Arrivals:
         answers: list[Any] = await pipeline.execute()
         return answers[-len(missing) :]
 
-    def _hear(self, bin_: int, said: Mapping[bytes, bytes]) -> None:
-        counts = {name.decode(): int(count) for name, count in said.items()}
+    def _hear(self, bin_: int, answer: Mapping[bytes, bytes]) -> None:
+        counts = {name.decode(): int(count) for name, count in answer.items()}
         since_ms = counts.pop(SINCE, None)
         self._shared[bin_] = Counter(counts)
         if since_ms is not None:

@@ -147,8 +147,8 @@ async def _follow_models(ready: Ready, settings: Settings, ready_file: ReadyFile
     while True:
         await asyncio.sleep(MODELS_EVERY_S)
         with suppress(CannotStart, HTTPException):
-            served = await served_models(ready.base_url, ready.api_key, attempts=1)
-            ready_file.offer(generating_first(served, settings.models))
+            models = await served_models(ready.base_url, ready.api_key, attempts=1)
+            ready_file.offer(generating_first(models, settings.models))
 
 
 def _begin_stop(stop: asyncio.Event, ready_file: ReadyFile) -> None:
@@ -211,10 +211,10 @@ async def _warm(settings: Settings, redis: Redis) -> None:
         say(f"pool {name}: still not warm, going on without it (see logs/controller.log)")
 
 
-def generating_first(served: Sequence[str], models: Sequence[ModelSettings]) -> list[str]:
+def generating_first(names: Sequence[str], models: Sequence[ModelSettings]) -> list[str]:
     """In their order otherwise: the example call names the first, and chats with it."""
     embedding = {model.name for model in models if model.task == "embed"}
-    return sorted(served, key=lambda name: name in embedding)
+    return sorted(names, key=lambda name: name in embedding)
 
 
 def curl_line(ready: Ready) -> str:

@@ -50,9 +50,9 @@ async def set_scope_budget(budgets: Budgets, scope: BudgetOfScope, body: ScopeBu
 
 
 @router.get("", response_model=Page[WindowBudget | ScopeBudget])
-async def list_budgets(budgets: Budgets, asked: Paged) -> Any:
+async def list_budgets(budgets: Budgets, request: Paged) -> Any:
     """Those of the limits of scopes first, which have no id, then those over windows."""
-    return await budgets.page(asked)
+    return await budgets.page(request)
 
 
 @router.post("", status_code=201, response_model=WindowBudget)
@@ -64,7 +64,7 @@ async def create_budget(budgets: Budgets, body: NewBudget) -> Any:
 @router.get("/alerts", response_model=Page[BudgetAlert | CreditAlert])
 async def list_alerts(
     budgets: Budgets,
-    asked: PagedBy100,
+    request: PagedBy100,
     organization: Label | None = None,
     budget: Label | None = None,
     before: EpochS | None = Query(None, description="only those raised before; epoch seconds"),
@@ -72,7 +72,7 @@ async def list_alerts(
     """The newest first. Those of credit that ran low stand among them, unless one budget is asked
     for."""
     before_us = None if before is None else before * 1_000_000
-    return await budgets.alerts(asked, organization, budget, before_us)
+    return await budgets.alerts(request, organization, budget, before_us)
 
 
 @router.get("/{budget}", response_model=WindowBudget)

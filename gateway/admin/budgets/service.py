@@ -69,12 +69,12 @@ class BudgetService:
         money = await self.accounts.spent_and_held(organization, ScopeLimits(**limits.model_dump()))
         return ScopeSpending(limits, *money)
 
-    async def page(self, asked: PageRequest) -> PageRows[ScopeSpending | StandingBudget]:
+    async def page(self, request: PageRequest) -> PageRows[ScopeSpending | StandingBudget]:
         """Those of the limits of scopes first, which have no id, then those over windows that have
         not ended."""
         has_budget = col(Limits.budget_nanousd).is_not(None)
         of_scopes = of_table(self.store.tenants, Limits, None, has_budget)
-        page = await attempt(lambda: read_page(asked, of_scopes, self._over_windows()))
+        page = await attempt(lambda: read_page(request, of_scopes, self._over_windows()))
         scopes = [await self._spending(row) for row in page.data if isinstance(row, Limits)]
         budgets = [row for row in page.data if isinstance(row, Budget)]
         return PageRows([*scopes, *await self.standings.of_budgets(budgets)], page.after)
@@ -173,7 +173,7 @@ class BudgetService:
 
     async def alerts(
         self,
-        asked: PageRequest,
+        request: PageRequest,
         organization: str | None,
         budget: str | None,
         before_us: int | None,
@@ -196,7 +196,7 @@ class BudgetService:
             newest_first = sorted(alerts, key=lambda alert: -alert["raised_us"])
             return _numbered(newest_first)[skipped:][:limit]
 
-        return await asyncio.to_thread(lambda: read_page(asked, Source((int, int), read)))
+        return await asyncio.to_thread(lambda: read_page(request, Source((int, int), read)))
 
 
 def _must_get_open(session: Session, budget_id: str) -> BudgetRow:
@@ -208,12 +208,12 @@ def _must_get_open(session: Session, budget_id: str) -> BudgetRow:
 
 def _numbered(alerts: Sequence[Alert]) -> list[tuple[Key, Alert]]:
     """Each by its instant and how many of that instant there are up to it."""
-    seen: Counter[int] = Counter()
+    numbers: Counter[int] = Counter()
     numbered = []
     for alert in alerts:
         raised_us = alert["raised_us"]
-        seen[raised_us] += 1
-        numbered.append(((raised_us, seen[raised_us]), alert))
+        numbers[raised_us] += 1
+        numbered.append(((raised_us, numbers[raised_us]), alert))
     return numbered
 
 

@@ -42,9 +42,9 @@ class GrantNow:
     status: GrantStatus
 
     @classmethod
-    def of(cls, given: GivenGrant, now_us: int) -> "GrantNow":
-        grant, left_nanousd = given.grant, given.left_nanousd
-        return cls(grant, left_nanousd, given.note, grant.status(left_nanousd, now_us))
+    def of(cls, row: GivenGrant, now_us: int) -> "GrantNow":
+        grant, left_nanousd = row.grant, row.left_nanousd
+        return cls(grant, left_nanousd, row.note, grant.status(left_nanousd, now_us))
 
 
 class Levels(NamedTuple):
@@ -99,9 +99,9 @@ class CreditService:
         now_us = self._now_us
         require_future(body.expires_at, now_us / 1e6)
         grant = self._grant(body, now_us)
-        given, is_new = await self._run(lambda: self._give(grant, now_us, body.note))
+        grant_given, is_new = await self._run(lambda: self._give(grant, now_us, body.note))
         await self._learn(grant.org)
-        return GrantNow.of(given, now_us), is_new
+        return GrantNow.of(grant_given, now_us), is_new
 
     def _grant(self, body: GrantBody, now_us: int) -> Grant:
         return Grant(
@@ -134,20 +134,20 @@ class CreditService:
             )
         except UnknownGrant as unknown:
             raise bad_request("after: No grant has this id.", "after") from unknown
-        rows = [GrantNow.of(given, now_us) for given in grants]
+        rows = [GrantNow.of(each, now_us) for each in grants]
         return rows_by_id(rows, limit, lambda row: row.grant.grant_id)
 
     async def grant(self, grant_id: str) -> GrantNow:
-        given = await self._run(lambda: credit_grants.one(self.ledger, grant_id))
-        return GrantNow.of(given, self._now_us)
+        grant_given = await self._run(lambda: credit_grants.one(self.ledger, grant_id))
+        return GrantNow.of(grant_given, self._now_us)
 
     async def void(self, grant_id: str) -> GrantNow:
         now_us = self._now_us
-        given = await self._run(
+        grant_given = await self._run(
             lambda: credit_grants.void(self.ledger, grant_id, voided_by=ADMIN, now_us=now_us)
         )
-        await self._learn(given.grant.org)
-        return GrantNow.of(given, now_us)
+        await self._learn(grant_given.grant.org)
+        return GrantNow.of(grant_given, now_us)
 
     async def watched(self, organization: str) -> WatchedCredit:
         """As of the last movement of its credit."""

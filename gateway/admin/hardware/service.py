@@ -41,10 +41,10 @@ class HardwareService:
             for pool in _pools_on(session, name):
                 variant = session.get(VariantRow, (pool.model, pool.variant))
                 model = session.get(ModelRow, pool.model)
-                known = {}
+                before = {}
                 if variant is not None and variant.enabled and model is not None:
-                    known[pool.model, pool.variant] = variant_of(variant, model.context_tokens)
-                for _, words in pool_misfits(pool, known, parts_with([row])):
+                    before[pool.model, pool.variant] = variant_of(variant, model.context_tokens)
+                for _, words in pool_misfits(pool, before, parts_with([row])):
                     raise Conflict(f"the pool {pool.name!r}: {words}")
             return session.merge(row)
 
@@ -67,8 +67,8 @@ class HardwareService:
 
 
 def _pools_on(session: Session, name: str) -> list[PoolRow]:
-    named = select(PoolRow).where(PoolRow.hardware == name, col(PoolRow.enabled))
-    return list(session.exec(named))
+    of_this = select(PoolRow).where(PoolRow.hardware == name, col(PoolRow.enabled))
+    return list(session.exec(of_this))
 
 
 async def hardware_of(request: Request) -> HardwareService:

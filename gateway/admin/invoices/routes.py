@@ -22,9 +22,9 @@ async def run(invoices: Invoices, period: Label, organization: Label | None = No
 @router.get("", response_model=Page[Invoice])
 async def list_invoices(
     invoices: Invoices,
-    asked: Paged,
+    request: Paged,
     organization: Label | None = None,
     period: Label | None = None,
 ) -> Any:
     """As they were last written, drafts included."""
-    return await invoices.page(asked, organization, period)
+    return await invoices.page(request, organization, period)

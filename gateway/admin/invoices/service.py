@@ -37,7 +37,7 @@ class InvoiceService:
             raise bad_request(str(wrong), "period") from wrong
 
     async def page(
-        self, asked: PageRequest, organization: str | None, period: str | None
+        self, request: PageRequest, organization: str | None, period: str | None
     ) -> PageRows[InvoiceResult]:
         """By month and organization."""
         now_us = self._now_us
@@ -54,7 +54,7 @@ class InvoiceService:
             )
             return [((each.invoice["period"], each.invoice["org"]), each) for each in results]
 
-        return await attempt(lambda: read_page(asked, Source((str, str), read)))
+        return await attempt(lambda: read_page(request, Source((str, str), read)))
 
     @property
     def _now_us(self) -> int:

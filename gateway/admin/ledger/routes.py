@@ -14,19 +14,19 @@ router = APIRouter(prefix="/ledger", tags=["ledger"])
 
 
 @router.get("/accounts", response_model=Page[LedgerAccount])
-async def accounts(ledger: Ledger, asked: Paged) -> Any:
-    return await ledger.accounts(asked)
+async def accounts(ledger: Ledger, request: Paged) -> Any:
+    return await ledger.accounts(request)
 
 
 @router.get("/transfers", response_model=Page[Transfer])
 async def transfers(
     ledger: Ledger,
-    asked: PagedBy50,
+    request: PagedBy50,
     organization: Label | None = None,
     call: Label | None = Query(None, alias="request", description="the id of a call"),
 ) -> Any:
     """The newest first, by when they count."""
-    return await ledger.transfers(asked, organization, call)
+    return await ledger.transfers(request, organization, call)
 
 
 @router.get("/verify", response_model=LedgerReport)

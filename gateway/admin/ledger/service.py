@@ -27,15 +27,15 @@ class LedgerService:
     spool_root: Path
     clock: Clock
 
-    async def accounts(self, asked: PageRequest) -> PageRows[Row]:
+    async def accounts(self, request: PageRequest) -> PageRows[Row]:
         def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, Row]]:
             rows = queries.accounts(self.ledger, behind=behind[0] if behind else None, limit=limit)
             return [((row["code"],), row) for row in rows]
 
-        return await attempt(lambda: read_page(asked, Source((str,), read)))
+        return await attempt(lambda: read_page(request, Source((str,), read)))
 
     async def transfers(
-        self, asked: PageRequest, organization: str | None, rid: str | None
+        self, request: PageRequest, organization: str | None, rid: str | None
     ) -> PageRows[Row]:
         """The newest first, by when they count."""
 
@@ -46,7 +46,7 @@ class LedgerService:
             )
             return [((row["booked_us"], row["transfer_id"]), row) for row in rows]
 
-        return await attempt(lambda: read_page(asked, Source((int, str), read)))
+        return await attempt(lambda: read_page(request, Source((int, str), read)))
 
     async def verify(self) -> Report:
         return await verify_all(

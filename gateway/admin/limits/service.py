@@ -43,8 +43,8 @@ class LimitService:
             existing = session.get(NarrowLimits, (owner, kind, name))
             row = existing or NarrowLimits(owner=owner, kind=kind, name=name)
             row.sqlmodel_update(dict(columns))
-            left = row.model_dump(exclude={"owner", "kind", "name"}).values()
-            if any(limit is not None for limit in left):
+            limits = row.model_dump(exclude={"owner", "kind", "name"}).values()
+            if any(limit is not None for limit in limits):
                 session.add(row)
             elif existing:
                 session.delete(existing)

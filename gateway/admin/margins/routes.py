@@ -13,15 +13,15 @@ router = APIRouter(prefix="/margins", tags=["margins"])
 
 
 @router.get("", response_model=Margins, responses=OR_CSV)
-async def show_margins(margins: AdminMargins, asked: Annotated[MarginQuery, Query()]) -> Any:
+async def show_margins(margins: AdminMargins, query: Annotated[MarginQuery, Query()]) -> Any:
     """Calls whose end was in the hours of the interval, by default the last thirty days and this
     hour, and the capacity of those hours. `fleet` is all of it, whatever the groups: its cost of
     goods and what was unallocated are its bill, as far as replicas have reported: `unrecorded_usd`
     is below zero by what calls have cost since then. By request the newest call comes first. As CSV
     the cursor of the next page is the header `x-sluice-next-page`.
     """
-    rows = await margins.margins(asked)
-    return _csv(rows, asked.group_by) if asked.format == "csv" else rows
+    rows = await margins.margins(query)
+    return _csv(rows, query.group_by) if query.format == "csv" else rows
 
 
 def _csv(rows: MarginRows, group_by: Sequence[str]) -> Response:
@@ -30,5 +30,5 @@ def _csv(rows: MarginRows, group_by: Sequence[str]) -> Response:
     has_capacity = not {REQUEST, "organization"} & set(group_by)
     fields = (FleetMargin if has_capacity else Earnings).model_fields
     columns = [*groups, *(name for name in fields if not name.endswith("_s"))]
-    shown = Margins.model_validate(rows).model_dump(mode="json")["data"]
-    return csv_answer(columns, [row["group"] | row for row in shown], rows.after)
+    lines = Margins.model_validate(rows).model_dump(mode="json")["data"]
+    return csv_answer(columns, [row["group"] | row for row in lines], rows.after)

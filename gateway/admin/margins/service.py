@@ -37,38 +37,38 @@ class MarginService:
     ledger: Store
     clock: Clock
 
-    async def margins(self, asked: MarginQuery) -> MarginRows:
+    async def margins(self, query: MarginQuery) -> MarginRows:
         """By request the newest call comes first, else groups come in the order of their keys.
         Raises ApiError 400 for groups that make no sense and for a cursor of others."""
-        span = asked.span_us(round(self.clock() * 1e6) + HOUR_US)
-        groups = asked.group_by
+        span = query.span_us(round(self.clock() * 1e6) + HOUR_US)
+        groups = query.group_by
         if len(set(groups)) < len(groups) or (REQUEST in groups and len(groups) > 1):
             raise bad_request("group_by: Each once, and requests by nothing else.", "group_by")
         from_us, to_us = whole_hours(max(0, span[0]), span[1])
-        behind = _key(asked.cursor, groups) if asked.cursor else None
+        behind = _key(query.cursor, groups) if query.cursor else None
         (fleet,) = await attempt(lambda: margins(self.ledger, from_us, to_us))
         read = self._by_request if REQUEST in groups else self._by_group
-        rows = await attempt(lambda: read(asked, from_us, to_us, behind))
-        shown = rows[: asked.limit]
+        rows = await attempt(lambda: read(query, from_us, to_us, behind))
+        rows_shown = rows[: query.limit]
         return MarginRows(
             from_us=from_us,
             to_us=min(to_us, LAST_US),
-            data=[margin for _, margin in shown],
-            after=cursor_of(shown[-1][0]) if len(rows) > asked.limit else None,
+            data=[margin for _, margin in rows_shown],
+            after=cursor_of(rows_shown[-1][0]) if len(rows) > query.limit else None,
             fleet=fleet,
         )
 
     def _by_request(
-        self, asked: MarginQuery, from_us: int, to_us: int, behind: Key | None
+        self, query: MarginQuery, from_us: int, to_us: int, behind: Key | None
     ) -> list[tuple[Key, Margin]]:
         before = None if behind is None else (behind[0], behind[1])
-        calls = queries.calls_ended_in(self.ledger, from_us, to_us, asked.limit + 1, before=before)
+        calls = queries.calls_ended_in(self.ledger, from_us, to_us, query.limit + 1, before=before)
         return [((ended_us, call.rid), _of_request(call)) for ended_us, call in calls]
 
     def _by_group(
-        self, asked: MarginQuery, from_us: int, to_us: int, behind: Key | None
+        self, query: MarginQuery, from_us: int, to_us: int, behind: Key | None
     ) -> list[tuple[Key, Margin]]:
-        by = [MarginBy(name) for name in asked.group_by]
+        by = [MarginBy(name) for name in query.group_by]
         rows = margins(self.ledger, from_us, to_us, by)
         keyed = [(tuple(margin.group.values()), margin) for margin in rows]
         return [(key, margin) for key, margin in keyed if behind is None or key > behind]

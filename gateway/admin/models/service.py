@@ -44,9 +44,9 @@ class ModelService:
         await _require_readable(row)
 
         def work(session: Session) -> ModelRow:
-            known = session.get(ModelRow, name)
+            model_before = session.get(ModelRow, name)
             _require_same_tokenizer(session, row)
-            row.created_us = known.created_us if known else self.store.now_us
+            row.created_us = model_before.created_us if model_before else self.store.now_us
             return session.merge(row)
 
         stored = await self.store.change("model.put", name, work, **columns)
@@ -77,8 +77,8 @@ async def _require_readable(model: ModelRow) -> None:
 
 def _require_same_tokenizer(session: Session, model: ModelRow) -> None:
     """Raises Conflict where a variant of the model would have another one."""
-    named = select(VariantRow).where(VariantRow.model == model.name, col(VariantRow.enabled))
-    for variant in session.exec(named):
+    of_model = select(VariantRow).where(VariantRow.model == model.name, col(VariantRow.enabled))
+    for variant in session.exec(of_model):
         if words := tokenizer_mistake(variant.path, model.path):
             raise Conflict(f"the variant {variant.name!r}: {words}")
 
@@ -103,7 +103,7 @@ class DeclarationService:
             )
 
         try:
-            done = await attempt(work)
+            application = await attempt(work)
         except BadDeclaration as bad:
             raise bad_request(str(bad), bad.mistakes[0].place or None) from bad
         except PriceError as wrong:
@@ -114,7 +114,7 @@ class DeclarationService:
             code = "weights_not_kept"
             raise ApiError(507, str(failed), type="server_error", code=code) from failed
         await self.refresh()
-        return done
+        return application
 
 
 async def models_of(request: Request) -> ModelService:

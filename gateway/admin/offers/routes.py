@@ -11,7 +11,7 @@ router = APIRouter(prefix="/offers", tags=["offers"])
 
 
 @router.get("", response_model=OffersAnswer)
-async def show_offers(offers: Offers, asked: OfferAsked) -> Any:
+async def show_offers(offers: Offers, query: OfferAsked) -> Any:
     """The month's cost of each way to buy capacity, and from how many requests a day on the next
     one pays. Without a traffic: that of the last seven days."""
-    return await offers.offers(asked)
+    return await offers.offers(query)

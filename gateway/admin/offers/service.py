@@ -55,11 +55,11 @@ class OfferService:
     ledger: Store
     clock: Clock
 
-    async def offers(self, asked: OfferQuery) -> MonthOffers:
-        setups = self._setups(asked.model)
-        traffic = await self._traffic(asked)
+    async def offers(self, query: OfferQuery) -> MonthOffers:
+        setups = self._setups(query.model)
+        traffic = await self._traffic(query)
         return MonthOffers(
-            asked.model, traffic, offers(setups, traffic), [*break_evens(setups, traffic)]
+            query.model, traffic, offers(setups, traffic), [*break_evens(setups, traffic)]
         )
 
     def _setups(self, model: str) -> list[Setup]:
@@ -67,26 +67,26 @@ class OfferService:
         if model not in snapshot.models:
             raise model_not_found(model)
         targets = self.learner.predictor.targets
-        made = [setup_of(s.pool, targets.get(target_of(s.pool))) for s in snapshot.pools]
-        setups = [setup for setup in made if setup is not None]
+        all_setups = [setup_of(s.pool, targets.get(target_of(s.pool))) for s in snapshot.pools]
+        setups = [setup for setup in all_setups if setup is not None]
         if not setups:
             message = f"No pool of '{model}' runs here at a price that is known."
             raise bad_request(message, "model")
         return setups
 
-    async def _traffic(self, asked: OfferQuery) -> Traffic:
-        given = {name: getattr(asked, name) for name in TRAFFIC}
-        known = {name: value for name, value in given.items() if value is not None}
-        peak = {} if asked.peak is None else {"peak": asked.peak}
-        if not known:
-            measured = await self._measured(asked.model, asked.since_s or SINCE_S)
+    async def _traffic(self, query: OfferQuery) -> Traffic:
+        fields = {name: getattr(query, name) for name in TRAFFIC}
+        options = {name: value for name, value in fields.items() if value is not None}
+        peak = {} if query.peak is None else {"peak": query.peak}
+        if not options:
+            measured = await self._measured(query.model, query.since_s or SINCE_S)
             return measured._replace(**peak)
-        if asked.since_s is not None:
+        if query.since_s is not None:
             raise bad_request("since_s: A traffic is given already.", "since_s")
         for name in TRAFFIC:
-            if name not in known:
+            if name not in options:
                 raise bad_request(f"{name}: A traffic has all of {', '.join(TRAFFIC)}.", name)
-        return Traffic(**known, **peak)
+        return Traffic(**options, **peak)
 
     async def _measured(self, model: str, since_s: int) -> Traffic:
         """Of whole hours; the busiest one says the peak."""

@@ -55,8 +55,8 @@ class PolicyChecker:
     names: Callable[[], Awaitable[CatalogueNames]]
 
     async def check(self, document: str, version: int | None = None) -> CheckedDocument:
-        known = await self.names()
-        examined = await attempt(lambda: examine(document, known=known))
+        names = await self.names()
+        examined = await attempt(lambda: examine(document, known=names))
         digest = sha256(document.encode(errors="surrogatepass")).hexdigest()
         return CheckedDocument(version, digest, examined)
 

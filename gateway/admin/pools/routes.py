@@ -66,6 +66,6 @@ async def show_fleet(request: Request) -> Any:
     }
 
 
-def _log_names_of_before(pool: str, sent: Mapping[str, Any]) -> None:
-    for words in notices(sent):
+def _log_names_of_before(pool: str, fields: Mapping[str, Any]) -> None:
+    for words in notices(fields):
         log.warning("pool %s: %s", pool, words)

@@ -80,8 +80,8 @@ class PoolService:
 
     async def change(self, name: str, changes: Mapping[str, Any]) -> PoolRow:
         """Some fields of a pool; the others stay as they are."""
-        known = await self.pool(name)
-        fields = {field: getattr(known, field) for field in PoolBody.model_fields}
+        before = await self.pool(name)
+        fields = {field: getattr(before, field) for field in PoolBody.model_fields}
         try:
             body = PoolBody.model_validate(_in_usd(fields) | _in_usd(changes))
         except PydanticCustomError as wrong:

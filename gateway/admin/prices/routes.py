@@ -28,7 +28,7 @@ VersionId = Annotated[Label, Path()]
 @router.get("", response_model=Page[PriceVersion])
 async def list_prices(
     prices: Prices,
-    asked: Paged,
+    request: Paged,
     organization: Label | None = None,
     status: Status | None = None,
 ) -> Any:
@@ -44,7 +44,7 @@ async def list_prices(
         """Versions are only ever added, at the end; a draft that was removed leaves a gap."""
         return [row for row in rows if behind is None or row[0] > behind][:limit]
 
-    return read_page(asked, Source((int,), read))
+    return read_page(request, Source((int,), read))
 
 
 @router.post("", status_code=201, response_model=PriceVersion)

@@ -16,10 +16,10 @@ router = APIRouter(prefix="/requests", tags=["requests"])
 
 @router.get("", response_model=Page[Generation])
 async def list_requests(
-    requests: Requests, asked: PagedBy50, organization: Label | None = None
+    requests: Requests, request: PagedBy50, organization: Label | None = None
 ) -> Any:
     """The newest first, by when they ended."""
-    return await requests.page(asked, organization)
+    return await requests.page(request, organization)
 
 
 @router.get("/{request_id}", response_model=CostedExplanation)

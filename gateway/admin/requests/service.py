@@ -65,7 +65,7 @@ class RequestService:
     catalog: CatalogKeeper
     clock: Clock
 
-    async def page(self, asked: PageRequest, organization: str | None) -> PageRows[UsageRecord]:
+    async def page(self, request: PageRequest, organization: str | None) -> PageRows[UsageRecord]:
         """The newest first, by when they ended."""
 
         def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, UsageRecord]]:
@@ -73,7 +73,7 @@ class RequestService:
             calls = queries.newest_calls(self.ledger, limit, organization, before=before)
             return [((ended_us, call.rid), call) for ended_us, call in calls]
 
-        return await attempt(lambda: read_page(asked, Source((int, str), read)))
+        return await attempt(lambda: read_page(request, Source((int, str), read)))
 
     async def explain(self, request_id: str) -> CostedCall:
         """The record of a decision comes a moment after its call is booked, and is waited for.

@@ -42,49 +42,49 @@ class RoutingService:
     parts: Parts
 
     async def explain(
-        self, asked: ExplainBody, policy: RoutingPolicy | None = None
+        self, body: ExplainBody, policy: RoutingPolicy | None = None
     ) -> ExplainedRoute:
         """Under the active policy, or under one that is tried. Raises ApiError: 404 for a key that
         is not there, and whatever the call would be refused with before it is decided."""
-        principal = await attempt(lambda: self._principal(asked.key))
+        principal = await attempt(lambda: self._principal(body.key))
         left_usd = await self.parts.pipeline.remaining_usd(principal, policy)
-        return await attempt(lambda: self._explained(asked, principal, left_usd, policy))
+        return await attempt(lambda: self._explained(body, principal, left_usd, policy))
 
     def _principal(self, key: str) -> Principal:
-        known = self.parts.tenants.key_by_id(key)
-        if known is None:
+        key_row = self.parts.tenants.key_by_id(key)
+        if key_row is None:
             raise NotThere(key)
-        return principal_of(known)
+        return principal_of(key_row)
 
     def _explained(
         self,
-        asked: ExplainBody,
+        explain: ExplainBody,
         principal: Principal,
         left_usd: float,
         policy: RoutingPolicy | None,
     ) -> ExplainedRoute:
         parts, pipeline = self.parts, self.parts.pipeline
         routes = call_routes(parts.catalog)
-        if asked.url not in routes:
+        if explain.url not in routes:
             raise bad_request(f"'url' must be one of {', '.join(sorted(routes))}.", "url")
-        body = msgspec.json.encode(asked.body)
-        request = routes[asked.url].parse(body)
+        body = msgspec.json.encode(explain.body)
+        request = routes[explain.url].parse(body)
         now_s = parts.outside.clock()
         received = Received(parts.new_id("req"), now_s, {}, request, len(body))
         call = pipeline.shape(received, principal)
         match = pipeline.match(call, request, left_usd, policy)
         call, quote = pipeline.price(call, match.matched, request.price_max)
-        decided = pipeline.would_decide(call, match)
+        outcome = pipeline.would_decide(call, match)
         left_out: LeftOut = ()
-        if isinstance(decided, Decision):
-            own = counted(call, quote, decided, request, parts.catalog.catalog)
-            left_out = models_left_out(decided, bound(*own, principal.narrow.models)[2])
-        decision = of_decided(decided, clauses_of(match.policy, match.attributes), left_out)
+        if isinstance(outcome, Decision):
+            own = counted(call, quote, outcome, request, parts.catalog.catalog)
+            left_out = models_left_out(outcome, bound(*own, principal.narrow.models)[2])
+        decision = of_decided(outcome, clauses_of(match.policy, match.attributes), left_out)
         priced = [
             PricedCandidate(each, most_nanousd(call, each.model, quote.prices[each.model]))
             for each in decision.candidates
         ]
-        return ExplainedRoute(asked.url, call, decision, priced)
+        return ExplainedRoute(explain.url, call, decision, priced)
 
 
 def routing_of(request: Request) -> RoutingService:

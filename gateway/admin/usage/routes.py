@@ -17,18 +17,18 @@ COUNTS = ("requests", "input", "cached_input", "cache_write", "output", "reasoni
 
 
 @router.get("", response_model=UsageSums, responses=OR_CSV)
-async def usage(usage: AdminUsage, asked: Annotated[UsageSumQuery, Query()]) -> Any:
+async def usage(usage: AdminUsage, query: Annotated[UsageSumQuery, Query()]) -> Any:
     """Calls whose end was in the interval, by default the last thirty days and this hour.
 
     As CSV the cursor of the next page is the header `x-sluice-next-page`.
     """
-    rows = await usage.sums(asked)
-    return _csv(rows, asked) if asked.format == "csv" else rows
+    rows = await usage.sums(query)
+    return _csv(rows, query) if query.format == "csv" else rows
 
 
-def _csv(rows: SpanRows[UsageSum], asked: UsageSumQuery) -> Response:
-    times = ["from", "to"] if asked.bucket_width else []
-    columns = [*times, *map(str, asked.group_by), *COUNTS, "cost_usd"]
+def _csv(rows: SpanRows[UsageSum], query: UsageSumQuery) -> Response:
+    times = ["from", "to"] if query.bucket_width else []
+    columns = [*times, *map(str, query.group_by), *COUNTS, "cost_usd"]
     return csv_answer(columns, map(_line, rows.data), rows.after)
 
 

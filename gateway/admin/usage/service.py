@@ -36,32 +36,32 @@ class UsageSumService:
     ledger: Store
     clock: Clock
 
-    async def sums(self, asked: UsageSumQuery) -> SpanRows[UsageSum]:
+    async def sums(self, query: UsageSumQuery) -> SpanRows[UsageSum]:
         """Raises ApiError 400 for a dimension that comes twice and for a cursor of other groups."""
         now_us = round(self.clock() * 1e6)
-        from_us, to_us = asked.span_us(now_us - now_us % HOUR_US + HOUR_US)
-        groups = _groups(asked)
-        behind = _key(asked.cursor, groups) if asked.cursor else ()
+        from_us, to_us = query.span_us(now_us - now_us % HOUR_US + HOUR_US)
+        groups = _groups(query)
+        behind = _key(query.cursor, groups) if query.cursor else ()
         rows = await attempt(
             lambda: queries.usage_summary(
-                *(self.ledger, asked.organization, from_us, to_us, groups),
+                *(self.ledger, query.organization, from_us, to_us, groups),
                 after=behind,
-                limit=asked.limit + 1,
+                limit=query.limit + 1,
             )
         )
-        shown = rows[: asked.limit]
+        rows_shown = rows[: query.limit]
         return SpanRows(
             from_us=from_us,
             to_us=to_us,
-            data=[_bucketed(row, asked.bucket_width) for row in shown],
-            after=cursor_of(shown[-1].group.values()) if len(rows) > asked.limit else None,
+            data=[_bucketed(row, query.bucket_width) for row in rows_shown],
+            after=cursor_of(rows_shown[-1].group.values()) if len(rows) > query.limit else None,
         )
 
 
-def _groups(asked: UsageSumQuery) -> list[GroupBy]:
+def _groups(query: UsageSumQuery) -> list[GroupBy]:
     """The bucket first, so that pages go on in time."""
-    width = asked.bucket_width
-    groups = [*([BUCKETS[width]] if width else []), *asked.group_by]
+    width = query.bucket_width
+    groups = [*([BUCKETS[width]] if width else []), *query.group_by]
     if len(set(groups)) < len(groups):
         raise bad_request("group_by: The same dimension twice.", "group_by")
     return groups

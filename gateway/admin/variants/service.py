@@ -46,10 +46,10 @@ class VariantService:
         row = VariantRow(model=model, name=name, source=ADMIN, **columns)
 
         def work(session: Session) -> VariantRow:
-            known = session.get(ModelRow, model)
-            if known is None or not known.enabled:
+            model_row = session.get(ModelRow, model)
+            if model_row is None or not model_row.enabled:
                 raise Conflict(f"there is no model {model!r}")
-            _require_fit(session, row, known, self.store.now_us)
+            _require_fit(session, row, model_row, self.store.now_us)
             return session.merge(row)
 
         stored = await self.store.change("variant.put", f"{model}/{name}", work, **columns)
@@ -96,8 +96,8 @@ def _require_fit(session: Session, row: VariantRow, model: ModelRow, now_us: int
 
 
 def _pools_of(row: VariantRow) -> SelectOfScalar[PoolRow]:
-    named = (PoolRow.model == row.model, PoolRow.variant == row.name)
-    return select(PoolRow).where(*named, col(PoolRow.enabled))
+    of_variant = (PoolRow.model == row.model, PoolRow.variant == row.name)
+    return select(PoolRow).where(*of_variant, col(PoolRow.enabled))
 
 
 async def variants_of(request: Request) -> VariantService:

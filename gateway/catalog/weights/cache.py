@@ -68,9 +68,9 @@ class WeightCache:
 
     def read(self, source: Path) -> Manifest:
         """Hash what would be served of a folder. Raises UnfitWeights."""
-        told = _Progress(self._tell, f"reading {source}")
+        progress = _Progress(self._tell, f"reading {source}")
         try:
-            return Manifest(tuple(_hashed(source, n, told) for n in served_files(source)))
+            return Manifest(tuple(_hashed(source, n, progress) for n in served_files(source)))
         except OSError as unreadable:
             raise UnfitWeights(
                 f"{unreadable.filename} cannot be read: {unreadable}"
@@ -134,17 +134,17 @@ class WeightCache:
             _sync_folder(self._root)
 
     def _bring(self, source: Path, files: Sequence[WeightFile], folder: Path) -> None:
-        told = _Progress(self._tell, f"copying {source}")
+        progress = _Progress(self._tell, f"copying {source}")
         for file in files:
-            _copy(source / file.name, folder / file.name, file, told)
+            _copy(source / file.name, folder / file.name, file, progress)
         for below in {(folder / file.name).parent for file in files}:
             _sync_folder(below)
 
     def _damaged(self, folder: Path, manifest: Manifest, *, verify: bool) -> list[WeightFile]:
         if not verify:
             return [file for file in manifest.files if not _has_size(folder / file.name, file)]
-        told = _Progress(self._tell, f"verifying {folder}")
-        return [file for file in manifest.files if not _is_intact(folder, file, told)]
+        progress = _Progress(self._tell, f"verifying {folder}")
+        return [file for file in manifest.files if not _is_intact(folder, file, progress)]
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -186,13 +186,13 @@ def _remove_abandoned(root: Path) -> None:
             os.close(handle)
 
 
-def _hashed(folder: Path, name: str, told: _Progress) -> WeightFile:
+def _hashed(folder: Path, name: str, progress: _Progress) -> WeightFile:
     digest, size = hashlib.sha256(), 0
     with _opened(folder / name) as file:
         while chunk := file.read(CHUNK_BYTES):
             digest.update(chunk)
             size += len(chunk)
-            told.add(len(chunk))
+            progress.add(len(chunk))
     return WeightFile(name, size, digest.hexdigest())
 
 
@@ -201,7 +201,7 @@ def _opened(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")
 
 
-def _copy(source: Path, target: Path, wanted: WeightFile, told: _Progress) -> None:
+def _copy(source: Path, target: Path, file: WeightFile, progress: _Progress) -> None:
     """Written beside, hashed again on the way, put in place in one step."""
     target.parent.mkdir(exist_ok=True)
     beside = target.with_name(f".{target.name}.part")
@@ -211,10 +211,10 @@ def _copy(source: Path, target: Path, wanted: WeightFile, told: _Progress) -> No
             while chunk := reading.read(CHUNK_BYTES):
                 digest.update(chunk)
                 writing.write(chunk)
-                told.add(len(chunk))
+                progress.add(len(chunk))
             writing.flush()
             os.fsync(writing.fileno())
-        if digest.hexdigest() != wanted.sha256:
+        if digest.hexdigest() != file.sha256:
             raise CacheError(f"{source} changed while it was copied")
         beside.chmod(0o444)
         beside.replace(target)
@@ -223,17 +223,17 @@ def _copy(source: Path, target: Path, wanted: WeightFile, told: _Progress) -> No
             beside.unlink(missing_ok=True)
 
 
-def _has_size(path: Path, wanted: WeightFile) -> bool:
+def _has_size(path: Path, file: WeightFile) -> bool:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_size == wanted.bytes
+    return stat.S_ISREG(status.st_mode) and status.st_size == file.bytes
 
 
-def _is_intact(folder: Path, wanted: WeightFile, told: _Progress) -> bool:
+def _is_intact(folder: Path, file: WeightFile, progress: _Progress) -> bool:
     try:
-        return _hashed(folder, wanted.name, told) == wanted
+        return _hashed(folder, file.name, progress) == file
     except OSError:
         return False
 
@@ -253,10 +253,12 @@ def _manifest_in(folder: Path) -> Manifest | None:
     """None where there is none that can be believed."""
     try:
         files = json.loads((folder / MANIFEST).read_text())["files"]
-        found = tuple(WeightFile(str(f["name"]), int(f["bytes"]), str(f["sha256"])) for f in files)
+        entries = tuple(
+            WeightFile(str(f["name"]), int(f["bytes"]), str(f["sha256"])) for f in files
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Manifest(found) if all(is_served(file.name) for file in found) else None
+    return Manifest(entries) if all(is_served(file.name) for file in entries) else None
 
 
 def _sync_folder(folder: Path) -> None:

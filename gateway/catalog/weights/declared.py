@@ -102,14 +102,14 @@ class WeightSources:
         source = self._folder(variant.path, f"{place}.path")
         shape = _shape(variant, source, f"{place}.path")
         manifest = self._manifest(source, f"{place}.path")
-        served = ServedVariant(
+        variant_served = ServedVariant(
             variant,
             shape,
             path=str(self.cache.folder(manifest.checksum)),
             origin=_origin(variant.path, source),
             checksum=manifest.checksum,
         )
-        return VariantWeights(source, manifest, variant=served)
+        return VariantWeights(source, manifest, variant=variant_served)
 
     def _folder(self, declared: str, place: str) -> Path:
         if self.relative_to is None and not declared.startswith((PACKAGE, "/")):
@@ -128,8 +128,8 @@ class WeightSources:
         origin = f"{HUB}{name}@{commit}"
         checksum = self.origins.get(origin)
         if checksum is not None and self.cache.holds(checksum, verify=self.verify):
-            served = _served(model, self.cache.folder(checksum), place)
-            return ModelWeights(model=self._placed(served, origin, checksum))
+            facts = _served(model, self.cache.folder(checksum), place)
+            return ModelWeights(model=self._placed(facts, origin, checksum))
         self.tell(f"{name}: downloading {commit}")
         folder = self.downloads.enter_context(self.cache.incoming())
         hub.fetch(name, commit, folder)
@@ -138,9 +138,9 @@ class WeightSources:
     def _from_folder(
         self, model: ModelDeclaration, source: Path, origin: str, place: str
     ) -> ModelWeights:
-        served = _served(model, source, place)
+        facts = _served(model, source, place)
         manifest = self._manifest(source, place)
-        placed = self._placed(served, origin, manifest.checksum)
+        placed = self._placed(facts, origin, manifest.checksum)
         return ModelWeights(source, manifest, model=placed)
 
     def _manifest(self, source: Path, place: str) -> Manifest:
@@ -203,9 +203,9 @@ def _context_tokens(model: ModelDeclaration, facts: Facts, table: str) -> int:
     if model.context_tokens is None and facts.context_tokens is None:
         raise BadDeclaration([Mistake(place, "the checkpoint does not say: write it")])
     most = facts.context_tokens or model.context_tokens
-    wanted = model.context_tokens or facts.context_tokens
-    assert most is not None and wanted is not None
-    if wanted > most:
-        words = f"{wanted} is more than the {most} the checkpoint was made for"
+    context_tokens = model.context_tokens or facts.context_tokens
+    assert most is not None and context_tokens is not None
+    if context_tokens > most:
+        words = f"{context_tokens} is more than the {most} the checkpoint was made for"
         raise BadDeclaration([Mistake(place, words)])
-    return wanted
+    return context_tokens

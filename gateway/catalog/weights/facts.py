@@ -86,15 +86,15 @@ def output_tokens(task: Task, context_tokens: int) -> int:
 
 def _context_tokens(folder: Path, config: Mapping[str, Any], task: Task | None) -> int | None:
     sentence = folder / "sentence_bert_config.json"
-    asked = _table(sentence) if task is Task.EMBED and sentence.is_file() else {}
-    if (declared := _positive(asked.get("max_seq_length"))) is not None:
+    sentence_config = _table(sentence) if task is Task.EMBED and sentence.is_file() else {}
+    if (declared := _positive(sentence_config.get("max_seq_length"))) is not None:
         return declared
     inner = config.get("text_config")
     tables = [config, inner] if isinstance(inner, dict) else [config]
     for table in tables:
         for key in CONTEXT_KEYS:
-            if (found := _positive(table.get(key))) is not None:
-                return found - _reserved_positions(table)
+            if (length := _positive(table.get(key))) is not None:
+                return length - _reserved_positions(table)
     return None
 
 
@@ -131,11 +131,11 @@ def _modules(file: Path) -> list[str]:
 
 def _table(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_text())
+        value = json.loads(file.read_text())
     except FileNotFoundError as missing:
         raise UnfitWeights(f"has no {file.name}") from missing
     except (OSError, ValueError) as broken:
         raise UnfitWeights(f"{file.name} cannot be read: {broken}") from broken
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise UnfitWeights(f"{file.name} is not a table")
-    return found
+    return value

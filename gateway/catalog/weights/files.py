@@ -42,7 +42,7 @@ class UnfitWeights(ValueError):
 
 def served_files(folder: Path) -> tuple[str, ...]:
     """The files to keep, sorted. Raises UnfitWeights for a link among them."""
-    found = []
+    names = []
     for name in _names(folder):
         if not is_served(name):
             continue
@@ -51,8 +51,8 @@ def served_files(folder: Path) -> tuple[str, ...]:
             raise UnfitWeights(f"{name} is a link; only plain files are taken")
         if not stat.S_ISREG(mode):
             raise UnfitWeights(f"{name} is not a plain file")
-        found.append(name)
-    return tuple(sorted(found))
+        names.append(name)
+    return tuple(sorted(names))
 
 
 def is_served(name: str) -> bool:
@@ -65,8 +65,8 @@ def is_served(name: str) -> bool:
 def check_weights(folder: Path) -> None:
     """Whether the weights are there, whole, and safe to load. Raises UnfitWeights."""
     names = [name for name in served_files(folder) if fnmatchcase(name, WEIGHTS)]
-    wanted = _indexed(folder)
-    if missing := sorted(wanted - set(names)):
+    indexed = _indexed(folder)
+    if missing := sorted(indexed - set(names)):
         raise UnfitWeights(f"the index names {', '.join(missing)}, which is not there")
     if not names:
         pickled = [n for n in _names(folder) if any(fnmatchcase(n, p) for p in PICKLED)]
@@ -113,11 +113,11 @@ def _check_safetensors(file: Path) -> None:
     """The header says how long the file must be, so one that was cut short is noticed."""
     size = file.stat().st_size
     try:
-        with file.open("rb") as opened:
-            header_bytes = int.from_bytes(opened.read(8), "little")
+        with file.open("rb") as stream:
+            header_bytes = int.from_bytes(stream.read(8), "little")
             if not 0 < header_bytes <= min(size, _HEADER_MAX):
                 raise ValueError("it has no header")
-            header = json.loads(opened.read(header_bytes))
+            header = json.loads(stream.read(header_bytes))
         ends = [int(t["data_offsets"][1]) for name, t in header.items() if name != "__metadata__"]
         whole = 8 + header_bytes + max(ends)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as odd:

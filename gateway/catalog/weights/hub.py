@@ -18,12 +18,12 @@ def resolve(name: str, revision: str | None) -> str:
     from huggingface_hub import HfApi
 
     try:
-        found = HfApi().model_info(name, revision=revision).sha
+        commit = HfApi().model_info(name, revision=revision).sha
     except Exception as failed:  # the client lets its HTTP library's errors through
         raise HubError(_words(name, failed)) from failed
-    if not found:
+    if not commit:
         raise HubError(f"{name}: the hub names no commit")
-    return found
+    return commit
 
 
 def fetch(name: str, commit: str, into: Path) -> None:

@@ -60,7 +60,7 @@ def test_every_organization_that_called_is_found_by_its_id_and_its_name(
 ) -> None:
     for org in {row.group["org"] for row in [*earlier, *today]}:
         for wanted in (org, org.upper(), f"name of {org}"):
-            view = spend_view(earlier, today, "name of {}".format, month_name="", wanted=wanted)
+            view = spend_view(earlier, today, "name of {}".format, month_name="", search=wanted)
             assert org in {row.id for row in view.rows} or len(view.rows) == ROWS_MAX
 
 

@@ -43,14 +43,14 @@ def _explained(desk: ConsoleContext, request_id: str) -> Response:
 
 def _not_booked(desk: ConsoleContext, request_id: str) -> Response:
     """It may still run, or end this moment: the ledger is a little behind the gateway."""
-    found = queries.open_call(desk.parts.ledger, request_id)
-    if found is None:
+    open_row = queries.open_call(desk.parts.ledger, request_id)
+    if open_row is None:
         return page("missing.html", 404, rid=request_id, open=None, ledger_is_away=False)
-    desk.names.learn((found["org"], found["key"]))
+    desk.names.learn((open_row["org"], open_row["key"]))
     still_open = {
-        "organization": desk.names.of(found["org"]),
-        "key": desk.names.of(found["key"]),
-        "held": money(found["hold_nanousd"]),
-        "admitted": instant(found["admitted_us"], desk.now_us),
+        "organization": desk.names.of(open_row["org"]),
+        "key": desk.names.of(open_row["key"]),
+        "held": money(open_row["hold_nanousd"]),
+        "admitted": instant(open_row["admitted_us"], desk.now_us),
     }
     return page("missing.html", rid=request_id, open=still_open, ledger_is_away=False)

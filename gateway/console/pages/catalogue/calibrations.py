@@ -32,10 +32,10 @@ class CalibrationView:
     times: tuple[LearnedTime, ...]
 
 
-def calibration_views(known: Sequence[KnownSpeeds]) -> tuple[CalibrationView, ...]:
+def calibration_views(speeds: Sequence[KnownSpeeds]) -> tuple[CalibrationView, ...]:
     """Of what was learned from at least one call."""
     sharing: defaultdict[str, list[KnownSpeeds]] = defaultdict(list)
-    for each in known:
+    for each in speeds:
         sharing[each.target].append(each)
     views = [
         CalibrationView(target, tuple([each.pool.name for each in pools]), tuple(_times(pools[0])))
@@ -44,27 +44,27 @@ def calibration_views(known: Sequence[KnownSpeeds]) -> tuple[CalibrationView, ..
     return tuple([view for view in views if view.times])
 
 
-def _times(known: KnownSpeeds) -> Iterator[LearnedTime]:
-    named = (
-        ("First token", known.first_token),
-        ("Token after it", known.step),
-        ("Busy replica", known.busy),
+def _times(speeds: KnownSpeeds) -> Iterator[LearnedTime]:
+    times = (
+        ("First token", speeds.first_token),
+        ("Token after it", speeds.step),
+        ("Busy replica", speeds.busy),
     )
-    for name, learned in named:
-        if learned is not None and (learned.taken or learned.refused):
-            yield _time(name, learned)
+    for name, calibration in times:
+        if calibration is not None and (calibration.taken or calibration.refused):
+            yield _time(name, calibration)
 
 
-def _time(name: str, learned: Calibration) -> LearnedTime:
-    refused = [f"{count(n)} {why.replace('_', ' ')}" for why, n in learned.refused.items()]
+def _time(name: str, calibration: Calibration) -> LearnedTime:
+    refusals = [f"{count(n)} {why.replace('_', ' ')}" for why, n in calibration.refused.items()]
     return LearnedTime(
         name=name,
-        taken=count(learned.taken),
-        refused=", ".join(refused),
-        error=_share(learned.error),
-        inside=_share(learned.inside),
-        overhead=duration(round(learned.overhead_s * 1e6)),
-        reached=", ".join([_reached(each) for each in learned.efficiencies]),
+        taken=count(calibration.taken),
+        refused=", ".join(refusals),
+        error=_share(calibration.error),
+        inside=_share(calibration.inside),
+        overhead=duration(round(calibration.overhead_s * 1e6)),
+        reached=", ".join([_reached(each) for each in calibration.efficiencies]),
     )
 
 

@@ -57,12 +57,12 @@ async def _look(
     variant_page = await variants.store.page(FIRST_ROWS, VariantRow)
     declared = _declared(variant_page.data, desk.parts.catalog.catalog.models)
     states = desk.parts.fleet.snapshot().pools
-    known = {state.pool.name: known_of(state, desk.parts.learner) for state in states}
+    speeds = {state.pool.name: known_of(state, desk.parts.learner) for state in states}
     enabled = [pool for pool in pool_page.data if pool.enabled]
     return CatalogueView(
-        pools=catalogue_pools(enabled, known, now_us=desk.now_us),
+        pools=catalogue_pools(enabled, speeds, now_us=desk.now_us),
         variants=variant_views(declared, _by_variant(enabled)),
-        calibrations=calibration_views(list(known.values())),
+        calibrations=calibration_views(list(speeds.values())),
         hardware=hardware_list(
             list(desk.parts.catalog.catalog.hardware.values()), _by_hardware(enabled)
         ),
@@ -72,8 +72,8 @@ async def _look(
 
 
 def _declared(rows: Sequence[VariantRow], models: Mapping[str, Model]) -> list[Variant]:
-    known = [row for row in rows if row.enabled and row.model in models]
-    return [variant_of(row, models[row.model].context_tokens) for row in known]
+    declared = [row for row in rows if row.enabled and row.model in models]
+    return [variant_of(row, models[row.model].context_tokens) for row in declared]
 
 
 def _by_variant(pools: Sequence[PoolAnswer]) -> Mapping[tuple[str, str], list[str]]:

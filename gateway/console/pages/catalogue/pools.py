@@ -42,15 +42,15 @@ class CataloguePool:
 
 
 def catalogue_pools(
-    declared: Sequence[PoolAnswer], known: Mapping[str, KnownSpeeds], *, now_us: int
+    declared: Sequence[PoolAnswer], speeds: Mapping[str, KnownSpeeds], *, now_us: int
 ) -> tuple[CataloguePool, ...]:
-    """`known` are the pools that this gateway decides among, at the prices of now."""
+    """`speeds` are those of the pools that this gateway decides among, at the prices of now."""
     ordered = sorted(declared, key=lambda pool: pool.name)
-    return tuple([_row(pool, known.get(pool.name), now_us) for pool in ordered])
+    return tuple([_row(pool, speeds.get(pool.name), now_us) for pool in ordered])
 
 
-def _row(pool: PoolAnswer, known: KnownSpeeds | None, now_us: int) -> CataloguePool:
-    is_external, running = pool.base_url is not None, None if known is None else known.pool
+def _row(pool: PoolAnswer, speeds: KnownSpeeds | None, now_us: int) -> CataloguePool:
+    is_external, running = pool.base_url is not None, None if speeds is None else speeds.pool
     costs = running or pool
     starts_us = [instant_us(price.starts_at) for price in pool.prices]
     coming_us = min((each for each in starts_us if each > now_us), default=None)
@@ -67,15 +67,18 @@ def _row(pool: PoolAnswer, known: KnownSpeeds | None, now_us: int) -> CatalogueP
         replicas="" if is_external else _bounds(pool),
         per_hour=None if is_external else money(costs.cost_nanousd_per_s * HOUR_S),
         is_external=is_external,
-        per_mtok=None if known is None else _per_mtok(known),
-        basis="" if known is None else "its price list" if is_external else BASES[known.basis],
+        per_mtok=None if speeds is None else _per_mtok(speeds),
+        basis="" if speeds is None else "its price list" if is_external else BASES[speeds.basis],
         next_price=None if coming_us is None else instant(coming_us, now_us),
         blocked=pool.blocked or ("" if running else "not in use by this gateway"),
     )
 
 
-def _per_mtok(known: KnownSpeeds) -> tuple[str, str]:
-    cost_input, cost_output = known.cost_input_nanousd_per_mtok, known.cost_output_nanousd_per_mtok
+def _per_mtok(speeds: KnownSpeeds) -> tuple[str, str]:
+    cost_input, cost_output = (
+        speeds.cost_input_nanousd_per_mtok,
+        speeds.cost_output_nanousd_per_mtok,
+    )
     return about_usd(cost_input), about_usd(cost_output)
 
 

@@ -91,7 +91,7 @@ def _wanted(request: Request) -> str:
     return request.query_params.get("organization", "").strip()[:WANTED_CHARS_MAX]
 
 
-async def _booked(desk: ConsoleContext, wanted: str) -> Booked | None:
+async def _booked(desk: ConsoleContext, search: str) -> Booked | None:
     now_us, ledger = desk.now_us, desk.parts.ledger
     days, hour_us = days_of(now_us), hour_start_us(now_us)
     try:
@@ -113,14 +113,14 @@ async def _booked(desk: ConsoleContext, wanted: str) -> Booked | None:
                 hour_us, lambda: queries.timings(ledger, hour_us, days.end_us, TIMINGS_MAX)
             ),
         )
-        return await asyncio.to_thread(_shown, desk, wanted, now_us, calls, today, earlier, timings)
+        return await asyncio.to_thread(_shown, desk, search, now_us, calls, today, earlier, timings)
     except SQLAlchemyError:
         return None
 
 
 def _shown(
     desk: ConsoleContext,
-    wanted: str,
+    search: str,
     now_us: int,
     calls: Sequence[DecidedCall],
     today: Sequence[UsageSum],
@@ -140,7 +140,7 @@ def _shown(
             today,
             desk.names.of,
             month_name=days_of(now_us).month_name,
-            wanted=wanted,
+            search=search,
         ),
         hour=last_hour(timings, now_us=now_us, read_max=TIMINGS_MAX),
     )

@@ -173,7 +173,7 @@ def _state_of(state: PoolState) -> str:
     if state.pool.is_external:
         return "EXTERNAL"
     present = {replica.state for replica in state.replicas}
-    return next((found.value for found in COUNTED if found in present), ReplicaState.COLD.value)
+    return next((best.value for best in COUNTED if best in present), ReplicaState.COLD.value)
 
 
 def _summary(state: PoolState) -> str:

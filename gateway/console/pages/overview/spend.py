@@ -70,10 +70,10 @@ def spend_view(
     name: Name,
     *,
     month_name: str,
-    wanted: str = "",
+    search: str = "",
 ) -> SpendView:
     """`earlier` are this month's sums per organization before today, `today` those since. Of very
-    many the dearest are listed; `wanted` finds the others."""
+    many the dearest are listed; `search` finds the others."""
     todays: dict[str, _Sum] = {}
     months: dict[str, _Sum] = {}
     all_today, all_month = _Sum(), _Sum()
@@ -84,19 +84,21 @@ def spend_view(
         for place in (months.setdefault(row.group["org"], _Sum()), all_month):
             place.add(row)
     dearest = sorted(months, key=lambda org: (-months[org].nanousd, -months[org].calls, org))
-    found = [org for org in dearest if _is_wanted(wanted, org, name(org))]
-    shown = found[:ROWS_MAX]
+    matches = [org for org in dearest if _is_wanted(search, org, name(org))]
+    rows_shown = matches[:ROWS_MAX]
     return SpendView(
         month_name=month_name,
-        rows=tuple(_row(name(org), org, todays.get(org, _Sum()), months[org]) for org in shown),
+        rows=tuple(
+            _row(name(org), org, todays.get(org, _Sum()), months[org]) for org in rows_shown
+        ),
         total=_row("All organizations", "", all_today, all_month),
-        left_out=len(dearest) - len(shown),
-        wanted=wanted,
+        left_out=len(dearest) - len(rows_shown),
+        wanted=search,
     )
 
 
-def _is_wanted(wanted: str, org: str, name: str) -> bool:
-    return any(wanted.casefold() in said.casefold() for said in (org, name))
+def _is_wanted(search: str, org: str, name: str) -> bool:
+    return any(search.casefold() in text.casefold() for text in (org, name))
 
 
 def _row(organization: str, id: str, today: _Sum, month: _Sum) -> SpendRow:

@@ -42,16 +42,16 @@ def marked_lines(text: str, mistakes: Sequence[Mistake] = ()) -> tuple[TextLine,
 
 def _pieces(line: str, mistakes: Sequence[Mistake]) -> tuple[TextPiece, ...]:
     pieces: list[TextPiece] = []
-    done, marked = 0, set[tuple[int, int]]()
+    place, marked = 0, set[tuple[int, int]]()
     for mistake in sorted(mistakes):
         start, end = _place(line, mistake.column - 1)
-        if (start, end) in marked or start < done:
+        if (start, end) in marked or start < place:
             continue  # what is wrong here is marked already
         marked.add((start, end))
-        pieces += [TextPiece(line[done:start], "")] if start > done else []
+        pieces += [TextPiece(line[place:start], "")] if start > place else []
         pieces.append(TextPiece(line[start:end] or " ", mistake.message))
-        done = end
-    return (*pieces, TextPiece(line[done:], "")) if done < len(line) else tuple(pieces)
+        place = end
+    return (*pieces, TextPiece(line[place:], "")) if place < len(line) else tuple(pieces)
 
 
 def _place(line: str, at: int) -> tuple[int, int]:
