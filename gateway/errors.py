@@ -150,12 +150,27 @@ def region_not_allowed(message: str) -> ApiError:
     return ApiError(403, message, type="permission_error", code="region_not_allowed")
 
 
+def pool_not_allowed(message: str) -> ApiError:
+    return ApiError(403, message, type="permission_error", code="pool_not_allowed")
+
+
+def data_collection_not_allowed(message: str) -> ApiError:
+    return ApiError(403, message, type="permission_error", code="data_collection_not_allowed")
+
+
 def route_not_allowed(message: str) -> ApiError:
     return ApiError(403, message, type="permission_error", code="route_not_allowed")
 
 
 NOT_ALLOWED = {
-    made.__name__: made for made in (capacity_not_allowed, region_not_allowed, route_not_allowed)
+    made.__name__: made
+    for made in (
+        capacity_not_allowed,
+        region_not_allowed,
+        pool_not_allowed,
+        data_collection_not_allowed,
+        route_not_allowed,
+    )
 }
 """By the value of a RefusalKind."""
 

@@ -34,7 +34,7 @@ NO_FALLBACK = _policy("the rule allows no fallback")
 def standing_ruling(pool: Pool, action: Action, leave: Leave) -> Ruling | None:
     """What is against a pool whatever the call: first what its caller may not use, which no rule
     can widen, then what the rule does not take."""
-    for check in (is_allowed, is_in_region):
+    for check in ENTITLEMENT_FILTERS:
         if (first := check(pool, leave)) is not None:
             return first
     for demand in POLICY_FILTERS:
@@ -61,6 +61,26 @@ def is_in_region(pool: Pool, leave: Leave) -> Ruling | None:
 def _where(pool: Pool) -> str:
     return "in no region" if pool.region is None else f"in {pool.region}"
 
+
+def is_entitled(pool: Pool, leave: Leave) -> Ruling | None:
+    if leave.pools is None or pool.name in leave.pools:
+        return None
+    return Ruling(RefusalKind.OTHER_POOL, "the pool is {}, which the key may not use", (pool.name,))
+
+
+def keeps_data_private(pool: Pool, leave: Leave) -> Ruling | None:
+    if leave.data_collection_allowed or not pool.collects_data:
+        return None
+    reason = "prompts may be kept or trained on there, which the key does not allow"
+    return Ruling(RefusalKind.DATA_COLLECTION, reason)
+
+
+ENTITLEMENT_FILTERS: tuple[Callable[[Pool, Leave], Ruling | None], ...] = (
+    is_allowed,
+    is_in_region,
+    is_entitled,
+    keeps_data_private,
+)
 
 # ---- What a rule demands of a pool
 

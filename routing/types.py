@@ -81,6 +81,9 @@ class Leave:
     tiers: frozenset[str] | None = None
     capacity_classes: frozenset[str] | None = None
     regions: frozenset[str] | None = None
+    pools: frozenset[str] | None = None
+    data_collection_allowed: bool = True
+    """False: only pools whose operator neither keeps prompts nor trains on them."""
 
     def may_use(self, model: str) -> bool:
         return self.models is None or model in self.models
@@ -347,6 +350,8 @@ class RefusalKind(StrEnum):
     """The rule leaves no pool."""
     FORBIDDEN = "capacity_not_allowed"
     OTHER_REGION = "region_not_allowed"
+    OTHER_POOL = "pool_not_allowed"
+    DATA_COLLECTION = "data_collection_not_allowed"
     NO_POOL = "no_pool"
 
     @property

@@ -23,8 +23,12 @@ MAY_USE = {
         "May run on this one: reserved, on_demand, spot, external.",
     ),
     "regions": ("--region", "May run on pools of this region alone, for example eu-central."),
+    "pools": ("--pool", "May run on this pool."),
 }
-"""What an entitlement restricts, by the API's name: the option and its help."""
+"""What an entitlement lists, by the API's name: the option and its help."""
+UNRESTRICTED = dict.fromkeys((*MAY_USE, "data_collection"))
+ANY = "any"
+"""The word that takes a restriction away."""
 NARROW = re.compile(r"/(?=(?:model|user):)")
 
 
@@ -139,37 +143,49 @@ def _limits_set(row: dict[str, Any]) -> dict[str, Any]:
 def _entitlements(kind: str, sample: str) -> click.Command:
     @admin_api
     def entitlements(
-        api: AdminApi, reference: str, as_json: bool, **options: tuple[str, ...]
+        api: AdminApi,
+        reference: str,
+        as_json: bool,
+        data_collection: str | None,
+        **options: tuple[str, ...],
     ) -> None:
         """Show what it may use, or restrict it; `any` takes a restriction away."""
         owner = f"{kind}:{FINDERS[kind](api, reference)['id']}"
-        body = {name: _list(name, values) for name, values in options.items() if values}
+        body: dict[str, Any] = {
+            name: _list(name, values) for name, values in options.items() if values
+        }
+        if data_collection is not None:
+            body["data_collection"] = None if data_collection == ANY else data_collection
         if body:
             row = api.patch(f"/entitlements/{part(owner)}", body)
         else:
             rows = [row for row in api.rows("/entitlements") if row["scope"] == owner]
-            unset = {"object": "entitlement", "scope": owner} | dict.fromkeys(MAY_USE)
-            row = rows[0] if rows else unset
+            row = rows[0] if rows else {"object": "entitlement", "scope": owner} | UNRESTRICTED
         if as_json:
             print_json(row)
         else:
             shown = without(row, "object")
-            print_fields({k: "any" if v is None else v for k, v in shown.items()})
+            print_fields({k: ANY if v is None else v for k, v in shown.items()})
 
-    entitlements = as_json(entitlements)
+    entitlements = click.option(
+        "--data-collection",
+        type=click.Choice(["deny", "allow", ANY]),
+        help="deny: never where prompts may be kept or trained on.",
+    )(as_json(entitlements))
     for name, (option, words) in reversed(MAY_USE.items()):
         entitlements = click.option(option, name, multiple=True, help=words)(entitlements)
     entitlements = click.argument("reference", metavar=kind.upper())(entitlements)
     shown = example(
         f"sluice {kind} entitlements {sample} --model sluice-small --tier default --tier flex",
+        f"sluice {kind} entitlements {sample} --data-collection deny",
         f"sluice {kind} entitlements {sample} --model any",
     )
     return click.command("entitlements", epilog=shown)(entitlements)
 
 
 def _list(name: str, values: tuple[str, ...]) -> list[str] | None:
-    if values == ("any",):
+    if values == (ANY,):
         return None
-    if "any" in values:
+    if ANY in values:
         raise click.UsageError(f"'any' stands alone: it takes the restriction of {name} away")
     return list(values)

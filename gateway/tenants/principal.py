@@ -25,15 +25,13 @@ from gateway.tenants.auth import (
     Principal,
 )
 from gateway.tenants.billing_modes import PREPAID
-from gateway.tenants.entitlement import EntitlementFields
+from gateway.tenants.entitlement import leave_of
 from gateway.tenants.store import USER, KnownKey, TenantStore
 from gateway.tenants.tables import Organization
-from routing.types import Leave
 
 NAME_CHARS = "/:@+"
 """What a scope may hold beside letters, digits and `_.-~`."""
 Found = TypeVar("Found")
-MAY_USE = tuple(EntitlementFields.model_fields)
 
 
 class StoredKeys:
@@ -67,7 +65,6 @@ def principal_of(owner_of_key: KnownKey) -> Principal:
     key = owner_of_key.key
     names = (f"key:{key.id}", f"project:{key.project_id}", f"org:{key.org_id}")
     limits = {scope: row.model_dump() for scope, row in owner_of_key.limits.items()}
-    rows = owner_of_key.entitlements.values()
     scopes = _same(tuple(ScopeLimits(**limits.get(name, {"scope": name})) for name in names))
     may_owe = may_owe_nanousd(owner_of_key.organization)
     return Principal(
@@ -77,7 +74,7 @@ def principal_of(owner_of_key: KnownKey) -> Principal:
         scopes=scopes,
         expires_s=owner_of_key.expires_us / 1e6 if owner_of_key.expires_us is not None else None,
         is_active=owner_of_key.is_active,
-        leave=Leave(**{name: _narrowest(getattr(r, name) for r in rows) for name in MAY_USE}),
+        leave=leave_of(owner_of_key.entitlements.values()),
         narrow=_narrow(owner_of_key)
         if owner_of_key.narrow or owner_of_key.has_users_apart
         else ANY,
@@ -142,9 +139,3 @@ def _outage(
     has_budget = budgets.are_hard or any(limits.budget_nanousd is not None for limits in scopes)
     is_bound = has_ceiling or has_budget
     return OutageRule(OutageMode.DENY if is_bound else OutageMode.LOCAL)
-
-
-def _narrowest(lists: Iterable[list[str] | None]) -> frozenset[str] | None:
-    """What all of them allow; None if none of them says anything."""
-    sets = [frozenset(names) for names in lists if names is not None]
-    return frozenset.intersection(*sets) if sets else None

@@ -31,14 +31,24 @@ from routing.types import (
     Decision,
     FleetSnapshot,
     Leave,
+    Pool,
     PoolState,
     Refusal,
     RefusalKind,
     ReplicaState,
 )
-from tests.routing.fleets import any_call, any_fleet
+from tests.routing.fleets import NOW_S, any_call, any_fleet, warm
 
 POOLS = [f"pool-{number}" for number in range(6)]
+
+
+def seldom(restriction: st.SearchStrategy[Any], otherwise: Any = None) -> st.SearchStrategy[Any]:
+    """One of four: with all restrictions at once no pool is left, and every law about those that
+    are is kept."""
+    rolls = st.integers(0, 3)
+    return rolls.flatmap(lambda roll: restriction if roll == 3 else st.just(otherwise))
+
+
 targets = st.frozensets(
     st.builds(Target, st.just(TargetKind.POOL), st.sampled_from(POOLS)), min_size=1
 )
@@ -46,18 +56,18 @@ regions = st.frozensets(st.sampled_from(["eu", "us"]), min_size=1)
 amounts = st.integers(0, 10**10)
 actions = st.builds(
     Action,
-    only=st.none() | targets,
+    only=seldom(targets),
     order=st.just(()) | targets.map(tuple),
-    ignore=st.just(frozenset[Target]()) | targets,
+    ignore=seldom(targets, frozenset()),
     sort=st.none() | st.sampled_from(Sort),
-    max_price=st.builds(PriceBound, st.none() | amounts, st.none() | amounts),
+    max_price=st.builds(PriceBound, seldom(amounts), seldom(amounts)),
     preferred_max_latency=st.none()
     | st.builds(LatencyPreference, st.just(((0.95, 1.0),)) | st.just(((0.5, 0.1),))),
     allow_fallbacks=st.booleans(),
-    quantizations=st.none() | st.just(frozenset({"fp16"})) | st.just(frozenset({"int8"})),
-    data_collection_allowed=st.booleans(),
-    quality_min=st.none() | st.floats(0, 1),
-    regions=st.none() | regions,
+    quantizations=seldom(st.just(frozenset({"fp16"})) | st.just(frozenset({"int8"}))),
+    data_collection_allowed=seldom(st.just(False), True),
+    quality_min=seldom(st.floats(0, 1)),
+    regions=seldom(regions),
     cold_start=st.none() | st.builds(ColdStart, st.floats(0, 50), st.sampled_from(OnExceed)),
     wait_nanousd_per_s=st.integers(0, 10**7),
     quality_nanousd_per_step=st.integers(0, 10**7),
@@ -65,11 +75,19 @@ actions = st.builds(
 )
 leaves = st.builds(
     Leave,
-    capacity_classes=st.none() | st.frozensets(st.sampled_from(CapacityClass)),
-    regions=st.none() | regions,
+    capacity_classes=seldom(st.frozensets(st.sampled_from(CapacityClass))),
+    regions=seldom(regions),
+    pools=seldom(st.frozensets(st.sampled_from(POOLS))),
+    data_collection_allowed=st.booleans(),
 )
 calls = st.builds(lambda call, leave: call._replace(leave=leave), any_call(), leaves)
 seeds = st.integers(0, 2**63 - 1)
+NOT_ENTITLED = {
+    RefusalKind.FORBIDDEN,
+    RefusalKind.OTHER_REGION,
+    RefusalKind.OTHER_POOL,
+    RefusalKind.DATA_COLLECTION,
+}
 places = st.integers(0, 5)
 speeds = st.builds(
     Speeds,
@@ -84,18 +102,36 @@ speeds = st.builds(
 
 @st.composite
 def fleets(draw: st.DrawFn) -> FleetSnapshot:
-    """Any fleet, in regions, with something learned of some pools."""
+    """Any fleet, in regions, where some servers outside collect data and others do not, with
+    something learned of some pools."""
     snapshot = draw(any_fleet())
     states = [
         replace(
             each,
-            pool=replace(each.pool, region=draw(st.none() | st.sampled_from(["eu", "us"]))),
+            pool=replace(
+                each.pool,
+                region=draw(st.none() | st.sampled_from(["eu", "us"])),
+                retention_days=draw(st.none() | st.sampled_from([0, 30])),
+                trains=draw(st.none() | st.booleans()),
+            ),
             learned=draw(st.none() | speeds),
             losses_per_s=draw(st.none() | st.floats(0, 0.01)),
         )
         for each in snapshot.pools
     ]
     return snapshot._replace(pools=tuple(states))
+
+
+def ready(snapshot: FleetSnapshot) -> FleetSnapshot:
+    """The same pools, each of which can take a call."""
+    pools = [replace(warm(state.pool), learned=state.learned) for state in snapshot.pools]
+    return snapshot._replace(pools=tuple(pools))
+
+
+def patient(call: Call) -> Call:
+    """With a short prompt and much time."""
+    prompts = dict.fromkeys(call.prompt_tokens, 9)
+    return call._replace(prompt_tokens=prompts, deadline_s=NOW_S + 1000)
 
 
 def matched(action: Action) -> Matched:
@@ -204,17 +240,30 @@ def breaks(state: PoolState, call: Call, action: Action) -> bool:
     """The hard constraints once more, in other words than the product's."""
     pool = state.pool
     own = Target(TargetKind.POOL, pool.name)
-    leave = call.leave
     return (
-        (leave.capacity_classes is not None and pool.capacity_class not in leave.capacity_classes)
-        or (leave.regions is not None and pool.region not in leave.regions)
+        exceeds(pool, call.leave)
         or (action.regions is not None and pool.region not in action.regions)
         or (action.only is not None and own not in action.only)
         or own in action.ignore
         or (action.quantizations is not None and pool.variant not in action.quantizations)
-        or (not action.data_collection_allowed and pool.is_external)
+        or (not action.data_collection_allowed and collects(pool))
         or action.quality_min is not None
     )
+
+
+def exceeds(pool: Pool, leave: Leave) -> bool:
+    """Whether the pool is one that an entitlement does not allow."""
+    return (
+        (leave.capacity_classes is not None and pool.capacity_class not in leave.capacity_classes)
+        or (leave.regions is not None and pool.region not in leave.regions)
+        or (leave.pools is not None and pool.name not in leave.pools)
+        or (not leave.data_collection_allowed and collects(pool))
+    )
+
+
+def collects(pool: Pool) -> bool:
+    is_private = pool.retention_days == 0 and pool.trains is False
+    return pool.capacity_class is CapacityClass.EXTERNAL and not is_private
 
 
 @given(calls, fleets(), actions, seeds)
@@ -226,15 +275,58 @@ def test_a_hard_constraint_is_never_broken(
         assert not breaks(states[name], call, action)
 
 
-@given(calls, fleets(), actions, seeds, leaves)
-def test_no_rule_widens_what_a_caller_may_use(
-    call: Call, snapshot: FleetSnapshot, action: Action, seed: int, leave: Leave
+def forbidding(pool: Pool) -> list[Leave]:
+    """Everything but this pool: each entitlement alone."""
+    others = {*CapacityClass} - {pool.capacity_class}
+    leaves = [
+        Leave(capacity_classes=frozenset(others)),
+        Leave(regions=frozenset({"eu", "us"} - {pool.region})),
+        Leave(pools=frozenset({*POOLS} - {pool.name})),
+    ]
+    return [*leaves, Leave(data_collection_allowed=False)] if collects(pool) else leaves
+
+
+@given(calls.map(patient), fleets().map(ready), actions, actions, seeds)
+def test_no_policy_widens_an_entitlement(
+    call: Call, snapshot: FleetSnapshot, action: Action, shadow: Action, seed: int
 ) -> None:
-    free = {*eligible(decide(call._replace(leave=Leave()), snapshot, matched(action), seed))}
-    narrowed = call._replace(leave=leave)
-    bound = eligible(decide(narrowed, snapshot, matched(action), seed))
+    """A pool that the rule or its shadow takes is not taken by whoever may not use it: neither its
+    region nor its class, nor the pool itself, nor an operator who keeps prompts."""
+    pools = {each.pool.name: each.pool for each in snapshot.pools}
+    free, both = call._replace(leave=Leave()), matched(action)._replace(shadow=shadow)
+    for name in taken(decide(free, snapshot, both, seed)):
+        for leave in forbidding(pools[name]):
+            bound = decide(call._replace(leave=leave), snapshot, both, seed)
+            assert name not in taken(bound), leave
+
+
+def taken(decided: Decision | Refusal) -> list[str]:
+    """By the rule, and by its shadow."""
+    shadow = decided.shadow if isinstance(decided, Decision) else None
+    return [*eligible(decided), *(eligible(shadow) if shadow else ())]
+
+
+@given(calls, fleets(), actions, seeds)
+def test_an_entitlement_only_takes_away(
+    call: Call, snapshot: FleetSnapshot, action: Action, seed: int
+) -> None:
+    free = eligible(decide(call._replace(leave=Leave()), snapshot, matched(action), seed))
     if action.allow_fallbacks:
-        assert free >= {*bound}
+        assert {*free} >= {*eligible(decide(call, snapshot, matched(action), seed))}
+
+
+@given(calls, fleets(), seeds, st.lists(actions, min_size=1, max_size=4))
+def test_what_an_entitlement_forbids_is_refused_by_its_kind_whatever_the_rule(
+    call: Call, snapshot: FleetSnapshot, seed: int, several: list[Action]
+) -> None:
+    """Where no pool of the call is left for it."""
+    pools = [each.pool for each in snapshot.pools if each.pool.model in call.models]
+    if not pools or not all(exceeds(pool, call.leave) for pool in pools):
+        return
+    refusals = [decide(call, snapshot, matched(action), seed) for action in several]
+    for refusal in refusals:
+        assert isinstance(refusal, Refusal) and refusal.kind in NOT_ENTITLED
+        assert refusal.kind is refusals[0].kind  # type: ignore[union-attr]
 
 
 WIDER = [

@@ -9,7 +9,7 @@ from sqlmodel import Session
 
 from gateway.admin.use_cases import AdminStore, admin_store, updating
 from gateway.api.dependencies import parts_of
-from gateway.catalog.tables import ModelRow
+from gateway.catalog.tables import ModelRow, PoolRow
 from gateway.errors import bad_request
 from gateway.tenants.tables import Entitlement
 
@@ -21,14 +21,15 @@ class EntitlementService:
     store: AdminStore
 
     async def set(self, scope: str, columns: Mapping[str, Any]) -> Entitlement:
-        """A None takes a restriction away. Raises ApiError 400 for a model that there is not, and
-        never was."""
+        """A None takes a restriction away. Raises ApiError 400 for a model or pool that there is
+        not, and never was."""
         update = updating(Entitlement, scope, columns)
 
         def work(session: Session) -> Entitlement:
-            for model in columns.get("models") or ():
-                if session.get(ModelRow, model) is None:
-                    raise bad_request(f"There is no model '{model}'.", "models")
+            for field, kind in (("models", ModelRow), ("pools", PoolRow)):
+                for name in columns.get(field) or ():
+                    if session.get(kind, name) is None:
+                        raise bad_request(f"There is no {field[:-1]} '{name}'.", field)
             return update(session)
 
         return await self.store.change("entitlement.set", scope, work, **columns)

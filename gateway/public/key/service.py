@@ -1,7 +1,7 @@
 """How the calling key stands: its limits, and what is left of its money."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -12,9 +12,8 @@ from gateway.api.dependencies import parts_of
 from gateway.call.admission import Accounts
 from gateway.limits.budgets import KeyBudgets, StandingBudget, Standings
 from gateway.tenants.auth import Narrow, Principal
-from gateway.tenants.entitlement import EntitlementFields
+from gateway.tenants.entitlement import EntitlementFields, entitlement_of
 from gateway.tenants.store import EVERY_USER
-from routing.types import Leave
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class KeyStandings:
         """Raises ApiError 503 where Redis is away."""
         return KeyStanding(
             caller=caller,
-            may_use=_may_use(caller.leave),
+            may_use=entitlement_of(caller.leave),
             scopes=[await self._spending(caller, limits) for limits in caller.scopes],
             narrow_limits=[*_narrow(caller.narrow)],
             budgets=await self.standings.of_budgets(_all(caller.budgets)),
@@ -71,13 +70,6 @@ class KeyStandings:
     async def _spending(self, caller: Principal, limits: ScopeLimits) -> LimitsSpending:
         money = await self.accounts.spent_and_held(caller.organization, limits)
         return LimitsSpending(limits, *money)
-
-
-def _may_use(leave: Leave) -> EntitlementFields:
-    allowed = asdict(leave).items()
-    return EntitlementFields(
-        **{name: None if names is None else sorted(names) for name, names in allowed}
-    )
 
 
 def _narrow(narrow: Narrow) -> Iterator[ScopeLimits]:

@@ -156,6 +156,12 @@ async def test_limits_and_entitlements_belong_to_each_noun(
     told = await sluice.json(noun, "entitlements", named, "--model", "any")
     assert (told["models"], told["tiers"]) == (None, ["flex"])
     assert "nowhere" in await sluice.refused(noun, "entitlements", named, "--model", "nowhere")
+    private = ("--pool", "tale-spot", "--data-collection", "deny")
+    told = await sluice.json(noun, "entitlements", named, *private)
+    assert (told["pools"], told["data_collection"]) == (["tale-spot"], "deny")
+    free = ("--pool", "any", "--data-collection", "any")
+    told = await sluice.json(noun, "entitlements", named, *free)
+    assert (told["pools"], told["data_collection"]) == (None, None)
 
 
 async def test_what_is_not_there_is_named_with_how_to_name_it(sluice: Sluice) -> None:

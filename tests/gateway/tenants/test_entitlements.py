@@ -1,4 +1,5 @@
-"""What a key may use: models, tiers and capacity, of the narrowest of its scopes."""
+"""What a key may use: models, tiers, capacity, regions, pools and who may keep its prompts, of the
+narrowest of its scopes."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from gateway.admin.entitlements.service import EntitlementService
 from gateway.admin.keys.service import KeyService
 from gateway.admin.organizations.service import OrganizationService
 from gateway.admin.use_cases import admin_store
-from gateway.catalog.bootstrap import KEY_ID, ORGANIZATION_ID
+from gateway.catalog.bootstrap import KEY_ID, ORGANIZATION_ID, PROJECT_ID
+from gateway.upstream import fake
 from tests.gateway.api.asgi import ask
-from tests.gateway.edge import API_KEY, POOLS, Edge, body, edge
+from tests.gateway.edge import API_KEY, FAR, POOLS, Edge, body, edge, story
 from tests.redis_server import RedisServer
 
 
@@ -108,3 +110,67 @@ async def test_call_bound_to_regions_runs_on_no_pool_elsewhere(one: Edge) -> Non
     _, own = await ask(one.app, "GET", "/v1/key", b"", API_KEY)
     assert own["regions"] == ["eu-central", "eu-west"]
     await one.settled()
+
+
+async def test_call_bound_to_pools_runs_on_no_other(one: Edge) -> None:
+    await allow(one, pools=[POOLS[1]])
+    await one.publish_fleet(one.replica(), others="failing")
+    assert (await one.post(body())).status == 503, "the spot pool may be used, and cannot start"
+    await allow(one, f"org:{ORGANIZATION_ID}", pools=[POOLS[2]])
+    refused = await one.post(body())
+    assert (refused.status, refused.error_code) == (403, "pool_not_allowed"), "no pool is in both"
+    assert not one.upstream.requests
+    for scope in (f"key:{KEY_ID}", f"org:{ORGANIZATION_ID}"):
+        await allow(one, scope, pools=[POOLS[0], POOLS[1]])
+    served = await one.post(body())
+    assert served.headers["x-sluice-pool"] == POOLS[0]
+    _, own = await ask(one.app, "GET", "/v1/key", b"", API_KEY)
+    assert own["pools"] == sorted(POOLS[:2])
+    await one.settled()
+
+
+async def test_pool_that_there_is_not_is_refused_by_name(one: Edge) -> None:
+    path = f"/admin/v1/entitlements/key:{KEY_ID}"
+    wrong = json.dumps({"pools": ["nowhere"]}).encode()
+    status, told = await ask(one.app, "PUT", path, wrong, "admin")
+    assert (status, told["error"]["param"]) == (400, "pools")
+    assert "'nowhere'" in told["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "terms", "is_private"),
+    [
+        (f"key:{KEY_ID}", {}, False),
+        (f"key:{KEY_ID}", {"retention_days": 0, "trains": False}, True),
+        (f"project:{PROJECT_ID}", {"retention_days": 30, "trains": False}, False),
+        (f"org:{ORGANIZATION_ID}", {"retention_days": 0}, False),
+    ],
+)
+async def test_prompts_go_to_nobody_who_may_keep_or_train_on_them(
+    redis_server: RedisServer,
+    redis: Redis,
+    tmp_path: Path,
+    scope: str,
+    terms: dict[str, Any],
+    is_private: bool,
+) -> None:
+    """What nobody has said of a server counts as yes; own workers do neither."""
+    async with (
+        fake.FakeUpstream(lambda _: story()) as outer,
+        edge(
+            *(redis_server, redis, tmp_path),
+            outer=outer.address,
+            outer_pool={"model": FAR, **terms},
+        ) as one,
+    ):
+        await allow(one, scope, data_collection="deny")
+        assert (await one.post(body())).status == 200
+        answer = await one.post(body(model=FAR))
+        assert bool(outer.requests) is is_private
+        if is_private:
+            assert answer.status == 200, answer.body
+        else:
+            assert (answer.status, answer.error_code) == (403, "data_collection_not_allowed")
+        _, own = await ask(one.app, "GET", "/v1/key", b"", API_KEY)
+        assert own["data_collection"] == "deny"
+        await one.settled()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.limits.tables import Limits, OutageRow
 from gateway.tenants.auth import OutageMode, OutageRule
+from gateway.tenants.entitlement import EntitlementFields, entitlement_of, leave_of
 from gateway.tenants.principal import principal_of
 from gateway.tenants.store import KnownKey
 from gateway.tenants.tables import ApiKey, Entitlement, Organization
@@ -42,6 +43,29 @@ def test_a_model_may_be_used_where_every_scope_that_says_anything_allows_it(
     leave = principal_of(known(*rows)).leave
     for model in "abcd":
         assert leave.may_use(model) == all(m is None or model in m for m in lists)
+
+
+lists_of_names = st.none() | st.lists(st.sampled_from(["a", "b", "c"]), unique=True)
+entitlements = st.builds(
+    EntitlementFields,
+    models=lists_of_names,
+    regions=lists_of_names,
+    pools=lists_of_names,
+    data_collection=st.sampled_from([None, "allow", "deny"]),
+)
+
+
+@given(st.tuples(entitlements, entitlements, entitlements))
+def test_no_scope_widens_what_another_one_restricts(three: tuple[EntitlementFields, ...]) -> None:
+    rows = [Entitlement(scope=s, **of.model_dump()) for s, of in zip(SCOPES, three, strict=True)]
+    leave = principal_of(known(*rows)).leave
+    for name in ("models", "regions", "pools"):
+        allowed = getattr(leave, name)
+        for row in rows:
+            mine = getattr(row, name)
+            assert mine is None or (allowed is not None and allowed <= {*mine}), name
+    assert leave.data_collection_allowed == all(row.data_collection != "deny" for row in rows)
+    assert leave_of([entitlement_of(leave)]) == leave, "the tenant is told what holds"
 
 
 def test_tiers_and_capacity_become_words_of_routing() -> None:
