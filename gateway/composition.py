@@ -38,7 +38,7 @@ from gateway.limits.credits import CreditLines
 from gateway.limits.end_users import EndUsers
 from gateway.limits.pressure import Pressure
 from gateway.metrics.lag import LoopLag
-from gateway.metrics.observed import Observed
+from gateway.metrics.observer import Observer
 from gateway.parts import Outside, Parts
 from gateway.pipeline import Pipeline
 from gateway.policies.active import ActivePolicy
@@ -53,8 +53,8 @@ from gateway.replicas.shared_counts import SharedCounts
 from gateway.server.own_id import own_id
 from gateway.settings import GatewaySettings, Settings
 from gateway.speeds.arrivals import Arrivals
-from gateway.speeds.kept import KeptSpeeds
 from gateway.speeds.learner import Learner
+from gateway.speeds.store import SpeedStore
 from gateway.tenants.auth import KeyDirectory
 from gateway.tenants.ids import id_maker
 from gateway.tenants.principal import StoredKeys
@@ -124,7 +124,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     spool = await stack.enter_async_context(_spool(own, spool_root, gateway_id))
     limiter = _limiter(own, outside, stores)
     holds, outage = limiter.holds, limiter.outage
-    observed = Observed(
+    observed = Observer(
         LoopLag(asyncio.get_running_loop().time),
         limiter.breaker,
         spool_root,
@@ -246,7 +246,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         placement=placement,
         learner=learner,
         arrivals=arrivals,
-        speeds=KeptSpeeds(stores.redis, learner),
+        speeds=SpeedStore(stores.redis, learner),
         counts=counts,
         policy_keeper=policy_keeper,
         quality_keeper=quality_keeper,
@@ -342,7 +342,7 @@ def _servers(
     fleet: FleetKeeper,
     placement: Placement,
     learner: Learner,
-    observed: Observed,
+    observed: Observer,
     leases: Leases,
     plans: Plans,
     stack: AsyncExitStack,

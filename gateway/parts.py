@@ -17,14 +17,14 @@ from gateway.decisions.reader import DecisionReader
 from gateway.decisions.recorder import DecisionRecorder
 from gateway.idempotency.once import Once
 from gateway.limits.budgets import Standings
-from gateway.metrics.observed import Observed
+from gateway.metrics.observer import Observer
 from gateway.pipeline import Pipeline
 from gateway.replicas.placement import Placement
 from gateway.replicas.shared_counts import SharedCounts
 from gateway.settings import Settings
 from gateway.speeds.arrivals import Arrivals
-from gateway.speeds.kept import KeptSpeeds
 from gateway.speeds.learner import Learner
+from gateway.speeds.store import SpeedStore
 from gateway.tenants.auth import KeyDirectory
 from gateway.tenants.ids import NewId
 from gateway.tenants.revision import RevisionWatch
@@ -68,7 +68,7 @@ class Parts:
     placement: Placement
     learner: Learner
     arrivals: Arrivals
-    speeds: KeptSpeeds
+    speeds: SpeedStore
     counts: SharedCounts
     policy_keeper: VersionKeeper[RoutingPolicy]
     quality_keeper: VersionKeeper[QualityModel | None]
@@ -77,6 +77,6 @@ class Parts:
     pipeline: Pipeline
     recovery: Recovery
     once: Once
-    observed: Observed
+    observed: Observer
     wrong_keys: WrongKeys
     counting: PromptCounter

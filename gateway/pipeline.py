@@ -49,7 +49,7 @@ from gateway.speeds.arrivals import Arrivals
 from gateway.speeds.learner import Learner
 from gateway.tenants.auth import KeyDirectory, Principal
 from gateway.upstream.answer import Cut
-from gateway.upstream.dispatch import Dispatcher, Opened
+from gateway.upstream.dispatch import Dispatcher, LiveAnswer
 from gateway.wire.reply import Reply
 from routing.decide import decide
 from routing.filters import is_named
@@ -407,7 +407,7 @@ class Pipeline:
                     raise
                 raise upstream_lost(WORKER_LOST) from lost
 
-    async def _relay(self, open_call: OpenCall, opened: Opened, reply: Reply) -> None:
+    async def _relay(self, open_call: OpenCall, opened: LiveAnswer, reply: Reply) -> None:
         """Count and forward every frame that the money held covers; the first other one ends it.
 
         A frame that is not covered is neither charged nor sent: nothing is ever overspent. The
@@ -438,7 +438,7 @@ class Pipeline:
         await reply.stop_early("max_tokens" if is_beyond_its_most else BUDGET_EXHAUSTED)
 
 
-def _may_end(opened: Opened, frame: Frame) -> bool:
+def _may_end(opened: LiveAnswer, frame: Frame) -> bool:
     """A frame that is not covered changes nothing after the end of an answer, and a server outside
     may say with its last word that it used more than was asked for."""
     if opened.meter.is_complete:

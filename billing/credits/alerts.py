@@ -16,11 +16,11 @@ from billing.credits import watch_store
 from billing.credits.watch import Threshold, Watch, left_in_force
 from billing.db.engine import Store
 
-Left = Mapping[str, tuple[int, int]]
+Balances = Mapping[str, tuple[int, int]]
 """By organization the nano-USD that grants in force had left before, and have after."""
 
 
-def tell(conn: Connection, left_by_org: Left, now_us: int) -> None:
+def tell(conn: Connection, left_by_org: Balances, now_us: int) -> None:
     """Write down which organizations fell below which of their thresholds."""
     rows: list[dict[str, Any]] = []
     for org, watch in sorted(watch_store.of_orgs(conn, sorted(left_by_org)).items()):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from billing.credits.credit import Burn, Grant, Held, Standing, account_of, split
+from billing.credits.credit import Burn, Grant, GrantBalance, Standing, account_of, split
 from billing.credits.watch import left_in_force
 from billing.ledger.posting import Posting, transfer, unbilled
 
@@ -22,7 +22,7 @@ Before = dict[tuple[str, int], list[Burn]]
 class OrganizationCredits:
     """The credits of one organization while a batch is booked."""
 
-    def __init__(self, org: str, standing: Standing, held: Iterable[Held]) -> None:
+    def __init__(self, org: str, standing: Standing, held: Iterable[GrantBalance]) -> None:
         self.org = org
         self.standing = standing
         self._grants: dict[str, Grant] = {}
@@ -33,7 +33,9 @@ class OrganizationCredits:
 
     def left_in_force(self, at_us: int) -> int:
         """The nano-USD that grants in force have left at an instant."""
-        held = (Held(grant, self._left[grant_id]) for grant_id, grant in self._grants.items())
+        held = (
+            GrantBalance(grant, self._left[grant_id]) for grant_id, grant in self._grants.items()
+        )
         return left_in_force(held, at_us)
 
     def pay(self, posting: Posting, before: Before, now_us: int) -> list[dict[str, Any]]:

@@ -81,7 +81,7 @@ class Burn(NamedTuple):
     amount_nanousd: int
 
 
-class Held(NamedTuple):
+class GrantBalance(NamedTuple):
     """A grant and what its account has left."""
 
     grant: Grant
@@ -141,7 +141,7 @@ def split(
     return burns
 
 
-class LeftOf(msgspec.Struct, frozen=True, array_like=True):
+class SpendableGrant(msgspec.Struct, frozen=True, array_like=True):
     """A grant as it bounds spending: its time, its models, and what it has left."""
 
     from_us: int
@@ -163,7 +163,7 @@ class CreditLine(msgspec.Struct, frozen=True):
     org: str
     moved_us: int = 0
     cleared_nanousd: int = 0
-    grants: Sequence[LeftOf] = ()
+    grants: Sequence[SpendableGrant] = ()
 
     def ceiling(self, models: Iterable[str], at_us: int, credit_limit_nanousd: int) -> int:
         """The most that the organization may ever spend, for a call that is admitted at an instant

@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 from billing.credits import store as credits
 from billing.credits.alerts import tell_now
 from billing.credits.burns import moved
-from billing.credits.credit import Category, CreditLine, Grant, Held, account_of
+from billing.credits.credit import Category, CreditLine, Grant, GrantBalance, account_of
 from billing.db.engine import Store
 from billing.ledger import store as transfers
 from billing.ledger.posting import CLOCK_SKEW_MAX_US, transfer
@@ -162,7 +162,7 @@ def book_ends(store: Store, now_us: int) -> int:
         return len(rows)
 
 
-def _end(held: Held, at_us: int) -> dict[str, Any]:
+def _end(held: GrantBalance, at_us: int) -> dict[str, Any]:
     """The transfer that ends a grant. A paid grant that was not used up in time is earned. A voided
     grant is as if it had never been given. A later correction may leave something in the account
     again, so an end may be booked twice."""

@@ -24,7 +24,15 @@ from sqlalchemy import (
     update,
 )
 
-from billing.credits.credit import Burn, Category, CreditLine, Grant, Held, LeftOf, Standing
+from billing.credits.credit import (
+    Burn,
+    Category,
+    CreditLine,
+    Grant,
+    GrantBalance,
+    SpendableGrant,
+    Standing,
+)
 from billing.credits.tables import CreditGrant, CreditStanding, CreditVoid
 from billing.db.columns import table_of
 from billing.db.in_list import among
@@ -124,16 +132,18 @@ def find(
     return [dict(row) for row in conn.execute(ordered).mappings()]
 
 
-def held(conn: Connection, orgs: Sequence[str], also: Sequence[str] = ()) -> dict[str, list[Held]]:
+def held(
+    conn: Connection, orgs: Sequence[str], also: Sequence[str] = ()
+) -> dict[str, list[GrantBalance]]:
     """By organization the grants that have anything left. The grants named in `also` are there too,
     whatever they have."""
     statement = _grants(GRANT, VOID.c.voided_us).where(among(conn, GRANT.c.org, orgs))
     has_some: ColumnElement[bool] = ACCOUNT.c.credits > ACCOUNT.c.debits
     if also:
         has_some = has_some | among(conn, GRANT.c.grant_id, also)
-    by_org: dict[str, list[Held]] = {}
+    by_org: dict[str, list[GrantBalance]] = {}
     for row in conn.execute(statement.where(has_some)).mappings():
-        by_org.setdefault(row["org"], []).append(Held(grant_of(row), row["left_nanousd"]))
+        by_org.setdefault(row["org"], []).append(GrantBalance(grant_of(row), row["left_nanousd"]))
     return by_org
 
 
@@ -188,9 +198,9 @@ def lines(
     }
 
 
-def _left_of(one: Held) -> LeftOf:
+def _left_of(one: GrantBalance) -> SpendableGrant:
     grant = one.grant
-    return LeftOf(grant.effective_us, grant.ends_us, grant.models, one.left_nanousd)
+    return SpendableGrant(grant.effective_us, grant.ends_us, grant.models, one.left_nanousd)
 
 
 def grant_of(row: Any) -> Grant:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from billing.credits.credit import Held
+from billing.credits.credit import GrantBalance
 
 
 class ThresholdUnit(StrEnum):
@@ -60,6 +60,6 @@ class Watch:
         )
 
 
-def left_in_force(held: Iterable[Held], at_us: int) -> int:
+def left_in_force(held: Iterable[GrantBalance], at_us: int) -> int:
     """The nano-USD that grants in force have left, whatever their models."""
     return sum(rest for grant, rest in held if grant.is_in_force(at_us))

@@ -24,7 +24,7 @@ from billing.credits.burning import paid_by_credits
 from billing.db.engine import look_up_by_index, take_turns
 from billing.ledger import posting
 from billing.ledger import store as transfers
-from billing.ledger.posting import Known, Posting, Step
+from billing.ledger.posting import LatestRecord, Posting, Step
 from billing.prices.book import PriceBook
 from billing.prices.rating import Charge, Unrateable
 from billing.recovery import holds
@@ -99,7 +99,7 @@ class Batch:
 class _Plan:
     """The rows of one transaction, and what is known of each request id so far."""
 
-    known: dict[str, Known]
+    known: dict[str, LatestRecord]
     postings: list[Posting] = field(default_factory=list)
     ended_before: list[str] = field(default_factory=list)
     letters: list[dict[str, Any]] = field(default_factory=list)

@@ -31,7 +31,7 @@ class Step(StrEnum):
     CONFLICT = "conflict"
 
 
-class Known(msgspec.Struct, frozen=True):
+class LatestRecord(msgspec.Struct, frozen=True):
     """The latest record of a request id: its number, from 1, and its contents."""
 
     n: int
@@ -51,7 +51,7 @@ class Posting(msgspec.Struct, frozen=True):
     """The decision in a record of an older release."""
     attempts: list[dict[str, Any]]
     transfers: list[dict[str, Any]]
-    known: Known
+    known: LatestRecord
     budgets: list[BudgetShare] = []
     counts_us: int = 0
     difference_nanousd: int = 0
@@ -60,7 +60,7 @@ class Posting(msgspec.Struct, frozen=True):
     """Digest of the key under which the call ran, if it was one that runs once."""
 
 
-def step_for(call: SettledCall, payload_sha: bytes, known: Known | None) -> Step:
+def step_for(call: SettledCall, payload_sha: bytes, known: LatestRecord | None) -> Step:
     """An exact record supersedes an estimated one, a larger estimate a smaller one."""
     if known is None:
         return Step.FIRST
@@ -85,7 +85,7 @@ def charge_for(call: SettledCall, book: PriceBook) -> Charge:
 
 
 def posting(
-    call: SettledCall, payload_sha: bytes, charge: Charge, known: Known | None, now_us: int
+    call: SettledCall, payload_sha: bytes, charge: Charge, known: LatestRecord | None, now_us: int
 ) -> Posting:
     """The rows of one record that is FIRST or a CORRECTION."""
     n = known.n + 1 if known else 1
@@ -99,7 +99,7 @@ def posting(
         call=_decision(call),
         attempts=[_attempt(call, place, cost) for place, cost in enumerate(costs)],
         transfers=transfers,
-        known=Known(n, call.source, payload_sha, call.usage.total, charge.amount_nanousd),
+        known=LatestRecord(n, call.source, payload_sha, call.usage.total, charge.amount_nanousd),
         budgets=call.budgets,
         counts_us=max(call.ended_us, call.admitted_us),
         difference_nanousd=charge.amount_nanousd - (known.amount_nanousd if known else 0),
@@ -148,7 +148,7 @@ def transfer(
 
 
 def _transfers(
-    call: SettledCall, amount: int, n: int, known: Known | None, booked_us: int, now_us: int
+    call: SettledCall, amount: int, n: int, known: LatestRecord | None, booked_us: int, now_us: int
 ) -> list[dict[str, Any]]:
     account = unbilled(call.org)
     common = {"org": call.org, "rid": call.rid, "booked_us": booked_us, "created_us": now_us}

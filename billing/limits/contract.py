@@ -29,7 +29,7 @@ from billing.limits.types import Dimension, HardBudget, ScopeLimits
 
 TOKENS = (Dimension.TOKENS, Dimension.INPUT_TOKENS, Dimension.OUTPUT_TOKENS)
 BOTH, INPUT, OUTPUT = TOKENS  # what an enum names costs Python 3.11 a function call
-KEPT_MAX = 10_000
+CONTRACTS_MAX = 10_000
 """Contracts remembered: as many as there are cached keys."""
 
 
@@ -162,7 +162,7 @@ class Contract:
                 yield number, meter
 
 
-@lru_cache(KEPT_MAX)
+@lru_cache(CONTRACTS_MAX)
 def contract_of(scopes: tuple[ScopeLimits, ...], purses: tuple[HardBudget, ...] = ()) -> Contract:
     """The contract of these scopes and purses. Raises ValueError for names that the scripts cannot
     tell apart."""

@@ -31,7 +31,7 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Fill:
     bucket: Bucket
     mark_us: int
 
@@ -41,13 +41,13 @@ class Wait:
     wait_us: int
 
 
-def take(bucket: Bucket, *, now_us: int, cost_us: int, tolerance_us: int) -> Taken | Wait:
+def take(bucket: Bucket, *, now_us: int, cost_us: int, tolerance_us: int) -> Fill | Wait:
     """Fill the bucket by the cost, or return how long to wait until it fits."""
     tat_us = max(bucket.tat_us, now_us) + cost_us
     over_us = tat_us - now_us - tolerance_us
     if over_us > 0:
         return Wait(over_us)
-    return Taken(replace(bucket, tat_us=tat_us), tat_us + bucket.refunded_us)
+    return Fill(replace(bucket, tat_us=tat_us), tat_us + bucket.refunded_us)
 
 
 def correct(bucket: Bucket, *, now_us: int, mark_us: int, delta_us: int) -> Bucket:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from billing.limits.holds import Holds
 from billing.limits.types import Booked, HardBudget, ScopeLimits, SettleState
 from billing.prices.estimate import Rate, cut_call, later
-from billing.spool.segments import KNOWN_BATCH, Known
+from billing.spool.segments import RIDS_AT_ONCE, BookedOf
 from billing.spool.spool import SpooledCall
 from billing.types import OpenedCall, SettledCall, UsageCheckpoint, UsageSource
 
@@ -35,7 +35,7 @@ async def replay_spool(
     calls: Sequence[SpooledCall],
     *,
     holds: Holds,
-    known: Known,
+    known: BookedOf,
     rate: Rate,
     now_us: Callable[[], int],
     live: Container[str] = frozenset(),
@@ -50,8 +50,8 @@ async def replay_spool(
     """
     outcomes: Counter[SettleState] = Counter()
     ended = [call for call in calls if call.rid not in live]
-    for start in range(0, len(ended), KNOWN_BATCH):
-        batch = ended[start : start + KNOWN_BATCH]
+    for start in range(0, len(ended), RIDS_AT_ONCE):
+        batch = ended[start : start + RIDS_AT_ONCE]
         booked = await known([call.rid for call in batch])
         for call in batch:
             settled = await _owed(call, booked.get(call.rid), holds, rate, now_us)
@@ -65,7 +65,7 @@ async def replay_spool(
 
 
 async def reannounce(
-    calls: Iterable[LiveCall], *, holds: Holds, known: Known, lease_s: float
+    calls: Iterable[LiveCall], *, holds: Holds, known: BookedOf, lease_s: float
 ) -> dict[str, Booked]:
     """Bring back the holds of running calls after Redis was emptied. A hold that Redis knows is
     left alone.
@@ -75,8 +75,8 @@ async def reannounce(
     """
     running = list(calls)
     booked: dict[str, Booked] = {}
-    for start in range(0, len(running), KNOWN_BATCH):
-        batch = running[start : start + KNOWN_BATCH]
+    for start in range(0, len(running), RIDS_AT_ONCE):
+        batch = running[start : start + RIDS_AT_ONCE]
         booked |= await known([call.opened.rid for call in batch])
         for call in batch:
             if call.opened.rid not in booked:

@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from billing.db.engine import Store
-from billing.ledger.posting import Known, Step, step_for
+from billing.ledger.posting import LatestRecord, Step, step_for
 from billing.ledger.report import Check, Progress, judged
 from billing.recovery import holds
 from billing.spool import segments
@@ -38,7 +38,7 @@ class Unbooked:
 
 
 @dataclass(slots=True)
-class Spooled:
+class SpoolSums:
     """The sums and breaks of all spools, compared with SQL."""
 
     calls: int = 0
@@ -49,11 +49,11 @@ class Spooled:
     changed: list[str] = field(default_factory=list)
 
 
-def look_through(store: Store, root: Path, before_us: int, progress: Progress) -> Spooled:
+def look_through(store: Store, root: Path, before_us: int, progress: Progress) -> SpoolSums:
     """Read every segment that is still on disk, finished or not. A replay that would better a
     record is a break only if the segment was confirmed, or the call ended before an instant. Else
     the record may be on its way."""
-    findings = Spooled()
+    findings = SpoolSums()
     with store.read() as conn:
         confirmed = spools.confirmed(conn)
     files = [each for name in segments.gateways(root) for each in segments.segments(root, name)]
@@ -81,7 +81,7 @@ def still_unbooked(store: Store, calls: Collection[Unbooked]) -> list[Unbooked]:
     return list(by_rid.values())
 
 
-def nothing_missing(spooled: Spooled, missing: Collection[Unbooked]) -> Check:
+def nothing_missing(spooled: SpoolSums, missing: Collection[Unbooked]) -> Check:
     breaks = [
         f"{call.rid} was admitted at {call.admitted_us} by {call.gateway}, and has no usage event"
         for call in missing
@@ -94,7 +94,7 @@ def nothing_missing(spooled: Spooled, missing: Collection[Unbooked]) -> Check:
     )
 
 
-def replay_adds_nothing(spooled: Spooled) -> Check:
+def replay_adds_nothing(spooled: SpoolSums) -> Check:
     return judged(
         "I8 replay_adds_nothing",
         "replaying a spool changes nothing: of every call that ended, SQL has that end or a better",
@@ -103,7 +103,7 @@ def replay_adds_nothing(spooled: Spooled) -> Check:
     )
 
 
-def spools_unchanged(spooled: Spooled) -> Check:
+def spools_unchanged(spooled: SpoolSums) -> Check:
     return judged(
         "spools_unchanged",
         "a confirmed spool segment is what it was",
@@ -115,7 +115,7 @@ def spools_unchanged(spooled: Spooled) -> Check:
 _LATER = 1 << 62
 
 
-def _compare(store: Store, segment: Segment, findings: Spooled, before_us: int) -> None:
+def _compare(store: Store, segment: Segment, findings: SpoolSums, before_us: int) -> None:
     opened: dict[str, Unbooked] = {}
     closed: dict[str, bytes] = {}
     for line in segments.read_lines(segment):
@@ -151,7 +151,7 @@ def _unbooked(payload: bytes) -> Unbooked:
 
 
 def _bettered(
-    rids: list[str], booked: Mapping[str, Known], closed: Mapping[str, bytes], before_us: int
+    rids: list[str], booked: Mapping[str, LatestRecord], closed: Mapping[str, bytes], before_us: int
 ) -> list[str]:
     """The changes that a replay of these calls would make in SQL."""
     breaks = []
@@ -168,7 +168,7 @@ def _bettered(
     return breaks
 
 
-def _step(call: SettledCall, booked: Known) -> Step:
+def _step(call: SettledCall, booked: LatestRecord) -> Step:
     """What the record would do to the ledger. The call is encoded anew, because a later version may
     write it with more fields."""
     return step_for(call, sha256(encode(call)).digest(), booked)

@@ -16,9 +16,9 @@ import msgspec
 from billing.limits.types import Booked
 from billing.types import UsageSource, decode_settled
 
-KNOWN_BATCH = 500
+RIDS_AT_ONCE = 500
 
-Known = Callable[[Sequence[str]], Awaitable[Mapping[str, Booked]]]
+BookedOf = Callable[[Sequence[str]], Awaitable[Mapping[str, Booked]]]
 """Which of these request ids have a usage event in SQL, and what it says. At most KNOWN_BATCH."""
 
 
@@ -97,12 +97,12 @@ def index(segment: Segment) -> SegmentIndex:
     return SegmentIndex(segment, tuple(opened), tuple(closed), len(data), digest)
 
 
-async def in_ledger(segment: Segment, known: Known) -> bool:
+async def in_ledger(segment: Segment, known: BookedOf) -> bool:
     """Whether SQL has an event for every call in the segment, and an exact one where it ended."""
     calls = await asyncio.to_thread(_needed, segment)
     rids = list(calls)
-    for start in range(0, len(rids), KNOWN_BATCH):
-        batch = rids[start : start + KNOWN_BATCH]
+    for start in range(0, len(rids), RIDS_AT_ONCE):
+        batch = rids[start : start + RIDS_AT_ONCE]
         booked = await known(batch)
         if not all(_covers(booked.get(rid), calls[rid]) for rid in batch):
             return False

@@ -11,7 +11,7 @@ from billing.costs.tables import AttemptRow
 from billing.db.columns import table_of
 from billing.db.in_list import among
 from billing.db.insert import Row, insert_rows
-from billing.ledger.posting import Known
+from billing.ledger.posting import LatestRecord
 from billing.types import TOKEN_CLASSES, UsageSource
 from billing.usage.tables import CallRecordRow, UsageColumns, UsageCorrection, UsageEvent
 
@@ -23,7 +23,7 @@ ATTEMPT = table_of(AttemptRow)
 USAGE_COLUMNS = tuple(UsageColumns.model_fields)
 
 
-def latest(conn: Connection, rids: Sequence[str]) -> dict[str, Known]:
+def latest(conn: Connection, rids: Sequence[str]) -> dict[str, LatestRecord]:
     """The latest records of these request ids. An unknown id is absent."""
     columns = ("rid", "source", "payload_sha", *TOKEN_CLASSES)
     rows = conn.execute(
@@ -46,10 +46,10 @@ def latest(conn: Connection, rids: Sequence[str]) -> dict[str, Known]:
     return by_rid
 
 
-def _known(n: int, row: Sequence[Any]) -> Known:
+def _known(n: int, row: Sequence[Any]) -> LatestRecord:
     source, sha, *tokens, amount = row
     assert isinstance(sha, bytes)
-    return Known(n, UsageSource(source), sha, sum(tokens), amount)
+    return LatestRecord(n, UsageSource(source), sha, sum(tokens), amount)
 
 
 def insert_events(conn: Connection, rows: Sequence[Row]) -> None:

@@ -29,12 +29,12 @@ from gateway.catalog.plan import (
 )
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.catalog.weights.cache import WeightCache
-from gateway.catalog.weights.declared import (
+from gateway.catalog.weights.facts import tokenizer_mistake
+from gateway.catalog.weights.sources import (
     ModelWeights,
     VariantWeights,
     WeightSources,
 )
-from gateway.catalog.weights.facts import tokenizer_mistake
 from gateway.tenants.store import TenantStore
 from gateway.tenants.tables import Audit
 from routing.types import Clock

@@ -106,7 +106,7 @@ class FleetKeeper:
         self._in_flight: Counter[str] = Counter()
         self._in_flight_of_pool: Counter[str] = Counter()
         self._elsewhere: Counter[str] = Counter()
-        self._made: _Known | None = None
+        self._made: _Picture | None = None
         self._last: Mapping[str, PoolState] = {}
         self._next_change: asyncio.Future[None] | None = None
 
@@ -160,7 +160,7 @@ class FleetKeeper:
         state = self.state(pool_name)
         return state.blocked_reason if state else None
 
-    def _known(self) -> "_Known":
+    def _known(self) -> "_Picture":
         """Made anew after each poll, and when the catalog or the published fleet is another one,
         and not for each call over however many pools."""
         catalog, is_stale = self._catalog(), self.is_stale
@@ -178,7 +178,7 @@ class FleetKeeper:
             for state in by_name.values():
                 if state.pool.model in of_model:
                     of_model[state.pool.model].append(state)
-            picture = self._made = _Known(catalog, self._published, by_name, of_model, is_stale)
+            picture = self._made = _Picture(catalog, self._published, by_name, of_model, is_stale)
             self._last = by_name
         return picture
 
@@ -272,7 +272,7 @@ def _losses_per_s(pool: Pool, losses: Occurrences) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Picture:
     """The states of all pools, and what they were made of."""
 
     catalog: Catalog

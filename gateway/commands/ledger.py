@@ -28,7 +28,7 @@ from gateway.commands.terminal.options import Command, data_folder, example
 
 NUMBER = click.IntRange(1, 2**63 - 1)
 MICROSECONDS = 1_000_000
-LISTED = 100
+LETTER_FIELDS = 100
 DETAIL_CHARS = 100
 
 
@@ -162,8 +162,8 @@ def _now_us() -> int:
 
 def _list(ledger: Ledger, resolved_too: bool, as_json: bool, after: int) -> int:
     store = ledger.store
-    rows = letters.listed(store, resolved_too=resolved_too, after=after, limit=LISTED + 1)
-    page, more = rows[:LISTED], len(rows) > LISTED
+    rows = letters.listed(store, resolved_too=resolved_too, after=after, limit=LETTER_FIELDS + 1)
+    page, more = rows[:LETTER_FIELDS], len(rows) > LETTER_FIELDS
     is_open, booked, judged = letters.counts(store)
     if as_json:
         counts = {"open": is_open, "booked": booked, "judged": judged}

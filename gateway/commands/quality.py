@@ -19,7 +19,7 @@ from gateway.commands.versions import add_version_commands
 
 if TYPE_CHECKING:
     from gateway.quality.fit import Answers
-    from gateway.quality.judged import JudgedFile
+    from gateway.quality.judgements import JudgedFile
 
 
 @click.group()
@@ -86,7 +86,7 @@ def score(file: Path, document: Path, cheap: str | None, strong: str | None, as_
 
 
 def _judged(file: Path) -> JudgedFile:
-    from gateway.quality.judged import BadJudgedAnswers, read_judged
+    from gateway.quality.judgements import BadJudgedAnswers, read_judged
 
     try:
         return read_judged(file)

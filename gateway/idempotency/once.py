@@ -12,7 +12,7 @@ from gateway.idempotency.fate import Fates
 from gateway.idempotency.key import Keyed, reused
 from gateway.idempotency.recording import Recording
 from gateway.idempotency.refusals import RETRY_S, out_of_reach, too_late_to_claim, unknown
-from gateway.idempotency.replaying import Left, Replaying
+from gateway.idempotency.replaying import Replaying, SecondsLeft
 from gateway.idempotency.tape import Player
 from gateway.idempotency.tapes import Becomes, Claim, Tapes, TapesUnavailable
 
@@ -34,7 +34,7 @@ class Once:
     _running: dict[str, Recording] = field(default_factory=dict)
     _doubts: dict[str, Keyed] = field(default_factory=dict)
 
-    async def runner(self, keyed: Keyed, request_id: str, left_s: Left) -> str:
+    async def runner(self, keyed: Keyed, request_id: str, left_s: SecondsLeft) -> str:
         """The request id under which the call runs or ran; ours if it is ours to run, provided that
         `refuse_if_ran` does not refuse it.
 
@@ -53,7 +53,7 @@ class Once:
             raise reused(claim.request_id)
         return claim.request_id
 
-    async def refuse_if_ran(self, keyed: Keyed, left_s: Left) -> None:
+    async def refuse_if_ran(self, keyed: Keyed, left_s: SecondsLeft) -> None:
         """What Redis has no claim of may have run all the same. Raises ApiError 410 or 503."""
         await self.fates.refuse_if_ran(keyed, left_s())
 
@@ -69,9 +69,9 @@ class Once:
                 del self._running[request_id]
 
     async def follow(
-        self, keyed: Keyed, request_id: str, player: Player, send: Send, left_s: Left
+        self, keyed: Keyed, request_id: str, player: Player, send: Send, left_s: SecondsLeft
     ) -> None:
-        """Raises ApiError, or GivenBack."""
+        """Raises ApiError, or KeyFree."""
         await self.replaying.follow(keyed, request_id, player, send, left_s)
 
     async def announce(self) -> None:

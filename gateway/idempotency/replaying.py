@@ -18,11 +18,11 @@ from gateway.idempotency.tape import HAS_NO_REST, UNKEPT, Player, TapeState
 from gateway.idempotency.tapes import Tapes, TapesUnavailable
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-Left = Callable[[], float]
+SecondsLeft = Callable[[], float]
 """Seconds until the deadline of a call by which its answer has to begin."""
 
 
-class GivenBack(Exception):
+class KeyFree(Exception):
     """Nobody runs the call that was followed, nor will: its key is free."""
 
 
@@ -37,9 +37,9 @@ class Replaying:
         self.followers = 0
 
     async def follow(
-        self, keyed: Keyed, request_id: str, player: Player, send: Send, left_s: Left
+        self, keyed: Keyed, request_id: str, player: Player, send: Send, left_s: SecondsLeft
     ) -> None:
-        """Play the tape to its end. Raises ApiError, and GivenBack before anything was played;
+        """Play the tape to its end. Raises ApiError, and KeyFree before anything was played;
         `player` knows whether anything has left."""
         with self._counted():
             start = 0
@@ -54,7 +54,7 @@ class Replaying:
                 if parts:
                     continue
                 if state is TapeState.GONE:
-                    raise vanished(request_id) if player.has_begun else GivenBack
+                    raise vanished(request_id) if player.has_begun else KeyFree
                 if state in UNKEPT:
                     raise unkept(request_id, state)
                 if state in HAS_NO_REST:

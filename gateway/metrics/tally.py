@@ -49,7 +49,7 @@ Calls = tuple[str, str, str, str]
 
 
 @dataclass(slots=True)
-class Ended:
+class EndedCalls:
     """Calls of one model, tier, pool and status. Of a histogram each bucket counts on its own, the
     last one what is beyond all bounds."""
 
@@ -70,11 +70,11 @@ class Tally:
     """`ended` by what the calls were, `refused` by status and code of what callers were told."""
 
     def __init__(self) -> None:
-        self._ended: dict[Calls, Ended] = {}
+        self._ended: dict[Calls, EndedCalls] = {}
         self._refused: dict[tuple[int, str], int] = {}
 
     @property
-    def ended(self) -> Mapping[Calls, Ended]:
+    def ended(self) -> Mapping[Calls, EndedCalls]:
         return self._ended
 
     @property
@@ -108,8 +108,8 @@ class Tally:
         what = error.status, error.code if error.code in CODES else OTHER
         self._refused[what] = self._refused.get(what, 0) + 1
 
-    def _begin(self, call: SettledCall) -> Ended:
+    def _begin(self, call: SettledCall) -> EndedCalls:
         what = call.model, call.tier, call.pool, str(call.status)
         if len(self._ended) >= SERIES_MAX:
             what = OTHER, OTHER, OTHER, str(call.status)
-        return self._ended.setdefault(what, Ended())
+        return self._ended.setdefault(what, EndedCalls())

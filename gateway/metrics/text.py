@@ -19,7 +19,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from gateway.metrics.tally import DURATION_US, TTFT_US, Calls, Ended, Tally
+from gateway.metrics.tally import DURATION_US, TTFT_US, Calls, EndedCalls, Tally
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 LABELS = ("model", "tier", "pool", "status")
@@ -61,7 +61,7 @@ class Now:
 
 def text(tally: Tally, now: Now) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Told([*families(tally, now)]))
+    registry.register(_Families([*families(tally, now)]))
     ProcessCollector(registry=registry)
     return generate_latest(registry)
 
@@ -74,7 +74,7 @@ def families(tally: Tally, now: Now) -> Iterator[Metric]:
     yield from _gauges(now)
 
 
-class _Told(Collector):
+class _Families(Collector):
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
 
@@ -151,10 +151,10 @@ def _losses(now: Now) -> Iterator[Metric]:
 
 
 def _grouped(
-    sums_by_call: Mapping[Calls, Ended], labels: int
-) -> dict[tuple[str, ...], list[Ended]]:
+    sums_by_call: Mapping[Calls, EndedCalls], labels: int
+) -> dict[tuple[str, ...], list[EndedCalls]]:
     """By the first so many labels."""
-    groups: dict[tuple[str, ...], list[Ended]] = {}
+    groups: dict[tuple[str, ...], list[EndedCalls]] = {}
     for what, each in sums_by_call.items():
         groups.setdefault(what[:labels], []).append(each)
     return groups

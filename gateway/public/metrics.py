@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from gateway.admin.authentication import require_admin
 from gateway.api.dependencies import parts_of
-from gateway.metrics.observed import by_state
+from gateway.metrics.observer import by_state
 
 router = APIRouter(tags=["health"])
 

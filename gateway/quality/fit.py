@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.quality.judged import JudgedFile
+from gateway.quality.judgements import JudgedFile
 from routing.quality.features import NUMBERS, Features, features_of
 from routing.quality.model import LinearModel, QualityModel, log_odds
 

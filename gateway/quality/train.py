@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gateway.quality.fit import FOLDS, Answers, fitted
-from gateway.quality.judged import JudgedFile
+from gateway.quality.judgements import JudgedFile
 from routing.quality.document import QualityDocument, written
 
 

@@ -16,9 +16,9 @@ from billing.types import UNREADABLE
 from gateway.replicas.placement import Computed, Placement
 
 PREFIXES_KEY = "sluice:prefixes"
-ROUNDS_KEPT = 100
+ROUNDS_MAX = 100
 """Entries of the stream. With ten gateways a second is kept, ten rounds of each."""
-KEPT_MS = 60_000
+TTL_MS = 60_000
 
 
 class SharedPrefixes:
@@ -51,9 +51,9 @@ class SharedPrefixes:
         pipeline = self._redis.pipeline(transaction=False)
         if told:
             fields = {b"by": self._own_id, b"computed": msgspec.msgpack.encode(told)}
-            pipeline.xadd(PREFIXES_KEY, fields, maxlen=ROUNDS_KEPT, approximate=False)  # type: ignore[arg-type]
-            pipeline.pexpire(PREFIXES_KEY, KEPT_MS)
-        pipeline.xread({PREFIXES_KEY: self._read_to}, count=ROUNDS_KEPT)
+            pipeline.xadd(PREFIXES_KEY, fields, maxlen=ROUNDS_MAX, approximate=False)  # type: ignore[arg-type]
+            pipeline.pexpire(PREFIXES_KEY, TTL_MS)
+        pipeline.xread({PREFIXES_KEY: self._read_to}, count=ROUNDS_MAX)
         *_, streams = await pipeline.execute()
         return streams
 

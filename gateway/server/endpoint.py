@@ -20,7 +20,7 @@ from gateway.errors import ApiError, body_too_large, body_too_slow, internal_err
 from gateway.idempotency.key import HEADER, Keyed, keyed
 from gateway.idempotency.once import Once
 from gateway.idempotency.recording import Recording
-from gateway.idempotency.replaying import GivenBack
+from gateway.idempotency.replaying import KeyFree
 from gateway.idempotency.tape import Player
 from gateway.pipeline import DEADLINE_HEADER, Pipeline, Received
 from gateway.replicas.placement import SESSION_HEADER
@@ -200,7 +200,7 @@ class Generating:
             await client.left_before(following)
         finally:
             await end(following)
-        if not following.cancelled() and isinstance(following.exception(), GivenBack):
+        if not following.cancelled() and isinstance(following.exception(), KeyFree):
             return False
         reply.is_committed = player.has_begun
         await self._answer_failure(following, reply)

@@ -33,7 +33,7 @@ LEAVING = "sluice.leaving"
 """The extension whose `tell` has a callback called once the connection is lost, until `forget`:
 for a fraction of what a task costs that waits in `receive`."""
 
-Told = Callable[[], None]
+LossListener = Callable[[], None]
 BODILESS = (204, 304)
 
 
@@ -53,7 +53,7 @@ class BoundedProtocol(HeadProtocol):
         self._whole_scope: object = None
         self._idle_since_s: float | None = None
         self._idle_look: asyncio.TimerHandle | None = None
-        self._told: set[Told] = set()
+        self._told: set[LossListener] = set()
         self._extensions: dict[str, dict[object, object]] = {
             HANG_UP: {"now": transport.abort},
             BODY: {"whole": self._whole_body},
@@ -150,7 +150,7 @@ class BoundedProtocol(HeadProtocol):
         cycle.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         return True
 
-    def _tell(self, listener: Told) -> None:
+    def _tell(self, listener: LossListener) -> None:
         """Reading goes on, as `receive` has it: a connection that is not read is not seen to
         be lost."""
         self.flow.resume_reading()

@@ -34,7 +34,7 @@ by then changes slowly, and each costs the CPU some hundredth of a millisecond."
 EVERY_S = 0.02
 
 
-class Sent:
+class SentCall:
     """One attempt, from when it was sent on: what was known then stays, whatever comes."""
 
     def __init__(self, learner: "Learner", call: Call, pool: Pool, load: Load) -> None:
@@ -149,7 +149,7 @@ class Learner:
 
     # --- what it observes ------------------------------------------------------------------------
 
-    def sent(self, call: Call, pool: Pool, state: PoolState | None, replica_id: str) -> "Sent":
+    def sent(self, call: Call, pool: Pool, state: PoolState | None, replica_id: str) -> "SentCall":
         """An attempt that is about to be counted. A server outside is not filled by us alone: its
         load is not known."""
         replicas = () if state is None else state.replicas
@@ -157,7 +157,7 @@ class Learner:
         load = NO_LOAD
         if state is not None and there is not None:
             load = self._load_at(there, state.is_stale)
-        return Sent(self, call, pool, load)
+        return SentCall(self, call, pool, load)
 
     def watches(self, target: str, at_s: float) -> bool:
         """Whether a call that was sent at this time is one that is learned from."""

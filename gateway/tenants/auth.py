@@ -20,7 +20,7 @@ from gateway.limits.budgets import UNBUDGETED, KeyBudgets
 from routing.types import EVERYTHING, Clock, Leave
 
 CACHE_KEYS_MAX = 10_000
-KNOWN_TTL_S = 30.0
+CACHE_TTL_S = 30.0
 CLOCK_SKEW_US = 3_600_000_000
 """A secret made by another gateway may bear a time this much before ours."""
 
@@ -135,7 +135,7 @@ class KeyDirectory:
         cache = self._cache
         principal = await self._keys.find(digest)
         if principal is not None:
-            cache[digest] = (now_s + KNOWN_TTL_S, principal)
+            cache[digest] = (now_s + CACHE_TTL_S, principal)
             if len(cache) > CACHE_KEYS_MAX:
                 cache.popitem(last=False)
         return principal

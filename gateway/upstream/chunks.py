@@ -22,7 +22,7 @@ FLOAT_BYTES = 4
 TOKEN_BYTES = 4
 """About as much text as a token stands for, where a server does not say how many there are."""
 TOOL_CALLS_MAX = 1024
-SHOWN_MAX = 64
+REASON_MAX = 64
 TEXTS = ("refusal", "reasoning_content", "reasoning")
 FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
 """OpenAI's. Whatever is neither of these nor of SYNONYMS, `abort` or `error` say, is no end of an
@@ -137,7 +137,7 @@ def _finish_reason(reason: str | None) -> str | None:
     if reason is None or reason in FINISH_REASONS:
         return reason
     if reason not in SYNONYMS:
-        raise Cut(f"the upstream ended an answer with '{reason[:SHOWN_MAX]}'")
+        raise Cut(f"the upstream ended an answer with '{reason[:REASON_MAX]}'")
     return SYNONYMS[reason]
 
 

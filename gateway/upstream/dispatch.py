@@ -31,7 +31,7 @@ from gateway.errors import (
     provider_misconfigured,
 )
 from gateway.replicas.placement import OpenPlace
-from gateway.speeds.learner import Learner, Sent
+from gateway.speeds.learner import Learner, SentCall
 from gateway.upstream.answer import (
     HintsRefused,
     Late,
@@ -69,7 +69,7 @@ NOT_COVERED = (
 )
 
 
-class Opened(NamedTuple):
+class LiveAnswer(NamedTuple):
     """An answer that has begun: the frame with its first token is here, what came before it, and
     `behind` it what has come already; `answer` has the rest."""
 
@@ -117,7 +117,7 @@ class Dispatcher:
         if refusal.soonest_pool is not None:
             await self._places.want(refusal.soonest_pool)
 
-    async def walk(self, open_call: OpenCall, payload: Payload) -> "tuple[_Attempt, Opened]":
+    async def walk(self, open_call: OpenCall, payload: Payload) -> "tuple[_Attempt, LiveAnswer]":
         """Whoever calls it closes the attempt; what failed before has been closed."""
         avoided: dict[str, float] = {}
         retry_after_s: float | None = None
@@ -190,7 +190,7 @@ class Dispatcher:
 
     async def _try(
         self, open_call: OpenCall, candidate: Candidate, place: Place
-    ) -> "tuple[_Attempt, Opened]":
+    ) -> "tuple[_Attempt, LiveAnswer]":
         """A server outside that refuses a hint is asked once more, without any."""
         try:
             return await self._try_once(open_call, candidate, place)
@@ -202,7 +202,7 @@ class Dispatcher:
 
     async def _try_once(
         self, open_call: OpenCall, candidate: Candidate, place: Place
-    ) -> "tuple[_Attempt, Opened]":
+    ) -> "tuple[_Attempt, LiveAnswer]":
         """Open the stream and await its first frame; on failure nothing stays open."""
         left_s = open_call.call.deadline_s - self._clock()
         if left_s <= 0:
@@ -237,7 +237,7 @@ class _Dispatching:
         self._open_call = open_call
         self._payload = payload
 
-    async def __aenter__(self) -> Opened:
+    async def __aenter__(self) -> LiveAnswer:
         self._attempt, opened = await self._dispatcher.walk(self._open_call, self._payload)
         return opened
 
@@ -256,7 +256,7 @@ class _Attempt:
         place: Place,
         fleet: FleetKeeper,
         open_place: OpenPlace | None,
-        watch: Sent,
+        watch: SentCall,
         faults: Faults,
         clock: Clock,
     ) -> None:
@@ -276,7 +276,7 @@ class _Attempt:
 
     async def begin(
         self, upstream: OpenAIUpstream, places: Places, left_s: float
-    ) -> tuple[Opened, asyncio.CancelledError | None]:
+    ) -> tuple[LiveAnswer, asyncio.CancelledError | None]:
         """Whichever ends first: the time of the call (ApiError 504), or that of this server, which
         another one may make good (Late).
 
@@ -302,15 +302,15 @@ class _Attempt:
 
     async def _open(
         self, upstream: OpenAIUpstream, within_s: float, seen_through: SeenThrough | None
-    ) -> Opened:
+    ) -> LiveAnswer:
         target, candidate = self._place.target, self._candidate
         self._answer = answer = await upstream.open(target, within_s, seen_through)
         meter = Meter(self._open_call.call.prompt_tokens[candidate.model], target.choices)
         if answer.is_document:
-            return Opened(candidate, meter, [await answer.document()], [], answer)
+            return LiveAnswer(candidate, meter, [await answer.document()], [], answer)
         opening, behind = await _until_first_token(answer)
         answer.begun()
-        return Opened(candidate, meter, opening, behind, answer)
+        return LiveAnswer(candidate, meter, opening, behind, answer)
 
     def answers(self, meter: Meter) -> None:
         """Its first token is here."""

@@ -9,8 +9,8 @@ import msgspec
 from billing.types import Usage
 from gateway.call.frame import Choice
 from gateway.errors import ApiError
-from gateway.wire.gathered import Gathered
 from gateway.wire.sse import DONE, event
+from gateway.wire.whole_choice import WholeChoice
 from routing.types import Clock
 
 NOTHING_YET = Usage()
@@ -38,7 +38,7 @@ class AnswerHead(msgspec.Struct, frozen=True):
 
 class Form(Protocol):
     def whole(
-        self, head: AnswerHead, choices: Sequence[Gathered], usage: Usage, cost: str
+        self, head: AnswerHead, choices: Sequence[WholeChoice], usage: Usage, cost: str
     ) -> bytes: ...
 
 

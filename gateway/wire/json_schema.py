@@ -73,5 +73,5 @@ def between(low: float, high: float, kind: str = "number") -> Schema:
     return {"type": kind, "minimum": low, "maximum": high}
 
 
-def named(component: str) -> Schema:
+def reference_to(component: str) -> Schema:
     return {"$ref": f"#/components/schemas/{component}"}

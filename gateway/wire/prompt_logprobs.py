@@ -8,10 +8,10 @@ import msgspec
 
 from gateway.call.frame import Logprobs, PromptLogprobs, Ranked, Scored
 
-Found = PromptLogprobs | None
+MaybeLogprobs = PromptLogprobs | None
 
 
-def ranked(logprobs: Found) -> list[dict[str, Any] | None] | None:
+def ranked(logprobs: MaybeLogprobs) -> list[dict[str, Any] | None] | None:
     """vLLM's: nothing of the first token, and of each other one itself and the likeliest."""
     if logprobs is None or not is_own(logprobs):
         return logprobs
@@ -31,7 +31,7 @@ def scored(logprobs: PromptLogprobs) -> list[Scored]:
     ]
 
 
-def echoed(prompt: Found, logprobs: Logprobs | None) -> Logprobs | None:
+def echoed(prompt: MaybeLogprobs, logprobs: Logprobs | None) -> Logprobs | None:
     """The prompt before the answer."""
     if prompt is None or not is_own(prompt):
         return logprobs

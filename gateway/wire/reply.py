@@ -23,7 +23,7 @@ from gateway.call.request import Streaming
 from gateway.errors import ApiError
 from gateway.wire.answer import AnswerHead, Chunks, Form, Notes, UsageChunks
 from gateway.wire.dialect import OPENAI, Dialect
-from gateway.wire.gathered import CUT_SHORT, Gathered
+from gateway.wire.whole_choice import CUT_SHORT, WholeChoice
 from routing.types import Candidate, Clock
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -301,8 +301,8 @@ class StreamReply:
             await self._exchange.body(events, more=True)
 
 
-def _nothing(choices: int) -> list[Gathered]:
-    return [Gathered(index) for index in range(choices)]
+def _nothing(choices: int) -> list[WholeChoice]:
+    return [WholeChoice(index) for index in range(choices)]
 
 
 def _served(candidate: Candidate) -> dict[str, str]:

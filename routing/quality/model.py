@@ -16,7 +16,7 @@ LOG_ODDS_MAX = 30.0
 """Beyond it a score is 0 or 1 to thirteen digits."""
 
 
-class Seen(NamedTuple):
+class PromptVector(NamedTuple):
     """The features of a prompt as all models of one document read them, made once a call.
     `norm` makes the words of long and short prompts weigh alike."""
 
@@ -35,7 +35,7 @@ class LinearModel:
     numbers: tuple[float, ...]
     words: tuple[float, ...]
 
-    def deviation(self, vector: Seen) -> float:
+    def deviation(self, vector: PromptVector) -> float:
         """Log-odds of this prompt above those of the average one."""
         weights = self.words
         by_words = sum([weights[place] for place in vector.words]) * vector.norm
@@ -61,16 +61,16 @@ class QualityModel:
         vector = self.seen(features_of(prompt))
         return {name: self.models[name].deviation(vector) for name in present}
 
-    def seen(self, features: Features) -> Seen:
+    def seen(self, features: Features) -> PromptVector:
         """Places in order, so that sums do not depend on how a set is laid out in memory."""
         places = self.places
         present = sorted([places[word] for word in features.words if word in places])
         rarities = self.rarities
         length = sqrt(sum([rarities[place] ** 2 for place in present]))
-        return Seen(features.numbers, tuple(present), 1 / length if length else 0.0)
+        return PromptVector(features.numbers, tuple(present), 1 / length if length else 0.0)
 
 
-def expected_quality(table: float, model: LinearModel | None, vector: Seen | None) -> float:
+def expected_quality(table: float, model: LinearModel | None, vector: PromptVector | None) -> float:
     """The quality expected of this call: the table's, refined where something was learned."""
     if model is None or vector is None:
         return table

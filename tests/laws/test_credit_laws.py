@@ -8,7 +8,7 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.credits.credit import Burn, Category, CreditLine, Grant, LeftOf, rank, split
+from billing.credits.credit import Burn, Category, CreditLine, Grant, SpendableGrant, rank, split
 
 MODELS = ("small", "large", "other")
 TIMES = st.integers(0, 20)
@@ -102,7 +102,7 @@ def test_a_grant_pays_only_within_its_terms(grants: list[Grant], at_us: int, mod
 
 
 def line(grants: list[Grant], left: dict[str, int], cleared: int) -> CreditLine:
-    parts = [LeftOf(g.effective_us, g.ends_us, g.models, left[g.grant_id]) for g in grants]
+    parts = [SpendableGrant(g.effective_us, g.ends_us, g.models, left[g.grant_id]) for g in grants]
     return CreditLine("o", 0, cleared, parts)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from billing.limits.gcra import (
     MINUTE_US,
     Bucket,
-    Taken,
+    Fill,
     Wait,
     correct,
     cost_us,
@@ -94,7 +94,7 @@ def test_use_never_exceeds_burst_plus_rate_times_time(story: tuple[int, int, lis
             cost_us=cost_us(step.estimate, rate),
             tolerance_us=cost_us(burst, rate),
         )
-        if isinstance(taken, Taken):
+        if isinstance(taken, Fill):
             bucket = taken.bucket
             running.append((len(used), step.estimate, taken.mark_us))
             used.append([now_us, step.estimate, 0])
@@ -118,7 +118,7 @@ def test_a_wait_is_exact(rate: int, burst: int, units: int, now_us: int) -> None
     later_us = now_us + waits.wait_us
     for at_us, admitted in ((later_us - 1, False), (later_us, True)):
         answer = take(full, now_us=at_us, cost_us=cost, tolerance_us=tolerance_us)
-        assert isinstance(answer, Taken) is admitted
+        assert isinstance(answer, Fill) is admitted
 
 
 @settings(max_examples=200, deadline=None)
@@ -130,7 +130,7 @@ def test_what_remains_fits_and_one_more_does_not(rate: int, burst: int, level_us
 
     def fits(units: int) -> bool:
         cost = cost_us(units, rate)
-        return isinstance(take(bucket, now_us=0, cost_us=cost, tolerance_us=tolerance_us), Taken)
+        return isinstance(take(bucket, now_us=0, cost_us=cost, tolerance_us=tolerance_us), Fill)
 
     assert left == 0 or fits(left)
     assert not fits(left + 1) or cost_us(left + 1, rate) + level_us == tolerance_us
@@ -190,7 +190,7 @@ async def compare(server: RedisServer, rate: int, burst: int, steps: list[Step])
                 cost_us=cost_us(1, rate),
                 tolerance_us=cost_us(requests_burst, rate),
             )
-            if isinstance(took_tokens, Taken) and isinstance(took_request, Taken):
+            if isinstance(took_tokens, Fill) and isinstance(took_request, Fill):
                 assert isinstance(answer, Admitted)
                 tokens, requests = took_tokens.bucket, took_request.bucket
                 running.append((call.rid, step.estimate, took_tokens.mark_us, took_request.mark_us))

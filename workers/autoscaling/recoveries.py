@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-KEPT = 5
+RECOVERIES_MAX = 5
 """Recoveries of each kind and pool."""
 SOONEST_S = 0.5
 TOGETHER_MS = 3_000
@@ -19,7 +19,7 @@ SPARE = 1.25
 """So much longer than the longest so far: who comes too early is refused again."""
 
 
-class Gone(IntEnum):
+class LostPart(IntEnum):
     """What is gone. Each value includes those before it."""
 
     REPLICA = 1
@@ -27,7 +27,7 @@ class Gone(IntEnum):
     CLUSTER = 3
 
 
-BEYOND_A_START_S = {Gone.REPLICA: 0.0, Gone.RAY: 12.0, Gone.CLUSTER: 30.0}
+BEYOND_A_START_S = {LostPart.REPLICA: 0.0, LostPart.RAY: 12.0, LostPart.CLUSTER: 30.0}
 """What each adds to the start of a replica until it is measured (medians of `bench.recovery`)."""
 Took = Mapping[str, tuple[float, ...]]
 """Seconds of the last recoveries, oldest first, by `kind`."""
@@ -37,11 +37,11 @@ Took = Mapping[str, tuple[float, ...]]
 class Loss:
     """The loss of a pool that had a replica, is to have one, and has none."""
 
-    gone: Gone
+    gone: LostPart
     since_ms: int
 
 
-def follow(loss: Loss | None, *, lost: bool, gone: Gone, at_ms: int) -> Loss | None:
+def follow(loss: Loss | None, *, lost: bool, gone: LostPart, at_ms: int) -> Loss | None:
     """The loss after one more look. None when there is none, or none any more."""
     if not lost:
         return None
@@ -50,7 +50,7 @@ def follow(loss: Loss | None, *, lost: bool, gone: Gone, at_ms: int) -> Loss | N
     return replace(loss, gone=max(loss.gone, gone))
 
 
-def kind(gone: Gone, pool: str) -> str:
+def kind(gone: LostPart, pool: str) -> str:
     return f"{gone.name.lower()}:{pool}"
 
 
@@ -58,10 +58,10 @@ def with_another(took: Took, loss: Loss, pool: str, at_ms: int) -> Took:
     """The recoveries so far with this one, which is over now."""
     which = kind(loss.gone, pool)
     took_s = round((at_ms - loss.since_ms) / 1000, 2)
-    return {**took, which: (*took.get(which, ()), took_s)[-KEPT:]}
+    return {**took, which: (*took.get(which, ()), took_s)[-RECOVERIES_MAX:]}
 
 
-def expected_s(took: Took, gone: Gone, pool: str, cold_start_s: float) -> float:
+def expected_s(took: Took, gone: LostPart, pool: str, cold_start_s: float) -> float:
     """Seconds from the loss to the next replica."""
     measured = took.get(kind(gone, pool), ())
     return SPARE * (max(measured) if measured else BEYOND_A_START_S[gone] + cold_start_s)
@@ -70,7 +70,7 @@ def expected_s(took: Took, gone: Gone, pool: str, cold_start_s: float) -> float:
 def together(losses: Mapping[str, Loss]) -> Mapping[str, Loss]:
     """The losses. More than a replica is gone in those that several pools had at one time."""
     return {
-        pool: replace(loss, gone=max(loss.gone, Gone.RAY))
+        pool: replace(loss, gone=max(loss.gone, LostPart.RAY))
         if any(
             abs(loss.since_ms - other.since_ms) <= TOGETHER_MS
             for name, other in losses.items()

@@ -47,7 +47,7 @@ class LifeReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LiveReplica:
     """A replica that exists. `stats` is None where it does not answer."""
 
     replica: str
@@ -78,7 +78,7 @@ class Life:
 
 def look(
     lives: Mapping[str, Life],
-    replicas: Iterable[Seen],
+    replicas: Iterable[LiveReplica],
     prices: Mapping[str, Price],
     *,
     at_us: int,
@@ -101,7 +101,9 @@ def look(
     return after, reports
 
 
-def _seen(before: Life | None, one: Seen, prices: Mapping[str, Price], at_us: int) -> Life | None:
+def _seen(
+    before: Life | None, one: LiveReplica, prices: Mapping[str, Price], at_us: int
+) -> Life | None:
     """The life of a replica after one more look. A pool that was taken out of the catalog keeps its
     price. A pool that was never in it is not reported."""
     price = prices.get(one.pool)
@@ -155,11 +157,13 @@ def _ended(life: Life, at_us: int) -> LifeReport:
     return replace(report, until_us=until_us, busy_us=report.busy_us + lost_us, ended=True)
 
 
-def seen_in(details: ServeDetails, stats_of: Callable[[str], ReplicaStats | None]) -> list[Seen]:
+def seen_in(
+    details: ServeDetails, stats_of: Callable[[str], ReplicaStats | None]
+) -> list[LiveReplica]:
     """Every replica that takes up capacity, whatever its state: from when its process exists until
     Serve names it no more."""
     return [
-        Seen(
+        LiveReplica(
             replica.replica_id, pool, int(replica.start_time_s * 1e6), stats_of(replica.replica_id)
         )
         for app in details.applications.values()
@@ -187,7 +191,7 @@ class Lives:
         self._lives = None
 
     async def note(
-        self, replicas: Iterable[Seen], prices: Mapping[str, Price], *, at_us: int
+        self, replicas: Iterable[LiveReplica], prices: Mapping[str, Price], *, at_us: int
     ) -> tuple[Mapping[str, Life], Mapping[str, Life]]:
         """Report a look to the ledger. Returns the lives before and after it. Raises
         redis.RedisError, and forgets the look then."""

@@ -7,8 +7,8 @@ while the cluster is away knows since when, and how long earlier recoveries took
 from dataclasses import dataclass, field
 
 from workers.autoscaling.recoveries import (
-    Gone,
     Loss,
+    LostPart,
     Took,
     follow,
     ready_in_s,
@@ -41,7 +41,7 @@ class Losses:
                 self._losses[pool.name] = loss
 
     def note(
-        self, pool: str, *, has_one: bool, is_wanted: bool, gone: Gone | None, at_ms: int
+        self, pool: str, *, has_one: bool, is_wanted: bool, gone: LostPart | None, at_ms: int
     ) -> Loss | None:
         """Note one pool. `gone` is what is known to be away besides replicas. Returns the loss, if
         there is one."""
@@ -53,7 +53,7 @@ class Losses:
         elif not is_wanted:
             self._had_one.discard(pool)
         lost = not has_one and pool in self._had_one
-        now = follow(loss, lost=lost, gone=gone or Gone.REPLICA, at_ms=at_ms)
+        now = follow(loss, lost=lost, gone=gone or LostPart.REPLICA, at_ms=at_ms)
         if now is None:
             self._losses.pop(pool, None)
         else:
@@ -77,7 +77,7 @@ class Losses:
 def _published(pool: PoolEntry) -> Loss | None:
     if pool.lost_since_ms is None or pool.gone is None:
         return None
-    return Loss(Gone[pool.gone.upper()], pool.lost_since_ms)
+    return Loss(LostPart[pool.gone.upper()], pool.lost_since_ms)
 
 
 def _ms(seconds: float) -> int:

@@ -15,7 +15,7 @@ import msgspec
 
 from workers.autoscaling.demand import Demand, Due
 from workers.autoscaling.generations import SuccessionDecision
-from workers.autoscaling.recoveries import Gone
+from workers.autoscaling.recoveries import LostPart
 from workers.autoscaling.types import Phase, ScaleDecision
 from workers.catalog import Catalog, Pool
 from workers.controller.fleet_publisher import Fleet, FleetPublisher, PoolEntry, ReplicaEntry
@@ -151,11 +151,11 @@ class Reconciler:
         name = app_name(pool, catalog, self._settings)
         return PoolApps(pool, name, older_apps(pool, name, self._details))
 
-    def _gone(self, before: RayFile | None, ray: RayApi | None) -> Gone | None:
+    def _gone(self, before: RayFile | None, ray: RayApi | None) -> LostPart | None:
         """What is away besides replicas, as far as it shows."""
         if self._place is None or (before is not None and before.session != self._place.session):
-            return Gone.CLUSTER
-        return Gone.RAY if ray is None else None
+            return LostPart.CLUSTER
+        return LostPart.RAY if ray is None else None
 
     async def _refresh(self, catalog: Catalog) -> RayApi | None:
         """Read Serve, and deploy the missing applications. None while Ray does not answer."""
@@ -304,7 +304,7 @@ class Reconciler:
             for replica in sighting.view.replicas
         )
 
-    def _with_loss(self, entry: PoolEntry, reason: Gone | None, at_ms: int) -> PoolEntry:
+    def _with_loss(self, entry: PoolEntry, reason: LostPart | None, at_ms: int) -> PoolEntry:
         loss = self._losses.note(
             entry.name,
             has_one=any(replica.state == Phase.WARM for replica in entry.replicas),

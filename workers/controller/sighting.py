@@ -35,7 +35,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _LastAnswer:
     """The last that is known of one replica."""
 
     address: str | None
@@ -52,7 +52,7 @@ class Observer:
         self._replicas = replicas
         self._now_ms = now_ms
         self._stale_ms = stale_ms
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _LastAnswer] = {}
 
     async def look(self, apps: Sequence[str], details: ServeDetails) -> dict[str, Sighting]:
         """One sighting per name, also for an application that does not exist. Every replica that
@@ -71,7 +71,7 @@ class Observer:
     async def _ask(self, replica: ReplicaDetails, details: ServeDetails) -> None:
         answer = self._known.get(replica.replica_id)
         if answer is None:
-            answer = _Known(None, Phase.STARTING, int(replica.start_time_s * 1000))
+            answer = _LastAnswer(None, Phase.STARTING, int(replica.start_time_s * 1000))
         # While Serve's controller restarts it names no address, and the replica still serves.
         address = details.address_of(replica.actor_name) or answer.address
         answer = replace(answer, address=address)
@@ -79,7 +79,7 @@ class Observer:
             answer = await self._answer(address, answer)
         self._known[replica.replica_id] = answer
 
-    async def _answer(self, address: str, before: _Known) -> _Known:
+    async def _answer(self, address: str, before: _LastAnswer) -> _LastAnswer:
         try:
             stats = await self._replicas.stats(address)
         except ReplicaGone:
@@ -89,7 +89,7 @@ class Observer:
             return before if fresh_ms < self._stale_ms else replace(before, stats=None)
         phase = Phase.DRAINING if stats.draining else Phase.WARM
         since_ms = before.since_ms if phase is before.phase else self._now_ms()
-        return _Known(address, phase, since_ms, stats, self._now_ms())
+        return _LastAnswer(address, phase, since_ms, stats, self._now_ms())
 
     def _sighting(self, name: str, details: ServeDetails) -> Sighting:
         app = details.applications.get(name)
@@ -124,12 +124,12 @@ def _replicas_of(name: str, details: ServeDetails) -> tuple[ReplicaDetails, ...]
     return tuple(r for r in deployment.replicas if r.state in _ALIVE)
 
 
-def _counts(answer: _Known) -> bool:
+def _counts(answer: _LastAnswer) -> bool:
     """Whether a replica counts. One that answered once and does no longer counts as gone."""
     return answer.phase is Phase.STARTING or answer.stats is not None
 
 
-def _view(id: str, answer: _Known) -> ReplicaView:
+def _view(id: str, answer: _LastAnswer) -> ReplicaView:
     if answer.stats is None:
         return ReplicaView(id, answer.phase, answer.since_ms)
     idle_ms, gauges = answer.stats.last_active_ms_ago, answer.stats.gauges

@@ -43,7 +43,7 @@ class CallPiece:
 
 
 @dataclass(slots=True)
-class Said:
+class Output:
     """The text and the calls in a piece of generated text."""
 
     text: str = ""
@@ -56,8 +56,8 @@ class Said:
             piece = replace(last, arguments=last.arguments + piece.arguments)
         self.calls.append(piece)
 
-    def __add__(self, later: Said) -> Said:
-        joined = Said(self.text + later.text, list(self.calls))
+    def __add__(self, later: Output) -> Output:
+        joined = Output(self.text + later.text, list(self.calls))
         for piece in later.calls:
             joined.call(piece)
         return joined
@@ -90,25 +90,25 @@ class CallReader:
             return self.made > 0 and not (cut and self._told)
         return self._at is _At.ARGUMENTS and _is_json("".join(self._arguments))
 
-    def read(self, text: str) -> Said:
+    def read(self, text: str) -> Output:
         self._held += text
-        output = Said()
+        output = Output()
         while self._step(output):
             pass
         return output
 
-    def close(self) -> Said:
+    def close(self) -> Output:
         """The text that was held back for a mark that did not come. A call that is cut before its
         arguments is none."""
         text, self._held = self._held, ""
-        output = Said()
+        output = Output()
         if self._at is _At.TEXT:
             self._tell(output, text)
         elif self._at is _At.ARGUMENTS and not _is_json("".join(self._arguments)):
             self._tell_arguments(output, text[: len(LAST_PART)])
         return output
 
-    def _step(self, output: Said) -> bool:
+    def _step(self, output: Output) -> bool:
         """Take the next part of the held text. False once more text is needed."""
         if self._at is _At.TEXT:
             return self._text(output)
@@ -116,7 +116,7 @@ class CallReader:
             return self._head(output)
         return self._argument(output)
 
-    def _text(self, output: Said) -> bool:
+    def _text(self, output: Output) -> bool:
         at = self._held.find(CALL_OPEN) if self._may_call else -1
         if at >= 0:
             self._tell(output, self._held[:at])
@@ -134,12 +134,12 @@ class CallReader:
     def _may_call(self) -> bool:
         return self._free or not self._told
 
-    def _tell(self, output: Said, text: str) -> None:
+    def _tell(self, output: Output, text: str) -> None:
         if text.strip() or (text and (self._told or not self.made)):
             output.text += text
             self._told = True
 
-    def _head(self, output: Said) -> bool:
+    def _head(self, output: Output) -> bool:
         head = HEAD.match(self._held)
         if head:
             self._held = self._held[head.end() :]
@@ -155,7 +155,7 @@ class CallReader:
         self._tell(output, CALL_OPEN)
         return True
 
-    def _argument(self, output: Said) -> bool:
+    def _argument(self, output: Output) -> bool:
         at = self._held.find(END)
         size = at if at >= 0 else len(self._held) - held_back(self._held, END)
         self._tell_arguments(output, self._held[:size])
@@ -166,7 +166,7 @@ class CallReader:
         self._at = _At.TEXT
         return True
 
-    def _tell_arguments(self, output: Said, text: str) -> None:
+    def _tell_arguments(self, output: Output, text: str) -> None:
         if text:
             output.call(CallPiece(self.made - 1, text))
             self._arguments.append(text)

@@ -22,7 +22,7 @@ from workers.prompts.control_tokens import text_encoder
 from workers.prompts.templates import CALL_CLOSE, CALL_OPEN
 
 GRAMMAR_BYTES_MAX = 512 * 1024
-KEPT_MAX = 32
+GUIDES_MAX = 32
 WORD_BITS = 32
 COMPILE_FAILED = "failed to compile JSON schema: "
 # About 20 ms of work to compile, 10 ms for a token, and 20 MB of states.
@@ -113,7 +113,7 @@ class Guides:
             async with self._compiling:
                 if guide not in self._kept:
                     self._kept[guide] = await asyncio.to_thread(self._compile, guide)
-                    if len(self._kept) > KEPT_MAX:
+                    if len(self._kept) > GUIDES_MAX:
                         self._kept.popitem(last=False)
         self._kept.move_to_end(guide)
         return self._kept[guide]

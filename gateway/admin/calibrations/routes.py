@@ -11,7 +11,7 @@ from gateway.api.schemas import Page
 from gateway.catalog.pool import PoolName
 from gateway.errors import ApiError
 from gateway.parts import Parts
-from gateway.speeds.known import KnownSpeeds, known_of
+from gateway.speeds.pool_speeds import PoolSpeeds, speeds_of
 
 router = APIRouter(prefix="/calibrations", tags=["calibrations"])
 
@@ -34,10 +34,10 @@ async def show_calibration(parts: GivenParts, pool: PoolName) -> Any:
     state = parts.fleet.state(pool)
     if state is None:
         raise ApiError(404, f"There is no pool '{pool}'.", code="not_found")
-    return known_of(state, parts.learner)
+    return speeds_of(state, parts.learner)
 
 
-def _behind(parts: Parts, key: Key | None, limit: int) -> list[tuple[Key, KnownSpeeds]]:
+def _behind(parts: Parts, key: Key | None, limit: int) -> list[tuple[Key, PoolSpeeds]]:
     states = sorted(parts.fleet.snapshot().pools, key=lambda state: state.pool.name)
     behind = [state for state in states if key is None or (state.pool.name,) > key]
-    return [((s.pool.name,), known_of(s, parts.learner)) for s in behind[:limit]]
+    return [((s.pool.name,), speeds_of(s, parts.learner)) for s in behind[:limit]]

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import AliasPath, Field, NonNegativeInt
 
 from gateway.api.schemas import Answer, Usd
-from gateway.speeds.known import Basis
+from gateway.speeds.pool_speeds import Basis
 from routing.economics.calibration import Verdict
 
 

@@ -6,8 +6,8 @@ from gateway.wire.anthropic.body import COUNT as MESSAGE_COUNT
 from gateway.wire.anthropic.body import MESSAGE
 from gateway.wire.bodies.chat_body import CHAT
 from gateway.wire.bodies.completions import COMPLETION
-from gateway.wire.bodies.declared import Reader
 from gateway.wire.bodies.embeddings import READER as EMBEDDING
+from gateway.wire.bodies.rules import Reader
 from gateway.wire.bodies.tokenize import DETOKENIZE, TOKENIZE
 from gateway.wire.json_schema import ANYTHING, STRING, Schema, maybe, objects
 from gateway.wire.responses.body import COUNT as INPUT_COUNT

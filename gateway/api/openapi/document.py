@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from gateway.api.openapi.bodies import BODIES, EXAMPLES
 from gateway.api.openapi.generated_answers import GENERATED_ANSWERS, GENERATED_COMPONENTS
-from gateway.wire.json_schema import STRING, Schema, maybe, named, objects
+from gateway.wire.json_schema import STRING, Schema, maybe, objects, reference_to
 
 JSON = "application/json"
 LIVE = ("/healthz", "/livez", "/health")
@@ -70,11 +70,11 @@ ERRORS: dict[str, Schema] = {
     "ApiError": objects(
         {
             **{"message": STRING, "type": STRING, "param": maybe(STRING), "code": maybe(STRING)},
-            "errors": {"type": "array", "items": named("MistakeAnswer")},
+            "errors": {"type": "array", "items": reference_to("MistakeAnswer")},
         },
         "errors",
     ),
-    "ErrorResponse": objects({"error": named("ApiError")}),
+    "ErrorResponse": objects({"error": reference_to("ApiError")}),
 }
 ANSWER_HEADERS = {
     "x-request-id": {"schema": STRING, "required": True},
@@ -121,7 +121,9 @@ def _name_by_title(schema: dict[str, Any]) -> None:
     """A page of prices is `Page_PriceVersion_` to FastAPI, `PriceVersionPage` by its title."""
     schemas: dict[str, Schema] = schema["components"]["schemas"]
     titles = {name: schemas[name]["title"] for name in schemas if name.endswith("_")}
-    references = {named(name)["$ref"]: named(title)["$ref"] for name, title in titles.items()}
+    references = {
+        reference_to(name)["$ref"]: reference_to(title)["$ref"] for name, title in titles.items()
+    }
     for name, title in titles.items():
         schemas[title] = schemas.pop(name)
     _refer_to(references, schema)
@@ -141,7 +143,7 @@ def _refer_to(references: Mapping[str, str], part: Any) -> None:
 
 def _generating(path: str) -> dict[str, Any]:
     answer = GENERATED_ANSWERS[path]
-    content: dict[str, Any] = {JSON: {"schema": named(answer.whole)}}
+    content: dict[str, Any] = {JSON: {"schema": reference_to(answer.whole)}}
     if answer.streams:
         content["text/event-stream"] = {"schema": STRING}
     return {
@@ -195,7 +197,7 @@ def _error(path: str, description: str) -> dict[str, Any]:
     return {
         "description": description,
         "headers": ANSWER_HEADERS,
-        "content": {JSON: {"schema": named(kind)}},
+        "content": {JSON: {"schema": reference_to(kind)}},
     }
 
 

@@ -22,7 +22,7 @@ from gateway.wire.json_schema import (
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class GeneratedAnswer:
     """Of one route; `whole` is the component of its whole answer."""
 
     summary: str
@@ -122,10 +122,10 @@ GENERATED_COMPONENTS: dict[str, Schema] = {
     "MessageError": messages.ERROR,
 }
 
-GENERATED_ANSWERS: dict[str, Told] = {
-    "/v1/chat/completions": Told("Answer a conversation", "ChatCompletion"),
-    "/v1/completions": Told("Go on with a text", "Completion"),
-    "/v1/embeddings": Told("Place texts in a vector space", "Embeddings", streams=False),
-    "/v1/responses": Told("Answer a conversation, in items", "Response"),
-    "/v1/messages": Told("Answer a conversation, in Anthropic's shapes", "Message"),
+GENERATED_ANSWERS: dict[str, GeneratedAnswer] = {
+    "/v1/chat/completions": GeneratedAnswer("Answer a conversation", "ChatCompletion"),
+    "/v1/completions": GeneratedAnswer("Go on with a text", "Completion"),
+    "/v1/embeddings": GeneratedAnswer("Place texts in a vector space", "Embeddings", streams=False),
+    "/v1/responses": GeneratedAnswer("Answer a conversation, in items", "Response"),
+    "/v1/messages": GeneratedAnswer("Answer a conversation, in Anthropic's shapes", "Message"),
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from http.client import HTTPResponse
 
 TIMEOUT_S = 60.0
-SHOWN_MAX = 200
+TEXT_MAX = 200
 """Of an answer that is not Sluice's."""
 
 
@@ -153,7 +153,7 @@ class AdminApi:
         return Refused(_line(message), param, error.get("errors") or ())
 
     def _no_sluice(self, answer: AdminAnswer) -> str:
-        text = _line(answer.text[:SHOWN_MAX]) or "nothing"
+        text = _line(answer.text[:TEXT_MAX]) or "nothing"
         return f"{self.url} is no Sluice: it answered {answer.status} with {text}"
 
 

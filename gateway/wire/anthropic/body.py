@@ -18,7 +18,7 @@ from gateway.wire.anthropic.turns import CacheControl, translated
 from gateway.wire.bodies.chat_body import ChatBody
 from gateway.wire.bodies.checks import STOP_MAX, invalid_type, json_object
 from gateway.wire.bodies.conversation import Conversation, generating_chat
-from gateway.wire.bodies.declared import (
+from gateway.wire.bodies.rules import (
     Reader,
     described,
     in_words,
@@ -27,9 +27,9 @@ from gateway.wire.bodies.declared import (
     own,
     text_of,
 )
-from gateway.wire.bodies.generated import TokensMax
 from gateway.wire.bodies.steering import STEERED
-from gateway.wire.bodies.translated import translated_conversation
+from gateway.wire.bodies.text_body import TokensMax
+from gateway.wire.bodies.translation import translated_conversation
 from gateway.wire.json_schema import array, text
 
 TIERS = {"auto": "auto", "standard_only": "default"}

@@ -10,7 +10,7 @@ import msgspec
 from billing.types import Usage
 from gateway.wire.answer import AnswerHead
 from gateway.wire.anthropic.stream import MessageChunks
-from gateway.wire.gathered import Gathered
+from gateway.wire.whole_choice import WholeChoice
 
 Json = dict[str, Any]
 
@@ -34,7 +34,7 @@ class MessageForm:
     tells_edits: bool = False
 
     def whole(
-        self, head: AnswerHead, choices: Sequence[Gathered], usage: Usage, cost: str
+        self, head: AnswerHead, choices: Sequence[WholeChoice], usage: Usage, cost: str
     ) -> bytes:
         [choice] = choices
         uses = [_use(call) for call in choice.tool_calls]
@@ -46,7 +46,7 @@ class MessageForm:
         message["usage"] = usage_shape(usage, head.service_tier) | {"cost": cost}
         return msgspec.json.encode(message)
 
-    def _thought(self, choice: Gathered) -> bool:
+    def _thought(self, choice: WholeChoice) -> bool:
         return self.tells_thoughts and bool(choice.reasoning)
 
     def chunks(self, head: AnswerHead, includes_usage: bool) -> MessageChunks:

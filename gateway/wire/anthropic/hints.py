@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from gateway.wire.bodies.checks import Check, integer, invalid_type, one_of, require_known, string
-from gateway.wire.bodies.declared import Rule, in_words, object_of, own
+from gateway.wire.bodies.rules import Rule, in_words, object_of, own
 from gateway.wire.json_schema import STRING, array, between, const, either, objects, part
 from gateway.wire.json_schema import one_of as enumerated
 

@@ -14,8 +14,8 @@ from gateway.errors import ApiError
 from gateway.wire.answer import AnswerHead, Notes
 from gateway.wire.anthropic.errors import error_body
 from gateway.wire.call_pieces import CallPieces
-from gateway.wire.gathered import CUT_SHORT
 from gateway.wire.sse import named_event
+from gateway.wire.whole_choice import CUT_SHORT
 
 Json = dict[str, Any]
 

@@ -20,7 +20,7 @@ from gateway.wire.bodies.checks import (
     require_known,
     string,
 )
-from gateway.wire.bodies.declared import TEXT, in_words, object_of, the, word_of
+from gateway.wire.bodies.rules import TEXT, in_words, object_of, the, word_of
 
 Json = dict[str, Any]
 

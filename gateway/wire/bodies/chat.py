@@ -17,8 +17,8 @@ from gateway.wire.bodies.chat_body import CHAT, ChatBody, require_agreement
 from gateway.wire.bodies.checks import Takes, takes_no_more
 from gateway.wire.bodies.conversation import conversation_of, generating_chat
 from gateway.wire.call_pieces import CallPieces
-from gateway.wire.gathered import Gathered
 from gateway.wire.prompt_logprobs import ranked
+from gateway.wire.whole_choice import WholeChoice
 
 ID_PREFIX = "chatcmpl"
 TWO_CEILINGS = (
@@ -58,7 +58,7 @@ class ChatForm(msgspec.Struct, frozen=True):
     scores_prompt: bool = False
 
     def whole(
-        self, head: AnswerHead, choices: Sequence[Gathered], usage: Usage, cost: str
+        self, head: AnswerHead, choices: Sequence[WholeChoice], usage: Usage, cost: str
     ) -> bytes:
         shapes = [self._choice(choice) for choice in choices]
         fields = envelope_fields(head, ID_PREFIX, "chat.completion")
@@ -66,7 +66,7 @@ class ChatForm(msgspec.Struct, frozen=True):
             fields["prompt_logprobs"] = ranked(choices[0].prompt_logprobs)
         return whole_answer(fields, shapes, usage, cost)
 
-    def _choice(self, choice: Gathered) -> dict[str, Any]:
+    def _choice(self, choice: WholeChoice) -> dict[str, Any]:
         text, refusal = choice.text, choice.refusal
         message: dict[str, Any] = {
             "role": "assistant",

@@ -8,12 +8,11 @@ from msgspec import Meta
 
 from gateway.errors import bad_request
 from gateway.wire.bodies.checks import invalid_type, only, text_up_to
-from gateway.wire.bodies.declared import Reader, in_words, object_of, own, text_of, word_of
-from gateway.wire.bodies.generated import GeneratedBody, TokensMax, require_together
 from gateway.wire.bodies.messages import Messages
 from gateway.wire.bodies.ollama import OLLAMA
 from gateway.wire.bodies.prompts import check_own_tokens
 from gateway.wire.bodies.response_format import ResponseFormat
+from gateway.wire.bodies.rules import Reader, in_words, object_of, own, text_of, word_of
 from gateway.wire.bodies.steering import (
     NOT_DONE,
     NOT_DONE_IN_CHAT,
@@ -22,6 +21,7 @@ from gateway.wire.bodies.steering import (
     require_sensible,
     require_sensible_chat,
 )
+from gateway.wire.bodies.text_body import GeneratedBody, TokensMax, require_together
 from gateway.wire.bodies.tools import ToolChoice, Tools, require_offered
 from gateway.wire.json_schema import Schema, text
 from gateway.wire.json_schema import one_of as enumerated

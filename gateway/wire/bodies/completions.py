@@ -18,8 +18,6 @@ from gateway.catalog.tokenizers import TokenCounter
 from gateway.errors import bad_request
 from gateway.wire.answer import AnswerHead, Envelope, Notes, envelope_fields, whole_answer
 from gateway.wire.bodies.checks import CHOICES_MAX, Takes, takes_no_more, unsupported
-from gateway.wire.bodies.declared import Reader, neutral, own
-from gateway.wire.bodies.generated import GeneratedBody, generating, require_together
 from gateway.wire.bodies.prompts import (
     Prompt,
     check_own_tokens,
@@ -30,6 +28,7 @@ from gateway.wire.bodies.prompts import (
     prompts,
     texts,
 )
+from gateway.wire.bodies.rules import Reader, neutral, own
 from gateway.wire.bodies.steering import (
     NOT_DONE,
     STEERED,
@@ -37,9 +36,10 @@ from gateway.wire.bodies.steering import (
     steered,
     structured_outputs,
 )
-from gateway.wire.gathered import Gathered
+from gateway.wire.bodies.text_body import GeneratedBody, generating, require_together
 from gateway.wire.legacy_logprobs import LegacyLogprobs
 from gateway.wire.prompt_logprobs import echoed, ranked
+from gateway.wire.whole_choice import WholeChoice
 from routing.types import Task
 
 ID_PREFIX = "cmpl"
@@ -206,13 +206,13 @@ class CompletionForm:
     n: int = 1
 
     def whole(
-        self, head: AnswerHead, choices: Sequence[Gathered], usage: Usage, cost: str
+        self, head: AnswerHead, choices: Sequence[WholeChoice], usage: Usage, cost: str
     ) -> bytes:
         prompts = [choices[n - n % self.n].prompt_logprobs for n in range(len(choices))]
         shapes = [self._whole_choice(*each) for each in zip(choices, prompts, strict=True)]
         return whole_answer(envelope_fields(head, ID_PREFIX, NAME), shapes, usage, cost)
 
-    def _whole_choice(self, choice: Gathered, prompt: PromptLogprobs | None) -> dict[str, Any]:
+    def _whole_choice(self, choice: WholeChoice, prompt: PromptLogprobs | None) -> dict[str, Any]:
         text, logprobs = choice.text, choice.logprobs
         if not self.echo_scored or prompt is not None:
             text = self.echoes[choice.index] + text

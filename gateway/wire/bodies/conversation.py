@@ -13,7 +13,6 @@ from gateway.errors import bad_request
 from gateway.wire.answer import StreamableForm
 from gateway.wire.bodies.chat_body import ChatBody
 from gateway.wire.bodies.checks import unsupported
-from gateway.wire.bodies.generated import generating
 from gateway.wire.bodies.messages import (
     OF_CLIENTS,
     characters,
@@ -28,6 +27,7 @@ from gateway.wire.bodies.messages import (
 from gateway.wire.bodies.prompts import check_tokens_known
 from gateway.wire.bodies.response_format import described
 from gateway.wire.bodies.steering import rendering, steered, structured_outputs
+from gateway.wire.bodies.text_body import generating
 from gateway.wire.bodies.tools import INDEX
 from routing.types import Task
 from workers.prompts.templates import ToolsUnsupported

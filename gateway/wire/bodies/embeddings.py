@@ -18,7 +18,6 @@ from gateway.catalog.tokenizers import TokenCounter
 from gateway.errors import bad_request
 from gateway.wire.answer import AnswerHead
 from gateway.wire.bodies.checks import Takes, takes_no_more
-from gateway.wire.bodies.declared import CallBody, Reader, in_words, neutral, own
 from gateway.wire.bodies.prompts import (
     Prompt,
     longest_characters,
@@ -28,8 +27,9 @@ from gateway.wire.bodies.prompts import (
     texts,
 )
 from gateway.wire.bodies.provider import PROVIDER, preferences_of, price_max_of
+from gateway.wire.bodies.rules import CallBody, Reader, in_words, neutral, own
 from gateway.wire.bodies.steering import STEERED
-from gateway.wire.gathered import Gathered
+from gateway.wire.whole_choice import WholeChoice
 from routing.types import Task
 
 INPUTS_MAX = 2048
@@ -132,7 +132,7 @@ class EmbeddingForm:
     as_base64: bool
 
     def whole(
-        self, head: AnswerHead, choices: Sequence[Gathered], usage: Usage, cost: str
+        self, head: AnswerHead, choices: Sequence[WholeChoice], usage: Usage, cost: str
     ) -> bytes:
         return msgspec.json.encode(
             {
@@ -147,7 +147,7 @@ class EmbeddingForm:
             }
         )
 
-    def _embedding(self, choice: Gathered) -> msgspec.Raw:
+    def _embedding(self, choice: WholeChoice) -> msgspec.Raw:
         """Encoded one by one, so that a thread that does it lets others have their turn."""
         assert choice.embedding is not None, "a complete answer has every vector"
         vector = choice.embedding if self.as_base64 else _floats(choice.embedding)

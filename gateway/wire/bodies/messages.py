@@ -17,7 +17,7 @@ from gateway.wire.bodies.checks import (
     string,
     unsupported,
 )
-from gateway.wire.bodies.declared import Rule, needed, object_of, own, word_of
+from gateway.wire.bodies.rules import Rule, needed, object_of, own, word_of
 from gateway.wire.bodies.tools import TOOL_CALLS, tool_calls
 from gateway.wire.json_schema import ANYTHING, STRING, Schema, array, const, either, part, text
 from gateway.wire.json_schema import one_of as enumerated

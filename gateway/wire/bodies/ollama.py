@@ -6,7 +6,7 @@ is refused, with the field that does it here.
 
 from gateway.errors import bad_request
 from gateway.wire.bodies.checks import invalid_type
-from gateway.wire.bodies.declared import Rule, text_of
+from gateway.wire.bodies.rules import Rule, text_of
 from gateway.wire.json_schema import BOOLEAN, NUMBER, STRING, const, either
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from billing.money import nanousd
 from gateway.errors import bad_request
 from gateway.wire.bodies.checks import boolean, invalid_type, number, string
-from gateway.wire.bodies.declared import Rule, object_of, word_of
+from gateway.wire.bodies.rules import Rule, object_of, word_of
 from gateway.wire.json_schema import BOOLEAN, STRING, array, between, either, objects
 from routing.policy.action import LatencyPreference, PriceBound, Sort
 from routing.policy.narrow import Preferences, target

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from gateway.wire.bodies.checks import invalid_type, one_of, require_known, schema_size
-from gateway.wire.bodies.declared import SWITCH, TEXT, Rule, needed, object_of, own, the
+from gateway.wire.bodies.rules import SWITCH, TEXT, Rule, needed, object_of, own, the
 from gateway.wire.bodies.tools import FUNCTION_NAME
 from gateway.wire.json_schema import ANYTHING, either, part
 from gateway.wire.json_schema import one_of as enumerated

@@ -20,8 +20,8 @@ from gateway.wire.bodies.checks import (
     string,
 )
 from gateway.wire.bodies.checks import TOKEN_ID as TOKEN_ID_TEXT
-from gateway.wire.bodies.declared import Rule, as_neutral, neutral_rules, rule_of, some
 from gateway.wire.bodies.prompts import TOKEN_ID, WORDS, token_ids
+from gateway.wire.bodies.rules import Rule, as_neutral, neutral_rules, rule_of, some
 from gateway.wire.json_schema import (
     ANYTHING,
     BOOLEAN,

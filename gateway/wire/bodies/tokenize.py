@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import msgspec
 
 from gateway.errors import bad_request
-from gateway.wire.bodies.declared import Reader, own
 from gateway.wire.bodies.messages import (
     Messages,
     characters,
@@ -18,6 +17,7 @@ from gateway.wire.bodies.messages import (
     plain_message,
 )
 from gateway.wire.bodies.prompts import TOKEN_ID, token_ids
+from gateway.wire.bodies.rules import Reader, own
 from gateway.wire.bodies.tools import Tools
 from gateway.wire.json_schema import array
 

@@ -16,7 +16,7 @@ from gateway.wire.bodies.checks import (
     string,
     text_up_to,
 )
-from gateway.wire.bodies.declared import SWITCH, TEXT, Rule, needed, object_of, own, the, word_of
+from gateway.wire.bodies.rules import SWITCH, TEXT, Rule, needed, object_of, own, the, word_of
 from gateway.wire.json_schema import (
     ANYTHING,
     STRING,

@@ -15,7 +15,7 @@ from gateway.errors import bad_request
 from gateway.wire.bodies.chat_body import CHAT, ChatBody
 from gateway.wire.bodies.checks import invalid_type, json_object
 from gateway.wire.bodies.conversation import Conversation, generating_chat
-from gateway.wire.bodies.declared import (
+from gateway.wire.bodies.rules import (
     TEXT,
     Reader,
     as_neutral,
@@ -27,8 +27,8 @@ from gateway.wire.bodies.declared import (
     own,
     word_of,
 )
-from gateway.wire.bodies.generated import TokensMax
-from gateway.wire.bodies.translated import translated_conversation
+from gateway.wire.bodies.text_body import TokensMax
+from gateway.wire.bodies.translation import translated_conversation
 from gateway.wire.json_schema import array, as_good_as
 from gateway.wire.responses.form import ResponseForm
 from gateway.wire.responses.items import translated

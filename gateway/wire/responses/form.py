@@ -7,10 +7,10 @@ import msgspec
 
 from billing.types import Usage
 from gateway.wire.answer import AnswerHead
-from gateway.wire.gathered import Gathered
 from gateway.wire.responses.output import INCOMPLETE, gathered_output
 from gateway.wire.responses.stream import ResponseChunks
 from gateway.wire.responses.tools import Tool, shown
+from gateway.wire.whole_choice import WholeChoice
 
 Json = dict[str, Any]
 
@@ -44,7 +44,7 @@ class ResponseForm:
         self.tools = tools
 
     def whole(
-        self, head: AnswerHead, choices: Sequence[Gathered], usage: Usage, cost: str
+        self, head: AnswerHead, choices: Sequence[WholeChoice], usage: Usage, cost: str
     ) -> bytes:
         [choice] = choices
         output = gathered_output(head.id, choice, self.scored, self.tools)

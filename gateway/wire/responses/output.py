@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.call.frame import Logprobs
-from gateway.wire.gathered import Gathered
 from gateway.wire.responses.calls import call_item, complete
 from gateway.wire.responses.tools import Tool
+from gateway.wire.whole_choice import WholeChoice
 
 Json = dict[str, Any]
 
@@ -16,7 +16,7 @@ IN_PROGRESS = "in_progress"
 
 
 def gathered_output(
-    answer_id: str, choice: Gathered, scored: bool, tools: Mapping[str, Tool]
+    answer_id: str, choice: WholeChoice, scored: bool, tools: Mapping[str, Tool]
 ) -> list[Json]:
     """Of a whole answer; a model that says nothing at all says an empty text."""
     calls = choice.tool_calls

@@ -1,9 +1,9 @@
 """What a body of `/v1/responses` holds, as JSON Schema: its items and the form of the answer, as
 `items.py` and `parts.py` read them."""
 
-from gateway.wire.bodies.declared import object_of, the
 from gateway.wire.bodies.messages import DETAIL, IMAGE_URL, REFUSAL_PART
 from gateway.wire.bodies.response_format import FORM, UNFORMED
+from gateway.wire.bodies.rules import object_of, the
 from gateway.wire.json_schema import (
     ANYTHING,
     NUMBER,

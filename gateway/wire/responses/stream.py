@@ -14,7 +14,6 @@ from gateway.call.frame import Choice, ToolCallPiece
 from gateway.errors import ApiError
 from gateway.wire.answer import AnswerHead, Notes
 from gateway.wire.call_pieces import CallPieces
-from gateway.wire.gathered import CUT_SHORT
 from gateway.wire.responses.calls import call_item, complete
 from gateway.wire.responses.output import (
     INCOMPLETE,
@@ -27,6 +26,7 @@ from gateway.wire.responses.output import (
 )
 from gateway.wire.responses.tools import Tool
 from gateway.wire.sse import named_event
+from gateway.wire.whole_choice import CUT_SHORT
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from billing.credits import grants as credit_grants
-from billing.credits.credit import Category, CreditLine, Grant, LeftOf
+from billing.credits.credit import Category, CreditLine, Grant, SpendableGrant
 from billing.credits.grants import (
     VOID_AFTER_US,
     CreditError,
@@ -306,8 +306,8 @@ def test_a_line_tells_what_grants_have_left_until_they_are_booked_away(store: St
     given(store, grant("all", 5), grant("some", 6, models=("tale-small",), expires_us=ADMITTED_US))
     line = line_of(store, "org_1")
     assert sorted(line.grants, key=lambda part: part.left_nanousd) == [
-        LeftOf(NOW_US, None, (), 5),
-        LeftOf(NOW_US, ADMITTED_US, ("tale-small",), 6),
+        SpendableGrant(NOW_US, None, (), 5),
+        SpendableGrant(NOW_US, ADMITTED_US, ("tale-small",), 6),
     ]
     void(store, "all", voided_by="admin", now_us=NOW_US)
     later = line_of(store, "org_1")

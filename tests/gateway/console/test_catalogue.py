@@ -15,7 +15,7 @@ from billing.db.engine import open_store
 from gateway.console.pages.catalogue.calibrations import calibration_views
 from gateway.console.pages.catalogue.hardware import SourcedText, hardware_list
 from gateway.console.pages.catalogue.variants import variant_views
-from gateway.speeds.known import Basis, KnownSpeeds
+from gateway.speeds.pool_speeds import Basis, PoolSpeeds
 from routing.economics.calibration import Calibration
 from routing.economics.predictor import FIRST_GUESS
 from routing.economics.shape import ModelShape
@@ -130,7 +130,7 @@ def test_error_is_a_share_and_a_ceiling_that_is_a_guess_may_be_passed() -> None:
     learned = Calibration(FIRST_GUESS)
     for number in range(60):
         learned.observe((1.0,), 0.1 + number % 2 / 100)
-    known = KnownSpeeds(pool("one"), "pool one", Basis.OBSERVED, learned, None, None, 0, 0)
+    known = PoolSpeeds(pool("one"), "pool one", Basis.OBSERVED, learned, None, None, 0, 0)
     [view] = calibration_views([known])
     [time] = view.times
     assert (view.pools, time.name, time.taken, time.refused) == (("one",), "First token", "60", "")

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from gateway.cli import main
 from gateway.quality.fit import fold_of
-from gateway.quality.judged import BadJudgedAnswers, read_judged
+from gateway.quality.judgements import BadJudgedAnswers, read_judged
 from routing.quality.document import read
 from routing.quality.features import features_of
 from routing.quality.model import expected_quality

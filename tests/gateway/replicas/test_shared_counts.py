@@ -14,7 +14,7 @@ from gateway.catalog.catalog import Catalog
 from gateway.catalog.fleet import FleetKeeper, PublishedPool, PublishedReplica, _Fleet
 from gateway.replicas.placement import UNTOLD_MAX, Chosen, OpenPlace, Placement
 from gateway.replicas.shared_counts import GATEWAYS_KEY, LEASE_S, SharedCounts, work_key
-from gateway.replicas.shared_prefixes import PREFIXES_KEY, ROUNDS_KEPT
+from gateway.replicas.shared_prefixes import PREFIXES_KEY, ROUNDS_MAX
 from routing.replicas.blocks import NO_CHAIN, chain_of
 from routing.replicas.work import Work
 from routing.types import ReplicaState
@@ -155,10 +155,10 @@ async def test_what_is_told_of_caches_is_bounded(redis: Redis) -> None:
     for number in range(UNTOLD_MAX + 10):
         computed(one, "r1", number.to_bytes(2, "big") * 300)
     assert len(one.placement.untold) == UNTOLD_MAX
-    for _ in range(ROUNDS_KEPT + 10):
+    for _ in range(ROUNDS_MAX + 10):
         computed(one, "r1", b"x" * 600)
         await one.counts.flush()
-    assert await redis.xlen(PREFIXES_KEY) == ROUNDS_KEPT
+    assert await redis.xlen(PREFIXES_KEY) == ROUNDS_MAX
 
 
 async def test_caches_of_replicas_that_are_gone_are_forgotten(redis: Redis) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from gateway.speeds.kept import SPEEDS_KEY, KeptSpeeds
 from gateway.speeds.learner import ALL_OBSERVED, MORE_TOKENS_THAN_BYTES, Learner
+from gateway.speeds.store import SPEEDS_KEY, SpeedStore
 from gateway.upstream import fake
 from routing.economics.lengths import Scope
 from routing.economics.predictor import Facts
@@ -77,13 +77,13 @@ async def test_what_was_learned_is_there_after_a_restart(one: Edge, redis: Redis
     await _calls(one)
     await one.parts.speeds.flush()
     later = Learner(lambda _: NO_WORK)
-    await KeptSpeeds(redis, later).refresh()
+    await SpeedStore(redis, later).refresh()
     target = later.predictor.targets["pool tale-reserved"]
     assert target.first.taken == CALLS
     await redis.hset(SPEEDS_KEY, "pool tale-reserved", b"{}")
     await redis.hset(SPEEDS_KEY, b"\xff", b"nonsense")
     anew = Learner(lambda _: NO_WORK)
-    await KeptSpeeds(redis, anew).refresh()
+    await SpeedStore(redis, anew).refresh()
     assert not anew.predictor.targets
 
 

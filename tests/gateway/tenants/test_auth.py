@@ -71,7 +71,7 @@ async def test_known_key_is_looked_up_once_while_it_is_fresh() -> None:
     for _ in range(5):
         assert (await directory.authenticate(GOOD)).key == "key_1"
     assert keys.lookups == 1
-    keys.now_s += auth.KNOWN_TTL_S
+    keys.now_s += auth.CACHE_TTL_S
     await directory.authenticate(GOOD)
     assert keys.lookups == 2
 

@@ -20,7 +20,7 @@ from gateway.upstream.answer import Cut
 from gateway.upstream.openai import OpenAIUpstream, Patience, Target
 from gateway.wire.answer import AnswerHead
 from gateway.wire.bodies.completions import CompletionForm
-from gateway.wire.gathered import Gathered
+from gateway.wire.whole_choice import WholeChoice
 from tests.gateway.upstream.conftest import frames_of, one_adapter
 
 HEAD = AnswerHead("1", 0, "tale", "default")
@@ -73,7 +73,7 @@ def events(
 
 def answered(frames: list[Frame], choices: int) -> tuple[dict[str, Any], Usage]:
     meter = Meter(PROMPT, choices)
-    gathered = [Gathered(index) for index in range(choices)]
+    gathered = [WholeChoice(index) for index in range(choices)]
     for frame in frames:
         assert meter.output_with(frame) <= meter.usage.output + 1, "never more than has come"
         meter.observe(frame, 0.0)

@@ -17,7 +17,7 @@ from gateway.upstream.chunks import FINISH_REASONS, SYNONYMS, read_answer, read_
 from gateway.wire.answer import AnswerHead
 from gateway.wire.bodies.chat import ChatForm, parse_chat
 from gateway.wire.bodies.completions import CompletionForm
-from gateway.wire.gathered import Gathered
+from gateway.wire.whole_choice import WholeChoice
 from tests.openai_api.valid import assert_valid
 
 HEAD = AnswerHead("1", 1, "m", "default")
@@ -69,7 +69,7 @@ def test_whatever_is_taken_leaves_as_the_document_has_it(reason: str | None) -> 
         assert_valid("CreateChatCompletionStreamResponse", chunk)
     for chunk in chunks(choice, text):
         assert_valid("CreateCompletionResponse", chunk)
-    gathered = Gathered(0)
+    gathered = WholeChoice(0)
     gathered.add(choice)
     for form, name in ((ChatForm(1, False), "Chat"), (text, "")):
         answer = json.loads(form.whole(HEAD, [gathered], Usage(), "0"))
@@ -115,7 +115,7 @@ def test_reasoning_reaches_callers_whole_and_streamed_and_may_be_sent_back(name:
     assert_valid("CreateChatCompletionStreamResponse", chunk)
     assert chunk["choices"][0]["delta"] == {"reasoning_content": "Hm."}
     assert piece.has_text
-    found = Gathered(0)
+    found = WholeChoice(0)
     found.add(whole("stop", message={"content": "Hi", name: "Hm."}))
     answer = json.loads(ChatForm(1, False).whole(HEAD, [found], Usage(), "0"))
     assert_valid("CreateChatCompletionResponse", answer)

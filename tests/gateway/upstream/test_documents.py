@@ -19,7 +19,7 @@ from gateway.upstream import fake
 from gateway.upstream.answer import Cut
 from gateway.upstream.chunks import read_answer
 from gateway.upstream.openai import OpenAIUpstream, Target, Whole
-from gateway.wire.gathered import Gathered
+from gateway.wire.whole_choice import WholeChoice
 from tests.gateway.upstream.conftest import frames_of, one_adapter
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}
@@ -102,7 +102,7 @@ def test_any_payload_is_a_frame_or_cut(payload: bytes | str) -> None:
 
 def test_calls_of_tools_come_out_as_they_went_in() -> None:
     frame = read(document(chose(None, tool_calls=[CALL, CALL | {"id": "c2"}])))
-    gathered = Gathered(0)
+    gathered = WholeChoice(0)
     gathered.add(frame.choices[0])
     assert gathered.tool_calls == (CALL, CALL | {"id": "c2"})
 

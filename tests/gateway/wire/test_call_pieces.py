@@ -18,8 +18,8 @@ from gateway.wire.answer import AnswerHead
 from gateway.wire.anthropic.form import MessageForm
 from gateway.wire.bodies.chat import ChatForm
 from gateway.wire.call_pieces import CallPieces
-from gateway.wire.gathered import Gathered
 from gateway.wire.responses.form import ResponseForm
+from gateway.wire.whole_choice import WholeChoice
 
 HEAD = AnswerHead("1", 1_790_000_000, "tale", "default")
 USED = Usage(input=3, output=2)
@@ -89,8 +89,8 @@ def events(raws: Sequence[bytes]) -> Iterator[Json]:
             yield json.loads(line.removeprefix("data: "))
 
 
-def gathered(said: Sequence[Choice]) -> Gathered:
-    found = Gathered(0)
+def gathered(said: Sequence[Choice]) -> WholeChoice:
+    found = WholeChoice(0)
     for choice in said:
         found.add(choice)
     return found

@@ -19,7 +19,7 @@ from gateway.wire.answer import AnswerHead, Envelope, usage_shape
 from gateway.wire.bodies.chat import ChatForm, parse_chat
 from gateway.wire.bodies.chat_body import CHAT
 from gateway.wire.bodies.conversation import Conversation
-from gateway.wire.gathered import Gathered
+from gateway.wire.whole_choice import WholeChoice
 from tests.gateway.wire.bodies import assert_taken_or_refused, payloads, refused, values
 
 USER = {"role": "user", "content": "Hi"}
@@ -339,7 +339,7 @@ def said(index: int, text: str, finish: str | None = None) -> Choice:
 
 
 def test_whole_answer_is_what_the_openai_client_reads() -> None:
-    choices = [Gathered(0), Gathered(1)]
+    choices = [WholeChoice(0), WholeChoice(1)]
     for piece in (said(1, "Ho"), said(0, "Hi "), said(0, "\U0001f600", "stop")):
         choices[piece.index].add(piece)
     raw = ChatForm(2, scored=True).whole(HEAD, choices, Usage(input=3, output=2), "0.001")

@@ -19,7 +19,7 @@ from gateway.catalog.tokenizers import ByteBound
 from gateway.errors import bad_request
 from gateway.wire.answer import AnswerHead
 from gateway.wire.bodies.completions import COMPLETION, CompletionForm, Prompts, parse_completion
-from gateway.wire.gathered import Gathered
+from gateway.wire.whole_choice import WholeChoice
 from tests.gateway.wire.bodies import assert_taken_or_refused, payloads, refused, values
 
 GOOD = {"model": "tale", "prompt": "Once"}
@@ -157,7 +157,7 @@ def test_echo_stands_before_every_choice_of_its_prompt() -> None:
 
 def test_whole_answer_is_what_the_openai_client_reads() -> None:
     form = CompletionForm(("Once", "Once"), scored=False)
-    choices = [Gathered(0), Gathered(1)]
+    choices = [WholeChoice(0), WholeChoice(1)]
     choices[0].add(Choice(delta={"content": " upon"}, finish_reason="stop"))
     choices[1].add(Choice(index=1, text=" more"))
     raw = form.whole(HEAD, choices, Usage(input=3, output=2), "0.001")
@@ -203,7 +203,7 @@ def test_log_probabilities_have_the_shape_of_plain_completions() -> None:
         Logprobs(content=[Scored("\ufffd", -0.1, [0xE2, 0x82]), Scored("\ufffd", -0.2, [0xAC])]),
         Logprobs(content=[Scored("!", -0.3)]),
     ]
-    choice = Gathered(0)
+    choice = WholeChoice(0)
     for piece in pieces:
         choice.add(Choice(text="x", logprobs=piece))
     form = CompletionForm(("",), scored=True)

@@ -19,7 +19,7 @@ from gateway.catalog.tokenizers import ByteBound
 from gateway.errors import ApiError
 from gateway.wire.answer import AnswerHead
 from gateway.wire.bodies.embeddings import READER, EmbeddingForm, Inputs, parse_embedding
-from gateway.wire.gathered import Gathered
+from gateway.wire.whole_choice import WholeChoice
 from tests.gateway.wire.bodies import assert_taken_or_refused, refused, values
 
 GOOD = {"model": "vectors", "input": "Once"}
@@ -108,7 +108,7 @@ def test_own_workers_and_outside_are_asked_in_their_own_words() -> None:
 @given(st.lists(st.lists(st.floats(width=32, allow_nan=False), min_size=1), min_size=1, max_size=4))
 def test_vectors_are_exact_in_both_formats(vectors: list[list[float]]) -> None:
     packed = [b64encode(struct.pack(f"<{len(v)}f", *v)).decode() for v in vectors]
-    choices = [Gathered(index) for index in range(len(vectors))]
+    choices = [WholeChoice(index) for index in range(len(vectors))]
     for index in reversed(range(len(vectors))):
         choices[index].add(Choice(index=index, embedding=packed[index], finish_reason="stop"))
 
@@ -124,7 +124,7 @@ def test_vectors_are_exact_in_both_formats(vectors: list[list[float]]) -> None:
 
 
 def test_answer_is_what_the_openai_client_reads() -> None:
-    choice = Gathered(0)
+    choice = WholeChoice(0)
     choice.add(Choice(embedding=b64encode(struct.pack("<2f", 0.5, -1.0)).decode()))
     raw = EmbeddingForm(as_base64=False).whole(HEAD, [choice], Usage(input=3), "0.001")
     found = CreateEmbeddingResponse.model_validate_json(raw, strict=True)

@@ -23,7 +23,7 @@ from gateway.wire.bodies.chat import ChatForm, parse_chat
 from gateway.wire.bodies.checks import SCHEMA_BYTES_MAX
 from gateway.wire.bodies.completions import parse_completion
 from gateway.wire.bodies.conversation import Conversation
-from gateway.wire.gathered import Gathered
+from gateway.wire.whole_choice import WholeChoice
 from tests.gateway.wire.bodies import assert_taken_or_refused, refused, values
 
 USER = {"role": "user", "content": "Hi"}
@@ -274,7 +274,7 @@ def called() -> list[Choice]:
 
 
 def test_whole_answer_with_calls_is_what_the_openai_client_reads() -> None:
-    gathered = Gathered(0)
+    gathered = WholeChoice(0)
     for choice in called():
         gathered.add(choice)
     assert list(gathered.tool_calls) == WHOLE

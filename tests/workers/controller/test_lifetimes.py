@@ -14,9 +14,9 @@ from workers.controller.lifetimes import (
     OPEN_KEY,
     Life,
     LifeReport,
+    LiveReplica,
     Lives,
     Price,
-    Seen,
     look,
     seen_in,
 )
@@ -28,8 +28,8 @@ EVERY_US = 60 * S
 PRICES = {"p": Price("m", 2_000)}
 
 
-def replica(stats: ReplicaStats | None = None, started_us: int = S) -> Seen:
-    return Seen("r", "p", started_us, stats)
+def replica(stats: ReplicaStats | None = None, started_us: int = S) -> LiveReplica:
+    return LiveReplica("r", "p", started_us, stats)
 
 
 def warm(warm_ms: int, busy_us: int = 0, *, draining: bool = False) -> ReplicaStats:
@@ -39,7 +39,7 @@ def warm(warm_ms: int, busy_us: int = 0, *, draining: bool = False) -> ReplicaSt
 
 
 def looked(
-    *looks: tuple[int, list[Seen]], lives: dict[str, Life] | None = None
+    *looks: tuple[int, list[LiveReplica]], lives: dict[str, Life] | None = None
 ) -> tuple[dict[str, Life], list[LifeReport]]:
     lives, reports = lives or {}, []
     for at_us, seen in looks:
@@ -110,7 +110,7 @@ def test_a_pool_that_leaves_the_catalog_costs_on_and_one_that_never_was_in_it_co
     lives, _ = looked((2 * S, [replica()]))
     lives, _ = look(lives, [replica()], {}, at_us=3 * S, every_us=EVERY_US)
     assert lives["r"].known.nanousd_per_s == 2_000
-    assert looked((2 * S, [Seen("s", "unknown", S)]))[1] == []
+    assert looked((2 * S, [LiveReplica("s", "unknown", S)]))[1] == []
 
 
 def test_every_replica_with_a_process_is_seen_whatever_its_state() -> None:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from workers.autoscaling.recoveries import Gone
+from workers.autoscaling.recoveries import LostPart
 from workers.controller.fleet_publisher import Fleet, PoolEntry, ReplicaEntry
 from workers.controller.losses import RAY, Losses
 
@@ -22,12 +22,17 @@ def test_cluster_that_is_away_is_told_as_such_and_measured() -> None:
     losses = Losses()
     losses.note("p", has_one=True, is_wanted=True, gone=None, at_ms=0)
     assert losses.ready_at_ms("p", 8.0, 0) is None
-    for at_ms, gone in ((1_000, None), (2_000, Gone.RAY), (3_000, Gone.CLUSTER), (9_000, None)):
+    for at_ms, gone in (
+        (1_000, None),
+        (2_000, LostPart.RAY),
+        (3_000, LostPart.CLUSTER),
+        (9_000, None),
+    ):
         losses.note("p", has_one=False, is_wanted=True, gone=gone, at_ms=at_ms)
     assert losses.ready_at_ms("p", 8.0, 9_000) == 48_500
     losses.note("p", has_one=True, is_wanted=True, gone=None, at_ms=21_000)
     assert losses.took == {"cluster:p": (20.0,)}
-    losses.note("p", has_one=False, is_wanted=True, gone=Gone.CLUSTER, at_ms=30_000)
+    losses.note("p", has_one=False, is_wanted=True, gone=LostPart.CLUSTER, at_ms=30_000)
     assert losses.ready_at_ms("p", 8.0, 35_000) == 55_000, "a quarter more than it took"
 
 
@@ -59,7 +64,7 @@ def test_pool_that_is_taken_down_is_no_loss() -> None:
 def test_cold_pool_waits_for_the_cluster_and_for_its_start() -> None:
     losses = Losses()
     losses.note(RAY, has_one=True, is_wanted=True, gone=None, at_ms=0)
-    losses.note(RAY, has_one=False, is_wanted=True, gone=Gone.CLUSTER, at_ms=0)
+    losses.note(RAY, has_one=False, is_wanted=True, gone=LostPart.CLUSTER, at_ms=0)
     assert losses.ready_at_ms("cold", 8.0, 10_000) == 37_500 + 8_000
 
 
@@ -69,6 +74,6 @@ def test_next_controller_goes_on_where_the_last_one_stopped() -> None:
         fleet(entry("p", lost_since_ms=5_000, gone="cluster"), entry("q", WARM), cluster_p=[22.0])
     )
     losses.note("p", has_one=False, is_wanted=True, gone=None, at_ms=7_000)
-    losses.note("q", has_one=False, is_wanted=True, gone=Gone.RAY, at_ms=7_000)
+    losses.note("q", has_one=False, is_wanted=True, gone=LostPart.RAY, at_ms=7_000)
     assert losses.ready_at_ms("p", 8.0, 7_000) == 32_500
     assert losses.ready_at_ms("q", 8.0, 7_000) == 7_000 + 25_000

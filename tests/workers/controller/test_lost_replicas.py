@@ -6,13 +6,15 @@ import pytest
 
 from tests.workers.controller.test_lifetimes import EVERY_US, PRICES, S, replica, warm
 from tests.workers.controller.test_losses import entry, fleet
-from workers.controller.lifetimes import Life, Seen, look
+from workers.controller.lifetimes import Life, LiveReplica, look
 from workers.controller.lost_replicas import HALF_LIFE_S, NONE_LOST, LostReplicas
 
 DRAINING = warm(9000, draining=True)
 
 
-def counted(*looks: tuple[int, list[Seen]], lost: LostReplicas | None = None) -> LostReplicas:
+def counted(
+    *looks: tuple[int, list[LiveReplica]], lost: LostReplicas | None = None
+) -> LostReplicas:
     lives: dict[str, Life] = {}
     lost = lost or LostReplicas()
     for at_us, seen in looks:
@@ -22,7 +24,7 @@ def counted(*looks: tuple[int, list[Seen]], lost: LostReplicas | None = None) ->
     return lost
 
 
-def looks(*seen: list[Seen]) -> list[tuple[int, list[Seen]]]:
+def looks(*seen: list[LiveReplica]) -> list[tuple[int, list[LiveReplica]]]:
     """One a second, from the second second on."""
     return [((2 + n) * S, each) for n, each in enumerate(seen)]
 
@@ -40,7 +42,7 @@ def test_a_start_that_fails_is_no_loss() -> None:
 
 
 def test_seconds_are_those_of_all_replicas_since_each_is_warm() -> None:
-    two = [replica(warm(0)), Seen("r2", "p", S, warm(0))]
+    two = [replica(warm(0)), LiveReplica("r2", "p", S, warm(0))]
     lost = counted(*looks([replica()], two, two, two, [two[0]]))
     assert lost.of("p").warm_s == pytest.approx(3 + 2, abs=0.01)
     assert lost.of("p").lost == 1

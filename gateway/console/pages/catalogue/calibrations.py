@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gateway.console.formatting import count, duration
-from gateway.speeds.known import KnownSpeeds
+from gateway.speeds.pool_speeds import PoolSpeeds
 from routing.economics.calibration import Calibration
 
 
@@ -32,9 +32,9 @@ class CalibrationView:
     times: tuple[LearnedTime, ...]
 
 
-def calibration_views(speeds: Sequence[KnownSpeeds]) -> tuple[CalibrationView, ...]:
+def calibration_views(speeds: Sequence[PoolSpeeds]) -> tuple[CalibrationView, ...]:
     """Of what was learned from at least one call."""
-    sharing: defaultdict[str, list[KnownSpeeds]] = defaultdict(list)
+    sharing: defaultdict[str, list[PoolSpeeds]] = defaultdict(list)
     for each in speeds:
         sharing[each.target].append(each)
     views = [
@@ -44,7 +44,7 @@ def calibration_views(speeds: Sequence[KnownSpeeds]) -> tuple[CalibrationView, .
     return tuple([view for view in views if view.times])
 
 
-def _times(speeds: KnownSpeeds) -> Iterator[LearnedTime]:
+def _times(speeds: PoolSpeeds) -> Iterator[LearnedTime]:
     times = (
         ("First token", speeds.first_token),
         ("Token after it", speeds.step),

@@ -20,7 +20,7 @@ from gateway.console.pages.catalogue.hardware import HardwareList, hardware_list
 from gateway.console.pages.catalogue.pools import CataloguePool, catalogue_pools
 from gateway.console.pages.catalogue.variants import VariantView, variant_views
 from gateway.console.render import page
-from gateway.speeds.known import known_of
+from gateway.speeds.pool_speeds import speeds_of
 from routing.types import Model
 from routing.variants import Variant
 
@@ -57,7 +57,7 @@ async def _look(
     variant_page = await variants.store.page(FIRST_ROWS, VariantRow)
     declared = _declared(variant_page.data, desk.parts.catalog.catalog.models)
     states = desk.parts.fleet.snapshot().pools
-    speeds = {state.pool.name: known_of(state, desk.parts.learner) for state in states}
+    speeds = {state.pool.name: speeds_of(state, desk.parts.learner) for state in states}
     enabled = [pool for pool in pool_page.data if pool.enabled]
     return CatalogueView(
         pools=catalogue_pools(enabled, speeds, now_us=desk.now_us),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gateway.admin.pools.schemas import PoolAnswer
 from gateway.console.formatting import DisplayTime, Money, about_usd, instant, money
 from gateway.instants import instant_us
-from gateway.speeds.known import Basis, KnownSpeeds
+from gateway.speeds.pool_speeds import Basis, PoolSpeeds
 from routing.types import Pool
 
 HOUR_S = 3600
@@ -42,14 +42,14 @@ class CataloguePool:
 
 
 def catalogue_pools(
-    declared: Sequence[PoolAnswer], speeds: Mapping[str, KnownSpeeds], *, now_us: int
+    declared: Sequence[PoolAnswer], speeds: Mapping[str, PoolSpeeds], *, now_us: int
 ) -> tuple[CataloguePool, ...]:
     """`speeds` are those of the pools that this gateway decides among, at the prices of now."""
     ordered = sorted(declared, key=lambda pool: pool.name)
     return tuple([_row(pool, speeds.get(pool.name), now_us) for pool in ordered])
 
 
-def _row(pool: PoolAnswer, speeds: KnownSpeeds | None, now_us: int) -> CataloguePool:
+def _row(pool: PoolAnswer, speeds: PoolSpeeds | None, now_us: int) -> CataloguePool:
     is_external, running = pool.base_url is not None, None if speeds is None else speeds.pool
     costs = running or pool
     starts_us = [instant_us(price.starts_at) for price in pool.prices]
@@ -74,7 +74,7 @@ def _row(pool: PoolAnswer, speeds: KnownSpeeds | None, now_us: int) -> Catalogue
     )
 
 
-def _per_mtok(speeds: KnownSpeeds) -> tuple[str, str]:
+def _per_mtok(speeds: PoolSpeeds) -> tuple[str, str]:
     cost_input, cost_output = (
         speeds.cost_input_nanousd_per_mtok,
         speeds.cost_output_nanousd_per_mtok,

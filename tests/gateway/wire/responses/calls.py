@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from billing.types import Usage
 from gateway.call.frame import Choice
 from gateway.wire.answer import AnswerHead, StreamableForm
-from gateway.wire.gathered import Gathered
+from gateway.wire.whole_choice import WholeChoice
 
 HEAD = AnswerHead("1", 1700000000, "tale", "default", Usage(input=2, cached_input=1))
 USAGE = Usage(input=2, cached_input=1, output=5)
@@ -55,7 +55,7 @@ def answers(draw: st.DrawFn) -> list[Choice]:
 
 
 def whole(form: StreamableForm, pieces: Iterable[Choice]) -> dict[str, Any]:
-    gathered = Gathered(0)
+    gathered = WholeChoice(0)
     for piece in pieces:
         gathered.add(piece)
     found: dict[str, Any] = json.loads(form.whole(HEAD, [gathered], USAGE, COST))

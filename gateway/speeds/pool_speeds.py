@@ -19,7 +19,7 @@ class Basis(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class KnownSpeeds:
+class PoolSpeeds:
     """`first_token`, `step` and `busy` are None where nothing was learned of the pool's kind."""
 
     pool: Pool
@@ -32,7 +32,7 @@ class KnownSpeeds:
     cost_output_nanousd_per_mtok: int
 
 
-def known_of(state: PoolState, learner: Learner) -> KnownSpeeds:
+def speeds_of(state: PoolState, learner: Learner) -> PoolSpeeds:
     pool, name = state.pool, target_of(state.pool)
     target = learner.predictor.targets.get(name)
     if target is not None and target.first.taken:
@@ -40,7 +40,7 @@ def known_of(state: PoolState, learner: Learner) -> KnownSpeeds:
     else:
         basis = Basis.GUESS if target is None else Basis.ROOFLINE
     cost_input, cost_output = _costs_per_mtok(state)
-    return KnownSpeeds(
+    return PoolSpeeds(
         pool,
         name,
         basis,

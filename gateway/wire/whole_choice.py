@@ -12,7 +12,7 @@ T = TypeVar("T")
 CUT_SHORT = "length"
 
 
-class Gathered:
+class WholeChoice:
     """One choice, as far as it has come."""
 
     def __init__(self, index: int) -> None:

@@ -16,8 +16,8 @@ from gateway.wire.anthropic.body import MESSAGE
 from gateway.wire.bodies.chat_body import CHAT
 from gateway.wire.bodies.checks import check_fields, json_object
 from gateway.wire.bodies.completions import COMPLETION
-from gateway.wire.bodies.declared import Reader
 from gateway.wire.bodies.embeddings import READER, EmbeddingBody
+from gateway.wire.bodies.rules import Reader
 from gateway.wire.bodies.tokenize import DETOKENIZE, TOKENIZE
 from gateway.wire.responses.body import RESPONSE
 from tests.gateway.wire.bodies import values

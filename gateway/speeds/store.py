@@ -18,11 +18,11 @@ from routing.economics.predictor import TargetLearned
 log = logging.getLogger(__name__)
 
 SPEEDS_KEY = "sluice:speeds"
-KEPT_S = 7 * 24 * 3600
+TTL_S = 7 * 24 * 3600
 EVERY_S = 10.0
 
 
-class KeptSpeeds:
+class SpeedStore:
     def __init__(self, redis: Redis, learner: Learner) -> None:
         self._redis = redis
         self._learner = learner
@@ -57,7 +57,7 @@ class KeptSpeeds:
         fields = {name: msgspec.json.encode(targets[name].learned()) for name in names}
         try:
             await self._redis.hset(SPEEDS_KEY, mapping=cast(Any, fields))
-            await self._redis.expire(SPEEDS_KEY, KEPT_S)
+            await self._redis.expire(SPEEDS_KEY, TTL_S)
         except RedisError as away:
             log.warning("speeds: what was learned is not kept: %s", away)
             return

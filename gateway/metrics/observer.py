@@ -14,7 +14,7 @@ from gateway.upstream.faults import Faults
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class Observer:
     lag: LoopLag
     breaker: Breaker
     spool_root: Path

@@ -9,9 +9,9 @@ from gateway.call.request import GeneratingRequest, Payload, Streaming
 from gateway.errors import ApiError, bad_request
 from gateway.wire.answer import StreamableForm
 from gateway.wire.bodies.checks import CHOICES_MAX, STOP_MAX, boolean, invalid_type, unsupported
-from gateway.wire.bodies.declared import CallBody, in_words, own
 from gateway.wire.bodies.prompts import WORDS
 from gateway.wire.bodies.provider import PROVIDER, preferences_of, price_max_of
+from gateway.wire.bodies.rules import CallBody, in_words, own
 from gateway.wire.json_schema import BOOLEAN, array, const, either, maybe, objects
 
 STREAM_OPTIONS = {
