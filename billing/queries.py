@@ -19,6 +19,8 @@ from billing.ledger import store as transfers
 from billing.limits.spending import spent_by_scope
 from billing.limits.types import Booked, Spent
 from billing.recovery import holds
+from billing.refusals import store as refusals
+from billing.refusals.refusal import Refusal
 from billing.types import CallStatus, UsageSource
 from billing.usage import idempotency, sums
 from billing.usage import store as usage
@@ -156,6 +158,26 @@ def decision_made(store: Store, rid: str) -> DecisionBytes | None:
     """What the decision of a call was made from, as long as that is kept."""
     with store.read() as conn:
         return decisions.record_of(conn, rid)
+
+
+def newest_refusals(
+    store: Store,
+    limit: int,
+    equals: Mapping[str, str],
+    *,
+    before: tuple[int, str] | None = None,
+) -> list[Refusal]:
+    """Refused calls, the newest first, that have these values. `before` pages back: it is the
+    instant and the id of the last row of the page before."""
+    with store.read() as conn:
+        return refusals.newest(conn, limit, equals, before)
+
+
+def refused_call(store: Store, rid: str) -> tuple[Refusal | None, DecisionBytes | None]:
+    """What is kept of a call that is not booked: its row in the list of refusals, if it has one of
+    its own, and what its decision was made from."""
+    with store.read() as conn:
+        return refusals.of_call(conn, rid), decisions.record_of(conn, rid)
 
 
 def timings(store: Store, from_us: int, to_us: int, limit: int) -> list[Timing]:

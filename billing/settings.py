@@ -69,6 +69,8 @@ class LedgerSettings(BaseModel):
     decision_keep_s: float = Field(86_400.0, gt=0)  # all records; then one in a hundred
     decision_bytes_max: int = Field(1 << 30, ge=0)  # of records in SQL; the oldest go first
     decision_retire_s: float = Field(60.0, gt=0)  # how often records are thinned and removed
+    refusal_keep_s: float = Field(604_800.0, gt=0)  # how long refused calls are listed
+    refusal_rows_max: int = Field(100_000, ge=0)  # of them in SQL; the oldest go first
     publish_interval_s: float = Field(0.5, gt=0)  # prices and credits are compared and published
     hold_age_max_s: float = Field(3600.0, gt=0)  # an older open hold breaks the law of holds
     invoice_series: str = "SLU"

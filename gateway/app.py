@@ -142,7 +142,7 @@ async def _run_in_background(parts: Parts, stack: AsyncExitStack) -> None:
     await parts.arrivals.refresh()
     for keeper in looking:
         await keeper.refresh()
-    stack.push_async_callback(parts.decision_recorder.flush)
+    stack.push_async_callback(parts.decision_recorder.close)
     beside = (
         *(parts.once, parts.recovery, parts.counts, parts.speeds, parts.observed.lag),
         *(parts.decision_recorder, parts.arrivals),

@@ -188,7 +188,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         *(settings, outside, stores, catalogue.fleet, placement, learner),
         *(observed, leases, plans, stack),
     )
-    recorder = DecisionRecorder(stores.redis, gateway_id)
+    recorder = DecisionRecorder(stores.redis, gateway_id, outside.clock)
     counting = PromptCounter(own.free_requests_per_minute, outside.clock)
     pipeline = Pipeline(
         keys=catalogue.keys,

@@ -12,12 +12,13 @@ import msgspec
 
 from billing.limits.types import ScopeLimits
 from billing.prices.tariff import Prices
-from gateway.call.admission import Accounts
+from billing.types import CallStatus
+from gateway.call.admission import Accounts, Admission
 from gateway.call.context import cut, held_tokens, room_for
 from gateway.call.estimates import counted, lengths_of
 from gateway.call.frame import Frame
 from gateway.call.leases import Leases
-from gateway.call.model_limits import bound, without
+from gateway.call.model_limits import bound, others, without
 from gateway.call.open_call import OpenCall, Quote
 from gateway.call.prompt_tokens import LARGE_BYTES, PromptCounter
 from gateway.call.request import GeneratingRequest, Payload
@@ -153,10 +154,10 @@ class Pipeline:
                 await self._serve(principal, received, call, match, quote, reply)
                 return
             except ApiError as error:
-                others = without(call, quote, error.limited_model)
-                if others is None:
+                left = without(call, quote, error.limited_model)
+                if left is None:
                     raise
-                call, quote = others
+                call, quote = left
 
     async def _serve(
         self,
@@ -177,14 +178,28 @@ class Pipeline:
         admission = self._accounts.admit(
             *(principal, call, quote, decision, scopes, budgets), received.idempotency
         )
-        async with admission as open_call:
-            self._arrivals.add(decision.chosen.model)
-            self._recorder.add(made._replace(left_out=models_left_out(decided, decision)))
-            open_call.hint = hint_of(received.headers, received.request.prompt_cache_key)
-            async with reply.kept_waiting(open_call):
-                await self._answer(open_call, received.request.payload, reply)
-            self._accounts.close(open_call)
-            await reply.finish(open_call)
+        made = made._replace(left_out=models_left_out(decided, decision))
+        try:
+            async with admission as open_call:
+                self._arrivals.add(decision.chosen.model)
+                self._recorder.add(made)
+                open_call.hint = hint_of(received.headers, received.request.prompt_cache_key)
+                async with reply.kept_waiting(open_call):
+                    await self._answer(open_call, received.request.payload, reply)
+                self._accounts.close(open_call)
+                await reply.finish(open_call)
+        except ApiError as error:
+            self._record_refusal(made, error, admission)
+            raise
+
+    def _record_refusal(self, made: DecisionMade, error: ApiError, admission: Admission) -> None:
+        """Of a call that was not admitted, or then not served by anybody. Where another model may
+        be asked in its stead, the last one says what became of it."""
+        if not admission.was_given:
+            if not others(made.call, error.limited_model):
+                self._recorder.add_turned_away(made, error)
+        elif admission.open_call.status is CallStatus.REFUSED:
+            self._recorder.add_unserved(made, error)
 
     # 1 -----------------------------------------------------------------------------------------
 
@@ -328,7 +343,7 @@ class Pipeline:
         made = self._made(call, match, self._plans)
         if isinstance(made.decided, Refusal):
             refused = _refused(made.decided, payload)
-            self._recorder.add(made._replace(error=refused.code))
+            self._recorder.add_refused(made, refused)
             await self._dispatcher.want(made.decided)
             raise refused
         return made, made.decided

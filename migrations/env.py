@@ -16,6 +16,7 @@ import billing.invoices.tables
 import billing.ledger.tables
 import billing.prices.tables
 import billing.recovery.tables
+import billing.refusals.tables
 import billing.spool.tables
 import billing.usage.tables
 import billing.writer.tables  # noqa: F401

@@ -1,4 +1,4 @@
-"""From the stream of decision records into SQL, and out of SQL when their time is over.
+"""From the stream of decision records and refusals into SQL, and out of it when their time is over.
 
 Beside the ledger's writer, so that a decision costs the writing of money nothing. All records are
 kept for `keep_s`, then a sample of them, and never more than `bytes_max`: the oldest go first. A
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from redis.asyncio import Redis
@@ -20,6 +20,9 @@ from billing.db.engine import Store
 from billing.decisions import batch
 from billing.decisions import store as decisions
 from billing.decisions.batch import DecisionBytes, UnreadableBatch
+from billing.refusals import store as refusals
+from billing.refusals.refusal import Refusal, UnreadableRefusals
+from billing.refusals.refusal import decode as decode_refusals
 from billing.settings import LedgerSettings
 
 log = logging.getLogger("sluice.ledger.decisions")
@@ -33,9 +36,11 @@ RETIRED_MAX: Final = 50
 MICROSECONDS: Final = 1_000_000
 
 
-async def publish(redis: Redis, gateway: str, body: bytes) -> None:
-    """Hand a batch over to the ledger. Raises RedisError."""
+async def publish(redis: Redis, gateway: str, body: bytes, refusals: bytes = b"") -> None:
+    """Hand a batch over to the ledger, with refusals beside it. Raises RedisError."""
     entry: dict[Any, Any] = {"g": gateway, "p": body}
+    if refusals:
+        entry["r"] = refusals
     await redis.xadd(DECISIONS_KEY, entry, maxlen=STREAM_MAX, approximate=True)
 
 
@@ -67,14 +72,15 @@ class DecisionWriter:
         there were."""
         entries = await self._redis.xrange(DECISIONS_KEY, count=READ_MAX)
         if entries:
-            bodies = [(f.get(b"g", b"").decode(), f.get(b"p", b"")) for _, f in entries]
-            await asyncio.to_thread(self._write, bodies)
+            await asyncio.to_thread(self._write, [fields for _, fields in entries])
             await self._redis.xdel(DECISIONS_KEY, *(entry for entry, _ in entries))
         return len(entries)
 
     def retire(self) -> int:
         """Thin what is old and remove what is too much, `RETIRED_MAX` batches at most. Returns how
-        many."""
+        many there were, or `RETIRED_MAX` where refusals are left that are too many."""
+        if self._retire_refusals():
+            return RETIRED_MAX
         old_us = int((self._now() - self._settings.decision_keep_s) * MICROSECONDS)
         for done in range(RETIRED_MAX):
             with self._store.write() as conn:
@@ -93,13 +99,24 @@ class DecisionWriter:
             pass
         self._retire_s = self._now() + self._settings.decision_retire_s
 
-    def _write(self, bodies: Sequence[tuple[str, bytes]]) -> None:
+    def _retire_refusals(self) -> bool:
+        settings = self._settings
+        old_us = int((self._now() - settings.refusal_keep_s) * MICROSECONDS)
+        with self._store.write() as conn:
+            gone = refusals.retire(conn, old_us, settings.refusal_rows_max)
+        return gone >= refusals.RETIRED_MAX
+
+    def _write(self, entries: Sequence[Mapping[bytes, bytes]]) -> None:
         of_gateway: dict[str, list[DecisionBytes]] = {}
-        for gateway, body in bodies:
+        refused: list[Refusal] = []
+        for fields in entries:
+            gateway = fields.get(b"g", b"").decode()
             try:
-                of_gateway.setdefault(gateway, []).extend(batch.decode(body))
-            except UnreadableBatch as error:
+                of_gateway.setdefault(gateway, []).extend(batch.decode(fields.get(b"p", b"")))
+                refused += decode_refusals(fields[b"r"]) if b"r" in fields else ()
+            except (UnreadableBatch, UnreadableRefusals) as error:
                 log.error("a batch of decision records is lost, it cannot be read: %s", error)
         with self._store.write() as conn:
             for gateway, records in of_gateway.items():
                 decisions.add(conn, gateway, records)
+            refusals.add(conn, refused)

@@ -21,6 +21,7 @@ from gateway.admin.policies import routes as admin_policies
 from gateway.admin.pools import routes as admin_pools
 from gateway.admin.prices import routes as admin_prices
 from gateway.admin.quality import routes as admin_quality
+from gateway.admin.refusals import routes as admin_refusals
 from gateway.admin.requests import routes as admin_requests
 from gateway.admin.route import routes as admin_route
 from gateway.admin.usage import routes as admin_usage
@@ -45,6 +46,7 @@ for part in (
     admin_quality,
     admin_prices,
     admin_requests,
+    admin_refusals,
     admin_route,
     admin_usage,
     admin_margins,

@@ -429,14 +429,16 @@ class Admission:
 
     def __init__(self, accounts: Accounts, open_call: OpenCall) -> None:
         self._accounts = accounts
-        self._open_call = open_call
+        self.open_call = open_call
+        self.was_given = False
 
     async def __aenter__(self) -> OpenCall:
-        await self._accounts.take(self._open_call)
-        return self._open_call
+        await self._accounts.take(self.open_call)
+        self.was_given = True
+        return self.open_call
 
     async def __aexit__(self, kind: object, failed: BaseException | None, trace: object) -> None:
-        await self._accounts.leave(self._open_call, failed)
+        await self._accounts.leave(self.open_call, failed)
 
 
 def _why(cancelled: asyncio.CancelledError) -> str:

@@ -31,8 +31,14 @@ def limits_taken(model: str) -> str:
 
 def without(call: Call, quote: Quote, model: str | None) -> tuple[Call, Quote] | None:
     """The call on the other models; None if there are none."""
+    models = others(call, model)
+    return only(call, quote, models) if models else None
+
+
+def others(call: Call, model: str | None) -> tuple[str, ...]:
+    """The models of the call but one; none where it is none of them."""
     models = tuple([m for m in call.models if m != model])
-    return only(call, quote, models) if 0 < len(models) < len(call.models) else None
+    return models if len(models) < len(call.models) else ()
 
 
 def only(call: Call, quote: Quote, models: tuple[str, ...]) -> tuple[Call, Quote]:

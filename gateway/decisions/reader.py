@@ -6,6 +6,7 @@ from billing import queries
 from billing.db.engine import Store
 from billing.decisions.batch import DecisionBytes
 from billing.queries import CallRecord, DecidedCall
+from billing.refusals.refusal import Refusal
 from billing.types import CallStatus, UsageSource, utc_month
 from billing.usage.tables import UsageRecord
 from gateway.decisions.explained import ExplainedDecision, explained, in_older_words
@@ -43,13 +44,13 @@ class DecisionReader:
         return found or self._refused(rid, organization)
 
     def _refused(self, rid: str, organization: str | None) -> CallRecord | None:
-        made_from = queries.decision_made(self._ledger, rid)
+        refusal, made_from = queries.refused_call(self._ledger, rid)
         record = _record(made_from)
-        if record is None or record.error is None:
+        if record is not None and record.error is not None:
+            refusal = refusal or _refusal(record)
+        if refusal is None or organization not in (None, refusal.org):
             return None
-        if organization not in (None, record.call.organization):
-            return None
-        return CallRecord(_unserved(record), {}, made_from, attempts=[], transfers=[])
+        return CallRecord(_unserved(refusal, record), {}, made_from, attempts=[], transfers=[])
 
 
 def _record(made_from: DecisionBytes | None) -> DecisionRecord | None:
@@ -62,30 +63,52 @@ def _record(made_from: DecisionBytes | None) -> DecisionRecord | None:
         return None
 
 
-def _unserved(record: DecisionRecord) -> UsageRecord:
-    """A call that was refused before anything was taken for it: it used and cost nothing."""
+def _refusal(record: DecisionRecord) -> Refusal:
+    """Of a call that has no row of its own in the list."""
     call, at_us = record.call, round(record.snapshot.at_s * 1e6)
-    return UsageRecord.model_construct(
+    return Refusal(
         rid=call.request_id,
+        at_us=at_us,
+        until_us=at_us,
         org=call.organization,
         project=call.project,
         key=call.key,
+        model=call.model_requested,
+        tier=call.tier.value,
+        rule=record.outcome.rule,
+        policy_revision=record.outcome.policy_revision,
+        reason=record.outcome.refused or "",
+        error_code=record.error or "",
+        message="",
+    )
+
+
+def _unserved(refusal: Refusal, record: DecisionRecord | None) -> UsageRecord:
+    """A call that was refused before anything was taken for it: it used and cost nothing."""
+    at_us = refusal.at_us
+    return UsageRecord.model_construct(
+        rid=refusal.rid,
+        org=refusal.org,
+        project=refusal.project,
+        key=refusal.key,
         gateway="",
-        model_requested=call.model_requested,
-        model=call.models[0] if len(call.models) == 1 else call.model_requested,
+        model_requested=refusal.model,
+        model=refusal.model,
         variant="",
         pool="",
         capacity_class="",
-        tier=call.tier.value,
+        tier=refusal.tier,
         status=CallStatus.REFUSED,
-        error_code=record.error,
+        error_code=refusal.error_code,
         source=UsageSource.EXACT,
         price_version="",
-        rule=record.outcome.rule,
-        policy_revision=record.outcome.policy_revision,
+        rule=refusal.rule,
+        policy_revision=refusal.policy_revision,
+        is_canary=refusal.is_canary,
+        reason=refusal.message or None,
         amount_nanousd=0,
         month=utc_month(at_us),
-        admitted_us=round(call.arrived_s * 1e6),
+        admitted_us=at_us if record is None else round(record.call.arrived_s * 1e6),
         ended_us=at_us,
         ingested_us=at_us,
     )

@@ -241,11 +241,15 @@ class Edge:
         """Why a call went where it went, once the ledger has what that was made from."""
         parts = self.parts
         await parts.decision_recorder.flush()
-        await DecisionWriter(self.redis, parts.ledger, LedgerSettings(), now=time).turn()
+        await self.write_decisions()
         made_from = decision_made(parts.ledger, rid)
         assert made_from is not None, "every decision has a record"
         unbooked = DecidedCall(UsageRecord.model_construct(), {}, made_from)
         return parts.decision_reader.explained(unbooked)
+
+    async def write_decisions(self) -> None:
+        """What was handed over of decisions and refusals, into SQL."""
+        await DecisionWriter(self.redis, self.parts.ledger, LedgerSettings(), now=time).turn()
 
     async def money_keys(self) -> list[bytes]:
         """Everything about money, rates and holds that Redis has of this organization."""

@@ -130,6 +130,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "POST /admin/v1/prices/{version_id}/approve",
         "POST /admin/v1/prices/{version_id}/activate",
         "GET /admin/v1/prices/{version_id}/difference",
+        "GET /admin/v1/refusals",
         *("GET /admin/v1/requests", "GET /admin/v1/requests/{request_id}"),
         "POST /admin/v1/route/explain",
         *("GET /admin/v1/usage", "GET /admin/v1/margins"),
