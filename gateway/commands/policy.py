@@ -11,13 +11,12 @@ import click
 from gateway.commands.data_folder import settings_of
 from gateway.commands.terminal.admin_api import AdminApi
 from gateway.commands.terminal.options import admin_api, as_json, data_folder, example
-from gateway.commands.terminal.output import NOTHING, print_json
+from gateway.commands.terminal.output import NOTHING, counted, print_json
 from gateway.commands.versions import add_version_commands, print_mistakes
 
 if TYPE_CHECKING:
     from gateway.policies.difference import PolicyChange
     from gateway.policies.document import Examined
-    from gateway.policies.names import CatalogueNames
 
 PASSED = {True: "passed", False: "failed"}
 document_file = click.argument("file", type=click.File(encoding="utf-8"))
@@ -38,17 +37,18 @@ add_version_commands(policy, "/policies")
 def validate(file: Any, json_wanted: bool, data: Path | None, config: Path | None) -> None:
     """Check a document and run the tests in it; exit 1 where something is wrong.
 
-    Names of pools and models are those of the settings.
+    It needs no running Sluice: names of pools, providers and models are those of the settings.
+    `sluice policy activate` asks the catalogue as it is.
     """
     examined = _examined(file, data, config)
     errors = [mistake._asdict() for mistake in examined.mistakes]
-    rules = 0 if examined.policy is None else len(examined.policy.rules)
+    rules = () if examined.policy is None else examined.policy.rules
     if json_wanted:
-        print_json({"valid": not errors, "rules": rules, "errors": errors})
+        print_json({"valid": not errors, "rules": len(rules), "errors": errors})
     elif errors:
         print_mistakes(file.name, errors)
     else:
-        click.echo(f"{file.name}: valid, {rules} rules and a default")
+        click.echo(f"{file.name}: valid, {counted(len(rules), 'rule')} and a default")
     sys.exit(1 if errors else 0)
 
 
@@ -70,9 +70,9 @@ def test(file: Any, json_wanted: bool, data: Path | None, config: Path | None) -
         print_mistakes(file.name, errors)
     else:
         for each in tests:
-            wrong = "" if each["passed"] else f": {each['expected']} is expected"
+            wrong = "" if each["passed"] else f", and {each['expected']} is expected"
             click.echo(f"{PASSED[each['passed']]}  {each['name']}: {each['rule']} matches{wrong}")
-        click.echo(f"{file.name}: {len(tests)} tests, {len(errors)} failed")
+        click.echo(f"{file.name}: {counted(len(tests), 'test')}, {len(errors)} failed")
     sys.exit(1 if errors else 0)
 
 
@@ -84,23 +84,26 @@ def test(file: Any, json_wanted: bool, data: Path | None, config: Path | None) -
 def diff(api: AdminApi, file: Any, version: int | None, as_json: bool) -> None:
     """Say which rule of a document is new, gone, moved or changed.
 
-    It is compared with the active version, unless another one is named.
+    It is compared with the active version, unless another one is named. A document that makes no
+    policy is compared with none: its mistakes are printed, and the status is 1.
     """
     from gateway.policies.difference import difference
-    from gateway.policies.source import InvalidDocument
+    from gateway.policies.document import examine
 
     number = version or api.get("/policies/active")["version"]
     stored = api.get(f"/policies/{number}")["document"]
-    try:
-        changes = difference(stored, _text(file))
-    except InvalidDocument as wrong:
-        raise click.ClickException(f"{file.name} is not YAML: validate it first") from wrong
+    text = _text(file)
+    examined = examine(text)
+    if examined.policy is None:
+        print_mistakes(file.name, [each._asdict() for each in examined.mistakes])
+        sys.exit(1)
+    changes = difference(stored, text)
     if as_json:
         print_json({"version": number, "changes": [_named(change) for change in changes]})
         return
     for change in changes:
         _print_change(change)
-    click.echo(f"{len(changes)} differences from version {number}")
+    click.echo(f"{counted(len(changes), 'difference')} from version {number}")
 
 
 def _named(change: PolicyChange) -> dict[str, Any]:
@@ -125,20 +128,11 @@ def _text(file: Any) -> str:
 
 def _examined(file: Any, data: Path | None, config: Path | None) -> Examined:
     from gateway.policies.document import Examined, examine
+    from gateway.policies.names import names_in
     from routing.policy.conditions import Mistake
 
-    names = _names(data, config)
+    names = names_in(settings_of(data, config))
     try:
         return examine(file.read(), known=names)
     except UnicodeDecodeError:
         return Examined((Mistake(1, 1, "the document is not UTF-8"),))
-
-
-def _names(data: Path | None, config: Path | None) -> CatalogueNames:
-    from gateway.policies.names import CatalogueNames
-
-    settings = settings_of(data, config)
-    return CatalogueNames(
-        pools=frozenset(pool.name for pool in settings.pools),
-        models=frozenset(model.name for model in settings.models),
-    )

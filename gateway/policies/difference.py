@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from gateway.policies.source import read
+from gateway.policies.source import as_list, as_mapping, read
 from gateway.policies.words import DefaultWords, RuleWords, TestWords
 from routing.policy.action import DEFAULT_RULE
 
@@ -52,7 +52,7 @@ class PolicyChange(NamedTuple):
 def difference(before: str, after: str) -> tuple[PolicyChange, ...]:
     """In the order of the document after; what is gone comes last. Raises InvalidDocument for a
     text that is no YAML."""
-    old, new = _mapping(read(before).value), _mapping(read(after).value)
+    old, new = as_mapping(read(before).value), as_mapping(read(after).value)
     default = _changed_words(old.get("default"), new.get("default"), DefaultWords)
     part, kind = ChangedPart.DEFAULT, ChangeKind.CHANGED
     changes = [PolicyChange(part, DEFAULT_RULE, kind, None, None, default)] if default else []
@@ -94,8 +94,7 @@ def _changes(
 
 
 def _by_name(document: Mapping[str, Any], listed: _Listed) -> dict[str, Any]:
-    items = document.get(listed.key)
-    rows = [item for item in (items if isinstance(items, list) else []) if isinstance(item, dict)]
+    rows = [item for item in as_list(document.get(listed.key)) if isinstance(item, dict)]
     return {str(row.get(listed.name)): row for row in rows}
 
 
@@ -142,7 +141,3 @@ def _values(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, str]
             yield ("when", str(text)), str(text)
     else:
         yield (".".join(path), ""), value if isinstance(value, str) else json.dumps(value)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -11,7 +11,15 @@ from pydantic import BaseModel, ValidationError
 from gateway.policies import words
 from gateway.policies.examples import ExampleResult, failures, results, wrong_examples
 from gateway.policies.names import NOT_KNOWN, CatalogueNames, wrong_names
-from gateway.policies.source import DocumentText, InvalidDocument, Path, nearest, read
+from gateway.policies.source import (
+    DocumentText,
+    InvalidDocument,
+    Path,
+    as_list,
+    as_mapping,
+    nearest,
+    read,
+)
 from gateway.policies.words import CLAUSES_MAX, RULES_MAX, PolicyDocument
 from routing.policy.action import DEFAULT_RULE
 from routing.policy.conditions import InvalidClause, Mistake, clause
@@ -47,16 +55,14 @@ def examine(text: str, *, revision: int = 0, known: CatalogueNames = NOT_KNOWN) 
         source = read(text)
     except InvalidDocument as invalid:
         return Examined(invalid.mistakes)
-    mistakes = {*_wrong_clauses(source), *_unreachable(source)}
+    mistakes = {*_wrong_clauses(source), *_unreachable(source), *_taken_ids(source)}
     mistakes |= {*islice(wrong_names(source, known), MISTAKES_MAX)}
+    mistakes |= {*islice(wrong_examples(source, _ids(source)), MISTAKES_MAX)}
     try:
         document = PolicyDocument.model_validate(source.value)
     except ValidationError as wrong:
         errors = wrong.errors(include_url=False)[:MISTAKES_MAX]
         return Examined(_in_order(mistakes | {_mistake(source, error) for error in errors}))
-    ids = [rule.id for rule in document.rules]
-    mistakes |= {*_taken_ids(ids, source)}
-    mistakes |= {*wrong_examples(document.tests, {*ids, DEFAULT_RULE}, source)}
     if mistakes:
         return Examined(_in_order(mistakes))
     policy = _policy(document, revision)
@@ -89,8 +95,22 @@ def _mistake(source: DocumentText, error: Mapping[str, Any]) -> Mistake:
         return source.at(path, f"unknown key '{path[-1]}'{near}", key=True)
     if error["type"] == "missing":
         return source.at(path, f"'{path[-1]}' is missing")
-    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "this is to be")
-    return source.at(path, message)
+    return source.at(path, _KINDS.get(error["type"]) or _words(error["msg"]))
+
+
+_KINDS: Final[Mapping[str, str]] = {
+    "list_type": "this is to be a list: [...]",
+    "dict_type": "this is to be a mapping: {...}",
+    "model_type": "this is to be a mapping: {...}",
+    "float_type": "this is to be a number",
+    "int_type": "this is to be a whole number",
+    "string_type": "this is to be a text",
+    "bool_type": "this is to be true or false",
+}
+
+
+def _words(message: str) -> str:
+    return message.removeprefix("Value error, ").replace("Input should be", "this is to be")
 
 
 _PLACES: Final[Mapping[str, type[BaseModel]]] = {
@@ -118,8 +138,8 @@ def _siblings(path: Path) -> list[str]:
 
 
 def _rules(source: DocumentText) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    rules = source.value.get("rules") if isinstance(source.value, dict) else None
-    for number, rule in enumerate(rules[:RULES_MAX] if isinstance(rules, list) else []):
+    rules = as_list(as_mapping(source.value).get("rules"))
+    for number, rule in enumerate(rules[:RULES_MAX]):
         if isinstance(rule, dict):
             yield number, rule
 
@@ -134,8 +154,7 @@ def _clauses(rule: Mapping[str, Any]) -> list[str] | None:
 
 def _wrong_clauses(source: DocumentText) -> Iterator[Mistake]:
     for at, rule in _rules(source):
-        when = rule.get("when")
-        for number, text in enumerate(when[:CLAUSES_MAX] if isinstance(when, list) else []):
+        for number, text in enumerate(as_list(rule.get("when"))[:CLAUSES_MAX]):
             if isinstance(text, str):
                 try:
                     clause(text)
@@ -158,7 +177,20 @@ def _unreachable(source: DocumentText) -> Iterator[Mistake]:
         yield source.at(("rules", number), f"rule '{name}' is never reached: {why}")
 
 
-def _taken_ids(ids: list[str], source: DocumentText) -> Iterator[Mistake]:
-    for number, name in enumerate(ids):
-        if name == DEFAULT_RULE or name in ids[:number]:
-            yield source.at(("rules", number, "id"), f"the id '{name}' is taken")
+def _ids(source: DocumentText) -> list[str]:
+    """Of the rules, and of the default first."""
+    ids = [rule.get("id") for _, rule in _rules(source)]
+    return [DEFAULT_RULE, *(name for name in ids if isinstance(name, str))]
+
+
+def _taken_ids(source: DocumentText) -> Iterator[Mistake]:
+    seen: set[object] = set()
+    for number, rule in _rules(source):
+        name = rule.get("id")
+        if name == DEFAULT_RULE:
+            message = f"the id '{name}' is taken: it is what takes all other calls"
+            yield source.at(("rules", number, "id"), message)
+        elif isinstance(name, str) and name in seen:
+            yield source.at(("rules", number, "id"), f"the id '{name}' is taken by a rule before")
+        if isinstance(name, str):
+            seen.add(name)

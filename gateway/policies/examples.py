@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from gateway.policies.source import DocumentText, Path, nearest
+from gateway.policies.source import DocumentText, Path, as_list, as_mapping, nearest
 from gateway.policies.words import TestWords
 from routing.policy.attributes import BY_NAME, AttributeKind, Attributes, completed
 from routing.policy.conditions import Mistake
@@ -30,14 +30,15 @@ class ExampleResult(NamedTuple):
         return self.rule == self.expected
 
 
-def wrong_examples(
-    tests: Sequence[TestWords], rules: Collection[str], source: DocumentText
-) -> Iterator[Mistake]:
-    """Inputs that no call has, and rules that are not there."""
-    for number, test in enumerate(tests):
+def wrong_examples(source: DocumentText, rules: Collection[str]) -> Iterator[Mistake]:
+    """Inputs that no call has, and rules that are not there. Reads plain values: the shape of
+    others may be wrong."""
+    for number, test in enumerate(as_list(as_mapping(source.value).get("tests"))):
         path: Path = ("tests", number)
-        yield from _wrong_inputs(test.input, (*path, "input"), source)
-        if (rule := test.expect.rule) not in rules:
+        given = as_mapping(as_mapping(test).get("input"))
+        yield from _wrong_inputs(given, (*path, "input"), source)
+        rule = as_mapping(as_mapping(test).get("expect")).get("rule")
+        if isinstance(rule, str) and rule not in rules:
             message = f"unknown rule '{rule}'{nearest(rule, rules)}"
             yield source.at((*path, "expect", "rule"), message)
 

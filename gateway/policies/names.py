@@ -5,10 +5,12 @@ Reads plain values: a document whose shape is wrong elsewhere has these mistakes
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from billing.prices.book import PriceBook
-from gateway.policies.source import DocumentText, Path, nearest
+from gateway.policies.source import DocumentText, Path, as_list, as_mapping, nearest
+from gateway.settings import Settings
+from routing.hardware.catalogue import Precision
 from routing.policy.action import TargetKind
 from routing.policy.conditions import Mistake
 from routing.policy.narrow import target
@@ -22,8 +24,11 @@ class CatalogueNames:
     pools: frozenset[str] | None = None
     providers: frozenset[str] | None = None
     models: frozenset[str] | None = None
+    quantizations: frozenset[str] | None = None
+    """Precisions, and what pools without a declared variant call theirs."""
     unpriced: frozenset[str] = field(default_factory=frozenset)
     """Pools whose model has no price: a call that ends there could not be charged."""
+    unpriced_models: frozenset[str] = field(default_factory=frozenset)
     unpriced_providers: frozenset[str] = field(default_factory=frozenset)
     """Providers all of whose pools are such."""
 
@@ -39,13 +44,46 @@ def names_of(
         v for v in prices.versions if v.effective_to_us is None or v.effective_to_us > now_us
     ]
     priced = {rate.model for version in versions for rate in version.rates}
-    providers = {pool.provider for pool in pools if pool.provider is not None}
-    priced_providers = {pool.provider for pool in pools if pool.model in priced}
+    named = [_Named(pool.name, pool.model, pool.provider, pool.quantization) for pool in pools]
+    return _names(named, models, priced)
+
+
+def names_in(settings: Settings) -> CatalogueNames:
+    """Where no catalogue is asked."""
+    declared = {(each.model, each.name) for each in settings.variants}
+    named = [
+        _Named(
+            pool.name,
+            pool.model,
+            pool.provider,
+            None if (pool.model, pool.variant) in declared else pool.variant,
+        )
+        for pool in settings.pools
+    ]
+    models = [model.name for model in settings.models]
+    return _names(named, models, {price.model for price in settings.prices})
+
+
+class _Named(NamedTuple):
+    pool: str
+    model: str
+    provider: str | None
+    weights: str | None
+
+
+def _names(
+    named: Sequence[_Named], models: Collection[str], priced: Collection[str]
+) -> CatalogueNames:
+    providers = {each.provider for each in named if each.provider is not None}
+    priced_providers = {each.provider for each in named if each.model in priced}
+    weights = [each.weights for each in named if each.weights is not None]
     return CatalogueNames(
-        pools=frozenset([pool.name for pool in pools]),
+        pools=frozenset([each.pool for each in named]),
         providers=frozenset(providers),
         models=frozenset(models),
-        unpriced=frozenset([pool.name for pool in pools if pool.model not in priced]),
+        quantizations=frozenset([*Precision, *weights]),
+        unpriced=frozenset([each.pool for each in named if each.model not in priced]),
+        unpriced_models=frozenset(models).difference(priced),
         unpriced_providers=frozenset(providers - priced_providers),
     )
 
@@ -53,13 +91,20 @@ def names_of(
 def wrong_names(source: DocumentText, known: CatalogueNames) -> Iterator[Mistake]:
     for path, route in _routes(source.value):
         for word in ("only", "order", "ignore"):
-            for number, text in enumerate(_list(route.get(word))):
+            for number, text in enumerate(as_list(route.get(word))):
                 at: Path = (*path, word, number)
                 if isinstance(text, str) and (message := _wrong_target(text, word, known)):
                     yield source.at(at, message)
         for at, model in _fallbacks(route.get("fallbacks"), (*path, "fallbacks")):
             if known.models is not None and model not in known.models:
                 yield source.at(at, f"unknown model '{model}'{nearest(model, known.models)}")
+            elif model in known.unpriced_models:
+                yield source.at(at, f"the model '{model}' has no price")
+        for number, weights in enumerate(as_list(route.get("quantizations"))):
+            names = known.quantizations
+            if names is not None and isinstance(weights, str) and weights not in names:
+                message = f"no weights are named '{weights}'{nearest(weights, names)}"
+                yield source.at((*path, "quantizations", number), message)
 
 
 def _wrong_target(text: str, word: str, known: CatalogueNames) -> str | None:
@@ -82,31 +127,23 @@ def _wrong_target(text: str, word: str, known: CatalogueNames) -> str | None:
 
 def _routes(document: Any) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     """Every route that is a mapping, with its place."""
-    values = _mapping(document)
+    values = as_mapping(document)
     places: list[tuple[Path, Any]] = [
-        *((("rules", number), rule) for number, rule in enumerate(_list(values.get("rules")))),
+        *((("rules", number), rule) for number, rule in enumerate(as_list(values.get("rules")))),
         (("default",), values.get("default")),
     ]
     for path, rule in places:
-        words = _mapping(rule)
-        yield (*path, "route"), _mapping(words.get("route"))
+        words = as_mapping(rule)
+        yield (*path, "route"), as_mapping(words.get("route"))
         for other in ("canary", "shadow"):
-            route = _mapping(words.get(other)).get("route")
-            yield (*path, other, "route"), _mapping(route)
+            route = as_mapping(words.get(other)).get("route")
+            yield (*path, other, "route"), as_mapping(route)
 
 
 def _fallbacks(given: Any, path: Path) -> Iterator[tuple[Path, str]]:
     lists: list[tuple[Path, Any]] = [(path, given)]
-    lists += [((*path, cause), models) for cause, models in _mapping(given).items()]
+    lists += [((*path, cause), models) for cause, models in as_mapping(given).items()]
     for at, models in lists:
-        for number, model in enumerate(_list(models)):
+        for number, model in enumerate(as_list(models)):
             if isinstance(model, str):
                 yield (*at, number), model
-
-
-def _mapping(given: Any) -> Mapping[str, Any]:
-    return given if isinstance(given, dict) else {}
-
-
-def _list(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else []

@@ -84,6 +84,15 @@ def _offset(raw: str, style: str | None, characters: int) -> int:
     return at
 
 
+def as_mapping(given: Any) -> Mapping[str, Any]:
+    """What is not a mapping has no keys. Somebody else names that mistake."""
+    return given if isinstance(given, dict) else {}
+
+
+def as_list(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else []
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """A question to add to a message, where one of the names is close."""
     close = get_close_matches(name, list(names), n=1)

@@ -122,13 +122,29 @@ def _overloads(name: str) -> Any:
 # ---- What the engine says of a wrong clause
 
 _PLACE = re.compile(r"^(?:\w+: )?ERROR: <input>:(-?\d+):(-?\d+): (.*?)(?: \[[A-Z_]+\])?$", re.M)
-_OPERATOR = re.compile(r"'[_@]?(\W+|in)_?' applied to")
+_OVERLOAD = re.compile(r"found no matching overload for '[_@]?(\W+|\w+?)_?' applied to '(.*)'")
+_SYNTAX = re.compile(r"Syntax error: (.*)", re.S)
+_SLIP = re.compile(r"(?:mismatched input|token recognition error at:) '(.*?)'", re.S)
+_RIGHT: Final = {
+    "<EOF>": "the clause ends too early",
+    "=": "'=' compares nothing: write '=='",
+    "and": "write '&&' for 'and'",
+    "or": "write '||' for 'or'",
+}
+_GRAMMAR = re.compile(r" expecting .*", re.S)
+"""What the grammar would have taken, token by token, in its own words."""
 
 
 def _mistakes(message: str) -> tuple[Mistake, ...]:
+    """Of what is no expression only the first mistake is sure. Where a clause would run over a
+    list, names of its items are nobody's mistake."""
+    found = _PLACE.findall(message)
+    is_loop = any(_unknown(text) in _MACROS for _, _, text in found)
+    syntax = [each for each in found if _SYNTAX.match(each[2])]
     placed = [
         Mistake(max(1, int(line)), max(1, int(column)), _plain(text))
-        for line, column, text in _PLACE.findall(message)
+        for line, column, text in syntax[:1] or found
+        if not (is_loop and _is_plain_name(text))
     ]
     whole = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", message)
     return tuple(dict.fromkeys(placed)) or (Mistake(1, 1, _plain(whole)),)
@@ -136,8 +152,7 @@ def _mistakes(message: str) -> tuple[Mistake, ...]:
 
 def _plain(text: str) -> str:
     """The engine's message in our words, where it names what we left out of the language."""
-    if unknown := re.match(r"undeclared reference to '([^']*)'", text):
-        name = unknown[1]
+    if name := _unknown(text):
         if name in _MACROS:
             return f"'{name}' runs over a list: a clause may not, since nothing bounds it"
         if name in _FUNCTIONS:
@@ -145,8 +160,28 @@ def _plain(text: str) -> str:
         return f"unknown attribute or function '{name}'{_nearest(name)}"
     if "recursion" in text:
         return "the clause is nested too deeply"
-    text = text.replace(" (in container '')", "")
-    return _OPERATOR.sub(lambda found: f"'{found[1]}' applied to", text)
+    if syntax := _SYNTAX.match(text):
+        return _no_expression(syntax[1])
+    if overload := _OVERLOAD.match(text):
+        return f"'{overload[1]}' does not take {overload[2]}"
+    return text.replace(" (in container '')", "")
+
+
+def _no_expression(words: str) -> str:
+    if (slip := _SLIP.match(words)) and (right := _RIGHT.get(slip[1].strip())):
+        return right
+    return f"this is no expression: {_GRAMMAR.sub('', words)}"
+
+
+def _unknown(text: str) -> str | None:
+    found = re.match(r"undeclared reference to '([^']*)'", text)
+    return found[1] if found else None
+
+
+def _is_plain_name(text: str) -> bool:
+    """Whether it is said of a name without a dot that is no word of the language."""
+    name = _unknown(text)
+    return name is not None and name.isidentifier() and name not in (*_MACROS, *_FUNCTIONS)
 
 
 def _nearest(name: str) -> str:

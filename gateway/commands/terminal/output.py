@@ -49,6 +49,11 @@ def show_one(row: Row, *, as_json: bool, quiet: bool = False) -> None:
         print_fields(without(row, "object"))
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 rule`, `2 rules`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def fields(row: Row, *names: str) -> dict[str, Any]:
     return {name: row.get(name) for name in names}
 

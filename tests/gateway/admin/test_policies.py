@@ -113,8 +113,9 @@ WRONG = [
      "default: {route: {}}", [(3, 39)]),
     (HEAD + "rules: 7\ndefault: {route: {sort: 3}}", [(3, 8), (4, 25)]),
     (HEAD + "rules: []\ndefault: {route: {order: [pool:unpriced]}}", [(4, 27)]),
+    (HEAD + "rules: []\ndefault: {route: {fallbacks: [free]}}", [(4, 31)]),
     (HEAD + "rules: [{id: a, when: ['req.metadata.exists(k, true)'], route: {}}]\n"
-     "default: {route: {}}", [(3, 44), (3, 45)]),
+     "default: {route: {}}", [(3, 44)]),
     ("a: b\n" * 200_000, [(1, 1)]),
     (document("a") + TEST, [(5, 61)]),
     ("a: \ud800", [(1, 1)]),

@@ -172,13 +172,22 @@ def test_the_schema_takes_what_the_check_takes() -> None:
 
 
 def test_every_kind_of_mistake_is_named_in_one_pass() -> None:
-    known = CatalogueNames(frozenset({"a"}), models=frozenset({"m"}), unpriced=frozenset({"a"}))
+    known = CatalogueNames(
+        frozenset({"a"}),
+        models=frozenset({"m"}),
+        quantizations=frozenset({"bf16"}),
+        unpriced=frozenset({"a"}),
+        unpriced_models=frozenset({"m"}),
+    )
     text = HEAD + (
         "rules:\n"
         "  - {id: all, when: [], route: {only: [pool:b]}}\n"
         "  - {id: late, when: ['req.stream'], route: {order: [a], wait_usd_per_s: x}}\n"
         "  - {id: none, when: ['req.stream', '!req.stream'], route: {fallbacks: [n]}}\n"
         "  - {id: loop, when: ['req.metadata.all(k, true)'], route: {cold_start: {max_wait_ms: a}}}\n"
+        "  - {id: all, when: ['req.tools'], route: {fallbacks: {budget: [m]}}}\n"
+        "  - {id: weights, when: ['req.tools'], route: {quantizations: [fp61]}}\n"
+        "tests: [{name: t, input: {req.strem: true}, expect: {rule: lost}}]\n"
     )
     words = " / ".join(message for _, _, message in mistakes(text, known))
     for part in (
@@ -188,9 +197,14 @@ def test_every_kind_of_mistake_is_named_in_one_pass() -> None:
         "rule 'none' is never reached: its clauses contradict each other",
         "unknown model 'n'",
         "runs over a list",
-        "this is to be a valid number",
+        "this is to be a number",
         "'default' is missing",
         "not an amount in USD",
+        "the id 'all' is taken by a rule before",
+        "unknown attribute 'req.strem'; did you mean 'req.stream'?",
+        "unknown rule 'lost'",
+        "the model 'm' has no price",
+        "no weights are named 'fp61'",
     ):
         assert part in words, words
 

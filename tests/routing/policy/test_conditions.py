@@ -93,7 +93,32 @@ def test_a_misspelt_attribute_is_named_with_what_is_near() -> None:
 def test_all_mistakes_of_a_clause_are_named_at_their_lines() -> None:
     found = mistakes('req.est_tokens > "a"\n  && tenant.x == "b"')
     assert [(line, column) for line, column, _ in found] == [(1, 16), (2, 12)]
-    assert found[0].message == "found no matching overload for '>' applied to '(int, string)'"
+    assert found[0].message == "'>' does not take (int, string)"
+
+
+def test_names_of_items_are_no_mistake_beside_the_loop_that_is_one() -> None:
+    found = mistakes('req.metadata.exists(k, k == "a") && tenant.teir == "x"')
+    assert [(column, message.split("'")[1]) for _, column, message in found] == [
+        (20, "exists"),
+        (43, "tenant.teir"),
+    ]
+    assert mistakes("x") == (Mistake(1, 1, "unknown attribute or function 'x'"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "words"),
+    [
+        ("req.est_tokens >", 17, "the clause ends too early"),
+        ('req.model = "a"', 11, "'=' compares nothing: write '=='"),
+        ("req.stream and req.tools", 12, "write '&&' for 'and'"),
+        ("(req.stream", 12, "this is no expression: missing ')' at '<EOF>'"),
+        ("not req.stream", 5, "this is no expression: mismatched input 'req'"),
+    ],
+)
+def test_what_is_no_expression_is_said_once_and_without_the_grammar(
+    text: str, column: int, words: str
+) -> None:
+    assert mistakes(text) == (Mistake(1, column, words),)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +130,7 @@ def test_all_mistakes_of_a_clause_are_named_at_their_lines() -> None:
         ('dyn(req.est_tokens) == "a"', "'dyn' may not be used"),
         ("req.est_tokens", "type int"),
         ("has(req.model)", "type string"),
-        ("", "Syntax error"),
+        ("", "ends too early"),
         ("!" * CLAUSE_CHARACTERS_MAX + "req.stream", "characters, at most"),
         ("(" * 200 + "req.stream" + ")" * 200, "nested too deeply"),
         ("+".join(["1"] * 500) + " == 1", "nested too deeply"),
