@@ -191,4 +191,7 @@ def _causes(kind: RefusalKind, matched: Matched, causes: Sequence[RuledOut]) -> 
         return causes[0].ruling.reason
     texts = [f"{each.weights.name}: {each.ruling.reason}" for each in causes]
     more = [f"and {len(texts) - CAUSES_MAX} more"] if len(texts) > CAUSES_MAX else []
-    return f"the rule '{matched.rule}' leaves no pool ({'; '.join([*texts[:CAUSES_MAX], *more])})"
+    who = f"the rule '{matched.rule}' leaves"
+    if matched.is_narrowed:
+        who = f"the rule '{matched.rule}' and the call's 'provider' leave"
+    return f"{who} no pool ({'; '.join([*texts[:CAUSES_MAX], *more])})"

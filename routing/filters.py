@@ -28,7 +28,7 @@ def _policy(pattern: str, *values: object) -> Ruling:
     return Ruling(RefusalKind.POLICY, pattern, values)
 
 
-NO_FALLBACK = _policy("the rule allows no fallback")
+NO_FALLBACK = _policy("the route allows no fallback")
 
 
 def standing_ruling(pool: Pool, action: Action, leave: Leave) -> Ruling | None:
@@ -88,9 +88,9 @@ ENTITLEMENT_FILTERS: tuple[Callable[[Pool, Leave], Ruling | None], ...] = (
 def is_named(pool: Pool, action: Action) -> Ruling | None:
     targets = targets_of(pool)
     if action.only is not None and action.only.isdisjoint(targets):
-        return _policy("the rule takes other pools only")
+        return _policy("the route takes other pools only")
     if not action.ignore.isdisjoint(targets):
-        return _policy("the rule leaves this pool out")
+        return _policy("the route leaves this pool out")
     return None
 
 
@@ -102,19 +102,19 @@ def targets_of(pool: Pool) -> tuple[Target, ...]:
 def takes_region(pool: Pool, action: Action) -> Ruling | None:
     if action.regions is None or pool.region in action.regions:
         return None
-    return _policy("the pool is {}, which the rule does not take", _where(pool))
+    return _policy("the pool is {}, and the route takes other regions only", _where(pool))
 
 
 def takes_weights(pool: Pool, action: Action) -> Ruling | None:
     if action.quantizations is None or pool.quantization in action.quantizations:
         return None
-    return _policy("the weights are {}, which the rule does not take", pool.quantization)
+    return _policy("the weights are {}, and the route takes others only", pool.quantization)
 
 
 def keeps_nothing(pool: Pool, action: Action) -> Ruling | None:
     if action.data_collection_allowed or not pool.collects_data:
         return None
-    return _policy("prompts may be kept or trained on there, which the rule does not allow")
+    return _policy("prompts may be kept or trained on there, which the route does not allow")
 
 
 def is_validated(pool: Pool, action: Action) -> Ruling | None:
@@ -158,7 +158,7 @@ def is_affordable(action: Action, prompt_nanousd: float, output_nanousd: float) 
         (action.max_price.output_nanousd_per_mtok, output_nanousd),
     ):
         if bound is not None and cost * 1e6 > bound:
-            return _policy("it is dearer than the rule allows")
+            return _policy("it is dearer than the route allows")
     return None
 
 

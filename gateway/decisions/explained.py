@@ -13,7 +13,7 @@ from routing.decide import decide
 from routing.filters import NOT_SET_UP
 from routing.policy.action import Matched
 from routing.policy.attributes import Attributes
-from routing.policy.narrow import Preferences, narrow
+from routing.policy.narrow import narrowed
 from routing.policy.rules import RoutingPolicy
 from routing.types import Candidate, Decision, Refusal
 
@@ -90,12 +90,9 @@ def made_again(record: DecisionRecord, policy: RoutingPolicy) -> Decision | Refu
 
 
 def _matched(record: DecisionRecord, policy: RoutingPolicy) -> Matched:
-    matched = policy.match(record.attributes)
-    if record.wish == Preferences():
-        return matched
     pools = [state.pool for state in record.snapshot.pools]
     provider_of = {pool.name: pool.provider for pool in pools if pool.provider}
-    return matched._replace(action=narrow(matched.action, record.wish, provider_of))
+    return narrowed(policy.match(record.attributes), record.wish, provider_of)
 
 
 def explained(record: DecisionRecord, policy: RoutingPolicy | None) -> ExplainedDecision:

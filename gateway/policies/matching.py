@@ -17,7 +17,7 @@ from gateway.policies.attributes import attributes_of
 from gateway.tenants.auth import Principal
 from routing.policy.action import Matched
 from routing.policy.attributes import Attributes
-from routing.policy.narrow import Preferences, narrow
+from routing.policy.narrow import NO_WISH, Preferences, narrowed
 from routing.policy.rules import RoutingPolicy
 from routing.types import Call, Clock
 
@@ -32,7 +32,7 @@ class PolicyMatch(NamedTuple):
     policy: RoutingPolicy
     attributes: Attributes
     matched: Matched
-    wish: Preferences = Preferences()
+    wish: Preferences = NO_WISH
 
 
 class _Left(NamedTuple):
@@ -60,17 +60,15 @@ class Matching:
         remaining_usd: float,
         policy: RoutingPolicy | None = None,
     ) -> PolicyMatch:
-        """The caller's own wishes narrow the rule's action; its shadow stays as it is. `policy`:
-        the one that is active, unless another one is tried."""
+        """`policy`: the one that is active, unless another one is tried."""
         catalog, policy = self._catalog.catalog, policy or self._active.current
         now_s = self._clock()
         attributes = attributes_of(call, request, catalog.params_b, remaining_usd, now_s)
         matched = policy.match(attributes)
-        if request.preferences is None:
+        if (wish := request.preferences) is None:
             return PolicyMatch(policy, attributes, matched)
         providers = {pool.name: pool.provider for pool in catalog.pools if pool.provider}
-        action = narrow(matched.action, request.preferences, providers)
-        return PolicyMatch(policy, attributes, matched._replace(action=action), request.preferences)
+        return PolicyMatch(policy, attributes, narrowed(matched, wish, providers), wish)
 
     async def remaining_usd(
         self, principal: Principal, policy: RoutingPolicy | None = None

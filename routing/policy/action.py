@@ -114,3 +114,5 @@ class Matched(NamedTuple):
     shadow: Action | None = None
     is_canary: bool | None = None
     """Whether the canary of the rule takes the call. None where the rule has no canary."""
+    is_narrowed: bool = False
+    """By the call itself."""

@@ -5,10 +5,12 @@ Pure. Guards the law that a pool which the narrowed action takes is one that the
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from routing.policy.action import (
     Action,
     LatencyPreference,
+    Matched,
     Sort,
     Target,
     TargetKind,
@@ -28,6 +30,16 @@ class Preferences:
     allow_fallbacks: bool = True
     quantizations: frozenset[str] | None = None
     data_collection_allowed: bool = True
+
+
+NO_WISH: Final = Preferences()
+
+
+def narrowed(matched: Matched, wish: Preferences, provider_of: Mapping[str, str]) -> Matched:
+    """The caller's own wishes narrow the rule's action; its shadow stays as it is."""
+    if wish == NO_WISH:
+        return matched
+    return matched._replace(action=narrow(matched.action, wish, provider_of), is_narrowed=True)
 
 
 def narrow(action: Action, wish: Preferences, provider_of: Mapping[str, str]) -> Action:

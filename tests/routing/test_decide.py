@@ -16,6 +16,7 @@ from routing.policy.action import (
     Target,
     TargetKind,
 )
+from routing.policy.narrow import Preferences, narrowed
 from routing.speeds import Speeds
 from routing.types import (
     Call,
@@ -221,13 +222,20 @@ def test_a_pool_can_be_chosen_by_price_latency_or_throughput_alone() -> None:
     assert order(both, sort=Sort.LATENCY)[0] == "fast"
 
 
-def test_a_pool_above_the_rules_price_is_ruled_out_without_a_figure_of_ours() -> None:
+def test_a_rule_that_leaves_no_pool_says_why_without_a_figure_of_ours_and_who_narrowed_it() -> None:
     refusal = decide(call(), fleet(warm(pool())), action=Action(max_price=PriceBound(1, 1)))
     assert isinstance(refusal, Refusal)
     assert (refusal.kind, refusal.retry_after_s) == (RefusalKind.POLICY, None)
     assert refusal.message == (
         "small: the rule 'a-rule' leaves no pool "
-        "(small-reserved: it is dearer than the rule allows)"
+        "(small-reserved: it is dearer than the route allows)"
+    )
+    mine = narrowed(matched(), Preferences(only=named("far")), {})
+    refusal = deciding.decide(call(), fleet(warm(pool())), mine, 1)
+    assert isinstance(refusal, Refusal)
+    assert refusal.message == (
+        "small: the rule 'a-rule' and the call's 'provider' leave no pool "
+        "(small-reserved: the route takes other pools only)"
     )
     unvalidated = decide(call(), fleet(warm(pool())), action=Action(quality_min=0.1))
     assert "was not validated" in unvalidated.candidates[0].reason

@@ -27,7 +27,7 @@ from gateway.policies.shipped import shipped_document, shipped_policy
 from gateway.policies.tables import PolicyVersion
 from migrations.run import migrate
 from routing.decide import decide
-from routing.policy.narrow import narrow
+from routing.policy.narrow import narrowed
 from routing.policy.rules import RoutingPolicy
 from routing.types import Call, FleetSnapshot, Tier
 from tests.gateway.decisions.records import WISH, attributes_of, busy_fleet
@@ -61,8 +61,8 @@ def test_replay_equals_its_record(call: Call, fleet: FleetSnapshot, seed: int) -
 def test_what_the_caller_narrowed_is_narrowed_again(call: Call, fleet: FleetSnapshot) -> None:
     attributes = attributes_of(call)
     matched = SHIPPED.match(attributes)
-    narrowed = matched._replace(action=narrow(matched.action, WISH, {}))
-    one = DecisionMade(call, attributes, fleet, decide(call, fleet, narrowed, 7), wish=WISH)
+    mine = narrowed(matched, WISH, {})
+    one = DecisionMade(call, attributes, fleet, decide(call, fleet, mine, 7), wish=WISH)
     records = written(one)
     assert list(replayed(records, lambda _: SHIPPED)) == [[]]
 
@@ -176,7 +176,7 @@ def test_command_names_what_differs_and_ends_with_1(data: Path) -> None:
     assert {(each["id"], each["field"]) for each in report["different"]} == {
         ("req_0", "candidates")
     }
-    assert "2 decisions, 1 are equal" in CliRunner().invoke(main, asked).stdout
+    assert "2 decisions, 1 equal" in CliRunner().invoke(main, asked).stdout
 
 
 def test_command_ends_with_2_where_nothing_was_recorded(data: Path) -> None:
