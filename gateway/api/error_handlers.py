@@ -77,7 +77,9 @@ def _validation(_request: Request, error: Any) -> ApiError:
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return bad_request(f"The body is not JSON: {first['ctx']['error']}.")
-    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    kind, *inside = first["loc"]
+    loc = inside if kind in ("body", "query", "path") else first["loc"]
+    place = ".".join(map(str, loc))
     reason = first["msg"].removeprefix("Value error, ")
     return bad_request(f"{place or 'body'}: {reason}", place or None)
 

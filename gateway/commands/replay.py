@@ -11,7 +11,7 @@ from billing.decisions.store import recorded_since
 from gateway.commands.data_folder import Ledger, with_ledger
 from gateway.commands.terminal.instants import SPAN
 from gateway.commands.terminal.options import as_json, example
-from gateway.commands.terminal.output import print_json
+from gateway.commands.terminal.output import NOTHING, counted, print_json
 from gateway.decisions.replay import Difference, PolicyOf, replayed
 from gateway.decisions.versions import PolicyVersions
 from gateway.policies.document import compiled
@@ -88,9 +88,9 @@ def _print(decisions: int, different: Sequence[Sequence[Difference]]) -> None:
     if not decisions:
         click.echo("nothing was recorded in this time")
         return
-    click.echo(f"{decisions:,} decisions, {decisions - len(different):,} are equal")
+    click.echo(f"{counted(decisions, 'decision')}, {decisions - len(different):,} equal")
     for differences in different[:SHOWN]:
-        words = [f"{each.field} was {each.was}, is {each.now}" for each in differences]
+        words = [f"{d.field} was {d.was or NOTHING}, is {d.now or NOTHING}" for d in differences]
         click.echo(f"  {differences[0].id}: {'; '.join(words)}")
     if len(different) > SHOWN:
         click.echo(f"  and {len(different) - SHOWN:,} more: --json has all of them")

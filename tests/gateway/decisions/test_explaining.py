@@ -91,6 +91,8 @@ async def test_explain_refuses_what_the_call_would_be_refused_with(one: Edge) ->
     assert (status, told["error"]["code"]) == (404, "not_found")
     status, told = await explain(one, body(), url="/v1/nowhere")
     assert (status, told["error"]["param"]) == (400, "url")
+    status, told = await explain(one, body(), body=[])
+    assert (status, told["error"]["param"]) == (400, "body")
 
 
 async def test_clauses_and_terms_stand_beside_what_was_observed(
