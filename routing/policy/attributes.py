@@ -43,7 +43,12 @@ ATTRIBUTES: Final = (
     Attribute("req.max_tokens", _I, 0, "The most tokens that the answer may have."),
     Attribute("req.stream", _B, False, "Whether the answer is streamed."),
     Attribute("req.tools", _B, False, "Whether the request offers tools."),
-    Attribute("req.use_case", _S, "", "The use case that the request names, or empty."),
+    Attribute(
+        "req.use_case",
+        _S,
+        "",
+        "The use case that the request names by `metadata.use_case`, or empty.",
+    ),
     Attribute("req.metadata", _M, {}, "`metadata` of the request: texts by name."),
     Attribute("tenant.organization", _S, "", "The organization's id."),
     Attribute("tenant.project", _S, "", "The project's id."),
