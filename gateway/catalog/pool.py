@@ -43,6 +43,7 @@ OURS = frozenset(
         "truncate_prompt_tokens",
         "tools",
         "service_tier",
+        "provider",
     }
 )
 """What decides how a call is counted, held and answered is no server's affair alone."""

@@ -27,6 +27,7 @@ from gateway.wire.bodies.rules import (
     own,
     text_of,
 )
+from gateway.wire.bodies.provider import PROVIDER
 from gateway.wire.bodies.steering import STEERED
 from gateway.wire.bodies.text_body import TokensMax
 from gateway.wire.bodies.translation import translated_conversation
@@ -81,6 +82,7 @@ class MessageBody(_Body, frozen=True, kw_only=True):
     container: None = None
     inference_geo: None = None
     mcp_servers: Annotated[list[Any] | None, neutral([])] = None
+    provider: Annotated[dict[str, Any] | None, in_words(PROVIDER)] = None
 
 
 MESSAGE, COUNT = Reader(MessageBody), Reader(CountBody)
@@ -104,6 +106,7 @@ def parse_message(body: bytes) -> GeneratingRequest:
         "stop": fields.stop_sequences or None,
         "user": user,
         "service_tier": tier,
+        "provider": fields.provider,
     }
     chat, conversation = _translated(fields, more)
     form = MessageForm(

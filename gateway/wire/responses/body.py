@@ -70,6 +70,7 @@ AS_IN_CHAT = (
     "prompt_cache_retention",
     "service_tier",
     "stream",
+    "provider",
 )
 ORIGINS = {
     "messages": "input",

@@ -1,8 +1,9 @@
-"""The `provider` object: its words are OpenRouter's, a wrong one is refused by its name, and a call
-goes only where its own words allow."""
+"""The `provider` object: on every route that calls a model its words are OpenRouter's, a wrong one
+is refused by its name, and a call goes only where its own words allow."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +12,46 @@ import pytest
 from redis.asyncio import Redis
 
 from gateway.errors import ApiError
+from gateway.upstream import fake
+from gateway.wire.anthropic.body import parse_message
 from gateway.wire.bodies.chat import parse_chat
+from gateway.wire.bodies.completions import parse_completion
+from gateway.wire.bodies.embeddings import parse_embedding
+from gateway.wire.responses.body import parse_response
 from routing.policy.action import LatencyPreference, PriceBound, Sort, Target, TargetKind
 from routing.policy.narrow import Preferences
-from tests.gateway.edge import edge
+from tests.gateway.edge import POOLS, edge, story
 from tests.redis_fixtures import redis, redis_server
 from tests.redis_server import RedisServer
 
 __all__ = ["redis", "redis_server"]
 POOL, PROVIDER = TargetKind.POOL, TargetKind.PROVIDER
-CHAT = {"model": "tale", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}
 
 
-def parsed(provider: Any) -> Any:
-    return parse_chat(msgspec.json.encode({**CHAT, "provider": provider}))
+def _completion(body: bytes) -> Any:
+    return parse_completion(body, lambda model, prompt: "")
 
 
-def test_each_word_is_read() -> None:
+TURNS = [{"role": "user", "content": "hi"}]
+ROUTES: dict[str, tuple[Callable[[bytes], Any], dict[str, Any]]] = {
+    "/v1/chat/completions": (parse_chat, {"model": "tale", "messages": TURNS, "max_tokens": 5}),
+    "/v1/completions": (_completion, {"model": "tale", "prompt": "hi", "max_tokens": 5}),
+    "/v1/responses": (parse_response, {"model": "tale", "input": "hi", "max_output_tokens": 5}),
+    "/v1/messages": (parse_message, {"model": "tale", "messages": TURNS, "max_tokens": 5}),
+    "/v1/embeddings": (parse_embedding, {"model": "vectors", "input": "hi"}),
+}
+routes = pytest.mark.parametrize("route", ROUTES)
+
+
+def parsed(route: str, provider: Any) -> Any:
+    parse, body = ROUTES[route]
+    return parse(msgspec.json.encode({**body, "provider": provider}))
+
+
+@routes
+def test_each_word_is_read(route: str) -> None:
     request = parsed(
+        route,
         {
             "only": ["pool:a", "b", "provider:c"],
             "order": ["b", "a"],
@@ -39,7 +62,7 @@ def test_each_word_is_read() -> None:
             "allow_fallbacks": False,
             "quantizations": ["fp8"],
             "data_collection": "deny",
-        }
+        },
     )
     assert request.preferences == Preferences(
         only=frozenset({Target(POOL, "a"), Target(POOL, "b"), Target(PROVIDER, "c")}),
@@ -54,9 +77,10 @@ def test_each_word_is_read() -> None:
     assert request.price_max == PriceBound(1_000_000_000, 2_500_000_000)
 
 
+@routes
 @pytest.mark.parametrize("nothing", [None, {}, {"only": None}])
-def test_what_says_nothing_changes_nothing(nothing: Any) -> None:
-    request = parsed(nothing)
+def test_what_says_nothing_changes_nothing(route: str, nothing: Any) -> None:
+    request = parsed(route, nothing)
     assert request.preferences is None and request.price_max == PriceBound()
 
 
@@ -79,25 +103,36 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
+@routes
 @pytest.mark.parametrize(("provider", "param"), WRONG)
-def test_a_wrong_word_is_refused_by_its_name(provider: Any, param: str) -> None:
+def test_a_wrong_word_is_refused_by_its_name(route: str, provider: Any, param: str) -> None:
     with pytest.raises(ApiError) as raised:
-        parsed(provider)
+        parsed(route, provider)
     assert (raised.value.status, raised.value.param) == (400, param)
+    assert param in raised.value.message
 
 
+@routes
 async def test_a_call_goes_only_where_its_own_words_allow(
-    redis_server: RedisServer, redis: Redis, tmp_path: Path
+    redis_server: RedisServer, redis: Redis, tmp_path: Path, route: str
 ) -> None:
-    async with edge(redis_server, redis, tmp_path) as one:
-        allowed = {"only": ["pool:tale-reserved"], "max_price": {"completion": 1000}}
-        answer = await one.post({**CHAT, "provider": allowed})
+    body = ROUTES[route][1]
+    pools = [pool for pool in POOLS if pool.startswith(body["model"])]
+    vector = fake.stream(fake.own_vectors({0: [1.0]}, 3), fake.DONE)
+    made = vector if body["model"] == "vectors" else story()
+    async with edge(redis_server, redis, tmp_path, behaviour=lambda _: made) as one:
+        allowed = {"only": [f"pool:{pools[0]}"], "max_price": {"completion": 1000}}
+        answer = await one.post({**body, "provider": allowed}, path=route)
         assert answer.status == 200, answer.body
-        assert answer.headers["x-sluice-decision"].startswith("tale-reserved")
-        for wrong, status, code in (
-            ({"only": ["pool:nowhere"]}, 403, "route_not_allowed"),
-            ({"ignore": ["tale-reserved", "tale-spot"]}, 403, "route_not_allowed"),
-            ({"max_price": {"completion": 0.001}}, 400, "max_price_exceeded"),
+        assert answer.headers["x-sluice-pool"] == pools[0]
+        dear = {"max_price": {"prompt": 0.001}}
+        for wrong, status, words in (
+            ({"only": ["pool:nowhere"]}, 403, "leaves no pool"),
+            ({"ignore": pools}, 403, "leaves no pool"),
+            (dear, 400, "provider.max_price"),
+            ({"onyl": pools}, 400, "provider.onyl"),
         ):
-            answer = await one.post({**CHAT, "provider": wrong})
-            assert (answer.status, answer.error_code) == (status, code), answer.body
+            answer = await one.post({**body, "provider": wrong}, path=route)
+            assert answer.status == status and words in answer.json["error"]["message"]
+        assert len(one.upstream.requests) == 1
+        await one.settled()
