@@ -20,7 +20,7 @@ from billing.refusals.refusal import Refusal as Refused
 from billing.refusals.refusal import encode
 from gateway.decisions.narrowing import LeftOut
 from gateway.decisions.record import DecisionRecord, PartsEncoder, outcome_of
-from gateway.decisions.refusals import RefusalReason, RefusalTally, refusal_of
+from gateway.decisions.refusals import RefusalReason, RefusalTally, TurnedAway, refusal_of
 from gateway.errors import ApiError
 from routing.policy.attributes import Attributes
 from routing.policy.narrow import Preferences
@@ -88,7 +88,7 @@ class DecisionRecorder:
         """Of a call that was decided to be refused. Each one is recorded."""
         assert isinstance(made.decided, Refusal), "there is a decision to refuse it"
         self.add(made._replace(error=error.code))
-        self._list(made, error, RefusalReason(made.decided.kind))
+        self._list(made, error, made.decided.kind)
 
     def add_turned_away(self, made: DecisionMade, error: ApiError) -> None:
         """Of a call that limits or money refused after it was decided. It is recorded where it has
@@ -100,7 +100,7 @@ class DecisionRecorder:
         """Of a call that nobody took after it was admitted. It is recorded already. One that a
         server refused as wrong is its caller's fault, and its message may quote the call."""
         if error.status != BAD_REQUEST:
-            self._list(made, error, RefusalReason.UNSERVED)
+            self._list(made, error, TurnedAway.UNSERVED)
 
     def _list(
         self, made: DecisionMade, error: ApiError, reason: RefusalReason | None = None

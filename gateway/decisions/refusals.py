@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from billing.refusals.refusal import MESSAGE_MAX, Refusal
 from gateway.errors import ApiError
 from routing.policy.action import Matched
-from routing.types import Call
+from routing.types import Call, RefusalKind
 
 EACH_MAX: Final = 10
 GROUPS_MAX: Final = 2_000
@@ -20,23 +20,18 @@ GROUPS_MAX: Final = 2_000
 MINUTE_US: Final = 60_000_000
 
 
-class RefusalReason(StrEnum):
-    """Why a call was refused: the kind of a decided refusal, or what turned it away afterwards."""
+class TurnedAway(StrEnum):
+    """Why a call was refused after it was decided."""
 
-    DEADLINE = "deadline"
-    CAPACITY = "capacity"
-    MISCONFIGURED = "misconfigured"
-    CONTEXT_LENGTH = "context_length"
-    ROUTE_NOT_ALLOWED = "route_not_allowed"
-    CAPACITY_NOT_ALLOWED = "capacity_not_allowed"
-    REGION_NOT_ALLOWED = "region_not_allowed"
-    NO_POOL = "no_pool"
     LIMIT = "limit"
     MONEY = "money"
     OVERLOAD = "overload"
     """The gateway itself takes no more calls, or no more of this tier."""
     UNSERVED = "unserved"
     """The call was admitted, and nobody took it."""
+
+
+RefusalReason = RefusalKind | TurnedAway
 
 
 def refusal_of(
@@ -62,10 +57,10 @@ def refusal_of(
     )
 
 
-def _reason(error: ApiError) -> RefusalReason:
+def _reason(error: ApiError) -> TurnedAway:
     if error.code == "insufficient_quota":
-        return RefusalReason.MONEY
-    return RefusalReason.OVERLOAD if error.status >= 500 else RefusalReason.LIMIT
+        return TurnedAway.MONEY
+    return TurnedAway.OVERLOAD if error.status >= 500 else TurnedAway.LIMIT
 
 
 class _Group(NamedTuple):

@@ -20,7 +20,7 @@ class RefusalService:
 
     async def page(
         self,
-        asked: PageRequest,
+        page: PageRequest,
         *,
         organization: str | None = None,
         reason: str | None = None,
@@ -35,7 +35,7 @@ class RefusalService:
             rows = queries.newest_refusals(self.ledger, limit, equals, before=before)
             return [((row.at_us, row.rid), row) for row in rows]
 
-        return await attempt(lambda: read_page(asked, Source((int, str), read)))
+        return await attempt(lambda: read_page(page, Source((int, str), read)))
 
 
 def refusals_of(request: Request) -> RefusalService:
