@@ -33,7 +33,7 @@ def microseconds(work: Callable[[], object]) -> float:
 
 
 def score(model: QualityModel, features: Features) -> None:
-    linear, seen = next(iter(model.models.values())), model.seen(features)
+    linear, seen = next(iter(model.models.values())), model.vector(features)
     for _ in range(8):
         expected_quality(0.7, linear, seen)
 

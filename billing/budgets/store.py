@@ -12,7 +12,7 @@ from billing.budgets.budget import EACH_USER, Budget, scope_of
 from billing.budgets.tables import BudgetAlert, BudgetRow, BudgetSpent, UsageBudget
 from billing.budgets.windows import Calendar, Ever, Rolling, Unit, Window, period_of
 from billing.db.columns import table_of
-from billing.db.in_list import among
+from billing.db.in_list import in_list
 from billing.db.insert import Row, add_to, insert_new, insert_rows
 
 BUDGET = table_of(BudgetRow)
@@ -64,7 +64,7 @@ def _window(row: Any) -> Window:
 def of_ids(conn: Connection, ids: Sequence[str]) -> dict[str, Budget]:
     """The budgets with these ids. Ended ones are there too, because their calls may still be
     open."""
-    rows = conn.execute(select(BUDGET).where(among(conn, BUDGET.c.budget_id, ids)))
+    rows = conn.execute(select(BUDGET).where(in_list(conn, BUDGET.c.budget_id, ids)))
     return {row.budget_id: budget_of(row) for row in rows}
 
 
@@ -130,7 +130,7 @@ def insert_counted(conn: Connection, rows: Sequence[Row]) -> None:
 def counted(conn: Connection, rids: Sequence[str]) -> dict[str, list[Bucket]]:
     """The buckets in which each of these calls counts. A call that counts nowhere is absent."""
     buckets: dict[str, list[Bucket]] = {}
-    for row in conn.execute(select(COUNTED).where(among(conn, COUNTED.c.rid, rids))):
+    for row in conn.execute(select(COUNTED).where(in_list(conn, COUNTED.c.rid, rids))):
         buckets.setdefault(row.rid, []).append((row.budget_id, row.subject, row.bucket_us))
     return buckets
 

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Integer, Row, case, func, lite
 
 from billing.costs.lifetimes import Cell
 from billing.costs.store import REPORT
-from billing.db.first_rows import few
+from billing.db.first_rows import first_rows
 from billing.ledger.store import ACCOUNT
 from billing.usage.rollup import HOUR_US
 from billing.usage.rollups import DAY
@@ -67,7 +67,7 @@ def costs_unlike_attempts(conn: Connection) -> list[tuple[Any, ...]]:
         .select_from(EVENT.outerjoin(serving, (serving.c.rid == EVENT.c.rid) & serving.c.served))
         .where(stands != cost)
     )
-    return [tuple(row) for row in few(conn, statement)]
+    return [tuple(row) for row in first_rows(conn, statement)]
 
 
 def newest_attempts(conn: Connection, limit: int) -> Iterator[Row[Any]]:
@@ -90,7 +90,7 @@ def shares_beyond_lives(conn: Connection) -> list[tuple[Any, ...]]:
         .group_by(last_reports.c.replica, last_reports.c.until_us, last_reports.c.busy_us)
         .having(shared > last_reports.c.busy_us)
     )
-    return [tuple(row) for row in few(conn, statement)]
+    return [tuple(row) for row in first_rows(conn, statement)]
 
 
 def count_ended(conn: Connection) -> int:

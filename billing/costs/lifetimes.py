@@ -123,7 +123,7 @@ def bills(reports: Sequence[LifeReport], before: LifeReport | None = None) -> di
 def added(
     before: Sequence[LifeReport], new: Iterable[LifeReport]
 ) -> tuple[list[LifeReport], dict[Cell, Bill]]:
-    """The reports of `new` that are not on record, and the bills that they change. `known` are the
+    """The reports of `new` that are not on record, and the bills that they change. `before` are the
     replica's reports by `until_us`, from the last one before any new one on. An instant is reported
     once."""
     there = {report.until_us for report in before}

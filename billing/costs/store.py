@@ -12,7 +12,7 @@ from billing.costs.capacity import AttemptCosts, CapacitySums, Moved
 from billing.costs.lifetimes import LifeReport
 from billing.costs.tables import CapacityHour, LifeReportRow
 from billing.db.columns import table_of
-from billing.db.in_list import among
+from billing.db.in_list import in_list
 from billing.db.insert import add_to, insert_rows
 from billing.usage.rollup import CountedCall
 from billing.usage.store import ATTEMPT
@@ -39,7 +39,7 @@ def standing(conn: Connection, calls: Mapping[str, CountedCall]) -> dict[str, At
     costs = {rid: AttemptCosts(counts.hour_us, []) for rid, counts in calls.items()}
     names = ("rid", "pool", "model", "cost_nanousd", "bought_nanousd", "served")
     query = select(*(ATTEMPT.c[name] for name in names)).where(
-        among(conn, ATTEMPT.c.rid, list(calls))
+        in_list(conn, ATTEMPT.c.rid, list(calls))
     )
     for rid, pool, model, cost, bought, served in conn.execute(query.order_by(ATTEMPT.c.n)):
         spent = costs[rid]

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, or_, select
 
 from billing.credits.credit import Grant
 from billing.credits.store import STANDING, find, grant_of
-from billing.db.in_list import among
+from billing.db.in_list import in_list
 from billing.ledger.posting import unbilled
 from billing.ledger.store import ACCOUNT, TRANSFER
 from billing.usage.rollups import DAY
@@ -56,12 +56,12 @@ def standings(conn: Connection) -> dict[str, int]:
 def spent_and_owed(conn: Connection, orgs: Sequence[str]) -> dict[str, tuple[int, int]]:
     """For each organization what it ever spent, by the sums of days, and what it owes, by its
     accounts."""
-    spent = select(DAY.c.org, func.sum(DAY.c.amount_nanousd)).where(among(conn, DAY.c.org, orgs))
+    spent = select(DAY.c.org, func.sum(DAY.c.amount_nanousd)).where(in_list(conn, DAY.c.org, orgs))
     sums = {org: int(nanousd) for org, nanousd in conn.execute(spent.group_by(DAY.c.org))}
     codes = [code for org in orgs for code in (unbilled(org), f"org:{org}:receivable")]
     balances = select(ACCOUNT.c.org, ACCOUNT.c.debits - ACCOUNT.c.credits)
     debts: dict[str, int] = {}
-    for org, nanousd in conn.execute(balances.where(among(conn, ACCOUNT.c.code, codes))):
+    for org, nanousd in conn.execute(balances.where(in_list(conn, ACCOUNT.c.code, codes))):
         debts[org] = debts.get(org, 0) + nanousd
     return {org: (sums.get(org, 0), debts.get(org, 0)) for org in orgs}
 
@@ -71,7 +71,9 @@ def rounded(conn: Connection, orgs: Sequence[str]) -> dict[str, int]:
     totals: dict[str, int] = {}
     for account, sign in ((TRANSFER.c.debit_account, 1), (TRANSFER.c.credit_account, -1)):
         sums = select(TRANSFER.c.org, func.sum(TRANSFER.c.amount_nanousd)).where(
-            TRANSFER.c.kind == "rounding", account.like("org:%"), among(conn, TRANSFER.c.org, orgs)
+            TRANSFER.c.kind == "rounding",
+            account.like("org:%"),
+            in_list(conn, TRANSFER.c.org, orgs),
         )
         for org, nanousd in conn.execute(sums.group_by(TRANSFER.c.org)):
             totals[org] = totals.get(org, 0) + sign * int(nanousd)
@@ -104,7 +106,9 @@ def records(conn: Connection, rids: Sequence[str]) -> dict[tuple[str, int], Burn
     for table, n in ((EVENT, None), (CORRECTION, CORRECTION.c.n)):
         names = ("rid", "model", "admitted_us", "amount_nanousd")
         columns = [table.c[name] for name in names]
-        query = select(*columns, *([] if n is None else [n])).where(among(conn, table.c.rid, rids))
+        query = select(*columns, *([] if n is None else [n])).where(
+            in_list(conn, table.c.rid, rids)
+        )
         for rid, model, admitted_us, amount, *number in conn.execute(query):
             by_number[rid, number[0] if number else 1] = BurnRecord(model, admitted_us, amount)
     return by_number

@@ -35,7 +35,7 @@ from billing.credits.credit import (
 )
 from billing.credits.tables import CreditGrant, CreditStanding, CreditVoid
 from billing.db.columns import table_of
-from billing.db.in_list import among
+from billing.db.in_list import in_list
 from billing.db.insert import insert_new
 from billing.ledger.store import ACCOUNT, TRANSFER
 from billing.recovery.holds import HOLD
@@ -53,7 +53,7 @@ def locked(conn: Connection, orgs: Sequence[str]) -> dict[str, Standing]:
     transaction."""
     rows = conn.execute(
         select(STANDING)
-        .where(among(conn, STANDING.c.org, orgs))
+        .where(in_list(conn, STANDING.c.org, orgs))
         .order_by(STANDING.c.org)
         .with_for_update()
     )
@@ -137,10 +137,10 @@ def held(
 ) -> dict[str, list[GrantBalance]]:
     """By organization the grants that have anything left. The grants named in `also` are there too,
     whatever they have."""
-    statement = _grants(GRANT, VOID.c.voided_us).where(among(conn, GRANT.c.org, orgs))
+    statement = _grants(GRANT, VOID.c.voided_us).where(in_list(conn, GRANT.c.org, orgs))
     has_some: ColumnElement[bool] = ACCOUNT.c.credits > ACCOUNT.c.debits
     if also:
-        has_some = has_some | among(conn, GRANT.c.grant_id, also)
+        has_some = has_some | in_list(conn, GRANT.c.grant_id, also)
     by_org: dict[str, list[GrantBalance]] = {}
     for row in conn.execute(statement.where(has_some)).mappings():
         by_org.setdefault(row["org"], []).append(GrantBalance(grant_of(row), row["left_nanousd"]))
@@ -169,7 +169,7 @@ def burns_of(conn: Connection, rids: Sequence[str]) -> dict[tuple[str, int], lis
         return burns
     rows = conn.execute(
         select(TRANSFER.c.rid, TRANSFER.c.transfer_id, TRANSFER.c.amount_nanousd)
-        .where(among(conn, TRANSFER.c.rid, rids), TRANSFER.c.kind == "burn")
+        .where(in_list(conn, TRANSFER.c.rid, rids), TRANSFER.c.kind == "burn")
         .order_by(TRANSFER.c.transfer_id)
     )
     for rid, transfer_id, amount_nanousd in rows:
@@ -187,7 +187,7 @@ def lines(
     """The lines of organizations: of these, or of all whose credits have moved since an instant."""
     statement = select(STANDING).where(STANDING.c.moved_us >= moved_since_us)
     if orgs is not None:
-        statement = statement.where(among(conn, STANDING.c.org, orgs))
+        statement = statement.where(in_list(conn, STANDING.c.org, orgs))
     standing = {row.org: row for row in conn.execute(statement)}
     grants = held(conn, list(standing)) if standing else {}
     return {

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, insert, select, update
 from billing.credits.tables import CreditAlert, CreditWatch
 from billing.credits.watch import Threshold, ThresholdUnit, Watch
 from billing.db.columns import table_of
-from billing.db.in_list import among
+from billing.db.in_list import in_list
 from billing.db.insert import Row, insert_or_replace
 
 WATCH = table_of(CreditWatch)
@@ -20,7 +20,7 @@ ALERT = table_of(CreditAlert)
 def of_orgs(conn: Connection, orgs: Sequence[str]) -> dict[str, Watch]:
     """The watches of those organizations that have one. A caller that changes a watch has locked
     the organization's standing."""
-    rows = conn.execute(select(WATCH).where(among(conn, WATCH.c.org, orgs)))
+    rows = conn.execute(select(WATCH).where(in_list(conn, WATCH.c.org, orgs)))
     return {row.org: _watch(row) for row in rows}
 
 

@@ -17,7 +17,7 @@ from sqlalchemy.types import NullType
 from billing.db.arrays import array_text
 
 
-def among(
+def in_list(
     conn: Connection, column: ColumnElement[Any], values: Sequence[str] | Sequence[int]
 ) -> Any:
     """The condition for texts or for whole numbers."""

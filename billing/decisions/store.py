@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from billing.db.columns import table_of
 from billing.db.engine import Store
-from billing.db.in_list import among
+from billing.db.in_list import in_list
 from billing.db.insert import replace_in
 from billing.decisions import batch
 from billing.decisions.batch import DecisionBytes
@@ -51,7 +51,7 @@ def record_of(conn: Connection, rid: str) -> DecisionBytes | None:
 
 def records_of(conn: Connection, rids: Sequence[str]) -> dict[str, DecisionBytes]:
     """The records of these calls. A call without one that can be read is absent."""
-    in_use = select(PLACE.c.batch).where(among(conn, PLACE.c.rid, rids)).distinct()
+    in_use = select(PLACE.c.batch).where(in_list(conn, PLACE.c.rid, rids)).distinct()
     in_order = select(BATCH.c.body).where(BATCH.c.id.in_(in_use)).order_by(BATCH.c.id)
     bodies = conn.execute(in_order).scalars().all()
     calls = frozenset(rids)
@@ -148,4 +148,4 @@ def _readable(body: bytes) -> list[DecisionBytes]:
 
 def _forget(conn: Connection, number: int, rids: Sequence[str]) -> None:
     of_batch = PLACE.c.batch == number
-    conn.execute(delete(PLACE).where(among(conn, PLACE.c.rid, rids), of_batch))
+    conn.execute(delete(PLACE).where(in_list(conn, PLACE.c.rid, rids), of_batch))

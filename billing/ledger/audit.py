@@ -19,7 +19,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from billing.db.first_rows import few
+from billing.db.first_rows import first_rows
 from billing.invoices.store import INVOICE, LINE, LINK, ON_INVOICE
 from billing.ledger.store import ACCOUNT, TRANSFER
 from billing.recovery.holds import HOLD
@@ -77,7 +77,7 @@ def moved_in(conn: Connection, code: str, currency: str) -> str:
 
 def holds_of_booked_calls(conn: Connection) -> list[str]:
     statement = select(HOLD.c.rid).join(EVENT, EVENT.c.rid == HOLD.c.rid)
-    return [row[0] for row in few(conn, statement)]
+    return [row[0] for row in first_rows(conn, statement)]
 
 
 def invoice_sums(conn: Connection) -> list[dict[str, Any]]:
@@ -132,7 +132,7 @@ def lines_unlike_links(conn: Connection) -> list[tuple[Any, ...]]:
         )
         .where(LINE.c.kind != "rounding", LINE.c.amount_nanousd != total)
     )
-    return [tuple(row) for row in few(conn, statement)]
+    return [tuple(row) for row in first_rows(conn, statement)]
 
 
 def transfers_unlike_links(conn: Connection) -> list[tuple[Any, ...]]:
@@ -149,4 +149,4 @@ def transfers_unlike_links(conn: Connection) -> list[tuple[Any, ...]]:
         .outerjoin(linked, linked.c.transfer_id == TRANSFER.c.transfer_id)
         .where(TRANSFER.c.amount_nanousd != total)
     )
-    return [tuple(row) for row in few(conn, statement)]
+    return [tuple(row) for row in first_rows(conn, statement)]

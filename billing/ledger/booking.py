@@ -99,7 +99,7 @@ class Batch:
 class _Plan:
     """The rows of one transaction, and what is known of each request id so far."""
 
-    known: dict[str, LatestRecord]
+    latest: dict[str, LatestRecord]
     postings: list[Posting] = field(default_factory=list)
     ended_before: list[str] = field(default_factory=list)
     letters: list[dict[str, Any]] = field(default_factory=list)
@@ -130,7 +130,7 @@ def book(conn: Connection, batch: Batch) -> BookedBatch:
     take_turns(conn, BOOKING_LOCK)
     look_up_by_index(conn)
     rids = list({record.rid for record in batch.records})
-    plan = _Plan(known=usage.latest(conn, rids))
+    plan = _Plan(latest=usage.latest(conn, rids))
     plan.booked.failures += batch.failures
     for settled in batch.settled:
         _plan(plan, settled, batch.now_us)
@@ -162,7 +162,7 @@ def _read(batch: Batch, record: Record) -> None:
 
 def _plan(plan: _Plan, settled: Settled, now_us: int) -> None:
     record, call = settled.record, settled.call
-    before = plan.known.get(call.rid)
+    before = plan.latest.get(call.rid)
     step = posting.step_for(call, settled.payload_sha, before)
     if step == Step.CONFLICT:
         plan.booked.conflicts += 1
@@ -179,14 +179,14 @@ def _plan(plan: _Plan, settled: Settled, now_us: int) -> None:
     if before:
         entry = posting.posting(call, settled.payload_sha, charge, before, now_us)
     plan.postings.append(entry)
-    plan.known[call.rid] = entry.known
+    plan.latest[call.rid] = entry.record
 
 
 def _still_open(plan: _Plan, opened: Mapping[str, Record]) -> list[OpenedCall]:
     """The calls that were opened and are not booked. The opening of a booked call adds nothing."""
     calls = []
     for record in opened.values():
-        if record.rid in plan.known:
+        if record.rid in plan.latest:
             continue
         try:
             calls.append(decode_opened(record.payload))

@@ -51,7 +51,7 @@ class Posting(msgspec.Struct, frozen=True):
     """The decision in a record of an older release."""
     attempts: list[dict[str, Any]]
     transfers: list[dict[str, Any]]
-    known: LatestRecord
+    record: LatestRecord
     budgets: list[BudgetShare] = []
     counts_us: int = 0
     difference_nanousd: int = 0
@@ -60,16 +60,16 @@ class Posting(msgspec.Struct, frozen=True):
     """Digest of the key under which the call ran, if it was one that runs once."""
 
 
-def step_for(call: SettledCall, payload_sha: bytes, known: LatestRecord | None) -> Step:
+def step_for(call: SettledCall, payload_sha: bytes, latest: LatestRecord | None) -> Step:
     """An exact record supersedes an estimated one, a larger estimate a smaller one."""
-    if known is None:
+    if latest is None:
         return Step.FIRST
-    if known.payload_sha == payload_sha:
+    if latest.payload_sha == payload_sha:
         return Step.DUPLICATE
     if call.source == UsageSource.ESTIMATED:
-        better = known.source == UsageSource.ESTIMATED and call.usage.total > known.tokens
+        better = latest.source == UsageSource.ESTIMATED and call.usage.total > latest.tokens
         return Step.CORRECTION if better else Step.SUPERSEDED
-    return Step.CORRECTION if known.source == UsageSource.ESTIMATED else Step.CONFLICT
+    return Step.CORRECTION if latest.source == UsageSource.ESTIMATED else Step.CONFLICT
 
 
 def charge_for(call: SettledCall, book: PriceBook) -> Charge:
@@ -85,12 +85,12 @@ def charge_for(call: SettledCall, book: PriceBook) -> Charge:
 
 
 def posting(
-    call: SettledCall, payload_sha: bytes, charge: Charge, known: LatestRecord | None, now_us: int
+    call: SettledCall, payload_sha: bytes, charge: Charge, latest: LatestRecord | None, now_us: int
 ) -> Posting:
     """The rows of one record that is FIRST or a CORRECTION."""
-    n = known.n + 1 if known else 1
+    n = latest.n + 1 if latest else 1
     ended_us = min(max(call.ended_us, call.admitted_us), now_us + CLOCK_SKEW_MAX_US)
-    transfers = _transfers(call, charge.amount_nanousd, n, known, ended_us, now_us)
+    transfers = _transfers(call, charge.amount_nanousd, n, latest, ended_us, now_us)
     costs = costs_of(call)
     cost = next((cost.nanousd for cost in costs if cost.served), 0)
     return Posting(
@@ -99,10 +99,10 @@ def posting(
         call=_decision(call),
         attempts=[_attempt(call, place, cost) for place, cost in enumerate(costs)],
         transfers=transfers,
-        known=LatestRecord(n, call.source, payload_sha, call.usage.total, charge.amount_nanousd),
+        record=LatestRecord(n, call.source, payload_sha, call.usage.total, charge.amount_nanousd),
         budgets=call.budgets,
         counts_us=max(call.ended_us, call.admitted_us),
-        difference_nanousd=charge.amount_nanousd - (known.amount_nanousd if known else 0),
+        difference_nanousd=charge.amount_nanousd - (latest.amount_nanousd if latest else 0),
         costs=costs,
         idempotency=call.idempotency or None,
     )
@@ -148,20 +148,20 @@ def transfer(
 
 
 def _transfers(
-    call: SettledCall, amount: int, n: int, known: LatestRecord | None, booked_us: int, now_us: int
+    call: SettledCall, amount: int, n: int, latest: LatestRecord | None, booked_us: int, now_us: int
 ) -> list[dict[str, Any]]:
     account = unbilled(call.org)
     common = {"org": call.org, "rid": call.rid, "booked_us": booked_us, "created_us": now_us}
     rows = []
-    if known and known.amount_nanousd:
-        undone = charge_id(call.rid, known.n)
+    if latest and latest.amount_nanousd:
+        undone = charge_id(call.rid, latest.n)
         rows.append(
             transfer(
-                f"{call.rid}:reversal:{known.n}",
+                f"{call.rid}:reversal:{latest.n}",
                 "reversal",
                 REVENUE,
                 account,
-                known.amount_nanousd,
+                latest.amount_nanousd,
                 **{**common, "reverses_id": undone},
             )
         )

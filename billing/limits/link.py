@@ -117,7 +117,7 @@ class _Wire(asyncio.Protocol):
         if commands:
             self._transport.write(b"".join(commands))
             if self._watch is None:
-                self._silence.heard()
+                self._silence.note()
                 self._watch = self._loop.call_later(self._look_every_s, self._look)
 
     async def give_back(self, pool: Any) -> None:
@@ -130,7 +130,7 @@ class _Wire(asyncio.Protocol):
     # --- asyncio.Protocol ------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        self._silence.heard()
+        self._silence.note()
         try:
             self._reader.feed(data)
             while (message := self._reader.gets()) is not _NOTHING:

@@ -28,7 +28,7 @@ def never_fits(units: Units, contract: Contract) -> Refused | None:
                 Dimension.TOO_LARGE,
                 None,
                 of=rated.dimension,
-                asked=amount,
+                units=amount,
                 most=rated.burst,
             )
     return blocked

@@ -23,7 +23,7 @@ class Silence:
 
     _looks: int = 0
 
-    def heard(self) -> None:
+    def note(self) -> None:
         self._looks = 0
 
     def looked(self) -> bool:

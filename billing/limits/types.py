@@ -148,14 +148,14 @@ class Admitted(msgspec.Struct, frozen=True):
 class Refused:
     """Nothing was written. `retry_after_ms` is None where waiting does not help. `rates` has the
     dimensions that did not refuse. `of` is the dimension for which a call is too large: it asks for
-    `asked`, and `most` fit at once."""
+    `units`, and `most` fit at once."""
 
     scope: str
     dimension: Dimension
     retry_after_ms: int | None
     rates: Mapping[Dimension, RateState] = field(default_factory=dict, compare=False)
     of: Dimension | None = field(default=None, compare=False)
-    asked: int = field(default=0, compare=False)
+    units: int = field(default=0, compare=False)
     most: int = field(default=0, compare=False)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, select
 
 from billing.db.columns import table_of
-from billing.db.in_list import among
+from billing.db.in_list import in_list
 from billing.db.insert import Row, insert_new
 from billing.recovery.tables import OpenHold
 
@@ -21,7 +21,7 @@ def insert_open(conn: Connection, rows: Sequence[Row]) -> None:
 
 def delete_open(conn: Connection, rids: Sequence[str]) -> None:
     if rids:
-        conn.execute(delete(HOLD).where(among(conn, HOLD.c.rid, rids)))
+        conn.execute(delete(HOLD).where(in_list(conn, HOLD.c.rid, rids)))
 
 
 def admitted_before(conn: Connection, before_us: int, limit: int) -> list[dict[str, Any]]:

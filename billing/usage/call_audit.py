@@ -25,7 +25,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from billing.db.first_rows import few
+from billing.db.first_rows import first_rows
 from billing.db.spans import Span
 from billing.ledger.posting import REVENUE
 from billing.ledger.store import TRANSFER
@@ -55,7 +55,7 @@ def charges_missing(conn: Connection, part: Span) -> list[tuple[Any, ...]]:
         .where(records.c.amount_nanousd != charged)
         .order_by(records.c.rid)
     )
-    return [tuple(row) for row in few(conn, statement)]
+    return [tuple(row) for row in first_rows(conn, statement)]
 
 
 def charges_astray(conn: Connection, part: Span) -> list[str]:
@@ -76,7 +76,7 @@ def charges_astray(conn: Connection, part: Span) -> list[str]:
         .where(part.of(TRANSFER.c.rid), of_charges, ~behind.exists())
         .order_by(TRANSFER.c.transfer_id)
     )
-    return [row[0] for row in few(conn, statement)]
+    return [row[0] for row in first_rows(conn, statement)]
 
 
 def reversals_amiss(conn: Connection, part: Span) -> list[str]:
@@ -103,7 +103,7 @@ def reversals_amiss(conn: Connection, part: Span) -> list[str]:
         )
         .order_by(TRANSFER.c.transfer_id)
     )
-    return [row[0] for row in few(conn, statement)]
+    return [row[0] for row in first_rows(conn, statement)]
 
 
 def wrong_nets(conn: Connection, part: Span) -> list[tuple[Any, ...]]:
@@ -128,7 +128,7 @@ def wrong_nets(conn: Connection, part: Span) -> list[tuple[Any, ...]]:
         .where(best.c.amount_nanousd != moved)
         .order_by(best.c.rid)
     )
-    return [tuple(row) for row in few(conn, statement)]
+    return [tuple(row) for row in first_rows(conn, statement)]
 
 
 def parts_unlike_amounts(conn: Connection, part: Span) -> list[tuple[Any, ...]]:
@@ -139,7 +139,7 @@ def parts_unlike_amounts(conn: Connection, part: Span) -> list[tuple[Any, ...]]:
         statement = select(table.c.rid, table.c.amount_nanousd, total).where(
             part.of(table.c.rid), table.c.amount_nanousd != total
         )
-        rows += [tuple(row) for row in few(conn, statement.order_by(table.c.rid))]
+        rows += [tuple(row) for row in first_rows(conn, statement.order_by(table.c.rid))]
     return rows
 
 

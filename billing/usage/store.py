@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Select, Subquery, delete, func, select, union
 
 from billing.costs.tables import AttemptRow
 from billing.db.columns import table_of
-from billing.db.in_list import among
+from billing.db.in_list import in_list
 from billing.db.insert import Row, insert_rows
 from billing.ledger.posting import LatestRecord
 from billing.types import TOKEN_CLASSES, UsageSource
@@ -28,7 +28,7 @@ def latest(conn: Connection, rids: Sequence[str]) -> dict[str, LatestRecord]:
     columns = ("rid", "source", "payload_sha", *TOKEN_CLASSES)
     rows = conn.execute(
         select(*(EVENT.c[name] for name in columns), EVENT.c.amount_nanousd).where(
-            among(conn, EVENT.c.rid, rids)
+            in_list(conn, EVENT.c.rid, rids)
         )
     ).all()
     by_rid = {row[0]: _known(1, row[1:]) for row in rows}
@@ -38,7 +38,7 @@ def latest(conn: Connection, rids: Sequence[str]) -> dict[str, LatestRecord]:
         select(
             *(CORRECTION.c[name] for name in columns), CORRECTION.c.amount_nanousd, CORRECTION.c.n
         )
-        .where(among(conn, CORRECTION.c.rid, list(by_rid)))
+        .where(in_list(conn, CORRECTION.c.rid, list(by_rid)))
         .order_by(CORRECTION.c.n)
     )
     for row in corrections:
@@ -128,7 +128,9 @@ def _best(conn: Connection, events: Select[Any]) -> list[tuple[int, dict[str, An
     """For each of these events, in their order: when it ended, and the best record of its call."""
     records = [dict(row) for row in conn.execute(events).mappings()]
     rids = [row["rid"] for row in records]
-    better = select(CORRECTION).where(among(conn, CORRECTION.c.rid, rids)).order_by(CORRECTION.c.n)
+    better = (
+        select(CORRECTION).where(in_list(conn, CORRECTION.c.rid, rids)).order_by(CORRECTION.c.n)
+    )
     best = {row["rid"]: dict(row) for row in conn.execute(better).mappings()} if rids else {}
     return [(row["ended_us"], best.get(row["rid"], row)) for row in records]
 

@@ -21,7 +21,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from billing.db.first_rows import few
+from billing.db.first_rows import first_rows
 from billing.usage.rollup import DAY_CELL, DAY_US, DIMENSIONS, HOUR_CELL, ORG_DAY_CELL, SUMMED
 from billing.usage.rollups import DAY, HOUR, ORG_DAY
 from billing.usage.store import EVENT
@@ -98,7 +98,7 @@ def _wrong_sums(
             tuple(map(int, row[len(key) : -len(SUMMED)])),
             tuple(map(int, row[-len(SUMMED) :])),
         )
-        for row in few(conn, statement)
+        for row in first_rows(conn, statement)
     ]
 
 

@@ -28,7 +28,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from billing.db.in_list import among
+from billing.db.in_list import in_list
 from billing.usage.rollup import COUNTS, DAY_US, DIMENSIONS, HOUR_US, ORG_DIMENSIONS, SUMMED
 from billing.usage.rollups import DAY, HOUR, ORG_DAY
 from billing.usage.store import CORRECTION, EVENT
@@ -169,7 +169,7 @@ def _within(
     first_us, last_us = (conn.execute(end).scalar_one() for end in (first, last))
     if first_us is None:
         return None
-    in_span: ColumnElement[bool] = among(conn, at_us, range(first_us, last_us + 1, width_us))
+    in_span: ColumnElement[bool] = in_list(conn, at_us, range(first_us, last_us + 1, width_us))
     return in_span
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, insert, select
 
 from billing.db.columns import table_of
-from billing.db.in_list import among
+from billing.db.in_list import in_list
 from billing.db.insert import Row, insert_new
 from billing.writer.tables import DeadLetter, DeadLetterResolution
 
@@ -71,7 +71,7 @@ def written_off(conn: Connection, rids: Sequence[str]) -> set[str]:
     statement = (
         select(LETTER.c.rid)
         .join(RESOLUTION, RESOLUTION.c.letter_id == LETTER.c.id)
-        .where(of_an_end, among(conn, LETTER.c.rid, rids))
+        .where(of_an_end, in_list(conn, LETTER.c.rid, rids))
     )
     return set(conn.execute(statement).scalars())
 

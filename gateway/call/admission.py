@@ -314,7 +314,7 @@ class Accounts:
                 raise out_of_budget(*_bound_by(name, open_call), status, granted)
             case refused:
                 status = open_call.principal.quota_status
-                answer_with_slots = self._slots.told(refused, open_call.scopes, self._clock())
+                answer_with_slots = self._slots.with_wait(refused, open_call.scopes, self._clock())
                 granted = open_call.output_tokens_granted
                 raise refusal(answer_with_slots, open_call.scopes, status, granted)
 

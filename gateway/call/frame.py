@@ -108,7 +108,7 @@ class Choice(msgspec.Struct, frozen=True):
         return text if isinstance(text, str) else ""
 
     @property
-    def said(self) -> dict[str, object]:
+    def full_delta(self) -> dict[str, object]:
         """What the delta says beside its role: text, refusals, calls of tools, reasoning."""
         return {SAYING[k]: value for k, value in self.delta.items() if value and k in SAYING}
 
@@ -126,7 +126,7 @@ class Choice(msgspec.Struct, frozen=True):
         """Any output that was generated, in whatever field it came."""
         if self.text is not None:
             return bool(self.text)
-        return bool(self.delta.get("content") or self.said)
+        return bool(self.delta.get("content") or self.full_delta)
 
     @property
     def reasoning(self) -> str:

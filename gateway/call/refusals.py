@@ -55,7 +55,7 @@ def _refusal(
         case Dimension.TOO_LARGE:
             words = WORDS[answer.of or Dimension.TOKENS].removesuffix(" per minute")
             return bad_request(
-                f"The call asks for {answer.asked} {words}, and {where} may never have more than"
+                f"The call asks for {answer.units} {words}, and {where} may never have more than"
                 f" {answer.most} at once.",
                 code="request_too_large_for_limit",
             )

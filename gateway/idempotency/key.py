@@ -24,7 +24,7 @@ class Keyed:
     organization: str
     api_key: str
     name: str
-    asked: str
+    request_digest: str
 
 
 def keyed(keys: Sequence[str], principal: Principal, method: str, path: str, body: bytes) -> Keyed:
@@ -41,7 +41,7 @@ def keyed(keys: Sequence[str], principal: Principal, method: str, path: str, bod
         organization=principal.organization,
         api_key=principal.key,
         name=hashlib.sha256(key.encode()).hexdigest(),
-        asked=digest(method, path, body),
+        request_digest=digest(method, path, body),
     )
 
 

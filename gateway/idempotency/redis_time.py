@@ -18,7 +18,7 @@ class RedisTime:
         self._said_ms = 0
         self._heard_s = float("-inf")
 
-    def heard(self, said_ms: int) -> None:
+    def note(self, said_ms: int) -> None:
         """An answer has come, and said what time it was when it was made."""
         self._said_ms, self._heard_s = said_ms, self._tick()
 

@@ -85,9 +85,16 @@ class Tapes:
                 counts_until = await self._counts_until(until_s)
                 state, holder, now_ms = await self._claim(
                     keys=asked_keys,
-                    args=[keyed.asked, rid, self._lease_ms, self._ttl_ms, counts_until, OPEN],
+                    args=[
+                        keyed.request_digest,
+                        rid,
+                        self._lease_ms,
+                        self._ttl_ms,
+                        counts_until,
+                        OPEN,
+                    ],
                 )
-                self._time.heard(now_ms)
+                self._time.note(now_ms)
                 if state != b"late":
                     return Claim(state.decode(), holder.decode())
                 self._require_time(until_s)
@@ -107,13 +114,13 @@ class Tapes:
                         f"{tapes}:sizes",
                     ],
                     args=[
-                        *(keyed.asked, rid, becomes.value, parts_count),
+                        *(keyed.request_digest, rid, becomes.value, parts_count),
                         *(self._lease_ms, self._ttl_ms, self.settings.organization_bytes_max),
                         await self._counts_until(until_s),
                         *parts,
                     ],
                 )
-                self._time.heard(now_ms)
+                self._time.note(now_ms)
                 if state != b"late":
                     break
                 self._require_time(until_s)
@@ -132,14 +139,14 @@ class Tapes:
             state, parts, now_ms = await self._read(
                 keys=[_claim_key(keyed), _tape_key(keyed, rid)], args=[rid, start, READ_PARTS_MAX]
             )
-        self._time.heard(now_ms)
+        self._time.note(now_ms)
         return TapeState(state.decode()), parts
 
     async def _counts_until(self, until_s: float) -> int:
         """An instant of this loop in Redis' milliseconds."""
         if not self._time.is_known:
             seconds, micros = await self._redis.time()
-            self._time.heard(seconds * 1000 + micros // 1000)
+            self._time.note(seconds * 1000 + micros // 1000)
         return self._time.in_ms(until_s - asyncio.get_running_loop().time())
 
     def _require_time(self, until_s: float) -> None:

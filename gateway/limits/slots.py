@@ -64,7 +64,7 @@ class Slots:
             lasting_s = max(lasting_s, now_s - counts.began_s / counts.open)
         return slot_s(lasting_s, slots)
 
-    def told(self, answer: Refused, scopes: Iterable[ScopeLimits], now_s: float) -> Refused:
+    def with_wait(self, answer: Refused, scopes: Iterable[ScopeLimits], now_s: float) -> Refused:
         """The same, with the wait where it is a slot that lacks: Redis counts calls and does not
         know how long they last."""
         if answer.dimension is not Dimension.CONCURRENCY:

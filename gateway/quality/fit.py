@@ -71,7 +71,7 @@ def fitted(answers: Answers, rows: NDArray[np.bool_]) -> QualityModel:
     inputs[:, 0] = 1
     inputs[:, 1 : 1 + len(NUMBERS)] = (numbers - means) / scales * NUMBERS_WEIGHT
     for row, features in enumerate(prompts):
-        vector = blank.seen(features)
+        vector = blank.vector(features)
         for place in vector.words:
             inputs[row, 1 + len(NUMBERS) + place] = rarities[place] * vector.norm
     inverse = _inverse_bound(inputs)

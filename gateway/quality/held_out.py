@@ -17,7 +17,7 @@ SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 def expected_by(model: QualityModel, features: Features) -> dict[str, float]:
     """Where the table is the mean of the judged answers."""
-    vector = model.seen(features)
+    vector = model.vector(features)
     return {
         name: expected_quality(sigmoid(each.average), each, vector)
         for name, each in model.models.items()

@@ -149,7 +149,9 @@ class Learner:
 
     # --- what it observes ------------------------------------------------------------------------
 
-    def sent(self, call: Call, pool: Pool, state: PoolState | None, replica_id: str) -> "SentCall":
+    def sent_call(
+        self, call: Call, pool: Pool, state: PoolState | None, replica_id: str
+    ) -> "SentCall":
         """An attempt that is about to be counted. A server outside is not filled by us alone: its
         load is not known."""
         replicas = () if state is None else state.replicas

@@ -154,7 +154,7 @@ def read_answer(body: bytes, prompt_tokens: int) -> Frame:
     choices = tuple([_answered(choice_of_document) for choice_of_document in document.choices])
     usage = _plain_usage(document.usage) if document.usage else None
     if usage is None:
-        size = sum(len(str(value)) for choice in choices for value in choice.said.values())
+        size = sum(len(str(value)) for choice in choices for value in choice.full_delta.values())
         size += sum(len(choice.text or "") for choice in choices)
         usage = Usage(input=prompt_tokens, output=-(-size // TOKEN_BYTES))
     return Frame(choices, usage)

@@ -208,7 +208,7 @@ class Dispatcher:
         if left_s <= 0:
             raise overloaded("The deadline cannot be met.", self._places.again_s(open_call, {}))
         state = self._fleet.state(candidate.pool)
-        watch = self._learner.sent(open_call.call, place.pool, state, place.id)
+        watch = self._learner.sent_call(open_call.call, place.pool, state, place.id)
         open_place = self._places.open(place)
         attempt = _Attempt(
             open_call, candidate, place, self._fleet, open_place, watch, self._faults, self._clock

@@ -16,7 +16,7 @@ class CallPieces:
         """Of the calls that have begun, by the server's own."""
         self._nameless: tuple[ToolCallPiece, ...] = ()
 
-    def told(self, choice: Choice) -> list[ToolCallPiece]:
+    def next(self, choice: Choice) -> list[ToolCallPiece]:
         """What the choice says of its calls, in the order in which it names them."""
         new = choice.tool_calls
         if not new and not self._nameless:

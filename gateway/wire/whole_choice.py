@@ -37,7 +37,7 @@ class WholeChoice:
         else:
             self._add_said(piece)
         if text is None or piece.finish_reason is not None:
-            for call in self._pieces.told(piece):
+            for call in self._pieces.next(piece):
                 self._calls.setdefault(call.index, _Call()).add(call)
         if piece.prompt_logprobs is not None:
             self.prompt_logprobs = piece.prompt_logprobs

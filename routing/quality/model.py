@@ -58,10 +58,10 @@ class QualityModel:
         present = [name for name in names if name in self.models]
         if not present:
             return {}
-        vector = self.seen(features_of(prompt))
+        vector = self.vector(features_of(prompt))
         return {name: self.models[name].deviation(vector) for name in present}
 
-    def seen(self, features: Features) -> PromptVector:
+    def vector(self, features: Features) -> PromptVector:
         """Places in order, so that sums do not depend on how a set is laid out in memory."""
         places = self.places
         present = sorted([places[word] for word in features.words if word in places])

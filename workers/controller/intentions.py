@@ -29,12 +29,12 @@ class PoolApps:
     """One pool with the application that it wants, and its former ones that are still there."""
 
     pool: Pool
-    wanted: str
+    desired: str
     older: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (self.wanted, *self.older)
+        return (self.desired, *self.older)
 
 
 class Intentions:
@@ -59,7 +59,7 @@ class Intentions:
         memory = self._memories.get(serving or "")
         return memory is None or (memory.target == 0 and memory.quarantined_until_ms is None)
 
-    def wants(self, app: str) -> bool:
+    def needs_app(self, app: str) -> bool:
         """Whether replicas of the application are to run now."""
         memory = self._memories.get(app)
         return memory is not None and memory.target > 0 and memory.quarantined_until_ms is None
@@ -72,14 +72,14 @@ class Intentions:
         """Remember an application that the cluster does not have. It starts with the catalog's
         count, or with its own count from before the cluster was lost. Behind an older one it starts
         when that is decided."""
-        memory = self._memories.get(apps.wanted)
+        memory = self._memories.get(apps.desired)
         serving = self._successions.get(apps.pool.name, Succession()).serving
         memory = memory or (None if apps.older else self._memories.get(serving or ""))
         if memory is None:
             target = 0 if apps.older else apps.pool.initial_replicas
-            self._memories[apps.wanted] = self._fresh(apps.pool, target)
+            self._memories[apps.desired] = self._fresh(apps.pool, target)
             return
-        self._memories[apps.wanted] = replace(
+        self._memories[apps.desired] = replace(
             self._fresh(apps.pool, memory.target),
             failures=memory.failures,
             failure=memory.failure,
@@ -96,7 +96,7 @@ class Intentions:
         """Decide one round of one pool."""
         pool = apps.pool
         succession, memories, decision = succeed(
-            self._generation(apps, apps.wanted, sightings),
+            self._generation(apps, apps.desired, sightings),
             [self._generation(apps, name, sightings) for name in apps.older],
             self._successions.get(pool.name, Succession()),
             knobs_of(pool, self._knobs),

@@ -68,8 +68,8 @@ class Price:
 class Life:
     """What is known of a replica now, and the instant of its last report."""
 
-    known: LifeReport
-    told_us: int = 0
+    report: LifeReport
+    reported_us: int = 0
     answered: ReplicaStats | None = None
     answered_us: int = 0
     """What it last said, and when. One that took calls then, and is gone next, is taken to have
@@ -95,7 +95,7 @@ def look(
             report = _to_tell(before, life, every_us)
             if report is not None:
                 reports.append(report)
-                life = dataclasses.replace(life, told_us=report.until_us)
+                life = dataclasses.replace(life, reported_us=report.until_us)
             after[one.replica] = life
     reports += [_ended(life, at_us) for name, life in lives.items() if name not in after]
     return after, reports
@@ -119,38 +119,38 @@ def _seen(
             until_us=at_us,
         )
         return _answered(Life(report), one.stats)
-    report = replace(before.known, until_us=max(at_us, before.told_us + 1))
+    report = replace(before.report, until_us=max(at_us, before.reported_us + 1))
     if price is not None:
         report = replace(report, model=price.model, nanousd_per_s=price.nanousd_per_s)
-    return _answered(dataclasses.replace(before, known=report), one.stats)
+    return _answered(dataclasses.replace(before, report=report), one.stats)
 
 
 def _answered(life: Life, stats: ReplicaStats | None) -> Life:
     if stats is None or stats.warm_ms is None or stats == life.answered:
         return life
-    report = life.known
+    report = life.report
     ready_us = report.ready_us
     if ready_us is None:
         ready_us = max(report.started_us, report.until_us - stats.warm_ms * 1000)
     busy_us = max(report.busy_us, stats.busy_us_total)
     report = replace(report, ready_us=ready_us, busy_us=busy_us)
-    return Life(report, life.told_us, stats, report.until_us)
+    return Life(report, life.reported_us, stats, report.until_us)
 
 
 def _to_tell(before: Life | None, life: Life, every_us: int) -> LifeReport | None:
-    report = life.known
+    report = life.report
     if before is None:
         return report
-    if report.nanousd_per_s != before.known.nanousd_per_s:
-        return replace(report, nanousd_per_s=before.known.nanousd_per_s, model=before.known.model)
-    is_due = report.until_us - life.told_us >= every_us
-    return report if is_due or report.ready_us != before.known.ready_us else None
+    if report.nanousd_per_s != before.report.nanousd_per_s:
+        return replace(report, nanousd_per_s=before.report.nanousd_per_s, model=before.report.model)
+    is_due = report.until_us - life.reported_us >= every_us
+    return report if is_due or report.ready_us != before.report.ready_us else None
 
 
 def _ended(life: Life, at_us: int) -> LifeReport:
-    report = life.known
+    report = life.report
     until_us = at_us if at_us - report.until_us <= UNSEEN_US else report.until_us
-    until_us = max(until_us, life.told_us + 1)
+    until_us = max(until_us, life.reported_us + 1)
     last = life.answered
     took_calls = last is not None and (not last.draining or last.running + last.queued > 0)
     lost_us = max(0, until_us - life.answered_us) if took_calls else 0
@@ -205,7 +205,7 @@ class Lives:
         """Report everything that is known, because no controller may look again for a while."""
         lives = self._lives or {}
         await self._tell(
-            [life.known for life in lives.values() if life.known.until_us > life.told_us]
+            [life.report for life in lives.values() if life.report.until_us > life.reported_us]
         )
         self._lives = None
 

@@ -29,8 +29,8 @@ def losses_between(before: Mapping[str, Life], after: Mapping[str, Life]) -> dic
         now = after.get(replica)
         lost = 0.0 if now is not None or _went_as_told(life) else 1.0
         warm_s = 0.0 if now is None else _warm_s(life, now)
-        count = counts.get(life.known.pool, NONE_LOST)
-        counts[life.known.pool] = LossCount(count.lost + lost, count.warm_s + warm_s)
+        count = counts.get(life.report.pool, NONE_LOST)
+        counts[life.report.pool] = LossCount(count.lost + lost, count.warm_s + warm_s)
     return counts
 
 
@@ -40,10 +40,10 @@ def _went_as_told(life: Life) -> bool:
 
 
 def _warm_s(before: Life, now: Life) -> float:
-    ready_us = now.known.ready_us
+    ready_us = now.report.ready_us
     if ready_us is None:
         return 0.0
-    warm_us = now.known.until_us - max(ready_us, before.known.until_us)
+    warm_us = now.report.until_us - max(ready_us, before.report.until_us)
     return warm_us / 1e6 if 0 < warm_us <= UNSEEN_US else 0.0
 
 

@@ -208,7 +208,7 @@ class Reconciler:
         """Send one PUT for all pools, if there is a difference. Then read Serve again."""
         pools = [self._apps(pool, catalog) for pool in catalog.own_pools]
         for apps in pools:
-            if apps.wanted not in self._details.applications:
+            if apps.desired not in self._details.applications:
                 self._intentions.note_unknown(apps)
         config = serve_config(
             catalog,
@@ -228,14 +228,14 @@ class Reconciler:
         """New applications that are not deployed yet. A new application costs the machine a start
         even where no replica is to run. So those wait until the applications that are to run do."""
         there = self._details.applications
-        names = [apps.wanted for apps in pools if self._intentions.wants(apps.wanted)]
+        names = [apps.desired for apps in pools if self._intentions.needs_app(apps.desired)]
         if all(name in there and there[name].status in SETTLED for name in names):
             return set()
-        return {apps.wanted for apps in pools if apps.wanted not in there} - set(names)
+        return {apps.desired for apps in pools if apps.desired not in there} - set(names)
 
     def _must_rebuild(self, pools: Iterable[PoolApps]) -> bool:
         """Whether Serve gave up while building an application that is wanted now."""
-        names = {apps.wanted for apps in pools if self._intentions.wants(apps.wanted)}
+        names = {apps.desired for apps in pools if self._intentions.needs_app(apps.desired)}
         return any(
             name in names and app.status == "DEPLOY_FAILED" and not app.deployments
             for name, app in self._details.applications.items()

@@ -67,7 +67,7 @@ class MessageChunks:
             if self._open != TEXT:
                 yield from self._begin(TEXT, {"type": "text", "text": ""})
             yield self._delta(self._blocks - 1, {"type": "text_delta", "text": text})
-        for call in self._pieces.told(choice):
+        for call in self._pieces.next(choice):
             yield from self._call(call)
         if choice.finish_reason is not None:
             self._finish_reason = choice.finish_reason

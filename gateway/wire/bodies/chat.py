@@ -120,9 +120,9 @@ class ChatChunks:
         return events
 
     def _delta(self, choice: Choice) -> dict[str, Any]:
-        delta = choice.said
+        delta = choice.full_delta
         delta.pop("tool_calls", None)
-        if calls := self._calls[choice.index].told(choice):
+        if calls := self._calls[choice.index].next(choice):
             delta["tool_calls"] = [call.shape() for call in calls]
         return delta
 

@@ -60,7 +60,7 @@ class Conversation(msgspec.Struct, frozen=True):
     tool_choice: str | dict[str, Any] = "auto"
     parallel_tool_calls: bool = True
     response_format: dict[str, Any] | None = None
-    said: tuple[dict[str, Any], ...] = ()
+    full_messages: tuple[dict[str, Any], ...] = ()
     labels: Mapping[str, Any] | None = None
     images: tuple[str, ...] = ()
     reasoning: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class Conversation(msgspec.Struct, frozen=True):
         scored = {"logprobs": True, "top_logprobs": self.logprobs} if wants_scores else {}
         return outside_stream(
             {
-                "messages": self.said or self.messages,
+                "messages": self.full_messages or self.messages,
                 **self._asked(output_tokens_max),
                 **scored,
                 **self._guided(self.tools),
@@ -175,7 +175,7 @@ def conversation_of(fields: ChatBody, extra: Mapping[str, Any] | None = None) ->
         tool_choice=fields.tool_choice or "auto",
         parallel_tool_calls=fields.parallel_tool_calls is not False,
         response_format=None if form is None or form["type"] == "text" else form,
-        said=messages,
+        full_messages=messages,
         labels=_labels(_for_outside(fields)),
         images=image_paths,
         reasoning=thoughts,

@@ -90,7 +90,7 @@ class ResponseChunks:
             yield from self._say("output_text", choice.content)
         if isinstance(refusal := choice.delta.get("refusal"), str) and refusal:
             yield from self._say("refusal", refusal)
-        for call in self._pieces_of_calls.told(choice):
+        for call in self._pieces_of_calls.next(choice):
             yield from self._call(call)
         if choice.finish_reason is not None:
             self._finish_reason = choice.finish_reason

@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Connection, Text, literal, select
 
 from billing.db.arrays import array_text
 from billing.db.engine import Store, look_up_by_index
-from billing.db.in_list import among
+from billing.db.in_list import in_list
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=9)
 AWKWARD = st.sampled_from(["", "NULL", "null", '"', "\\", '\\"', "{}", "a,b", " a ", "'", "%s"])
@@ -43,7 +43,7 @@ def test_a_value_is_among_others_if_it_is_one_of_them(
     values, kind = (numbers, BigInteger) if isinstance(one, int) else (others, Text)
     with either_store.read() as conn:
         for asked in (values, [*values, one]):
-            found = conn.execute(select(among(conn, literal(one, kind), asked))).scalar_one()
+            found = conn.execute(select(in_list(conn, literal(one, kind), asked))).scalar_one()
             assert bool(found) == (one in asked)
 
 

@@ -17,7 +17,7 @@ def test_absence_is_so_many_looks_in_a_row_that_found_nothing(looks: list[bool])
     silence, in_a_row = Silence(), 0
     for heard in looks:
         if heard:
-            silence.heard()
+            silence.note()
         in_a_row = 0 if heard else in_a_row + 1
         assert silence.looked() == (in_a_row >= BEATS)
 

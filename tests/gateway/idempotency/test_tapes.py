@@ -17,7 +17,7 @@ from tests.gateway.idempotency.shards import SHARD, in_open_shard, stopped
 from tests.redis_server import RedisServer
 
 KEYED = Keyed("org_1", "key_1", "a" * 64, "b" * 64)
-OTHER_BODY = replace(KEYED, asked="c" * 64)
+OTHER_BODY = replace(KEYED, request_digest="c" * 64)
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ async def test_redis_whose_clock_was_put_forward_is_asked_again_at_once(
 ) -> None:
     """By its former time the claim is late; that is no reason to refuse it."""
     await tapes.claim(KEYED, "req_1")
-    tapes._time.heard(1)
+    tapes._time.note(1)
     assert (await tapes.claim(OTHER_BODY, "req_2")).state == "other"
     assert await tapes.write(KEYED, "req_1", Becomes.RUNNING, 0, []) is TapeState.RUNNING
 

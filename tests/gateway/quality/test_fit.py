@@ -40,7 +40,7 @@ def test_hard_prompts_alone_go_to_the_strong_model(judged: Path, tmp_path: Path)
     assert said["share_by_chance"] == pytest.approx(0.9)
     model = read(out.read_text()).model
     hard, easy = (
-        expected_quality(0.5, model.models["cheap"], model.seen(features_of(text.format(999))))
+        expected_quality(0.5, model.models["cheap"], model.vector(features_of(text.format(999))))
         for text in (HARD, EASY)
     )
     assert hard < 0.2 < 0.8 < easy

@@ -104,7 +104,7 @@ def test_pieces_add_up_to_the_calls_and_none_is_said_twice(
     pieces, begun = CallPieces(), 0
     texts: dict[int, str] = {}
     for choice in said:
-        told = pieces.told(choice)
+        told = pieces.next(choice)
         assert len({piece.index for piece in told}) == len(told)
         for piece in told:
             is_first = piece.index not in texts

@@ -52,13 +52,13 @@ def test_every_prompt_has_finite_features_in_their_order(prompt: str) -> None:
 
 @given(documents(), st.text(), SHARES)
 def test_an_expected_quality_is_a_share(doc: QualityDocument, prompt: str, table: float) -> None:
-    seen = doc.model.seen(features_of(prompt))
+    seen = doc.model.vector(features_of(prompt))
     assert 0 <= expected_quality(table, doc.model.models["m"], seen) <= 1
 
 
 @given(SHARES, st.text())
 def test_without_a_learned_model_the_table_stands(table: float, prompt: str) -> None:
-    seen = QualityModel({}, (), {}).seen(features_of(prompt))
+    seen = QualityModel({}, (), {}).vector(features_of(prompt))
     assert expected_quality(table, None, seen) == table
 
 
@@ -66,7 +66,7 @@ def test_without_a_learned_model_the_table_stands(table: float, prompt: str) -> 
 def test_a_better_table_never_lowers_what_is_expected(
     doc: QualityDocument, prompt: str, one: float, other: float
 ) -> None:
-    seen, model = doc.model.seen(features_of(prompt)), doc.model.models["m"]
+    seen, model = doc.model.vector(features_of(prompt)), doc.model.models["m"]
     low, high = sorted((one, other))
     worse, better = expected_quality(low, model, seen), expected_quality(high, model, seen)
     assert worse <= better + 1e-9
@@ -78,7 +78,7 @@ def test_deviations_of_a_call_say_what_each_model_says_itself(
 ) -> None:
     deviations = doc.model.deviations(prompt, ["m", "unknown"])
     assert set(deviations) == {"m"}
-    seen = doc.model.seen(features_of(prompt))
+    seen = doc.model.vector(features_of(prompt))
     assert refined(table, deviations["m"]) == expected_quality(table, doc.model.models["m"], seen)
     assert refined(0.0, deviations["m"]) == 0 and refined(1.0, deviations["m"]) == 1
 

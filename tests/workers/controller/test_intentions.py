@@ -26,7 +26,7 @@ def test_pool_that_the_cluster_does_not_know_starts_as_the_catalog_says() -> Non
     ours.note_unknown(ALONE)
     decision = ours.decide(ALONE, {"new": sighting()}, waiting=0)
     assert decision.scales["new"].target == 1
-    assert ours.wants("new") and not ours.is_cold("p")
+    assert ours.needs_app("new") and not ours.is_cold("p")
 
 
 def test_pool_of_a_lost_cluster_starts_as_it_was() -> None:

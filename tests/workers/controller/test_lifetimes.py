@@ -109,7 +109,7 @@ def test_a_pool_that_leaves_the_catalog_costs_on_and_one_that_never_was_in_it_co
 ):
     lives, _ = looked((2 * S, [replica()]))
     lives, _ = look(lives, [replica()], {}, at_us=3 * S, every_us=EVERY_US)
-    assert lives["r"].known.nanousd_per_s == 2_000
+    assert lives["r"].report.nanousd_per_s == 2_000
     assert looked((2 * S, [LiveReplica("s", "unknown", S)]))[1] == []
 
 

@@ -126,7 +126,7 @@ def image(source: Any) -> list[dict[str, Any]]:
 def test_image_is_seen_where_chat_has_it() -> None:
     _, wanted = parsed(system="Look.", messages=image(PICTURE))
     assert wanted.images == ("messages[1].content[0]",)
-    _, part = wanted.said[1]["content"]
+    _, part = wanted.full_messages[1]["content"]
     assert part["image_url"] == {"url": "data:image/png;base64,aGk="}
 
 
@@ -136,7 +136,7 @@ def test_image_of_a_result_follows_the_results() -> None:
     seen = RESULT | {"content": shown[1:], "tool_use_id": "t2"}
     said = turns("?", [USE, USE | {"id": "t2"}], [RESULT | {"content": shown}, seen])
     _, wanted = parsed(messages=[*said[:2], {"role": "user", "content": [*said[2]["content"]]}])
-    *_, first, second, images = wanted.said
+    *_, first, second, images = wanted.full_messages
     assert [part["text"] for part in first["content"]] == ["A sky."]
     assert "image" in second["content"][0]["text"]
     assert [part["type"] for part in images["content"]] == ["image_url"] * 2

@@ -157,7 +157,7 @@ def image(**rest: Any) -> list[dict[str, Any]]:
 def test_image_is_seen_where_chat_has_it() -> None:
     _, wanted = parsed(instructions="Look.", input=image(detail="low"))
     assert wanted.images == ("input[0].content[0]",)
-    [part] = wanted.said[1]["content"]
+    [part] = wanted.full_messages[1]["content"]
     assert part["image_url"] == {"url": "https://a.example/b.png", "detail": "low"}
 
 

@@ -140,7 +140,12 @@ def test_images_of_an_output_follow_the_outputs() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,aa"}
     shown = {"type": "function_call_output", "call_id": "c", "output": [image]}
     _, wanted = parsed(input=[{"role": "user", "content": "Go."}, call, shown])
-    assert [message["role"] for message in wanted.said] == ["user", "assistant", "tool", "user"]
+    assert [message["role"] for message in wanted.full_messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "user",
+    ]
     assert wanted.images == ("input[2].output[0]",)
 
 
