@@ -94,8 +94,10 @@ class ControllerSettings(BaseModel):
     stats_stale_s: float = Field(default=15.0, gt=0)  # how long old numbers of a slow replica count
     up_delay_s: float = Field(default=2.0, ge=0)
     ttft_s: float = Field(default=1.0, ge=0)  # the goal for a first token when a pool is full
-    panic_s: float = Field(default=10.0, ge=1)  # arrivals of this window may double a pool at once
-    stable_s: float = Field(default=60.0, ge=1)  # those of this one make it grow and hold it
+    panic_s: float = Field(default=10.0, ge=1)  # a load of this window may double a pool at once
+    stable_s: float = Field(
+        default=3600.0, ge=1
+    )  # the usual load of this one is held; or of idle_s
     down_s: float = Field(default=180.0, ge=0)  # fewer must have done for so long, or for idle_s
     settle_s: float = Field(default=0.6, ge=0)  # between published DRAINING and refusing work
     drain_timeout_s: float = Field(default=60.0, gt=0)

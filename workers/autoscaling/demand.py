@@ -2,26 +2,23 @@
 
 A replica works on `slots` calls at once, and does so many tokens a second. So within the time that
 a caller may wait for its first token, a pool has begun all calls if its replicas hold them, or are
-done with those before them (Little's law in tokens). The same holds of each deadline in the queue,
-for replicas that are there by then. Calls that go on coming need their tokens a second, with room
-to spare. The largest of these counts is needed. Every number that led to it stands in the terms.
+done with those before them (Little's law in tokens). A replica that is warm works while another one
+starts, so a queue that it ends by then needs no other. The same holds of each deadline in the
+queue, for replicas that are there by then. And as many are needed as usually are (`levels`). The
+largest of these counts is needed. Every number that led to it stands in the terms.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
-
-from routing.speeds import GUESS_DECODE_TOKENS_PER_S
+from typing import Final, NamedTuple
 
 GUESS_TOKENS_PER_CALL: Final = 256.0
-UTILIZATION: Final = 0.7
-"""Of its tokens a second, what a replica is to do in the long run."""
 LEFT_OF_A_RUNNING_CALL: Final = 0.5
 """Of its tokens, on average."""
-BUSY_LEAST_S: Final = 1.0
+BUSY_LEAST_S: Final = 10.0
 """A rate is learned from so much computing, not from less."""
-FASTER_WEIGHT: Final = 0.5
+FASTER_WEIGHT: Final = 0.2
 SLOWER_WEIGHT: Final = 0.02
 """A replica with few calls does fewer tokens a second than it could, so the most counts."""
 CALLS_WEIGHT: Final = 0.02
@@ -84,6 +81,7 @@ class Terms:
     tokens_running: int
     tokens_waiting: int
     arrivals_per_s: float
+    open_mean: float
     tokens_per_call: float
     tokens_per_s: float
     ttft_s: float
@@ -91,12 +89,21 @@ class Terms:
     deadline_s: float | None
     for_first_token: int
     for_deadlines: int
-    for_arrivals: int
+    for_load: int
     keep_s: float
 
     @property
     def needed(self) -> int:
-        return max(self.for_first_token, self.for_deadlines, self.for_arrivals)
+        return max(self.for_first_token, self.for_deadlines, self.for_load)
+
+
+class Load(NamedTuple):
+    """The load of a pool up to an instant: the calls that had arrived, and how long calls were
+    open, all together."""
+
+    at_ms: int
+    arrivals: int
+    open_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,25 +122,26 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """One replica's."""
+    """One replica's. What it does in a second is 0 until it was measured: then only slots count."""
 
     slots: int
     tokens_per_s: float
     tokens_per_call: float
 
-    def count(self, calls: int, tokens: float, within_s: float) -> int:
-        """The replicas that have begun so many calls within the time. None is needed beyond a slot
-        for each call."""
-        tokens_running = self.slots * self.tokens_per_call * LEFT_OF_A_RUNNING_CALL
-        by_tokens = tokens / (self.tokens_per_s * within_s + tokens_running)
+    def count(
+        self, calls: int, tokens: float, within_s: float, *, warm: float, start_s: float
+    ) -> int:
+        """The replicas that have begun so many calls within the time, once started. `warm` ones
+        work from now on. None is needed beyond a slot for each call."""
+        each = self._tokens_in_slots + self.tokens_per_s * within_s
+        each_warm = each + self.tokens_per_s * start_s
+        left = tokens - warm * each_warm
+        by_tokens = tokens / each_warm if left <= 0 else warm + left / each
         return _whole(min(by_tokens, calls / self.slots))
 
-    def count_for(self, calls_per_s: float) -> int:
-        """The replicas for calls that go on coming. One is no reason by itself: a pool with calls
-        has one, and one without calls may be cold."""
-        tokens_per_s = calls_per_s * self.tokens_per_call
-        count = _whole(tokens_per_s / (self.tokens_per_s * UTILIZATION))
-        return count if count > 1 else 0
+    @property
+    def _tokens_in_slots(self) -> float:
+        return self.slots * self.tokens_per_call * LEFT_OF_A_RUNNING_CALL
 
 
 def capacity_of(pace: Pace, slots: int, kv_tokens: int) -> Capacity:
@@ -141,11 +149,17 @@ def capacity_of(pace: Pace, slots: int, kv_tokens: int) -> Capacity:
     per_call = pace.tokens_per_call or GUESS_TOKENS_PER_CALL
     if kv_tokens:
         slots = max(1, min(slots, int(kv_tokens / per_call)))
-    return Capacity(slots, pace.tokens_per_s or GUESS_DECODE_TOKENS_PER_S * slots, per_call)
+    return Capacity(slots, pace.tokens_per_s or 0.0, per_call)
 
 
 def count_for_deadlines(
-    due: Sequence[Due], calls: Calls, capacity: Capacity, tokens_running: float, start_s: float
+    due: Sequence[Due],
+    calls: Calls,
+    capacity: Capacity,
+    tokens_running: float,
+    *,
+    warm: int,
+    start_s: float,
 ) -> int:
     """The replicas, started now, that meet the deadlines of the queue. A caller whose deadline is
     before the end of a start is not helped by one."""
@@ -154,6 +168,8 @@ def count_for_deadlines(
             calls.in_slots + each.callers,
             tokens_running + each.callers * capacity.tokens_per_call,
             each.left_ms / 1000 - start_s,
+            warm=warm,
+            start_s=start_s,
         )
         for each in due
         if each.left_ms / 1000 > start_s

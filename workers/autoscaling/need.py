@@ -1,84 +1,114 @@
 """The demand on one pool as it is seen: the terms of its next decision. Pure.
 
-Joins a view and a memory with `demand`, which knows neither. Keeps the window of arrivals.
+Joins a view and a memory with `demand`, which knows neither. Keeps the window of the load.
 """
 
 from dataclasses import replace
-from math import ceil
+from math import ceil, inf
 from typing import Final
 
 from workers.autoscaling.demand import (
     Calls,
     Capacity,
+    Load,
     Terms,
     capacity_of,
     count_for_deadlines,
 )
+from workers.autoscaling.levels import with_level
 from workers.autoscaling.types import Knobs, Phase, PoolMemory, PoolView
 
 SAMPLE_MS: Final = 1_000
-"""How far the points of the window of arrivals are apart."""
-DOWN_TOLERANCE: Final = 0.9
-"""Fewer replicas must do for the arrivals with so much of the room that more would have."""
+"""How far the points of the window of the load are apart."""
+PANIC: Final = 2
+"""A pool that needs so many times its replicas gets them at once."""
 
 
-def note_arrivals(view: PoolView, memory: PoolMemory, knobs: Knobs) -> PoolMemory:
-    """Keep how many calls had come by when. A count, not a gauge: a call that came and ended
-    between two looks is in it."""
-    count = view.demand.begun + view.waiting
-    arrivals = memory.arrivals
-    if arrivals and view.at_ms - arrivals[-1][0] < SAMPLE_MS:
-        return memory
-    oldest_ms = view.at_ms - knobs.stable_ms - SAMPLE_MS
-    recent = tuple(each for each in arrivals if each[0] >= oldest_ms)
-    return replace(memory, arrivals=(*recent, (view.at_ms, count)))
+def note_load(view: PoolView, memory: PoolMemory, knobs: Knobs) -> PoolMemory:
+    """Keep how many calls had arrived by when, how long calls were open, and how long they needed
+    how many replicas. The first two are counts, not gauges: a call that came and ended between two
+    looks is in the first one."""
+    loads, arrivals = memory.loads, view.demand.begun + view.waiting
+    before = loads[-1] if loads else Load(view.at_ms, arrivals, 0)
+    now = Load(view.at_ms, arrivals, before.open_ms + view.load * (view.at_ms - before.at_ms))
+    recent = tuple(each for each in loads if each.at_ms >= view.at_ms - knobs.panic_ms - SAMPLE_MS)
+    if len(recent) > 1 and recent[-1].at_ms - recent[-2].at_ms < SAMPLE_MS:
+        recent = recent[:-1]
+    level = min(ceil(view.load / _capacity(view, knobs).slots), knobs.max_replicas)
+    window_ms = min(knobs.stable_ms, knobs.idle_ms)
+    levels = with_level(memory.levels, view.at_ms, level, window_ms)
+    return replace(memory, loads=(*recent, now), levels=levels)
+
+
+def open_mean(view: PoolView, memory: PoolMemory, window_ms: int) -> float:
+    """Open calls on average. Over a whole window, so that a moment is not taken for it."""
+    first = _first(view, memory, window_ms)
+    return 0.0 if first is None else (memory.loads[-1].open_ms - first.open_ms) / window_ms
 
 
 def arrivals_per_s(view: PoolView, memory: PoolMemory, window_ms: int) -> float:
-    """Over a whole window, so that the first calls of many are not taken for a rate."""
+    first = _first(view, memory, window_ms)
+    arrivals = view.demand.begun + view.waiting
+    return 0.0 if first is None else max(0, arrivals - first.arrivals) * 1000 / window_ms
+
+
+def _first(view: PoolView, memory: PoolMemory, window_ms: int) -> Load | None:
     since_ms = view.at_ms - window_ms
-    first = next((count for at_ms, count in memory.arrivals if at_ms >= since_ms), None)
-    count = view.demand.begun + view.waiting
-    return 0.0 if first is None else max(0, count - first) * 1000 / window_ms
+    return next((each for each in memory.loads if each.at_ms >= since_ms), None)
 
 
 def terms_of(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Terms:
     """Every number that says how many replicas are needed now."""
     calls, capacity = _calls(view), _capacity(view, knobs)
-    per_call = capacity.tokens_per_call
+    per_call, start_s = capacity.tokens_per_call, memory.cold_start_ms / 1000
     tokens_running = _tokens_running(calls, capacity)
-    start_s = memory.cold_start_ms / 1000
-    due = view.demand.due
-    recent = arrivals_per_s(view, memory, knobs.panic_ms)
-    usual = arrivals_per_s(view, memory, knobs.stable_ms)
-    for_recent = capacity.count_for(recent)
-    is_panic = for_recent >= 2 * max(1, memory.target)
-    tokens = tokens_running + calls.waiting * per_call
+    tokens_waiting = calls.waiting * per_call
+    warm, due = len(view.replicas_in(Phase.WARM)), view.demand.due
+    ttft_s = knobs.ttft_ms / 1000
+    mean = open_mean(view, memory, knobs.panic_ms)
+    for_load = _usual(memory)
+    if (panic := ceil(mean / capacity.slots)) >= PANIC * max(1, memory.target):
+        for_load = max(for_load, panic)
     return Terms(
         running=calls.in_slots,
         waiting=calls.waiting,
         tokens_running=round(tokens_running),
-        tokens_waiting=round(calls.waiting * per_call),
-        arrivals_per_s=round(recent if is_panic else usual, 3),
+        tokens_waiting=round(tokens_waiting),
+        arrivals_per_s=round(arrivals_per_s(view, memory, knobs.panic_ms), 3),
+        open_mean=round(mean, 2),
         tokens_per_call=round(per_call, 1),
         tokens_per_s=round(capacity.tokens_per_s, 1),
-        ttft_s=knobs.ttft_ms / 1000,
+        ttft_s=ttft_s,
         start_s=round(start_s, 3),
-        deadline_s=min((each.left_ms for each in due), default=0) / 1000 if due else None,
-        for_first_token=capacity.count(calls.count, tokens, knobs.ttft_ms / 1000),
-        for_deadlines=count_for_deadlines(due, calls, capacity, tokens_running, start_s),
-        for_arrivals=for_recent if is_panic else capacity.count_for(usual),
+        deadline_s=min(each.left_ms for each in due) / 1000 if due else None,
+        for_first_token=capacity.count(
+            *(calls.count, tokens_running + tokens_waiting, ttft_s), warm=warm, start_s=start_s
+        ),
+        for_deadlines=count_for_deadlines(
+            *(due, calls, capacity, tokens_running), warm=warm, start_s=start_s
+        ),
+        for_load=for_load,
         keep_s=keep_ms(view, knobs) / 1000,
     )
 
 
 def least_needed(view: PoolView, memory: PoolMemory, knobs: Knobs) -> int:
-    """The replicas that would hold the load with room to spare: what a way down may leave."""
-    slots = _capacity(view, knobs).slots * knobs.down_utilization
-    windows_ms = (knobs.panic_ms, knobs.stable_ms)
-    rate = max(arrivals_per_s(view, memory, window_ms) for window_ms in windows_ms)
-    for_arrivals = _capacity(view, knobs).count_for(rate / DOWN_TOLERANCE)
-    return max(ceil(view.load / slots), for_arrivals)
+    """The replicas that would do, were they warm, with room to spare: what a way down may leave."""
+    calls, capacity = _calls(view), _capacity(view, knobs)
+    tokens = _tokens_running(calls, capacity) + calls.waiting * capacity.tokens_per_call
+    for_first_token = capacity.count(
+        *(calls.count, tokens, knobs.ttft_ms / 1000),
+        warm=inf,
+        start_s=memory.cold_start_ms / 1000,
+    )
+    recent = ceil(open_mean(view, memory, knobs.panic_ms) / capacity.slots)
+    return max(for_first_token, _usual(memory), recent)
+
+
+def _usual(memory: PoolMemory) -> int:
+    """One is no reason by itself: a pool with calls has one, and one without may be cold."""
+    usual = memory.levels.usual
+    return usual if usual > 1 else 0
 
 
 def keep_ms(view: PoolView, knobs: Knobs) -> int:

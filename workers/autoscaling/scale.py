@@ -7,12 +7,11 @@ refuse work. Only a pool that is then proven idle gives them up. Any demand mean
 """
 
 from dataclasses import replace
-from typing import Final
 
 from workers.autoscaling.demand import Terms
 from workers.autoscaling.drain import begin_drain, continue_drain
 from workers.autoscaling.failure import note_failure, quarantine
-from workers.autoscaling.need import keep_ms, least_needed, note_arrivals, terms_of
+from workers.autoscaling.need import PANIC, keep_ms, least_needed, note_load, terms_of
 from workers.autoscaling.types import (
     Knobs,
     Phase,
@@ -23,13 +22,11 @@ from workers.autoscaling.types import (
 )
 
 Step = tuple[PoolMemory, ScaleDecision]
-PANIC: Final = 2
-"""A pool that needs so many times its replicas gets them at once."""
 
 
 def decide(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Step:
     """The next target of one pool. Pure; call it once per observation, in order of `at_ms`."""
-    memory = note_arrivals(view, memory, knobs)
+    memory = note_load(view, memory, knobs)
     terms = terms_of(view, memory, knobs)
     memory = _note_warm(note_failure(view, memory, knobs), view, knobs)
     memory, decision = _decided(view, memory, knobs, terms)

@@ -7,7 +7,8 @@ passes in. Nothing here knows Ray, Redis or HTTP.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from workers.autoscaling.demand import NO_DEMAND, Demand, Terms
+from workers.autoscaling.demand import NO_DEMAND, Demand, Load, Terms
+from workers.autoscaling.levels import NO_LEVELS, Levels
 
 
 class Phase(StrEnum):
@@ -49,11 +50,10 @@ class Knobs:
     start_attempts: int  # so many replicas dead before one answered is a failed start
     backoff_ms: int
     backoff_max_ms: int
-    down_utilization: float = 0.7  # a lower count must hold the load at this share of its room
     cold_start_weight: float = 0.3
     ttft_ms: int = 0  # a caller's first token is to come within this time of a full pool
-    panic_ms: int = 10_000  # the window of arrivals that may at least double a pool at once,
-    stable_ms: int = 60_000  # and the one that may make it grow after `up_delay_ms`
+    panic_ms: int = 10_000  # the window whose mean load may at least double a pool at once,
+    stable_ms: int = 3_600_000  # and the one whose usual load it holds; at most `idle_ms`
     down_ms: int = 10**9  # how long fewer replicas must have done; at most `idle_ms`
 
 
@@ -118,7 +118,8 @@ class PoolMemory:
     excess_peak: int = 0  # most replicas needed within the window of excess
     quiet_since_ms: int | None = None  # nothing ran and nobody waited since then
     load_answered: int = 0  # the calls that the last higher target was decided for
-    arrivals: tuple[tuple[int, int], ...] = ()  # (at_ms, calls that had come by then)
+    loads: tuple[Load, ...] = ()  # over the window of panic
+    levels: Levels = NO_LEVELS
     drain: Drain | None = None
     failures: int = 0
     quarantined_until_ms: int | None = None

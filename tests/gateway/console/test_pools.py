@@ -44,6 +44,7 @@ def test_demand_on_a_pool_is_shown_in_numbers() -> None:
         tokens_running=400,
         tokens_waiting=600,
         arrivals_per_s=1.5,
+        open_mean=4.5,
         tokens_per_call=300.0,
         tokens_per_s=1250.0,
         ttft_s=1.0,
@@ -51,15 +52,15 @@ def test_demand_on_a_pool_is_shown_in_numbers() -> None:
         deadline_s=20.0,
         for_first_token=2,
         for_deadlines=1,
-        for_arrivals=0,
+        for_load=0,
         keep_s=120.0,
     )
     intents = {"small-reserved": Intent(2, "steady: x", terms)}
     state = PoolState(pool(), (replica("a"),), 2)
     view = fleet_view(FleetSnapshot(NOW_S, MODELS, (state,)), intents, {}, age_s=0.1)
     assert view.pools[0].numbers == (
-        "5 open calls, 1,000 tokens to do at 1,250 tokens/s a replica: "
-        "first tokens need 2, deadlines need 1"
+        "5 open calls, 1,000 tokens to do, 1,250 tokens/s a replica; "
+        "needed: 2 for first tokens, 1 for deadlines"
     )
     assert one(replica("a")).numbers == ""
 

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workers.autoscaling.test_laws import knobs, replicas
-from workers.autoscaling.demand import Demand, Due, Pace, Worked, learned
-from workers.autoscaling.need import terms_of
+from workers.autoscaling.demand import Demand, Due, Load, Pace, Worked, learned
+from workers.autoscaling.levels import Levels, with_level
+from workers.autoscaling.need import note_load, terms_of
 from workers.autoscaling.scale import decide
 from workers.autoscaling.types import Knobs, Phase, PoolMemory, PoolView, Reason, ReplicaView
 
@@ -54,7 +55,8 @@ def test_more_demand_never_means_fewer_replicas(
     memory = PoolMemory(
         target=data.draw(st.integers(0, 5)),
         cold_start_ms=data.draw(st.integers(1, 20_000)),
-        arrivals=((0, 0),),
+        loads=(Load(0, 0, 0),),
+        levels=Levels(data.draw(st.integers(0, 3)), 0),
         load_answered=data.draw(st.integers(0, 50)),
         excess_since_ms=data.draw(st.none() | st.just(0)),
         quiet_since_ms=data.draw(st.none() | st.just(0)),
@@ -201,18 +203,50 @@ def test_callers_with_little_time_need_more_replicas_and_those_without_any_need_
     assert needed(9_000) == 1
 
 
-def test_calls_that_go_on_coming_need_their_tokens_a_second() -> None:
-    """Ten calls a second of 500 tokens, and replicas of 1,000 tokens a second: they do 700."""
-    pace = Pace(tokens_per_s=1_000, tokens_per_call=500)
-    memory = PoolMemory(target=1, cold_start_ms=10_000, arrivals=((0, 0),))
-    view = PoolView(60_000, (), 0, demand=Demand(begun=600, pace=pace))
+def test_load_that_is_usual_is_held_and_a_moment_is_not() -> None:
+    """Of two hours: load for four replicas all the time but for a moment, when it is for nine."""
+    levels = Levels()
+    for second in range(7_200):
+        levels = with_level(levels, second * 1_000, 9 if 3_000 <= second < 3_030 else 4, 3_600_000)
+        if second == 3_600:
+            assert levels.usual == 4
+    assert levels.usual == 4 and len(levels.buckets) <= 61
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    looks=st.lists(st.tuples(st.integers(1, 400_000), st.integers(0, 9)), max_size=60),
+    window_ms=st.integers(10_000, 3_600_000),
+)
+def test_more_than_is_usual_was_needed_for_a_short_time_only(
+    looks: list[tuple[int, int]], window_ms: int
+) -> None:
+    """Counted by hand over the last window, to the length of a bucket and of a look."""
+    levels, at_ms, spent = with_level(Levels(), 0, 0, window_ms), 0, []
+    for took_ms, level in looks:
+        at_ms += took_ms
+        levels = with_level(levels, at_ms, level, window_ms)
+        spent.append((at_ms, took_ms, level))
+    bucket_ms = max(1_000, window_ms // 60)
+    recent = [each for each in spent if each[0] > at_ms - window_ms + 2 * bucket_ms]
+    above_ms = sum(took_ms for _, took_ms, level in recent if level > levels.usual)
+    assert above_ms <= 0.01 * window_ms
+
+
+def test_pool_whose_load_doubles_for_some_seconds_does_not_wait_for_its_queue() -> None:
+    pace = Pace(tokens_per_s=10_000, tokens_per_call=10)
+    memory = PoolMemory(target=1, cold_start_ms=10_000, loads=(Load(0, 0, 0),))
+    busy = ReplicaView("a", Phase.WARM, 0, running=8)
+    for second in range(1, 11):
+        view = PoolView(second * 1_000, (busy,), 10, demand=Demand(pace=pace))
+        memory = note_load(view, memory, LIFE)
     terms = terms_of(view, memory, LIFE)
-    assert (terms.arrivals_per_s, terms.for_arrivals) == (10.0, 8)
+    assert (terms.open_mean, terms.for_load, terms.for_first_token) == (18.0, 3, 1)
 
 
 def test_pace_follows_the_fullest_work() -> None:
-    pace = learned(Pace(), Worked(calls=10, tokens=2_000, busy_s=2.0))
-    assert pace == Pace(1_000, 200)
-    slower = learned(pace, Worked(calls=10, tokens=100, busy_s=2.0))
+    pace = learned(Pace(), Worked(calls=10, tokens=20_000, busy_s=20.0))
+    assert pace == Pace(1_000, 2_000)
+    slower = learned(pace, Worked(calls=10, tokens=1_000, busy_s=20.0))
     assert slower.tokens_per_s is not None and slower.tokens_per_s > 950
     assert learned(pace, Worked(tokens=1, busy_s=0.1)) == pace

@@ -259,7 +259,7 @@ def test_leaving_replica_refuses_nothing_before_gateways_have_heard_of_it() -> N
 def test_as_many_remain_as_the_window_needed_at_its_peak() -> None:
     pool = Pool(target=3)
     replicas = [warm(name, since_ms=place) for place, name in enumerate("abc")]
-    busy = [replace(replicas[0], running=4), *replicas[1:]]
+    busy = [replace(replicas[0], running=4), replace(replicas[1], running=1), replicas[2]]
     pool.sees(*busy)
     pool.sees(*replicas, after_ms=5_000)
     assert pool.sees(*replicas, after_ms=5_000).leaving == {"c"}

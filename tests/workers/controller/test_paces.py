@@ -34,13 +34,13 @@ def test_replica_that_began_anew_takes_nothing_back() -> None:
     assert paces.begun("p") == 1
 
 
-def test_pace_is_learned_from_a_second_of_computing() -> None:
+def test_pace_is_learned_from_ten_seconds_of_computing() -> None:
     paces = Paces()
     paces.note("p", {"a": stats(0)})
-    paces.note("p", {"a": stats(5, tokens=500, busy_s=0.5)})
+    paces.note("p", {"a": stats(5, tokens=500, busy_s=5.0)})
     assert paces.pace("p") == Pace()
-    paces.note("p", {"a": stats(10, tokens=1_000, busy_s=1.0)})
-    assert paces.pace("p") == Pace(1_000, 100)
+    paces.note("p", {"a": stats(10, tokens=1_000, busy_s=10.0)})
+    assert paces.pace("p") == Pace(100, 100)
 
 
 def test_next_controller_goes_on_with_the_pace() -> None:

@@ -147,14 +147,14 @@ def _numbers(terms: Terms | None) -> str:
         return ""
     calls = plural(terms.running + terms.waiting, "open call")
     tokens = count(terms.tokens_running + terms.tokens_waiting)
-    rate = f"{count(round(terms.tokens_per_s))} tokens/s a replica"
+    speed = count(round(terms.tokens_per_s)) if terms.tokens_per_s else "unmeasured"
     needs = (
         ("first tokens", terms.for_first_token),
         ("deadlines", terms.for_deadlines),
-        ("arrivals", terms.for_arrivals),
+        ("usual load", terms.for_load),
     )
-    words = ", ".join(f"{name} need {number}" for name, number in needs if number)
-    return f"{calls}, {tokens} tokens to do at {rate}: {words}"
+    words = ", ".join(f"{number} for {name}" for name, number in needs if number)
+    return f"{calls}, {tokens} tokens to do, {speed} tokens/s a replica; needed: {words}"
 
 
 def _fault(faults: Mapping[str, LastFault], state: PoolState, now_us: int) -> str:
