@@ -18,6 +18,7 @@ from gateway.wire.anthropic.turns import CacheControl, translated
 from gateway.wire.bodies.chat_body import ChatBody
 from gateway.wire.bodies.checks import STOP_MAX, invalid_type, json_object
 from gateway.wire.bodies.conversation import Conversation, generating_chat
+from gateway.wire.bodies.provider import PROVIDER
 from gateway.wire.bodies.rules import (
     Reader,
     described,
@@ -27,7 +28,6 @@ from gateway.wire.bodies.rules import (
     own,
     text_of,
 )
-from gateway.wire.bodies.provider import PROVIDER
 from gateway.wire.bodies.steering import STEERED
 from gateway.wire.bodies.text_body import TokensMax
 from gateway.wire.bodies.translation import translated_conversation
