@@ -43,14 +43,15 @@ from gateway.errors import (
 )
 from gateway.limits.budgets import UNBUDGETED, Bound
 from gateway.limits.end_users import EndUsers
+from gateway.moves.arrived import GATHERED_AT, Arrived
 from gateway.policies.matching import Matching, PolicyMatch
 from gateway.quality.active import ActiveQuality
 from gateway.replicas.placement import hint_of
 from gateway.speeds.arrivals import Arrivals
 from gateway.speeds.learner import Learner
 from gateway.tenants.auth import KeyDirectory, Principal
-from gateway.upstream.answer import Cut
-from gateway.upstream.dispatch import Dispatcher, LiveAnswer
+from gateway.upstream.answer import Cut, Lost
+from gateway.upstream.dispatch import Dispatcher, Dispatching, LiveAnswer
 from gateway.wire.reply import Reply
 from routing.decide import decide
 from routing.filters import is_named
@@ -409,9 +410,10 @@ class Pipeline:
         lost: Cut | None = None
         for tries_left in reversed(range(WHOLE_ANSWER_TRIES)):
             try:
-                async with self._dispatcher.dispatch(open_call, payload) as opened:
+                dispatching = self._dispatcher.dispatch(open_call, payload)
+                async with dispatching as opened:
                     await reply.begin(open_call, opened.candidate)
-                    await self._relay(open_call, opened, reply)
+                    await self._relay_all(open_call, dispatching, opened, reply)
                     return
             except Cut as cut:
                 lost = cut
@@ -422,7 +424,21 @@ class Pipeline:
                     raise
                 raise upstream_lost(WORKER_LOST) from lost
 
-    async def _relay(self, open_call: OpenCall, opened: LiveAnswer, reply: Reply) -> None:
+    async def _relay_all(
+        self, open_call: OpenCall, dispatching: Dispatching, opened: LiveAnswer, reply: Reply
+    ) -> None:
+        """To the end of the answer, wherever it goes on. Raises Cut where it cannot."""
+        arrived = Arrived(opened.answer.choices)
+        while True:
+            try:
+                await self._relay(open_call, opened, arrived, reply)
+                return
+            except Lost as lost:
+                opened = await dispatching.move(arrived, lost)
+
+    async def _relay(
+        self, open_call: OpenCall, opened: LiveAnswer, arrived: Arrived, reply: Reply
+    ) -> None:
         """Count and forward every frame that the money held covers; the first other one ends it.
 
         A frame that is not covered is neither charged nor sent: nothing is ever overspent. The
@@ -430,7 +446,9 @@ class Pipeline:
         than is held.
         """
         leases, meter, answer = self._leases, opened.meter, opened.answer
+        came = arrived.new
         for frame in opened.opening:
+            came.append(frame)
             await reply.forward(frame)
         frames = opened.behind or await answer.more()
         while frames:
@@ -444,7 +462,10 @@ class Pipeline:
                     await self._stop(open_call, reply, beyond)
                     return
                 meter.observe(frame, self._clock())
+                came.append(frame)
                 await reply.forward(frame, more=place < len(frames) or answer.is_over)
+            if len(came) >= GATHERED_AT:
+                arrived.gather()
             frames = await answer.more()
 
     async def _stop(self, open_call: OpenCall, reply: Reply, is_beyond_its_most: bool) -> None:

@@ -4,14 +4,25 @@ The prices of the pool are frozen here: what an attempt costs us is what held wh
 replica of ours costs its time, a server outside its tokens; no pool has both.
 """
 
+from typing import Protocol
+
 import msgspec
 
 from billing.types import Attempt, Usage
-from gateway.call.meter import Meter
 from gateway.upstream.fault import Fault
 from routing.types import Pool
 
 RUNNING = "running"
+
+
+class Counted(Protocol):
+    """What an attempt delivered: a `Meter`, or a part of one."""
+
+    @property
+    def reported(self) -> Usage: ...
+
+    @property
+    def busy_us(self) -> int: ...
 
 
 class OpenAttempt(msgspec.Struct, frozen=True):
@@ -22,7 +33,7 @@ class OpenAttempt(msgspec.Struct, frozen=True):
 
     def record(
         self,
-        meter: Meter | None,
+        meter: Counted | None,
         ended_us: int,
         outcome: str = RUNNING,
         fault: Fault | None = None,

@@ -10,6 +10,7 @@ import msgspec
 
 from billing.types import Usage
 
+NO_IDS = msgspec.Raw()
 Index = Annotated[int, msgspec.Meta(ge=0)]
 Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
@@ -149,6 +150,8 @@ class Frame(msgspec.Struct, frozen=True):
     usage: Usage | None = None
     position: int | None = None
     busy_us: int = 0
+    token_ids: msgspec.Raw = NO_IDS
+    """Of an own worker: the ids of its tokens, as a list of JSON."""
 
     @property
     def says_something(self) -> bool:

@@ -80,6 +80,9 @@ class Meter:
                 ends.add(choice.index)
         return texts
 
+    def has_finished(self, index: int) -> bool:
+        return index in self._reasons
+
     @property
     def is_complete(self) -> bool:
         """Every choice has finished."""

@@ -6,6 +6,7 @@ where a name ends in `_us`.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from billing.types import (
     UsageCheckpoint,
     UsageSource,
 )
-from gateway.call.attempt import OpenAttempt
+from gateway.call.attempt import Counted, OpenAttempt
 from gateway.call.meter import Meter
 from gateway.limits.budgets import Bound
 from gateway.tenants.auth import Principal
@@ -95,6 +96,10 @@ class OpenCall(msgspec.Struct):
     ended_us: int = 0
     served_since_us: int = 0
     tried: OpenAttempt | None = None
+    share: Counted | None = None
+    """What the attempt that serves it has delivered, where others before it did too."""
+    resume: Mapping[str, Any] | None = None
+    """What a worker of ours is told of an answer that goes on there."""
     waits_for: str | None = None
     hint: str = ""
     """Its caller's word for calls that belong together."""
@@ -116,8 +121,13 @@ class OpenCall(msgspec.Struct):
         """An attempt has delivered: the customer pays for what the last such one delivered."""
         self.served = candidate
         self.tried = tried
+        self.share = None
         self.meter = meter
         self.served_since_us = since_us
+
+    def go_on_from(self, candidate: Candidate, share: Counted, tried: OpenAttempt) -> None:
+        """Another attempt goes on where the last one was lost: its meter goes on too."""
+        self.served, self.share, self.tried = candidate, share, tried
 
     def forgive(self) -> None:
         """It failed, and nothing of it reached its caller: it is free. What its attempts cost us
@@ -194,7 +204,7 @@ class OpenCall(msgspec.Struct):
             reasoning=usage.reasoning,
             gpu_ms=usage.gpu_ms,
             at_us=now_us,
-            attempt=self.tried.record(self.meter, now_us) if self.tried else None,
+            attempt=self.tried.record(self.share or self.meter, now_us) if self.tried else None,
         )
 
     def end(self, status: CallStatus, now_us: int, error_code: str | None = None) -> None:

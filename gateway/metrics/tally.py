@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from billing.costs.attempts import tokens_above_hold
 from billing.types import SettledCall
 from gateway.errors import ApiError
+from gateway.moves.move import MOVED
 
 SERIES_MAX = 2_000
 """Combinations of labels; what comes beyond them is counted as `other`."""
 OTHER = "other"
+LOST = "lost"
+DISCONNECTED = "upstream_disconnected"
 CODES = frozenset(
     {
         "context_length_exceeded",
@@ -67,11 +70,13 @@ class EndedCalls:
 
 
 class Tally:
-    """`ended` by what the calls were, `refused` by status and code of what callers were told."""
+    """`ended` by what the calls were, `refused` by status and code of what callers were told,
+    `moves` by what became of answers whose worker was lost."""
 
     def __init__(self) -> None:
         self._ended: dict[Calls, EndedCalls] = {}
         self._refused: dict[tuple[int, str], int] = {}
+        self.moves: dict[str, int] = {MOVED: 0, LOST: 0}
 
     @property
     def ended(self) -> Mapping[Calls, EndedCalls]:
@@ -95,6 +100,8 @@ class Tally:
             prompt, completion = tokens_above_hold(call)
             sums.prompt_above_hold += prompt
             sums.completion_above_hold += completion
+        if len(call.attempts) > 1 or call.error_code is not None:
+            self._count_moves(call)
         began_us = call.admitted_us
         lasted_us = call.ended_us - began_us
         sums.duration[bisect_left(DURATION_US, lasted_us)] += 1
@@ -102,6 +109,10 @@ class Tally:
         if (first_us := call.first_token_us) is not None:
             sums.ttft[bisect_left(TTFT_US, first_us - began_us)] += 1
             sums.ttft_us += first_us - began_us
+
+    def _count_moves(self, call: SettledCall) -> None:
+        self.moves[MOVED] += sum(attempt.outcome == MOVED for attempt in call.attempts)
+        self.moves[LOST] += call.error_code == DISCONNECTED
 
     def refuse(self, error: ApiError) -> None:
         """A no, or a failure, that a caller was told."""

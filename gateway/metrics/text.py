@@ -111,7 +111,15 @@ def _counters(tally: Tally) -> Iterator[Metric]:
         above_hold.add_metric(labels, count)
     for (status, code), count in tally.refused.items():
         errors.add_metric((str(status), code), count)
-    yield from (calls, tokens, above_hold, errors)
+    moves = CounterMetricFamily(
+        "sluice_moves",
+        "Answers whose worker or server was lost: gone on with elsewhere (moved), or ended with an"
+        " error (lost)",
+        labels=("outcome",),
+    )
+    for outcome, count in tally.moves.items():
+        moves.add_metric((outcome,), count)
+    yield from (calls, tokens, above_hold, errors, moves)
     by_model = _grouped(tally.ended, 1)
     yield _histogram(
         "sluice_time_to_first_token_seconds",

@@ -37,6 +37,10 @@ class Cut(UpstreamError):
     outcome = "cut"
 
 
+class Lost(Cut):
+    """Whoever made the answer is gone, in the midst of it: what has come stands."""
+
+
 class Misconfigured(UpstreamError):
     """A server outside refuses us, not this call: the pool's key, URL or model is wrong, or the
     account has no money. Nobody who calls can mend that."""

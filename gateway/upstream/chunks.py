@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from billing.limits.gcra import UNITS_MAX
 from billing.types import UNREADABLE, Usage
-from gateway.call.frame import Choice, Frame, Index, Logprobs, PromptLogprobs
+from gateway.call.frame import NO_IDS, Choice, Frame, Index, Logprobs, PromptLogprobs
 from gateway.upstream.answer import Cut, Reported
 
 FLOAT_BYTES = 4
@@ -57,6 +57,7 @@ class _Sluice(msgspec.Struct):
     position: Count
     usage: _OwnUsage
     busy_us: Count = 0
+    token_ids: msgspec.Raw = NO_IDS
 
 
 class _PromptDetails(msgspec.Struct):
@@ -125,7 +126,7 @@ def read_chunk(payload: bytes) -> Frame:
     note = chunk.sluice
     if note is None:
         return Frame(choices, _plain_usage(chunk.usage) if chunk.usage else None)
-    return Frame(choices, _own_usage(note), note.position, note.busy_us)
+    return Frame(choices, _own_usage(note), note.position, note.busy_us, note.token_ids)
 
 
 def _in_openais_words(choices: tuple[Choice, ...]) -> tuple[Choice, ...]:

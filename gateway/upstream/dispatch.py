@@ -30,11 +30,14 @@ from gateway.errors import (
     overloaded,
     provider_misconfigured,
 )
+from gateway.moves.arrived import Arrived
+from gateway.moves.move import MOVED, Move, Share, may_move
 from gateway.replicas.placement import OpenPlace
 from gateway.speeds.learner import Learner, SentCall
 from gateway.upstream.answer import (
     HintsRefused,
     Late,
+    Lost,
     Misconfigured,
     Rejected,
     Rejection,
@@ -58,6 +61,9 @@ OPENING_FRAMES_MAX = 64
 """Frames without a token that are kept until the first one comes."""
 SATURATED_PAUSE_S = 0.25
 """How long a replica that took no more calls is left alone before it is asked again."""
+LOST_PAUSE_S = 3.0
+"""The same for a place that an answer moves from, or could not move to: until the fleet has heard
+that it is gone."""
 FAILED_PAUSE_S = 0.5
 """The same for one that failed: its drain may be called off, and a broken connection says little
 about the next. Never for ever, or a call would outwait its deadline beside the only replica."""
@@ -104,43 +110,54 @@ class Dispatcher:
         self._plans = plans
         self._clock = clock
 
-    def dispatch(self, open_call: OpenCall, payload: Payload) -> "_Dispatching":
+    def dispatch(self, open_call: OpenCall, payload: Payload) -> "Dispatching":
         """An answer whose first frame has come; the attempt is closed when the block is left.
 
         Raises ApiError: 503 where capacity lacks or nobody but servers that refuse us is there,
         504 where the deadline passed while waiting, or the upstream's own 400.
         """
-        return _Dispatching(self, open_call, payload)
+        return Dispatching(self, open_call, payload)
+
+    @property
+    def now_s(self) -> float:
+        return self._clock()
 
     async def want(self, refusal: Refusal) -> None:
         """Of a call that was refused because its pool would have been ready too late."""
         if refusal.soonest_pool is not None:
             await self._places.want(refusal.soonest_pool)
 
-    async def walk(self, open_call: OpenCall, payload: Payload) -> "tuple[_Attempt, LiveAnswer]":
-        """Whoever calls it closes the attempt; what failed before has been closed."""
-        avoided: dict[str, float] = {}
+    async def walk(
+        self, open_call: OpenCall, payload: Payload, move: Move | None = None, lost: str = ""
+    ) -> "tuple[_Attempt, LiveAnswer]":
+        """Whoever calls it closes the attempt; what failed before has been closed. Of a `move` the
+        place `lost` is left alone."""
+        avoided = {lost: self._clock() + LOST_PAUSE_S} if move else {}
         retry_after_s: float | None = None
         may_recover = False
         lacks_money = False
         candidates: Iterable[Candidate] = open_call.decision.eligible
         for round_number in range(ROUNDS_MAX):
             for candidate in candidates:
+                if move is not None and not move.may_go_to(candidate):
+                    continue
                 patient = round_number > 0 or not avoided
                 match = await self._places.find(open_call, candidate, payload, avoided, patient)
                 if match is None:
                     continue
                 served_by, place = match
+                if move is not None and not move.may_go_to(served_by):
+                    continue
                 if place.pool.is_external and not await self._leases.covers_all(open_call):
                     avoided[place.id] = math.inf
                     lacks_money = True
                     continue
                 try:
-                    return await self._try(open_call, served_by, place)
+                    return await self._try(open_call, served_by, place, move)
                 except Rejected as rejected:
                     raise _callers_fault(rejected.rejection, payload) from rejected
                 except UpstreamError as failed:
-                    avoided[place.id] = self._avoid_until_s(failed)
+                    avoided[place.id] = self._avoid_until_s(failed, move)
                     may_recover |= not isinstance(failed, Misconfigured)
                     if isinstance(failed, Saturated) and failed.retry_after_s:
                         pause_s = min(failed.retry_after_s, AGAIN_S_MAX)
@@ -157,10 +174,12 @@ class Dispatcher:
         again_s = retry_after_s or self._places.again_s(open_call, avoided)
         raise overloaded("No worker could take the call.", again_s)
 
-    def _avoid_until_s(self, failed: UpstreamError) -> float:
+    def _avoid_until_s(self, failed: UpstreamError, move: Move | None) -> float:
         """A server that refuses us will refuse this call again, however often it is asked."""
         if isinstance(failed, Misconfigured):
             return math.inf
+        if move is not None and not isinstance(failed, Saturated):
+            return self._clock() + LOST_PAUSE_S
         pause_s = SATURATED_PAUSE_S if isinstance(failed, Saturated) else FAILED_PAUSE_S
         return self._clock() + pause_s
 
@@ -189,11 +208,11 @@ class Dispatcher:
                 return tuple(decision.eligible)
 
     async def _try(
-        self, open_call: OpenCall, candidate: Candidate, place: Place
+        self, open_call: OpenCall, candidate: Candidate, place: Place, move: Move | None
     ) -> "tuple[_Attempt, LiveAnswer]":
         """A server outside that refuses a hint is asked once more, without any."""
         try:
-            return await self._try_once(open_call, candidate, place)
+            return await self._try_once(open_call, candidate, place, move)
         except HintsRefused as refused:
             bare = msgspec.structs.replace(place, target=place.target.without_hints())
             attempt = await self._try_once(open_call, candidate, bare)
@@ -201,7 +220,7 @@ class Dispatcher:
             return attempt
 
     async def _try_once(
-        self, open_call: OpenCall, candidate: Candidate, place: Place
+        self, open_call: OpenCall, candidate: Candidate, place: Place, move: Move | None = None
     ) -> "tuple[_Attempt, LiveAnswer]":
         """Open the stream and await its first frame; on failure nothing stays open."""
         left_s = open_call.call.deadline_s - self._clock()
@@ -215,6 +234,8 @@ class Dispatcher:
         )
         try:
             opened, departed = await attempt.begin(self._upstream, self._places, left_s)
+            if move is not None:
+                return attempt, attempt.goes_on(opened, move)
             for frame in opened.opening:
                 opened.meter.observe(frame, self._clock())
             if open_place is not None:
@@ -229,8 +250,9 @@ class Dispatcher:
         return attempt, opened
 
 
-class _Dispatching:
-    """The block in which a dispatched call is answered."""
+class Dispatching:
+    """The block in which a dispatched call is answered, by one attempt or by several that go on one
+    behind the other."""
 
     def __init__(self, dispatcher: Dispatcher, open_call: OpenCall, payload: Payload) -> None:
         self._dispatcher = dispatcher
@@ -243,6 +265,38 @@ class _Dispatching:
 
     async def __aexit__(self, kind: object, failed: BaseException | None, trace: object) -> None:
         await self._attempt.close(failed)
+
+    async def move(self, arrived: Arrived, lost: Lost) -> LiveAnswer:
+        """Go on at another worker where this one was lost. Raises `lost` where that cannot be: what
+        refuses the call there does not hide how it was cut here."""
+        open_call, served = self._open_call, self._open_call.served
+        assert served is not None and open_call.meter is not None, "it was cut after it had begun"
+        await self._attempt.close(lost)
+        arrived.gather()
+        if not may_move(open_call.call, open_call.attempts, served, arrived):
+            raise lost
+        number = len(open_call.attempts) - 1
+        meter = open_call.meter
+        move = Move(served, meter, meter.usage, arrived.resume(meter))
+        try:
+            opened = await self._gone_on(move)
+        except ApiError as refused:
+            raise lost from refused
+        left = open_call.attempts[number]
+        open_call.attempts[number] = msgspec.structs.replace(left, outcome=MOVED)
+        return opened
+
+    async def _gone_on(self, move: Move) -> LiveAnswer:
+        open_call, call = self._open_call, self._open_call.call
+        open_call.resume = move.resume
+        open_call.call = move.extended(call, self._dispatcher.now_s)
+        try:
+            self._attempt, opened = await self._dispatcher.walk(
+                open_call, self._payload, move, self._attempt.place_id
+            )
+        finally:
+            open_call.resume, open_call.call = None, call
+        return opened
 
 
 class _Attempt:
@@ -272,6 +326,8 @@ class _Attempt:
         self.started_us = round(clock() * 1e6)
         self.tried = OpenAttempt(place.pool, place.id, candidate.model, self.started_us)
         self.meter: Meter | None = None
+        self._share: Share | None = None
+        self._is_closed = False
         fleet.began(place.id, place.pool.name)
 
     async def begin(
@@ -322,7 +378,23 @@ class _Attempt:
     def _came_whole(self) -> bool:
         return self._place.target.whole is not None
 
+    @property
+    def place_id(self) -> str:
+        return self._place.id
+
+    def goes_on(self, opened: LiveAnswer, move: Move) -> LiveAnswer:
+        """All of its frames are to be counted by the meter of the call, and covered like others."""
+        self._share = Share(move.meter, move.base)
+        if self._counted is not None:
+            self._counted.computed(move.meter)
+        self._open_call.go_on_from(self._candidate, self._share, self.tried)
+        behind = [*opened.opening, *opened.behind]
+        return opened._replace(meter=move.meter, opening=[], behind=behind)
+
     async def close(self, failed: BaseException | None) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
         self._fleet.ended(self._place.id, self._place.pool.name)
         if self._counted is not None:
             self._counted.close()
@@ -340,7 +412,8 @@ class _Attempt:
             fault = failed.fault or fault
             if self._place.pool.is_external:
                 self._faults.add(self._place.pool.name, failed)
-        return self.tried.record(self.meter, round(self._clock() * 1e6), _outcome(failed), fault)
+        counted = self._share or self.meter
+        return self.tried.record(counted, round(self._clock() * 1e6), _outcome(failed), fault)
 
 
 def _outcome(failed: BaseException | None) -> str:

@@ -212,13 +212,15 @@ def own_frame(
     index: int = 0,
     tokens: Sequence[str] | None = None,
     busy_us: int = 0,
+    token_ids: Sequence[int] | None = None,
 ) -> bytes:
     """An event as an own worker sends it: `output` tokens so far, usage cumulative over every
-    choice; `tokens` with a log probability each; the share of its time so far."""
+    choice; `tokens` with a log probability each; the share of its time so far; the ids of its
+    tokens, without which nobody else can go on with it."""
     choice: dict[str, Any] = {"index": index, "delta": {"content": text}, "finish_reason": finish}
     if tokens is not None:
         choice["logprobs"] = {"content": [scored(token) for token in tokens]}
-    return own_event([choice], prompt - cached, cached, output, busy_us)
+    return own_event([choice], prompt - cached, cached, output, busy_us, token_ids)
 
 
 def own_vectors(vectors: Mapping[int, Sequence[float]], prompt: int) -> bytes:
@@ -231,10 +233,17 @@ def own_vectors(vectors: Mapping[int, Sequence[float]], prompt: int) -> bytes:
 
 
 def own_event(
-    choices: Sequence[object], fresh: int, cached: int, output: int, busy_us: int = 0
+    choices: Sequence[object],
+    fresh: int,
+    cached: int,
+    output: int,
+    busy_us: int = 0,
+    token_ids: Sequence[int] | None = None,
 ) -> bytes:
     usage = {"input": fresh, "cached_input": cached, "output": output}
     notes = {"v": 1, "position": output, "busy_us": busy_us, "usage": usage}
+    if token_ids is not None:
+        notes["token_ids"] = token_ids
     return event({"choices": choices, "sluice": notes})
 
 

@@ -19,6 +19,7 @@ from gateway.upstream.answer import (
     Cut,
     HintsRefused,
     Late,
+    Lost,
     Misconfigured,
     Rejected,
     Rejection,
@@ -84,6 +85,8 @@ class Target(msgspec.Struct, frozen=True):
     outside: bool = False
     """Whether it is a server of others."""
     choices: int = 1
+    finished: frozenset[int] = frozenset()
+    """Those of them that another server finished before it was lost."""
     embeds: bool = False
     patience: Patience = Patience()
     whole: Whole | None = None
@@ -141,12 +144,13 @@ class OpenAIAnswer:
         self._idle_s = target.patience.idle_s
         self._embeds = target.embeds
         self._whole = target.whole
-        self._choices = target.choices
-        self._unfinished = set(range(target.choices))
+        self.choices = target.choices
+        self._unfinished = set(range(target.choices)) - target.finished
         self._decoder = SseDecoder()
         self._cut: Cut | None = None
         self._target = target
         self._is_begun = False
+        self._is_broken = False
         self.is_over = False
         """All its choices have finished, and nothing more comes."""
 
@@ -159,7 +163,7 @@ class OpenAIAnswer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None and not self._unfinished:
+        if kind is None and not self._unfinished and not self._is_broken:
             self._response.leave()
         else:
             self._response.close()
@@ -207,16 +211,26 @@ class OpenAIAnswer:
             try:
                 received = await self._response.read()
             except HttpError as broken:
-                raise _broken(broken) from broken
+                if self._target.outside or self._unfinished:
+                    raise self._lost(broken) from broken
+                self._is_broken = self.is_over = True  # with all it had to say
+                return frames
             try:
                 self._take(received, frames)
             except Cut as cut:
                 self._cut = cut
         return frames
 
+    def _lost(self, broken: HttpError) -> Cut:
+        """A server that has begun to answer and whose connection breaks is gone."""
+        cut = _broken(broken)
+        return cut if isinstance(cut, Late) or not self._is_begun else _gone(cut)
+
     def _failure(self, cut: Cut) -> UpstreamError:
         """What a server reports before its first token is a refusal like any other; behind that
         it may tell of the answer, and is not kept."""
+        if self._is_begun and not self._target.outside and isinstance(cut, Reported | Lost):
+            return _gone(cut)
         if not isinstance(cut, Reported) or self._is_begun:
             return cut
         code, target = cut.error.get("code"), self._target
@@ -242,14 +256,17 @@ class OpenAIAnswer:
         if self._decoder.is_too_large:
             raise Cut("an event was larger than any event may be")
         if not received:
-            self._end()
+            try:
+                self._end()
+            except Cut as cut:
+                raise _gone(cut) from cut
 
     def _note(self, frame: Frame) -> None:
         if self._embeds and frame.usage is not None and frame.usage.output:
             raise Cut("vectors have no output tokens")
         for choice in frame.choices:
-            if choice.index >= self._choices:
-                raise Cut(f"a choice {choice.index} where there are {self._choices}")
+            if choice.index >= self.choices:
+                raise Cut(f"a choice {choice.index} where there are {self.choices}")
             if self._embeds and choice.embedding is None:
                 raise Cut(f"choice {choice.index} has no vector")
             if choice.finish_reason is not None:
@@ -259,6 +276,12 @@ class OpenAIAnswer:
         if self._unfinished:
             raise Cut(f"the stream ended before {len(self._unfinished)} choices had finished")
         self.is_over = True
+
+
+def _gone(cut: Cut) -> Lost:
+    lost = Lost(str(cut))
+    lost.fault = cut.fault
+    return lost
 
 
 def _broken(error: HttpError) -> Cut:

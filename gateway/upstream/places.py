@@ -16,6 +16,7 @@ from gateway.call.open_call import OpenCall
 from gateway.call.request import Payload, outside_whole
 from gateway.catalog.fleet import FleetKeeper
 from gateway.errors import deadline_passed, overloaded
+from gateway.moves.arrived import finished
 from gateway.replicas.placement import Chosen, OpenPlace, Placement, beginning_of
 from gateway.upstream.come_again import again_s, is_blocked, outside_id
 from gateway.upstream.hints import RefusedHints
@@ -120,18 +121,21 @@ class Places:
         choice = self._placement.choose(state, open_call.call, open_call.beginning, excluded)
         if choice is None:
             return None
-        body = payload.own_body(_output_tokens_each(open_call, payload)) | {
-            "model": candidate.model,
-            "sluice": {
-                "request_id": open_call.rid,
-                "cache_salt": open_call.call.organization,
-                "immediate": open_call.call.tier is Tier.PRIORITY,
-            },
+        own = {
+            "request_id": open_call.rid,
+            "cache_salt": open_call.call.organization,
+            "immediate": open_call.call.tier is Tier.PRIORITY,
         }
+        if open_call.resume is not None:
+            own["resume"] = open_call.resume
+        body = payload.own_body(_output_tokens_each(open_call, payload))
+        body |= {"model": candidate.model, "sluice": own}
         headers = {"x-request-id": open_call.rid, "x-sluice-worker-secret": self._worker_secret}
         base_url = f"{choice.address}/v1"
         secrets = (self._worker_secret,)
         target = _target(base_url, headers, body, payload, self._own_patience, secrets=secrets)
+        if open_call.resume is not None:
+            target = msgspec.structs.replace(target, finished=finished(open_call.resume))
         return Place(choice.replica_id, target, state.pool, choice)
 
     def open(self, place: Place) -> OpenPlace | None:

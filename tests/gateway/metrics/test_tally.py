@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from billing.types import CallStatus, SettledCall
+from billing.types import Attempt, CallStatus, SettledCall
 from gateway.errors import ApiError
 from gateway.metrics import tally as tallying
 from gateway.metrics.tally import DURATION_US, OTHER, TTFT_US, Tally
@@ -127,6 +128,18 @@ def test_errors_count_by_status_and_by_words_of_ours_alone() -> None:
     for code in ("rate_limit_exceeded", "prompt: my secret", None):
         tally.refuse(ApiError(429, "no", code=code))
     assert tally.refused == {(429, "rate_limit_exceeded"): 1, (429, OTHER): 2}
+
+
+def test_answers_that_moved_and_those_that_were_lost_are_counted() -> None:
+    tally = Tally()
+    tally(call())
+    first = Attempt(pool="p", replica="r1", started_us=1, ended_us=2, outcome="answered")
+    moved = replace(first, outcome="moved")
+    tally(call(attempts=[moved, moved, first]))
+    tally(call(attempts=[moved, first], error_code="upstream_disconnected"))
+    told = samples(tally)
+    assert told["sluice_moves_total", labelled(outcome="moved")] == 3
+    assert told["sluice_moves_total", labelled(outcome="lost")] == 1
 
 
 def test_nothing_of_a_tenant_is_told() -> None:

@@ -55,7 +55,9 @@ async def test_servers_outside_have_a_patience_of_their_own(
     wanted_call = call(output_tokens_max=8, stream=stream)
     open_call = cast(
         OpenCall,
-        SimpleNamespace(rid="req_1", call=wanted_call, is_short=True, hint="", beginning=None),
+        SimpleNamespace(
+            rid="req_1", call=wanted_call, is_short=True, hint="", beginning=None, resume=None
+        ),
     )
     candidate = cast(Any, SimpleNamespace(pool=state.pool.name, model="small"))
     wanted = parse_chat(BODY).payload
