@@ -35,8 +35,9 @@ class PoolEntry(msgspec.Struct, frozen=True):
     a pool that lost its replicas, when it is expected to have one. Beside it stand since when the
     pool has none, and what is gone (`workers.autoscaling.recoveries`). `lost`: replicas that went
     without having drained, in `warm_s` of all of them together; both are forgotten slowly
-    (`workers.controller.lost_replicas`). `pace`: what its replicas were measured to do, for
-    the next controller. `terms`: the numbers of the decision."""
+    (`workers.controller.lost_replicas`). `pace`: what its replicas were measured to do.
+    `gaps`: how long nobody called (`workers.autoscaling.keep_alive`). Both are for the next
+    controller. `terms`: the numbers of the decision."""
 
     name: str
     target: int
@@ -52,6 +53,7 @@ class PoolEntry(msgspec.Struct, frozen=True):
     warm_s: float = 0.0
     terms: Terms | None = None
     pace: Pace | None = None
+    gaps: Mapping[int, float] = {}
 
 
 class Fleet(msgspec.Struct, frozen=True):

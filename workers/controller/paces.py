@@ -9,6 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from workers.autoscaling.demand import BUSY_LEAST_S, IDLE, UNMEASURED, Pace, Worked, learned
+from workers.autoscaling.keep_alive import (
+    NO_GAPS,
+    Gaps,
+    Quiet,
+    after_look,
+    dense,
+)
 from workers.controller.fleet_publisher import Fleet
 from workers.controller.replica_api import ReplicaStats
 
@@ -16,6 +23,7 @@ from workers.controller.replica_api import ReplicaStats
 @dataclass(slots=True)
 class _Followed:
     pace: Pace = UNMEASURED
+    quiet: Quiet = field(default_factory=Quiet)
     begun: int = 0
     worked: Worked = IDLE
     seen: Mapping[str, ReplicaStats] = field(default_factory=dict)
@@ -29,8 +37,10 @@ class Paces:
 
     def begin(self, last: Fleet | None) -> None:
         """Start leading with what an earlier controller measured."""
-        paces = {} if last is None else {p.name: p.pace for p in last.pools}
-        self._pools = {name: _Followed(pace) for name, pace in paces.items() if pace is not None}
+        pools = () if last is None else last.pools
+        self._pools = {
+            pool.name: _Followed(pool.pace or UNMEASURED, Quiet(dense(pool.gaps))) for pool in pools
+        }
 
     def note(self, pool: str, replica_stats: Mapping[str, ReplicaStats]) -> None:
         followed = self._pools.setdefault(pool, _Followed())
@@ -48,6 +58,16 @@ class Paces:
         if followed.worked.busy_s >= BUSY_LEAST_S:
             followed.pace = learned(followed.pace, followed.worked)
             followed.worked = IDLE
+
+    def note_load(self, pool: str, *, is_busy: bool, at_ms: int) -> None:
+        """After `note`: whether calls of the pool are open, for the gaps between them."""
+        followed = self._pools.setdefault(pool, _Followed())
+        followed.quiet = after_look(
+            followed.quiet, at_ms=at_ms, is_busy=is_busy, begun=followed.begun
+        )
+
+    def gaps(self, pool: str) -> Gaps:
+        return self._pools[pool].quiet.gaps if pool in self._pools else NO_GAPS
 
     def pace(self, pool: str) -> Pace:
         return self._pools[pool].pace if pool in self._pools else UNMEASURED

@@ -15,6 +15,7 @@ import msgspec
 
 from workers.autoscaling.demand import Demand, Due
 from workers.autoscaling.generations import SuccessionDecision
+from workers.autoscaling.keep_alive import keep_s, sparse, start_worth_s
 from workers.autoscaling.recoveries import LostPart
 from workers.autoscaling.types import Phase, ScaleDecision
 from workers.catalog import Catalog, Pool
@@ -36,6 +37,7 @@ log = logging.getLogger(__name__)
 SETTLED = ("RUNNING", "DEPLOY_FAILED", "UNHEALTHY")
 """Of an application of Serve: nothing of it is being started for the first time."""
 
+NANOUSD_PER_USD = 1_000_000_000
 NOBODY_DUE: Mapping[str, tuple[Due, ...]] = MappingProxyType({})
 
 
@@ -109,7 +111,10 @@ class Reconciler:
                 apps,
                 sightings,
                 waiting.get(apps.pool.name, 0),
-                self._demand(apps, sightings, due.get(apps.pool.name, ())),
+                self._demand(
+                    *(apps, sightings),
+                    *(waiting.get(apps.pool.name, 0), due.get(apps.pool.name, ())),
+                ),
             )
             for apps in pools
         }
@@ -138,14 +143,32 @@ class Reconciler:
         await self._tell(pools, sightings, decisions)
 
     def _demand(
-        self, apps: PoolApps, sightings: Mapping[str, Sighting], due: tuple[Due, ...]
+        self,
+        apps: PoolApps,
+        sightings: Mapping[str, Sighting],
+        waiting: int,
+        due: tuple[Due, ...],
     ) -> Demand:
         """What is known of the pool's calls besides how many wait or run."""
-        pool = apps.pool.name
-        ids = [replica.id for name in apps.names for replica in sightings[name].view.replicas]
+        pool, paces, at_ms = apps.pool, self._paces, self._now_ms()
+        views = [sightings[name].view for name in apps.names]
+        ids = [replica.id for view in views for replica in view.replicas]
         stats = {id: stats for id in ids if (stats := self._observer.stats_of(id)) is not None}
-        self._paces.note(pool, stats)
-        return Demand(due, begun=self._paces.begun(pool), pace=self._paces.pace(pool))
+        paces.note(pool.name, stats)
+        is_busy = waiting > 0 or any(view.load for view in views)
+        paces.note_load(pool.name, is_busy=is_busy, at_ms=at_ms)
+        worth_s = start_worth_s(
+            self._intentions.cold_start_s(pool),
+            pool.cost_at(at_ms * 1000) / NANOUSD_PER_USD,
+            self._knobs.wait_usd_per_s,
+        )
+        kept_s = keep_s(paces.gaps(pool.name), worth_s)
+        return Demand(
+            due,
+            begun=paces.begun(pool.name),
+            pace=paces.pace(pool.name),
+            keep_ms=None if kept_s is None else round(kept_s * 1000),
+        )
 
     def _apps(self, pool: Pool, catalog: Catalog) -> PoolApps:
         name = app_name(pool, catalog, self._settings)
@@ -285,6 +308,7 @@ class Reconciler:
             warm_s=round(losses.warm_s, 1),
             terms=scale.terms,
             pace=self._paces.pace(apps.pool.name),
+            gaps=sparse(self._paces.gaps(apps.pool.name)),
         )
 
     def _replica_entries(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from workers.autoscaling.demand import Demand
 from workers.autoscaling.scale import decide
 from workers.autoscaling.types import (
     Knobs,
@@ -132,6 +133,14 @@ def test_idle_pool_leaves_then_refuses_then_goes_to_zero() -> None:
     told = pool.sees(warm(), after_ms=600)
     assert (told.target, told.refusing) == (1, {"a"})
     assert pool.sees(refusing()).target == 0
+
+
+def test_last_idle_replica_stays_for_its_worth_and_never_beyond_idle_s() -> None:
+    for keep_ms, gone_after_ms in ((4_000, 4_000), (99_000, 10_000), (None, 10_000)):
+        pool, demand = Pool(target=1), Demand(keep_ms=keep_ms)
+        pool.sees(warm(), demand=demand)
+        assert pool.sees(warm(), after_ms=gone_after_ms - 1, demand=demand).leaving == set()
+        assert pool.sees(warm(), after_ms=1, demand=demand).leaving == {"a"}
 
 
 def test_call_that_slipped_in_before_the_refusal_cancels_the_way_down() -> None:

@@ -1,6 +1,9 @@
 """What replicas did is counted from their own totals, whoever leads and whatever restarts."""
 
+import msgspec
+
 from workers.autoscaling.demand import Pace
+from workers.autoscaling.keep_alive import NO_GAPS, sparse, with_gap
 from workers.controller.fleet_publisher import Fleet, PoolEntry
 from workers.controller.paces import Paces
 from workers.controller.replica_api import ReplicaStats
@@ -43,7 +46,18 @@ def test_pace_is_learned_from_ten_seconds_of_computing() -> None:
     assert paces.pace("p") == Pace(100, 100)
 
 
-def test_next_controller_goes_on_with_the_pace() -> None:
+def test_next_controller_goes_on_with_the_pace_and_the_gaps() -> None:
     paces = Paces()
-    paces.begin(Fleet(1, 1, 1, "c", (PoolEntry("p", 1, "", 8.0, 0, (), pace=Pace(7.0, 3.0)),)))
-    assert (paces.pace("p"), paces.begun("p")) == (Pace(7.0, 3.0), 0)
+    gaps = with_gap(NO_GAPS, 40.0)
+    entry = PoolEntry("p", 1, "", 8.0, 0, (), pace=Pace(7.0, 3.0), gaps=sparse(gaps))
+    published = msgspec.json.encode(Fleet(1, 1, 1, "c", (entry,)))
+    paces.begin(msgspec.json.decode(published, type=Fleet))
+    assert (paces.pace("p"), paces.begun("p"), paces.gaps("p")) == (Pace(7.0, 3.0), 0, gaps)
+
+
+def test_gap_ends_with_a_call_that_nobody_saw_open() -> None:
+    paces = Paces()
+    for at_s, calls, is_busy in ((0, 5, True), (10, 5, False), (30, 5, False), (50, 6, False)):
+        paces.note("p", {"a": stats(calls)})
+        paces.note_load("p", is_busy=is_busy, at_ms=at_s * 1000)
+    assert paces.gaps("p") == with_gap(NO_GAPS, 40.0)
