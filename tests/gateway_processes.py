@@ -118,10 +118,18 @@ class Gateways:
 
 @asynccontextmanager
 async def gateways(
-    server: RedisServer, data: Path, upstream: str, *, count: int, config: str = CONFIG
+    server: RedisServer,
+    data: Path,
+    upstream: str,
+    *,
+    count: int,
+    config: str = CONFIG,
+    sql_url: str | None = None,
 ) -> AsyncIterator[Gateways]:
-    """They take calls, and are gone afterwards."""
-    put_empty_database(data / "sluice.db")
+    """They take calls, and are gone afterwards. `sql_url`: a database that is migrated, else a new
+    one of SQLite."""
+    if sql_url is None:
+        put_empty_database(data / "sluice.db")
     file = data / "sluice.toml"
     file.write_text(config.format(base_url=upstream))
     env = environment() | {
@@ -132,6 +140,7 @@ async def gateways(
         "SLUICE_ADMIN_KEY": ADMIN_KEY,
         "SLUICE_API_KEY": API_KEY,
         "SLUICE_WORKER_SECRET": "worker-secret-canary",
+        "SLUICE_SQL_URL": sql_url or f"sqlite:///{data / 'sluice.db'}",
     }
     first = free_port()
     ports = [first]
