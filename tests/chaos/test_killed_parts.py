@@ -107,12 +107,12 @@ async def test_redis_wiped_and_gateway_killed(stack: Stack, witness: Witness) ->
 
 
 async def test_replica_killed(stack: Stack, witness: Witness) -> None:
-    """Streams end with an error, not with a clean end; what was received is what is charged."""
+    """Streams go on elsewhere, or end with an error and not with a clean end; what was received is
+    what is charged."""
     stack.wait_until(lambda: stack.replicas("large-reserved", "WARM"), 60.0, "a warm replica")
     pid = stack.replica_pid("large-reserved")
     await witness.break_while_streaming(STREAMS, 4, lambda: os.kill(pid, signal.SIGKILL))
     cut = [seen for seen in witness.seen if not seen.is_whole]
-    assert cut
     assert all(seen.error is not None for seen in cut)
 
 
