@@ -7,7 +7,7 @@ call. Amounts are nano-USD. A call is shown by its best record.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -65,6 +65,29 @@ class Timing:
     ended_us: int
     first_token_us: int | None
     output: int
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryCall:
+    """A call that went by a rule with a canary, and on which side."""
+
+    rule: str
+    is_canary: bool
+    status: CallStatus
+    admitted_us: int
+    first_token_us: int | None
+    ended_us: int
+    amount_nanousd: int
+    cost_nanousd: int
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryRefusals:
+    """How many calls a side of a canary refused."""
+
+    rule: str
+    is_canary: bool
+    calls: int
 
 
 class GroupBy(StrEnum):
@@ -178,6 +201,34 @@ def refused_call(store: Store, rid: str) -> tuple[Refusal | None, DecisionBytes 
     its own, and what its decision was made from."""
     with store.read() as conn:
         return refusals.of_call(conn, rid), decisions.record_of(conn, rid)
+
+
+def canary_calls(
+    store: Store, policy_revision: int, from_us: int, to_us: int, limit: int
+) -> list[CanaryCall]:
+    """The newest `limit` calls that a version of the policy sent on by rules with a canary, and
+    that ended in [from, to)."""
+    with store.read() as conn:
+        rows = usage.of_canaries(conn, policy_revision, from_us, to_us, limit)
+    return [
+        CanaryCall(rule, bool(is_canary), CallStatus(status), *others)
+        for rule, is_canary, status, *others in rows
+    ]
+
+
+def canary_refusals(
+    store: Store, policy_revision: int, from_us: int, to_us: int, reasons: Sequence[str]
+) -> list[CanaryRefusals]:
+    """Calls that a version of the policy refused for one of these reasons, by rules with a
+    canary."""
+    with store.read() as conn:
+        rows = refusals.by_side(conn, policy_revision, from_us, to_us, reasons)
+    return [CanaryRefusals(*row) for row in rows]
+
+
+def newest_decisions(store: Store, since_us: int) -> Iterator[DecisionBytes]:
+    """What decisions since an instant were made from, the newest batches first."""
+    return decisions.recorded_since(store, since_us, newest_first=True)
 
 
 def timings(store: Store, from_us: int, to_us: int, limit: int) -> list[Timing]:

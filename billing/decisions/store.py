@@ -58,15 +58,18 @@ def records_of(conn: Connection, rids: Sequence[str]) -> dict[str, DecisionBytes
     return {each.rid: each for body in bodies for each in _readable(body) if each.rid in calls}
 
 
-def recorded_since(store: Store, since_us: int) -> Iterator[DecisionBytes]:
+def recorded_since(
+    store: Store, since_us: int, *, newest_first: bool = False
+) -> Iterator[DecisionBytes]:
     """Records since an instant, by batch. What cannot be read is left out."""
     with store.read() as conn:
         of_range = select(BATCH.c.id).where(BATCH.c.until_us >= since_us).order_by(BATCH.c.id)
         numbers = conn.execute(of_range).scalars().all()
-    for number in numbers:
+    for number in reversed(numbers) if newest_first else numbers:
         with store.read() as conn:
             body = conn.execute(select(BATCH.c.body).where(BATCH.c.id == number)).scalar()
-        yield from [each for each in _readable(body or b"") if each.at_us >= since_us]
+        records = [each for each in _readable(body or b"") if each.at_us >= since_us]
+        yield from reversed(records) if newest_first else records
 
 
 def oldest_full(conn: Connection, before_us: int) -> StoredBatch | None:

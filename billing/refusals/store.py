@@ -43,15 +43,17 @@ def of_call(conn: Connection, rid: str) -> Refusal | None:
 
 
 def by_side(
-    conn: Connection, policy_revision: int, from_us: int, to_us: int
+    conn: Connection, policy_revision: int, from_us: int, to_us: int, reasons: Sequence[str]
 ) -> list[tuple[str, bool, int]]:
-    """(rule, whether the canary, calls) that a version refused by rules with a canary."""
+    """(rule, whether the canary, calls) that a version refused by rules with a canary, for one of
+    these reasons."""
     sides = REFUSAL.c.rule, REFUSAL.c.is_canary
     rows = select(*sides, func.sum(REFUSAL.c.calls)).where(
         REFUSAL.c.policy_revision == policy_revision,
         REFUSAL.c.is_canary.is_not(None),
         REFUSAL.c.at_us >= from_us,
         REFUSAL.c.at_us < to_us,
+        REFUSAL.c.reason.in_(reasons),
     )
     return [(row[0], bool(row[1]), int(row[2])) for row in conn.execute(rows.group_by(*sides))]
 

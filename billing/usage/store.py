@@ -157,6 +157,23 @@ def timings(
     return [(row[0], row[1], row[2], row[3]) for row in conn.execute(newest)]
 
 
+def of_canaries(
+    conn: Connection, policy_revision: int, from_us: int, to_us: int, limit: int
+) -> list[Sequence[Any]]:
+    """(rule, whether the canary, status, admitted, first token, ended, amount, cost) of the newest
+    `limit` calls that ended in [from, to) and went by rules with a canary. The values are those of
+    the first record."""
+    names = ("rule", "is_canary", "status", "admitted_us", "first_token_us", "ended_us")
+    newest = (
+        select(*(EVENT.c[name] for name in (*names, "amount_nanousd", "cost_nanousd")))
+        .where(EVENT.c.policy_revision == policy_revision, EVENT.c.is_canary.is_not(None))
+        .where(EVENT.c.ended_us >= from_us, EVENT.c.ended_us < to_us)
+        .order_by(EVENT.c.ended_us.desc())
+        .limit(limit)
+    )
+    return [tuple(row) for row in conn.execute(newest)]
+
+
 def passed(conn: Connection, org: str | None, from_us: int, to_us: int, events: int) -> int | None:
     """The end of the event after so many in [from, to). It walks along an index, not through the
     log."""

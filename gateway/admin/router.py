@@ -17,6 +17,7 @@ from gateway.admin.margins import routes as admin_margins
 from gateway.admin.models import routes as admin_models
 from gateway.admin.offers import routes as admin_offers
 from gateway.admin.organizations import routes as admin_organizations
+from gateway.admin.outcomes import routes as admin_outcomes
 from gateway.admin.policies import routes as admin_policies
 from gateway.admin.pools import routes as admin_pools
 from gateway.admin.prices import routes as admin_prices
@@ -42,6 +43,7 @@ for part in (
     admin_hardware,
     admin_calibrations,
     admin_policies,
+    admin_outcomes,
     admin_offers,
     admin_quality,
     admin_prices,

@@ -11,6 +11,7 @@ from gateway.decisions.narrowing import LeftOut, without
 from gateway.decisions.record import DecisionRecord
 from routing.decide import decide
 from routing.filters import NOT_SET_UP
+from routing.plans import Plans
 from routing.policy.action import Matched
 from routing.policy.attributes import Attributes
 from routing.policy.narrow import narrowed
@@ -84,9 +85,11 @@ def _candidate(row: Mapping[str, Any]) -> Candidate:
     return candidate._replace(reason=reason, terms=candidate.terms or terms)
 
 
-def made_again(record: DecisionRecord, policy: RoutingPolicy) -> Decision | Refusal:
-    """The decision of a record under a policy."""
-    return decide(record.call, record.snapshot, _matched(record, policy), record.seed)
+def made_again(
+    record: DecisionRecord, policy: RoutingPolicy, plans: Plans | None = None
+) -> Decision | Refusal:
+    """The decision of a record under a policy. `plans` keep what repeats in many of them."""
+    return decide(record.call, record.snapshot, _matched(record, policy), record.seed, plans)
 
 
 def _matched(record: DecisionRecord, policy: RoutingPolicy) -> Matched:

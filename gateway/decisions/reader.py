@@ -1,6 +1,7 @@
 """Reads what is kept of decisions, for the API and the console. Blocking."""
 
 import logging
+from collections.abc import Iterator
 
 from billing import queries
 from billing.db.engine import Store
@@ -22,20 +23,30 @@ class DecisionReader:
 
     def __init__(self, ledger: Store, versions: PolicyVersions) -> None:
         self._ledger = ledger
-        self._versions = versions
+        self.versions = versions
 
     def explained(self, call: DecidedCall) -> ExplainedDecision:
         """Empty where nothing is kept."""
         record = _record(call.made_from)
         if record is None:
             return in_older_words(call.decision)
-        return explained(record, self._versions.of(record.outcome.policy_revision))
+        return explained(record, self.versions.of(record.outcome.policy_revision))
 
     def under(self, rid: str, policy: RoutingPolicy) -> ExplainedDecision | None:
         """What this policy would have decided of a call, from what its decision was made from. None
         where that is not kept."""
         record = _record(queries.decision_made(self._ledger, rid))
         return None if record is None else explained(record, policy)
+
+    def newest(self, since_us: int) -> Iterator[DecisionRecord]:
+        """What decisions since an instant were made from, about the newest first. What cannot be
+        read is left out."""
+        decoder = PartsDecoder()
+        for made_from in queries.newest_decisions(self._ledger, since_us):
+            try:
+                yield decoder.decode(made_from)
+            except UnreadableRecord as broken:
+                log.error("a decision cannot be explained: %s", broken)
 
     def call(self, rid: str, organization: str | None = None) -> CallRecord | None:
         """A call as the ledger has it; else one that was refused, as long as its record is kept.

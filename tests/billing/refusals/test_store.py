@@ -106,9 +106,10 @@ def test_sides_of_a_canary_are_counted_by_calls(store: Store) -> None:
         refusal("req_4", is_canary=False),
         refusal("req_5"),
         refusal("req_6", at_us=10, is_canary=False),
+        refusal("req_7", is_canary=True, reason="money"),
     )
     with store.read() as conn:
-        counted = refusals.by_side(conn, 1, 5, 10)
+        counted = refusals.by_side(conn, 1, 5, 10, ["limit"])
     assert sorted(counted) == [("default", False, 1), ("default", True, 8)]
 
 

@@ -121,6 +121,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         *("GET /admin/v1/quality", "POST /admin/v1/quality", "GET /admin/v1/quality/active"),
         *("GET /admin/v1/quality/{version}", "POST /admin/v1/quality/rollback"),
         "POST /admin/v1/quality/{version}/activate",
+        "GET /admin/v1/policies/{version}/outcomes",
         *("GET /admin/v1/policies", "POST /admin/v1/policies", "GET /admin/v1/policies/active"),
         *("GET /admin/v1/policies/schema", "GET /admin/v1/policies/{version}"),
         *("POST /admin/v1/policies/rollback", "POST /admin/v1/policies/{version}/activate"),

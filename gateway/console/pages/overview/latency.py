@@ -1,14 +1,11 @@
-"""The last hour in minutes: how long calls took, and how much came out. Pure.
-
-Percentiles are of the nearest rank: a figure that some call really had.
-"""
+"""The last hour in minutes: how long calls took, and how much came out. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import ceil
 
 from billing.queries import Timing
+from billing.usage.percentile import MEDIAN, TAIL, percentile
 from gateway.console.charts import (
     LEFT,
     Band,
@@ -26,12 +23,6 @@ from gateway.console.formatting import count, duration, plural
 BUCKETS = 60
 BUCKET_US = 60_000_000
 GUIDE_EVERY = 15
-MEDIAN, TAIL = 0.50, 0.95
-
-
-def percentile(values: Sequence[int], share: float) -> int:
-    """The smallest value that at least this share of the values does not exceed."""
-    return sorted(values)[max(0, ceil(share * len(values)) - 1)]
 
 
 @dataclass(frozen=True, slots=True)
