@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
 from redis.asyncio import Redis
@@ -41,11 +41,14 @@ POLL_S = 0.02
 class Spools(Protocol):
     """The spools of the gateways of this machine (see `billing.spool.orphans`)."""
 
+    def names(self) -> set[str]:
+        """Gateways that run or ran."""
+
     def in_use(self) -> set[str]:
         """Gateways that run: a process writes to their spools."""
 
-    async def settle(self, alive: Container[str]) -> None:
-        """Replay the spools of all the others."""
+    async def settle(self, gateways: Iterable[str]) -> None:
+        """Replay the spools of these, which are gone."""
 
 
 class Primer:
@@ -74,6 +77,7 @@ class Primer:
         self._on_open = on_open
         self._open_for: str | None = None
         self._gateways: dict[str, float] = {}  # id -> tick at which it was last alive
+        self._unsettled: set[str] | None = None  # may have charges that only a spool knows
 
     async def run(self) -> None:
         """Look every `prime_interval_s` until cancelled, and prime each shard that is not open."""
@@ -98,6 +102,7 @@ class Primer:
             await self._redis.set(READY_KEY, run_id)
             await self._on_open(run_id)
             self._open_for = run_id
+        await self._settle_late(run_id)
 
     async def _close_what_is_recounted(self, run_id: str) -> None:
         """Close the shards for which a recount was asked. Their sums are read after this, so every
@@ -114,7 +119,7 @@ class Primer:
     async def _prime(self, run_id: str, epochs_before: dict[int, ShardEpoch]) -> None:
         epochs = await self._begin(run_id, epochs_before)
         await self._wait_for_gateways(run_id)
-        await self._spools.settle(self._alive())
+        self._unsettled = await self._settle(await asyncio.to_thread(self._spools.names))
         while epochs:
             await self._remember_gateways()
             ends = await self._stream_ends(list(epochs))
@@ -126,6 +131,24 @@ class Primer:
             if epochs:
                 await asyncio.sleep(POLL_S)
                 epochs = await self._still_mine(run_id, epochs)
+
+    async def _settle_late(self, run_id: str) -> None:
+        """Settle for the gateways that were still there when the shards were primed, and that went
+        without having recovered. After its own start a ledger asks of every gateway."""
+        if self._unsettled is None:
+            self._unsettled = await asyncio.to_thread(self._spools.names)
+        if self._unsettled:
+            self._unsettled = await self._settle(self._unsettled - await self._recovered(run_id))
+
+    async def _settle(self, gateways: set[str]) -> set[str]:
+        """Replay the spools of those that are gone. Returns the others."""
+        gone = gateways - self._alive() - await asyncio.to_thread(self._spools.in_use)
+        await self._spools.settle(sorted(gone))
+        return gateways - gone
+
+    async def _recovered(self, run_id: str) -> set[str]:
+        marks = await self._redis.hgetall(RECOVERED_KEY)
+        return {name.decode() for name, mark in marks.items() if _names(mark, run_id)}
 
     def _sums(self) -> tuple[dict[int, ScopeSums], dict[int, list[PurseSpent]]]:
         now_us = int(self._now() * 1e6)
@@ -168,8 +191,7 @@ class Primer:
         while self._tick() < deadline:
             await self._remember_gateways()
             alive = self._alive() | await asyncio.to_thread(self._spools.in_use)
-            recovered = await self._redis.hgetall(RECOVERED_KEY)
-            ready = {name.decode() for name, mark in recovered.items() if _names(mark, run_id)}
+            ready = await self._recovered(run_id)
             if alive <= ready and (alive or not may_be_unknown):
                 return
             await asyncio.sleep(POLL_S)

@@ -11,7 +11,7 @@ import asyncio
 import fcntl
 import logging
 import os
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -38,13 +38,13 @@ class Orphans:
         self._store = store
         self._now = now
 
-    async def settle(self, alive: Container[str]) -> None:
-        """Settle every call of a gateway that is gone: exactly if its spool has the end, else as
-        estimated.
+    async def settle(self, gateways: Iterable[str]) -> None:
+        """Settle every call of these gateways, which are gone: exactly if the spool has its end,
+        else as estimated.
 
         Raises LimitsUnavailable half-way; repeat it then.
         """
-        for gateway in await asyncio.to_thread(self._gone, alive):
+        for gateway in gateways:
             calls = await asyncio.to_thread(replay, self._root, gateway)
             book = await asyncio.to_thread(load_book, self._store)
             outcomes = await replay_spool(
@@ -59,13 +59,13 @@ class Orphans:
     async def _known(self, rids: Sequence[str]) -> dict[str, Booked]:
         return await asyncio.to_thread(partial(known, self._store, rids))
 
+    def names(self) -> set[str]:
+        """Gateways that write or wrote on this machine."""
+        return {folder.name for folder in self._folders()}
+
     def in_use(self) -> set[str]:
         """Gateways that run on this machine, whether Redis knows them or not."""
         return {folder.name for folder in self._folders() if not _is_left(folder)}
-
-    def _gone(self, alive: Container[str]) -> list[str]:
-        folders = self._folders()
-        return [folder.name for folder in folders if folder.name not in alive and _is_left(folder)]
 
     def _folders(self) -> list[Path]:
         if not self._root.is_dir():

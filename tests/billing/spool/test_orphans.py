@@ -12,7 +12,7 @@ from billing.queries import call_by_rid
 from billing.spool.spool import Spool
 from billing.types import UsageSource
 from tests.billing.calls import checkpoint, opened_call, settled_call
-from tests.billing.ledger_parts import make_primer, make_writer, writing
+from tests.billing.ledger_parts import eventually, make_primer, make_writer, writing
 
 AMOUNT = 220 + 1120 + 1
 GATEWAY = "gw-dead"
@@ -62,3 +62,28 @@ async def test_spool_that_somebody_writes_to_is_its_own_affair(
         write(spool)
         assert await prime(redis, store, tmp_path) == 0
     assert call_by_rid(store, "req_ended") is None
+
+
+async def test_gateway_that_goes_before_it_recovered_is_settled_for_after_shards_opened(
+    redis: Redis, store: Store, tmp_path: Path
+) -> None:
+    """It was waited for in vain, and then it stopped or was killed."""
+    primer = make_primer(redis, store, spool_root=tmp_path)
+    async with writing(make_writer(redis, store)):
+        async with Spool(tmp_path, GATEWAY) as spool:
+            write(spool)
+            await primer.turn()
+            assert call_by_rid(store, "req_ended") is None
+        await primer.turn()
+        await eventually(lambda: call_by_rid(store, "req_ended") is not None)
+
+
+async def test_ledger_that_starts_settles_for_gateways_that_went_while_it_was_away(
+    redis: Redis, store: Store, tmp_path: Path
+) -> None:
+    async with writing(make_writer(redis, store)):
+        async with Spool(tmp_path, GATEWAY) as spool:
+            write(spool)
+            await make_primer(redis, store, spool_root=tmp_path).turn()
+        await make_primer(redis, store, spool_root=tmp_path).turn()
+        await eventually(lambda: call_by_rid(store, "req_ended") is not None)
