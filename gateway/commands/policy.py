@@ -43,11 +43,15 @@ def validate(file: Any, json_wanted: bool, data: Path | None, config: Path | Non
     examined = _examined(file, data, config)
     errors = [mistake._asdict() for mistake in examined.mistakes]
     rules = () if examined.policy is None else examined.policy.rules
+    warnings = [warning._asdict() for warning in examined.warnings]
     if json_wanted:
-        print_json({"valid": not errors, "rules": len(rules), "errors": errors})
+        print_json(
+            {"valid": not errors, "rules": len(rules), "errors": errors, "warnings": warnings}
+        )
     elif errors:
         print_mistakes(file.name, errors)
     else:
+        print_mistakes(file.name, warnings)
         click.echo(f"{file.name}: valid, {counted(len(rules), 'rule')} and a default")
     sys.exit(1 if errors else 0)
 

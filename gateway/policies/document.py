@@ -2,7 +2,7 @@
 policy that it makes."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from gateway.policies import words
 from gateway.policies.examples import ExampleResult, failures, results, wrong_examples
-from gateway.policies.names import NOT_KNOWN, CatalogueNames, wrong_names
+from gateway.policies.names import NOT_KNOWN, CatalogueNames, routes, wrong_names
 from gateway.policies.source import (
     DocumentText,
     InvalidDocument,
@@ -34,11 +34,12 @@ MESSAGE_CHARACTERS_MAX: Final = 500
 @dataclass(frozen=True, slots=True)
 class Examined:
     """`policy` is None where the document makes none. A test that fails is a mistake as well, and
-    leaves it."""
+    leaves it. `warnings` are of what is right and does nothing."""
 
     mistakes: tuple[Mistake, ...]
     policy: RoutingPolicy | None = None
     tests: tuple[ExampleResult, ...] = ()
+    warnings: tuple[Mistake, ...] = ()
 
 
 def compiled(text: str, *, revision: int, known: CatalogueNames = NOT_KNOWN) -> RoutingPolicy:
@@ -55,6 +56,11 @@ def examine(text: str, *, revision: int = 0, known: CatalogueNames = NOT_KNOWN) 
         source = read(text)
     except InvalidDocument as invalid:
         return Examined(invalid.mistakes)
+    warnings = _in_order(_without_effect(source))
+    return replace(_examined(source, revision, known), warnings=warnings)
+
+
+def _examined(source: DocumentText, revision: int, known: CatalogueNames) -> Examined:
     mistakes = {*_wrong_clauses(source), *_unreachable(source), *_taken_ids(source)}
     mistakes |= {*islice(wrong_names(source, known), MISTAKES_MAX)}
     mistakes |= {*islice(wrong_examples(source, _ids(source)), MISTAKES_MAX)}
@@ -132,6 +138,13 @@ def _siblings(path: Path) -> list[str]:
     """The keys that may stand where this one does."""
     names = [part for part in path[:-1] if isinstance(part, str)]
     return list(_PLACES.get(names[-1] if names else "", PolicyDocument).model_fields)
+
+
+def _without_effect(source: DocumentText) -> Iterator[Mistake]:
+    for path, route in routes(source.value):
+        if route.get("fallbacks"):
+            message = "'fallbacks' has no effect yet: no call goes on to another model"
+            yield source.at((*path, "fallbacks"), message, key=True)
 
 
 # ---- Mistakes of rules, which are read as plain values: the shape of others may be wrong

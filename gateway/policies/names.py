@@ -89,7 +89,7 @@ def _names(
 
 
 def wrong_names(source: DocumentText, known: CatalogueNames) -> Iterator[Mistake]:
-    for path, route in _routes(source.value):
+    for path, route in routes(source.value):
         for word in ("only", "order", "ignore"):
             for number, text in enumerate(as_list(route.get(word))):
                 at: Path = (*path, word, number)
@@ -125,7 +125,7 @@ def _wrong_target(text: str, word: str, known: CatalogueNames) -> str | None:
     return None
 
 
-def _routes(document: Any) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+def routes(document: Any) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     """Every route that is a mapping, with its place."""
     values = as_mapping(document)
     places: list[tuple[Path, Any]] = [

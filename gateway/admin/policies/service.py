@@ -44,6 +44,10 @@ class CheckedDocument(NamedTuple):
         return self.examined.mistakes
 
     @property
+    def warnings(self) -> Sequence[Mistake]:
+        return self.examined.warnings
+
+    @property
     def tests(self) -> Sequence[ExampleResult]:
         return self.examined.tests
 

@@ -17,6 +17,7 @@ class CheckView:
     text: str
     lines: tuple[TextLine, ...]
     mistakes: tuple[Mistake, ...]
+    warnings: tuple[Mistake, ...]
     tests: tuple[ExampleResult, ...]
     rules: int
     base: int | None
@@ -35,6 +36,7 @@ def check_view(text: str, checked: CheckedDocument, base: tuple[int, str] | None
         text=text,
         lines=marked_lines(text, checked.errors),
         mistakes=tuple(checked.errors),
+        warnings=tuple(checked.warnings),
         tests=tuple(checked.tests),
         rules=checked.rules or 0,
         base=None if base is None else base[0],
