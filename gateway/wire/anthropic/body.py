@@ -10,11 +10,18 @@ import msgspec
 
 from gateway.call.request import GeneratingRequest
 from gateway.errors import ApiError
+from gateway.wire.anthropic.blocks import TEXTS, TURNS, CacheControl
 from gateway.wire.anthropic.form import MessageForm
 from gateway.wire.anthropic.hints import Edits, Thinking, chat_effort, tells_thoughts
-from gateway.wire.anthropic.schemas import CHOICE, OUTPUT, TEXTS, TOOLS, TURNS
-from gateway.wire.anthropic.tools import chat_format, chat_tool_choice, chat_tools
-from gateway.wire.anthropic.turns import CacheControl, translated
+from gateway.wire.anthropic.tools import (
+    CHOICE,
+    OUTPUT,
+    TOOLS,
+    chat_format,
+    chat_tool_choice,
+    chat_tools,
+)
+from gateway.wire.anthropic.turns import translated
 from gateway.wire.bodies.chat_body import ChatBody
 from gateway.wire.bodies.checks import STOP_MAX, invalid_type, json_object
 from gateway.wire.bodies.conversation import Conversation, generating_chat
@@ -55,10 +62,10 @@ def _strings(name: str, value: object) -> None:
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: str
-    system: Annotated[Any, described(TEXTS)] = None
+    system: Annotated[Any, described(TEXTS.schema)] = None
     tools: Annotated[Any, described(TOOLS)] = None
-    tool_choice: Annotated[Any, described(CHOICE)] = None
-    output_config: Annotated[Any, described(OUTPUT)] = None
+    tool_choice: Annotated[Any, described(CHOICE.schema)] = None
+    output_config: Annotated[Any, described(OUTPUT.schema)] = None
     thinking: Thinking | None = None
     context_management: Edits | None = None
     cache_control: CacheControl | None = None
@@ -66,12 +73,12 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class CountBody(_Body, frozen=True, kw_only=True):
-    messages: Annotated[Any, described(TURNS)]
+    messages: Annotated[Any, described(TURNS.schema)]
 
 
 class MessageBody(_Body, frozen=True, kw_only=True):
     max_tokens: TokensMax
-    messages: Annotated[Any, described(TURNS)]
+    messages: Annotated[Any, described(TURNS.schema)]
     temperature: Annotated[float | None, SHARE] = None
     top_p: Annotated[float | None, SHARE] = None
     top_k: None = None

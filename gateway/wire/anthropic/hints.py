@@ -13,31 +13,20 @@ What is said first in this list counts.
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from gateway.wire.bodies.checks import Check, integer, invalid_type, one_of, require_known, string
-from gateway.wire.bodies.rules import Rule, in_words, object_of, own
-from gateway.wire.json_schema import STRING, array, between, const, either, objects, part
-from gateway.wire.json_schema import one_of as enumerated
+from gateway.wire.bodies.checks import integer, invalid_type, string
+from gateway.wire.bodies.rules import Rule, in_words, object_of, union_of, variant, word_of
+from gateway.wire.json_schema import STRING, array, between, objects
 
 EFFORTS = {"low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
 LOW_TOKENS_MAX, MEDIUM_TOKENS_MAX = 2048, 8192
 DISPLAYS = ("summarized", "omitted")
-KINDS: dict[str, tuple[str, ...]] = {
-    "enabled": ("budget_tokens", "display"),
-    "adaptive": ("display",),
-    "disabled": (),
-}
-
-
-def thinking(name: str, value: object) -> None:
-    """The check of `thinking`."""
-    if not isinstance(value, dict):
-        raise invalid_type(name, "an object", value)
-    one_of(*KINDS)(f"{name}.type", value.get("type"))
-    require_known(name, value, "type", *KINDS[value["type"]])
-    checks: dict[str, Check] = {"budget_tokens": integer(1, 2**31), "display": one_of(*DISPLAYS)}
-    for field, check in checks.items():
-        if value.get(field) is not None:
-            check(f"{name}.{field}", value[field])
+DISPLAY = word_of(*DISPLAYS)
+BUDGET = Rule(integer(1, 2**31), between(1, 2**31, "integer"))
+THINKING = union_of(
+    variant("enabled", {"budget_tokens": BUDGET, "display": DISPLAY}),
+    variant("adaptive", {"display": DISPLAY}),
+    variant("disabled", {}),
+)
 
 
 def _edits(name: str, value: object) -> None:
@@ -71,21 +60,7 @@ def tells_thoughts(thinking: Mapping[str, Any] | None) -> bool:
     return thinking.get("type") in ("enabled", "adaptive") and thinking.get("display") != "omitted"
 
 
-DISPLAY = enumerated(DISPLAYS)
-THINKING = either(
-    part(
-        {
-            "type": const("enabled"),
-            "budget_tokens": between(1, 2**31, "integer"),
-            "display": DISPLAY,
-        },
-        "budget_tokens",
-        "display",
-    ),
-    part({"type": const("adaptive"), "display": DISPLAY}, "display"),
-    part({"type": const("disabled")}),
-)
 EDITS = object_of({"edits": Rule(_edits, array(objects({"type": STRING})))})
 """Edits to the conversation. None is ever applied, and the answer says so."""
-Thinking = Annotated[dict[str, Any], own(thinking, THINKING)]
+Thinking = Annotated[dict[str, Any], in_words(THINKING)]
 Edits = Annotated[dict[str, Any], in_words(EDITS)]

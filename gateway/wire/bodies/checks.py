@@ -77,9 +77,9 @@ def missing(name: str) -> ApiError:
 
 
 def require_known(name: str, value: Mapping[str, Any], *names: str) -> None:
-    """Raises ApiError 400 for a key of the object `name` that nobody knows."""
-    for key in value.keys() - set(names):
-        if value[key] is not None:
+    """Raises ApiError 400 for the first key of the object `name` that nobody knows."""
+    for key, content in value.items():
+        if content is not None and key not in names:
             where = f"{name}.{key}"
             raise bad_request(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
 

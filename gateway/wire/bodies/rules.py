@@ -5,7 +5,7 @@ A body that is right is decoded into its struct by msgspec. One that msgspec ref
 dict, and the checks name the first mistake that the caller wrote.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from math import ceil, floor
 from typing import (
     Annotated,
@@ -47,6 +47,7 @@ from gateway.wire.bodies.checks import (
     boolean,
     check_fields,
     integer,
+    invalid_type,
     json_object,
     missing,
     number,
@@ -68,6 +69,7 @@ from gateway.wire.json_schema import (
     as_good_as,
     between,
     const,
+    either,
     part,
 )
 from gateway.wire.json_schema import one_of as enumerated
@@ -106,6 +108,11 @@ def elsewhere(schema: Schema) -> Rule:
     return Rule(_anything, schema)
 
 
+def unchecked(schema: Schema) -> Rule:
+    """Of a field that is checked with what it is translated into, also where it is missing."""
+    return Rule(_nothing, schema)
+
+
 def described(schema: Schema) -> Meta:
     return in_words(elsewhere(schema))
 
@@ -113,6 +120,10 @@ def described(schema: Schema) -> Meta:
 def _anything(name: str, value: object) -> None:
     if value is None:
         raise missing(name)
+
+
+def _nothing(name: str, value: object) -> None:
+    pass
 
 
 TEXT = Rule(string, STRING)
@@ -142,22 +153,76 @@ def needed(rule: Rule) -> Rule:
     return rule._replace(check=check)
 
 
-def object_of(fields: Mapping[str, Rule], *required: str) -> Rule:
-    """An object with these fields, checked in this order; those not required may be left out."""
-    checks = [(name, rule.check, name in required) for name, rule in fields.items()]
+def object_of(fields: Mapping[str, Rule], *required: str, first: Sequence[str] = ()) -> Rule:
+    """An object with these fields; those not required may be left out. They are checked in this
+    order, but those that come `first`."""
+    inner = _fields(fields, required, first, frozenset(fields))
 
     def check(name: str, value: Any) -> None:
         if value is None:
             raise missing(name)
         an_object(name, value)
-        if not value.keys() <= fields.keys():
-            require_known(name, value, *fields)
+        inner(name, value)
+
+    schemas = {name: rule.schema for name, rule in fields.items()}
+    return Rule(check, part(schemas, *(fields.keys() - required)))
+
+
+class Variant(NamedTuple):
+    """An object of these types. The check is of its other fields."""
+
+    types: tuple[str, ...]
+    check: Check
+    schema: Schema
+
+
+def variant(
+    types: str | tuple[str, ...],
+    fields: Mapping[str, Rule],
+    *required: str,
+    first: Sequence[str] = (),
+) -> Variant:
+    """As `object_of`, with a `type` beside the fields."""
+    types = (types,) if isinstance(types, str) else types
+    schemas = {name: rule.schema for name, rule in fields.items()}
+    schemas = {"type": enumerated(types) if types[1:] else const(types[0])} | schemas
+    schema = part(schemas, *(fields.keys() - required))
+    return Variant(types, _fields(fields, required, first, {"type", *fields}), schema)
+
+
+def union_of(*variants: Variant) -> Rule:
+    """An object that is one of these by its `type`, which is checked before all else."""
+    checks = {name: each.check for each in variants for name in each.types}
+    types = one_of(*checks)
+
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, dict):
+            raise invalid_type(name, "an object", value)
+        kind = value.get("type")
+        inner = checks.get(kind) if isinstance(kind, str) else None
+        if inner is None:
+            types(f"{name}.type", kind)
+        else:
+            inner(name, value)
+
+    schemas = [each.schema for each in variants]
+    return Rule(check, either(*schemas) if schemas[1:] else schemas[0])
+
+
+def _fields(
+    fields: Mapping[str, Rule], required: Collection[str], first: Sequence[str], known: Set[str]
+) -> Check:
+    ordered = [*first, *(name for name in fields if name not in first)]
+    checks = [(name, fields[name].check, name in required) for name in ordered]
+
+    def check(name: str, value: Any) -> None:
+        if not value.keys() <= known:
+            require_known(name, value, *known)
         for field, inner, is_required in checks:
             if (content := value.get(field)) is not None or is_required:
                 inner(f"{name}.{field}", content)
 
-    schemas = {name: rule.schema for name, rule in fields.items()}
-    return Rule(check, part(schemas, *(fields.keys() - required)))
+    return check
 
 
 def as_neutral(value: object) -> Rule:

@@ -146,6 +146,21 @@ def test_image_of_a_result_follows_the_results() -> None:
     )
 
 
+def test_a_mistake_behind_the_image_of_a_result_names_its_own_place() -> None:
+    picture = {"type": "image", "source": PICTURE}
+    content = [RESULT | {"content": [picture, {"type": "chart"}]}]
+    with pytest.raises(ApiError) as refused:
+        parsed(messages=turns("?", [USE], content))
+    assert refused.value.param == "messages[2].content[0].content[1].type"
+
+
+def test_the_first_of_several_unknown_fields_is_named() -> None:
+    unknown = dict.fromkeys(("zebra", "yak", "xerus", "wolf", "vole", "urial"), 1)
+    with pytest.raises(ApiError) as refused:
+        parsed(messages=[USER | unknown])
+    assert refused.value.param == "messages[0].zebra"
+
+
 def test_thoughts_go_back_to_servers_outside_and_to_no_model_here() -> None:
     redacted = {"type": "redacted_thinking", "data": "x"}
     said = [THOUGHT, redacted, {"type": "text", "text": "I look."}, USE]
