@@ -127,8 +127,8 @@ async def test_a_call_goes_only_where_its_own_words_allow(
         assert answer.headers["x-sluice-pool"] == pools[0]
         dear = {"max_price": {"prompt": 0.001}}
         for wrong, status, words in (
-            ({"only": ["pool:nowhere"]}, 403, "leaves no pool"),
-            ({"ignore": pools}, 403, "leaves no pool"),
+            ({"only": ["pool:nowhere"]}, 403, "'provider' leave no pool"),
+            ({"ignore": pools}, 403, "'provider' leave no pool"),
             (dear, 400, "provider.max_price"),
             ({"onyl": pools}, 400, "provider.onyl"),
         ):
