@@ -3,8 +3,9 @@
 CPU of one `decide` with kept plans, as a gateway calls it, for fleets of 5, 20 and 50 pools of one
 model: warm, full, starting, cold, spot and outside in turn. Each decision is timed by itself, by
 the processor time of this thread, so that a loaded host shows less. `changed`: one pool is in
-another state at each decision, as under traffic. `fleet told anew`: all of them are. Rules: what
-ten rules in CEL add to a match, of which the last one holds.
+another state at each decision, as under traffic. `fleet told anew`: all of them are. `prefix`: a
+fifth of the pools has a part of the prompt. Rules: what ten rules in CEL add to a match, of which
+the last one holds.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from gateway.policies.attributes import attributes_of
 from gateway.policies.document import compiled
 from gateway.wire.bodies.chat import parse_chat
 from routing.decide import decide
+from routing.economics.rates import PRIOR_LOSSES_PER_S
 from routing.plans import Plans
 from routing.policy.action import Action, ColdStart, Matched
 from routing.types import (
@@ -57,11 +59,15 @@ def main() -> None:
     for count in (5, 20, 50):
         for name, changes in (("same", 0), ("changed", 1), ("fleet told anew", count)):
             print(json.dumps({"pools": count, "fleet": name} | of_fleet(count, changes, rounds)))
+        known = {f"pool-{number}": 200 for number in range(0, count, 5)}
+        call = CALL._replace(prefix_tokens=known)
+        figures = of_fleet(count, 0, rounds, call)
+        print(json.dumps({"pools": count, "fleet": "same, prefix"} | figures))
     print(json.dumps({"match": "no rule"} | of_rules(0, rounds)))
     print(json.dumps({"match": "10 rules"} | of_rules(10, rounds)))
 
 
-def of_fleet(count: int, changes: int, rounds: int) -> dict[str, float]:
+def of_fleet(count: int, changes: int, rounds: int, call: Call = CALL) -> dict[str, float]:
     """Of a default rule, and of one that has a cold start, which compares more."""
     plans, states = Plans(), [_state(number) for number in range(count)]
     matched = Matched("rule", 1, Action(cold_start=ColdStart(1.5)))
@@ -75,7 +81,7 @@ def of_fleet(count: int, changes: int, rounds: int) -> dict[str, float]:
         return FleetSnapshot(NOW_S, models, tuple(states), {"pool-0": 3, "pool-4": 1})
 
     def one(snapshot: FleetSnapshot) -> None:
-        decided = decide(CALL, snapshot, matched, turn, plans)
+        decided = decide(call, snapshot, matched, turn, plans)
         assert isinstance(decided, Decision)
         assert decided.chosen.eligible
 
@@ -124,7 +130,8 @@ def _state(number: int) -> PoolState:
         for at in range(2)
         if state is not ReplicaState.COLD
     ]
-    return PoolState(pool, tuple(replicas), 0)
+    losses_per_s = PRIOR_LOSSES_PER_S if capacity_class is CapacityClass.SPOT else None
+    return PoolState(pool, tuple(replicas), 0, losses_per_s=losses_per_s)
 
 
 if __name__ == "__main__":

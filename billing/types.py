@@ -177,6 +177,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     nanousd_per_s: int = 0
     input_nanousd_per_mtok: int = 0
     output_nanousd_per_mtok: int = 0
+    cached_input_nanousd_per_mtok: int | None = None
+    """None: as of a token that is not cached."""
     status: int | None = None
     """Of the answer, where the server refused; `detail` is what it said then, or else which hints
     it was not sent: for operators."""

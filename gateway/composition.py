@@ -48,6 +48,7 @@ from gateway.policies.shipped import SHIPPED_VERSION, follow_shipped, shipped_po
 from gateway.policies.tables import POLICIES
 from gateway.quality.active import ActiveQuality
 from gateway.quality.tables import QUALITIES
+from gateway.replicas.known_prompts import KnownPrompts
 from gateway.replicas.placement import Placement
 from gateway.replicas.shared_counts import SharedCounts
 from gateway.server.own_id import own_id
@@ -184,8 +185,9 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         every_s=own.work_shared_s,
         clock=outside.clock,
     )
+    known_prompts = KnownPrompts(placement, catalogue.fleet, outside.clock)
     servers = _servers(
-        *(settings, outside, stores, catalogue.fleet, placement, learner),
+        *(settings, outside, stores, catalogue.fleet, placement, known_prompts, learner),
         *(observed, leases, plans, stack),
     )
     recorder = DecisionRecorder(stores.redis, gateway_id, outside.clock)
@@ -200,6 +202,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         leases=leases,
         dispatcher=servers.dispatcher,
         arrivals=arrivals,
+        known_prompts=known_prompts,
         learner=learner,
         quality=active_quality,
         matching=Matching(active_policy, catalogue.catalog, standings, outside.clock),
@@ -341,6 +344,7 @@ def _servers(
     stores: _Stores,
     fleet: FleetKeeper,
     placement: Placement,
+    known_prompts: KnownPrompts,
     learner: Learner,
     observed: Observer,
     leases: Leases,
@@ -358,6 +362,7 @@ def _servers(
     places = Places(
         fleet=fleet,
         placement=placement,
+        known_prompts=known_prompts,
         waiting_room=WaitingRoom(stores.redis),
         worker_secret=settings.worker_secret or "",
         own_patience=Patience(own.first_token_timeout_s, own.idle_timeout_s),

@@ -7,6 +7,7 @@ one round trip, and whatever happens after it, leaving its block settles (step 8
 
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import NamedTuple
 
 import msgspec
 
@@ -46,7 +47,8 @@ from gateway.limits.end_users import EndUsers
 from gateway.moves.arrived import GATHERED_AT, Arrived
 from gateway.policies.matching import Matching, PolicyMatch
 from gateway.quality.active import ActiveQuality
-from gateway.replicas.placement import hint_of
+from gateway.replicas.known_prompts import KnownPrompts
+from gateway.replicas.placement import beginning_of, hint_of
 from gateway.speeds.arrivals import Arrivals
 from gateway.speeds.learner import Learner
 from gateway.tenants.auth import KeyDirectory, Principal
@@ -58,6 +60,7 @@ from routing.filters import is_named
 from routing.plans import Plans
 from routing.policy.action import NO_BOUND, Matched, PriceBound
 from routing.policy.rules import RoutingPolicy
+from routing.replicas.blocks import Beginning
 from routing.types import (
     AUTO_MODEL,
     Call,
@@ -97,6 +100,13 @@ class Received(msgspec.Struct, frozen=True):
     """SHA-256 of the key under which it is to run once."""
 
 
+class Shaped(NamedTuple):
+    """A call, and how its prompt begins, for whoever looks for the cache that has it."""
+
+    call: Call
+    beginning: Beginning
+
+
 class Pipeline:
     """Walks calls through the eight steps; everything it needs is handed in."""
 
@@ -112,6 +122,7 @@ class Pipeline:
         leases: Leases,
         dispatcher: Dispatcher,
         arrivals: Arrivals,
+        known_prompts: KnownPrompts,
         learner: Learner,
         matching: Matching,
         deadlines_s: Mapping[Tier, float],
@@ -130,6 +141,7 @@ class Pipeline:
         self._leases = leases
         self._dispatcher = dispatcher
         self._arrivals = arrivals
+        self._known_prompts = known_prompts
         self._learner = learner
         self._matching = matching
         self._deadlines_s = deadlines_s
@@ -145,14 +157,15 @@ class Pipeline:
         Raises ApiError for whatever goes wrong before an answer has begun.
         """
         if received.body_bytes > LARGE_BYTES:
-            call = await self._counting.large(principal, self.shape, received, principal)
+            shaped = await self._counting.large(principal, self.shaped, received, principal)
         else:
-            call = self.shape(received, principal)
+            shaped = self.shaped(received, principal)
+        call = shaped.call
         match = self.match(call, received.request, await self.remaining_usd(principal))
         call, quote = self.price(call, match.matched, received.request.price_max)
         while True:
             try:
-                await self._serve(principal, received, call, match, quote, reply)
+                await self._serve(principal, received, shaped.beginning, call, match, quote, reply)
                 return
             except ApiError as error:
                 left = without(call, quote, error.limited_model)
@@ -164,6 +177,7 @@ class Pipeline:
         self,
         principal: Principal,
         received: Received,
+        beginning: Beginning,
         call: Call,
         match: PolicyMatch,
         quote: Quote,
@@ -184,7 +198,7 @@ class Pipeline:
             async with admission as open_call:
                 self._arrivals.add(decision.chosen.model)
                 self._recorder.add(made)
-                open_call.hint = hint_of(received.headers, received.request.prompt_cache_key)
+                open_call.beginning = beginning
                 async with reply.kept_waiting(open_call):
                     await self._answer(open_call, received.request.payload, reply)
                 self._accounts.close(open_call)
@@ -216,7 +230,18 @@ class Pipeline:
         return received.arrived_s + self._time_given_s(received.headers, tier)
 
     def shape(self, received: Received, principal: Principal) -> Call:
-        """The call, free of HTTP; raises ApiError 400 or 404. Pure but for the catalog."""
+        """The call, free of HTTP; raises ApiError 400 or 404. Reads memory only."""
+        return self.shaped(received, principal).call
+
+    def shaped(self, received: Received, principal: Principal) -> Shaped:
+        """The same, and how the prompt begins."""
+        call, request = self._shaped(received, principal), received.request
+        hint = hint_of(received.headers, request.prompt_cache_key)
+        beginning = beginning_of(request.payload, hint, principal.organization)
+        known = self._known_prompts.tokens(call, beginning)
+        return Shaped(call if known is None else call._replace(prefix_tokens=known), beginning)
+
+    def _shaped(self, received: Received, principal: Principal) -> Call:
         request, payload = received.request, received.request.payload
         tier = _tier(request.service_tier, principal.leave)
         models = self._models_of(request.model, payload.task, principal.leave)

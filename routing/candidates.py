@@ -4,6 +4,7 @@ A row is what was compared. Of fifty candidates usually one is read while the ca
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple, overload
 
 from routing.cost import rounds_before, start_wait_s
@@ -37,8 +38,9 @@ class RuledOut(NamedTuple):
     ruling: Ruling
 
 
-class Reading(NamedTuple):
-    """What a row was weighed for."""
+@dataclass(slots=True)
+class Reading:
+    """What a row was weighed for. As `Terms` made to be read often."""
 
     tier: Tier
     prompt_tokens: Mapping[str, int]
@@ -47,16 +49,13 @@ class Reading(NamedTuple):
     at_s: float
     in_flight: Mapping[str, int]
     quality_deviations: Mapping[str, float]
+    prefix_tokens: Mapping[str, int] | None
 
     def candidate(self, row: Row | RuledOut) -> Candidate:
         weights = row.weights
         pool, (_, wait_s, first_s) = weights.terms.pool, self.times(weights)
-        call = self.prompt_tokens[weights.model], self.output_tokens, wait_s
         ruling = row.ruling if isinstance(row, RuledOut) else None
-        moved_nanousd, lost_nanousd = self.moved_nanousd(weights), self.lost_nanousd(weights)
-        exact = {name: line.at(*call) for name, line in weights.score._asdict().items()}
-        exact["quality"] += moved_nanousd
-        exact["risk"] += lost_nanousd
+        exact = self.amounts_nanousd(weights, wait_s)
         amounts = {name: round(amount) for name, amount in exact.items()}
         return Candidate(
             pool=pool.name,
@@ -65,13 +64,48 @@ class Reading(NamedTuple):
             capacity_class=pool.capacity_class,
             tier=self.tier,
             eligible=ruling is None,
-            score_nanousd=round(weights.total.at(*call) + lost_nanousd + moved_nanousd),
+            score_nanousd=round(self.score_nanousd(weights, wait_s)),
             cost_nanousd=amounts["run"] + amounts["start"],
             wait_s=round(wait_s, 3),
             reason=ruling.reason if ruling else _readiness(weights, wait_s),
             terms=" + ".join([f"{name} {n}" for name, n in amounts.items() if n]) or "free",
             ttft_s=round(wait_s + first_s, 3),
         )
+
+    def score_nanousd(self, weights: Weights, wait_s: float) -> float:
+        """The whole sum, of a call that waits so long."""
+        fresh: float = self.prompt_tokens[weights.model]
+        output, prefix, cached = self.output_tokens, self.prefix_tokens, 0.0
+        if prefix is not None and weights.name in prefix:
+            fresh, cached = self.prompt(weights)
+        score = weights.total.at(fresh, output, wait_s)
+        if cached:
+            score += cached * weights.terms.cached_nanousd
+        if weights.lost_work is not None:
+            score += weights.lost_work.at(fresh, output)
+        if self.quality_deviations:
+            score += self.moved_nanousd(weights)
+        return score
+
+    def amounts_nanousd(self, weights: Weights, wait_s: float) -> dict[str, float]:
+        """The terms of the same."""
+        fresh, cached = self.prompt(weights)
+        call = fresh, self.output_tokens, wait_s
+        exact = {name: line.at(*call) for name, line in weights.score._asdict().items()}
+        exact["run"] += cached * weights.terms.cached_nanousd
+        exact["quality"] += self.moved_nanousd(weights)
+        if weights.lost_work is not None:
+            exact["risk"] += weights.lost_work.at(fresh, self.output_tokens)
+        return exact
+
+    def prompt(self, weights: Weights) -> tuple[float, float]:
+        """Tokens of the prompt that the pool computes anew, and those that it has already."""
+        tokens = self.prompt_tokens[weights.model]
+        if self.prefix_tokens is None:
+            return tokens, 0
+        known = min(tokens, self.prefix_tokens.get(weights.name, 0))
+        cached = known * weights.terms.kept_share
+        return tokens - cached, cached
 
     def moved_nanousd(self, weights: Weights) -> float:
         """What the prompt adds to the term of quality: less than nothing where it suits the
@@ -81,14 +115,6 @@ class Reading(NamedTuple):
             return 0.0
         return (weights.quality - sigmoid(weights.log_odds + deviation)) * weights.step_nanousd
 
-    def lost_nanousd(self, weights: Weights) -> float:
-        """What the call costs and a lost spot replica takes with it, as far as that is to be
-        expected."""
-        if not weights.lost_share:
-            return 0.0
-        call = self.prompt_tokens[weights.model], self.output_tokens, 0.0
-        return weights.lost_share * weights.busy_s.at(*call) * weights.score.run.at(*call)
-
     def times(self, weights: Weights) -> tuple[float, float, float]:
         """Seconds: until a replica is there, until one begins the call, and from then to the first
         token as it is expected."""
@@ -96,11 +122,15 @@ class Reading(NamedTuple):
         begins_s = terms.wait_s
         if begins_s is None:
             begins_s = start_wait_s(weights.state, self.at_s)
-        first_s = terms.first_fixed_s + terms.first_s_per_token * self.prompt_tokens[weights.model]
+        full_s = terms.first_fixed_s + terms.first_s_per_token * self.prompt_tokens[weights.model]
+        first_s = full_s
+        prefix = self.prefix_tokens
+        if prefix is not None and weights.name in prefix:
+            first_s -= terms.first_s_per_token * self.prompt(weights)[1]
         rounds = rounds_before(terms, self.in_flight.get(weights.name, 0))
         if not rounds:
             return begins_s, begins_s, first_s
-        return begins_s, begins_s + rounds * (first_s + terms.step_s * self.output_tokens), first_s
+        return begins_s, begins_s + rounds * (full_s + terms.step_s * self.output_tokens), first_s
 
 
 class Candidates(Sequence[Candidate]):

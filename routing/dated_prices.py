@@ -11,6 +11,7 @@ class DatedCost(NamedTuple):
     cost_nanousd_per_s: int | None = None
     cost_input_nanousd_per_mtok: int | None = None
     cost_output_nanousd_per_mtok: int | None = None
+    cost_cached_input_nanousd_per_mtok: int | None = None
 
 
 def cost_at(costs: Sequence[DatedCost], at_us: int) -> DatedCost | None:

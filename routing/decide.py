@@ -76,6 +76,7 @@ def weigh(call: Call, snapshot: FleetSnapshot, action: Action, seed: int, plans:
         snapshot.at_s,
         snapshot.in_flight,
         call.quality_deviations or {},
+        call.prefix_tokens,
     )
     rows, ruled_out = _rows(call, snapshot, plan, seed, reading)
     rows.sort()
@@ -88,15 +89,15 @@ def _rows(
     """Filter and score."""
     rows: list[Row] = []
     ruled_out: list[RuledOut] = []
-    models, lengths = snapshot.models, plan.known
-    prompts, output = reading.prompt_tokens, reading.output_tokens
+    models, weighed = snapshot.models, plan.known
+    prompts = reading.prompt_tokens
     left_s, sort, start_s_max = call.deadline_s - snapshot.at_s, plan.action.sort, plan.start_s_max
     for state in snapshot.pools:
         pool = state.pool
         model = pool.model
         if model not in prompts:
             continue
-        weights = lengths.get(pool.name)
+        weights = weighed.get(pool.name)
         if weights is None or weights.state is not state:
             weights = plan.learn(state, models[model])
         begins_s, wait_s, first_s = times = reading.times(weights)
@@ -104,11 +105,7 @@ def _rows(
         if ruling is not None:
             ruled_out.append(RuledOut(weights, ruling))
             continue
-        score = measure = weights.total.at(prompts[model], output, wait_s)
-        if weights.lost_share:
-            score = measure = score + reading.lost_nanousd(weights)
-        if call.quality_deviations:
-            score = measure = score + reading.moved_nanousd(weights)
+        score = measure = reading.score_nanousd(weights, wait_s)
         if sort is not None:
             measure = _measure(sort, weights, reading, wait_s, first_s)
         shelf = weights.rank
@@ -157,10 +154,8 @@ def _measure(sort: Sort, row: Weights, reading: Reading, wait_s: float, first_s:
         return wait_s + first_s
     if sort is Sort.THROUGHPUT:
         return row.terms.step_s
-    call = reading.prompt_tokens[row.model], reading.output_tokens, wait_s
-    score = row.score
-    cost_nanousd = score.run.at(*call) + score.start.at(*call) + score.risk.at(*call)
-    return cost_nanousd + reading.lost_nanousd(row)
+    amounts = reading.amounts_nanousd(row, wait_s)
+    return amounts["run"] + amounts["start"] + amounts["risk"]
 
 
 def _refusal(call: Call, matched: Matched, seed: int, weighed: Weighed) -> Refusal:

@@ -8,10 +8,11 @@ call, which changes no decision.
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import inf
 from typing import Final, NamedTuple
 
-from routing.cost import Terms, factor_at, terms_of
+from routing.cost import Terms, factor_at, list_prompt_nanousd, terms_of
 from routing.filters import (
     Ruling,
     is_affordable,
@@ -37,9 +38,25 @@ class Line(NamedTuple):
     output: float = 0.0
     wait: float = 0.0
 
-    def at(self, prompt_tokens: int, output_tokens: float, wait_s: float) -> float:
-        tokens = self.prompt * prompt_tokens + self.output * output_tokens
-        return self.fixed + tokens + self.wait * wait_s
+    def at(self, prompt_tokens: float, output_tokens: float, wait_s: float) -> float:
+        fixed, prompt, output, wait = self
+        return fixed + (prompt * prompt_tokens + output * output_tokens) + wait * wait_s
+
+
+class LostWork(NamedTuple):
+    """What a call costs and a spot replica that is lost takes with it: a chance that grows with the
+    time that the call is there, times a cost. It is no line."""
+
+    fixed_chance: float
+    prompt_chance: float
+    output_chance: float
+    prompt_nanousd: float
+    output_nanousd: float
+
+    def at(self, prompt_tokens: float, output_tokens: float) -> float:
+        fixed, prompt, output, prompt_nanousd, output_nanousd = self
+        chance = fixed + prompt * prompt_tokens + output * output_tokens
+        return chance * (prompt_nanousd * prompt_tokens + output_nanousd * output_tokens)
 
 
 class Score(NamedTuple):
@@ -52,8 +69,9 @@ class Score(NamedTuple):
     risk: Line
 
 
-class Weights(NamedTuple):
-    """A pool in one state, as a plan sees it."""
+@dataclass(slots=True)
+class Weights:
+    """A pool in one state, as a plan sees it. As `Terms` made to be read often."""
 
     state: PoolState
     terms: Terms
@@ -73,11 +91,8 @@ class Weights(NamedTuple):
     """As long as it is in this state."""
     rank: int
     """Its place in the rule's `order`."""
-    busy_s: Line
-    """How long the call is there."""
-    lost_share: float
-    """Of what the call costs, for each second that it is there: what is lost with a replica of
-    spot. Half of the call is done by then on average."""
+    lost_work: "LostWork | None"
+    """None where nothing is lost, or in a record of an older release."""
     latency_bounds: tuple[tuple[float, float], ...]
     """Factors of the expected time to the first token, and the most seconds for each."""
 
@@ -99,7 +114,7 @@ class Plan:
         pool, terms, action = state.pool, terms_of(state), self.action
         quality = _quality(pool, model, action)
         score = _score(terms, action, quality)
-        priced = is_affordable(action, terms.prompt_nanousd, terms.output_nanousd)
+        priced = is_affordable(action, list_prompt_nanousd(terms), terms.output_nanousd)
         weights = Weights(
             state=state,
             terms=terms,
@@ -114,8 +129,7 @@ class Plan:
             against=standing_ruling(pool, action, self.leave) or priced,
             stopped=may_run(state),
             rank=self._rank(pool),
-            busy_s=_busy_s(terms),
-            lost_share=terms.losses_per_s / 2 if terms.loses_work else 0.0,
+            lost_work=_lost_work(terms) if terms.loses_work else None,
             latency_bounds=_latency_bounds(terms, action),
         )
         self.known[pool.name] = weights
@@ -151,14 +165,22 @@ class Plans:
         return plan
 
 
-def _busy_s(terms: Terms) -> Line:
-    return Line(terms.first_fixed_s, terms.first_s_per_token, terms.step_s)
+def _lost_work(terms: Terms) -> LostWork:
+    """Half of a call is done on average when its replica is lost."""
+    per_s = terms.losses_per_s / 2
+    return LostWork(
+        per_s * terms.first_fixed_s,
+        per_s * terms.first_s_per_token,
+        per_s * terms.step_s,
+        terms.prompt_nanousd,
+        terms.output_nanousd,
+    )
 
 
 def _score(terms: Terms, action: Action, quality: float) -> Score:
     """The expected loss of a spot replica is for the time that the call is there. What the call
     costs and is lost with it is no line, and is added where the call is weighed."""
-    first_s, token_s, step_s, _ = _busy_s(terms)
+    first_s, token_s, step_s = terms.first_fixed_s, terms.first_s_per_token, terms.step_s
     second = action.wait_nanousd_per_s
     loss = terms.losses_per_s * action.spot_loss_nanousd
     return Score(

@@ -130,6 +130,9 @@ class Call(NamedTuple):
     """Of models whose `prompt_tokens` are a bound by bytes. None: there are none."""
     tenant_tier: str = ""
     """Of the organization, as the operator wrote it. Not the service tier, which is `tier`."""
+    prefix_tokens: Mapping[str, int] | None = None
+    """By pool, how many first tokens of the prompt were computed there lately, as far as it is
+    known. None: nowhere."""
 
     def likely_prompt_tokens(self, model: str) -> int:
         """What decisions reckon with; money is held for `prompt_tokens`."""
@@ -191,6 +194,10 @@ class Pool:
     """What `hardware` names. None: it names nothing."""
     idle_s: float = 300.0
     """How long a replica without traffic stays."""
+    cost_cached_input_nanousd_per_mtok: int | None = None
+    """Of tokens of a prompt that a server outside has cached. None: as of others."""
+    cache_s: float = 300.0
+    """How long a server outside keeps a prompt in its cache after its last use."""
 
     @property
     def is_external(self) -> bool:
@@ -261,6 +268,10 @@ class PoolState:
     losses_per_s: float | None = None
     """How often a spot replica of it is lost. None: of no spot pool, or in a record of an older
     release, which took the prior and weighed no work that is lost."""
+    kept_share: float = 1.0
+    """Of the tokens in `Call.prefix_tokens`: what a server outside is expected to still have."""
+    cached_share: float = 0.0
+    """Of the other tokens of a prompt: what a server outside is expected to have all the same."""
 
     @property
     def speeds(self) -> Speeds:

@@ -43,15 +43,15 @@ def cost_nanousd(attempt: Attempt) -> int:
 
 
 def bought_nanousd(attempt: Attempt) -> int:
-    """The cost of tokens bought outside. A pool has two prices, so a cached token costs as prompt
-    and a reasoning token as completion."""
+    """The cost of tokens bought outside. A reasoning token costs as completion, and a cached one as
+    prompt where it has no price of its own."""
     if not (attempt.input_nanousd_per_mtok or attempt.output_nanousd_per_mtok):
         return 0
-    prompt = attempt.input + attempt.cached_input + attempt.cache_write
-    completion = attempt.output + attempt.reasoning
-    return divide_half_even(prompt * attempt.input_nanousd_per_mtok, MTOK) + divide_half_even(
-        completion * attempt.output_nanousd_per_mtok, MTOK
-    )
+    price, cached_price = attempt.input_nanousd_per_mtok, attempt.cached_input_nanousd_per_mtok
+    cached = attempt.cached_input * (price if cached_price is None else cached_price)
+    prompt = (attempt.input + attempt.cache_write) * price + cached
+    completion = (attempt.output + attempt.reasoning) * attempt.output_nanousd_per_mtok
+    return divide_half_even(prompt, MTOK) + divide_half_even(completion, MTOK)
 
 
 def costs_of(call: SettledCall) -> list[AttemptCost]:

@@ -58,6 +58,9 @@ class OpenAttempt(msgspec.Struct, frozen=True):
             nanousd_per_s=0 if outside else pool.cost_nanousd_per_s,
             input_nanousd_per_mtok=pool.cost_input_nanousd_per_mtok if outside else 0,
             output_nanousd_per_mtok=pool.cost_output_nanousd_per_mtok if outside else 0,
+            cached_input_nanousd_per_mtok=(
+                pool.cost_cached_input_nanousd_per_mtok if outside else None
+            ),
             status=fault.status if fault else None,
             detail=fault.detail if fault else None,
         )

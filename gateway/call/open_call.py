@@ -30,7 +30,7 @@ from gateway.limits.budgets import Bound
 from gateway.tenants.auth import Principal
 from gateway.upstream.answer import Saturated, Unreachable
 from routing.candidates import reason_of
-from routing.replicas.blocks import Beginning
+from routing.replicas.blocks import NO_BEGINNING, Beginning
 from routing.types import Call, Candidate, CapacityClass, Decision
 
 NOTHING_DISPATCHED = (Unreachable.outcome, Saturated.outcome)
@@ -101,10 +101,8 @@ class OpenCall(msgspec.Struct):
     resume: Mapping[str, Any] | None = None
     """What a worker of ours is told of an answer that goes on there."""
     waits_for: str | None = None
-    hint: str = ""
-    """Its caller's word for calls that belong together."""
-    beginning: Beginning | None = None
-    """What its neighbours are told by, once a replica was looked for."""
+    beginning: Beginning = NO_BEGINNING
+    """What its neighbours are told by."""
     renewed_s: float = 0.0
     checkpoints: int = 0
     booked_nanousd: int = 0

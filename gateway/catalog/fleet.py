@@ -40,6 +40,11 @@ log = logging.getLogger(__name__)
 FLEET_KEY = "sluice:fleet"
 
 
+def outside_id(pool_name: str) -> str:
+    """The one place of an external pool."""
+    return f"external:{pool_name}"
+
+
 class PublishedReplica(msgspec.Struct):
     id: str
     address: str
@@ -239,6 +244,13 @@ class FleetKeeper:
     def in_flight_of_pool(self) -> dict[str, int]:
         """Open attempts of all gateways, as far as the others have said."""
         return dict(self._in_flight_of_pool + self._elsewhere)
+
+    @property
+    def places(self) -> Sequence[str]:
+        """Replicas that are published, and servers outside. None while no replica is."""
+        replicas = [each.id for pool in self.published for each in pool.replicas]
+        outside = [outside_id(each.name) for each in self._catalog().pools if each.is_external]
+        return [*replicas, *outside] if replicas else []
 
     @property
     def published(self) -> Sequence[PublishedPool]:

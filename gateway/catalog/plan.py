@@ -338,7 +338,7 @@ FIRST_TOLD = (
 def _told_fields(row: CatalogRow) -> dict[str, Any]:
     """Money as it is written."""
     return {
-        written_name(key): usd(value) if INSIDE in key else value
+        written_name(key): usd(value) if INSIDE in key and value is not None else value
         for key, value in row.model_dump().items()
         if key not in UNTOLD
     }

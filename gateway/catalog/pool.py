@@ -69,6 +69,9 @@ class PoolPrice(WrittenUsd):
     cost_nanousd_per_s: CostUsd | None = Field(None, description="of a replica")
     cost_input_nanousd_per_mtok: CostUsd | None = Field(None, description="of prompt tokens")
     cost_output_nanousd_per_mtok: CostUsd | None = Field(None, description="of answers")
+    cost_cached_input_nanousd_per_mtok: CostUsd | None = Field(
+        None, description="of prompt tokens that an external server has cached"
+    )
 
     @property
     def value(self) -> DatedCost:
@@ -77,6 +80,7 @@ class PoolPrice(WrittenUsd):
             self.cost_nanousd_per_s,
             self.cost_input_nanousd_per_mtok,
             self.cost_output_nanousd_per_mtok,
+            self.cost_cached_input_nanousd_per_mtok,
         )
 
 
@@ -134,6 +138,19 @@ class PoolFields(SQLModel, WrittenUsd):
     cost_nanousd_per_s: CostUsd = Column(default=0, sa_type=BigInteger)
     cost_input_nanousd_per_mtok: CostUsd = Column(default=0, sa_type=BigInteger)
     cost_output_nanousd_per_mtok: CostUsd = Column(default=0, sa_type=BigInteger)
+    cost_cached_input_nanousd_per_mtok: CostUsd | None = Column(
+        default=None,
+        sa_type=BigInteger,
+        description="of prompt tokens that an external server has cached; null: as others",
+        schema_extra={"validate_default": True},
+    )
+    cache_s: float = Field(
+        300.0,
+        strict=True,
+        gt=0,
+        le=YEAR_S,
+        description="how long an external server keeps a prompt in its cache after its last use",
+    )
     prices: list[PoolPrice] = Column(
         default=[],
         sa_type=JSON,
@@ -174,6 +191,15 @@ class PoolFields(SQLModel, WrittenUsd):
         if ours := [name for name in names if name in OURS]:
             raise _wrong(f"'{ours[0]}' is read by the gateway itself")
         return names
+
+    @field_validator("cost_cached_input_nanousd_per_mtok")
+    @classmethod
+    def _cached_tokens_are_cheaper(cls, cost: int | None, info: ValidationInfo) -> int | None:
+        if cost is not None and _is_external(info) is False:
+            raise _wrong("only an external pool has one")
+        if cost is not None and cost > info.data.get("cost_input_nanousd_per_mtok", cost):
+            raise _wrong("more than a token costs that is not cached")
+        return cost
 
     @field_validator("retention_days", "trains")
     @classmethod

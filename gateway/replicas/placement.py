@@ -7,6 +7,7 @@ waits: nothing here is input or output.
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from math import inf
 from random import Random
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from gateway.call.meter import Meter
 from gateway.call.request import Payload
 from routing.cost import expected_output_tokens
-from routing.replicas.blocks import NO_CHAIN, Beginning, Chain, chain_of
+from routing.replicas.blocks import NO_CHAIN, Beginning, Chain, chain_of, mark_of
 from routing.replicas.choice import (
     Demand,
     Option,
@@ -40,7 +41,8 @@ def beginning_of(payload: Payload, hint: str, organization: str) -> Beginning:
     """Made once for each call, however often a place is looked for."""
     prompt = payload.prefix()
     chain = chain_of(prompt, organization) if prompt else NO_CHAIN
-    return Beginning(chain, hint, organization)
+    mark = mark_of(hint, organization) if hint else NO_CHAIN
+    return Beginning(chain, hint, organization, mark)
 
 
 def hint_of(headers: Mapping[str, str], prompt_cache_key: str | None) -> str:
@@ -50,11 +52,13 @@ def hint_of(headers: Mapping[str, str], prompt_cache_key: str | None) -> str:
 
 
 class Computed(msgspec.Struct, frozen=True, array_like=True):
-    """A prompt that a replica has computed, and the room for prefixes there."""
+    """A prompt that a place has computed, the room for prefixes there, and until when it keeps
+    them."""
 
-    replica_id: str
+    place: str
     chain: Chain
     cache_tokens: int
+    until_s: float = inf
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -150,8 +154,10 @@ class Placement:
             self.untold.append(computed)
 
     def hear(self, computed: Computed) -> None:
-        """What a replica has computed, whoever's call it was."""
-        self.prefixes.remember(computed.replica_id, computed.chain, computed.cache_tokens)
+        """What a place has computed, whoever's call it was."""
+        self.prefixes.remember(
+            computed.place, computed.chain, computed.cache_tokens, computed.until_s
+        )
 
     def look(self) -> None:
         """Count what has come of all open answers by now. Done beside the calls: it would cost each

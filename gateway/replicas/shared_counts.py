@@ -67,9 +67,8 @@ class SharedCounts:
         while Redis is away."""
         placement = self._placement
         placement.look()
-        replica_ids = [each.id for pool in self._fleet.published for each in pool.replicas]
-        if replica_ids:
-            placement.prefixes.keep_only(replica_ids)
+        if places := self._fleet.places:
+            placement.prefixes.keep_only(places)
         try:
             placement.others = together(await self._exchanged(placement.outstanding.by_replica))
             await self._prefixes.exchange()

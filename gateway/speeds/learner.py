@@ -1,5 +1,6 @@
 """What this gateway has learned of calls, and says to decisions: how fast pools are, how many calls
-share a start, how long answers get, how many tokens the bytes of a prompt are.
+share a start, how long answers get, how many tokens the bytes of a prompt are, and what of it a
+server outside has cached.
 
 The one place where attempts meet `routing/economics`. Does no input or output and reads no clock.
 What it says of a pool is frozen into the state of the fleet, and what it says of a call into the
@@ -11,6 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from gateway.call.meter import Meter
+from routing.economics.cache_shares import CacheShares
 from routing.economics.calibration import Verdict
 from routing.economics.lengths import Lengths, Scope, TokensOfBytes
 from routing.economics.predictor import NO_LOAD, Facts, Load, Predictor
@@ -60,6 +62,7 @@ class SentCall:
         learner.answer(_scope(call), output, ceiling)
         if self._pool.is_external:
             learner.prompt(self._pool.model, call.prompt_tokens[self._pool.model], meter)
+            learner.cached(self._pool, call, meter)
         if not self._is_watched:
             return
         facts = self._facts(meter)
@@ -95,6 +98,7 @@ class Learner:
         self.predictor = Predictor()
         self.lengths = Lengths()
         self.tokens_of_bytes = TokensOfBytes()
+        self.cache_shares = CacheShares()
         self.refused: Counter[str] = Counter()
         self._watched_s: dict[str, float] = {}
 
@@ -104,7 +108,12 @@ class Learner:
         """The state with all that was learned of its pool. What is no part of a decision about it
         stays as it is, so that the state does not change for nothing."""
         pool, speeds = state.pool, self._speeds(state)
-        if pool.is_external or state.is_paid_for:
+        if pool.is_external:
+            kept, cached = self.cache_shares.kept(pool.name), self.cache_shares.unknown(pool.name)
+            return replace(
+                state, learned=speeds, kept_share=round(kept, 2), cached_share=round(cached, 2)
+            )
+        if state.is_paid_for:
             return state if speeds is None else replace(state, learned=speeds)
         calls = calls_per_start(self._arrivals_of(pool.model), pool.idle_s)
         in_few = in_steps(calls, PRIOR_CALLS_PER_START)
@@ -188,6 +197,12 @@ class Learner:
             return
         if not self.tokens_of_bytes.observe(model, bound, meter.usage.prompt):
             self.refused[MORE_TOKENS_THAN_BYTES] += 1
+
+    def cached(self, pool: Pool, call: Call, meter: Meter) -> None:
+        """What a server outside says of a prompt that it may have had in its cache."""
+        if meter.is_reported:
+            usage, known = meter.usage, (call.prefix_tokens or {}).get(pool.name, 0)
+            self.cache_shares.observe(pool.name, usage.prompt, usage.cached_input, known)
 
     def _note(self, verdict: Verdict) -> None:
         if verdict is not Verdict.TAKEN:

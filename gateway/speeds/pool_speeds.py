@@ -9,6 +9,8 @@ from routing.economics.calibration import Calibration
 from routing.economics.targets import target_of
 from routing.types import Pool, PoolState
 
+HOUR_S = 3600
+
 
 class Basis(StrEnum):
     """What speeds and costs are computed from."""
@@ -30,6 +32,11 @@ class PoolSpeeds:
     busy: Calibration | None
     cost_input_nanousd_per_mtok: int
     cost_output_nanousd_per_mtok: int
+    calls_per_start: float | None = None
+    """None where a replica is there, or none is ever started."""
+    losses_per_hour: float | None = None
+    kept_share: float | None = None
+    cached_share: float | None = None
 
 
 def speeds_of(state: PoolState, learner: Learner) -> PoolSpeeds:
@@ -49,6 +56,10 @@ def speeds_of(state: PoolState, learner: Learner) -> PoolSpeeds:
         target.busy if target else None,
         cost_input,
         cost_output,
+        calls_per_start=None if pool.is_external or state.is_paid_for else state.calls_per_start,
+        losses_per_hour=None if state.losses_per_s is None else state.losses_per_s * HOUR_S,
+        kept_share=state.kept_share if pool.is_external else None,
+        cached_share=state.cached_share if pool.is_external else None,
     )
 
 

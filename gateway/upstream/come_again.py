@@ -7,6 +7,7 @@ nothing here.
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from gateway.catalog.fleet import outside_id
 from routing.cost import wait_s
 from routing.types import Call, PoolState, ReplicaState
 
@@ -44,11 +45,6 @@ def again_s(
 def is_blocked(state: PoolState | None) -> bool:
     """Whether a pool neither has a replica nor gets one for now."""
     return state is None or (state.blocked_reason is not None and not state.replicas)
-
-
-def outside_id(pool_name: str) -> str:
-    """The one place of an external pool."""
-    return f"external:{pool_name}"
 
 
 def _paused_s(state: PoolState, avoided: Mapping[str, float], now_s: float) -> float:

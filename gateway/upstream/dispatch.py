@@ -20,7 +20,7 @@ from gateway.call.leases import Leases
 from gateway.call.meter import Meter
 from gateway.call.open_call import OpenCall
 from gateway.call.request import Payload
-from gateway.catalog.fleet import FleetKeeper
+from gateway.catalog.fleet import FleetKeeper, outside_id
 from gateway.errors import (
     ApiError,
     bad_request,
@@ -44,7 +44,7 @@ from gateway.upstream.answer import (
     Saturated,
     UpstreamError,
 )
-from gateway.upstream.come_again import AGAIN_S_MAX, NOBODY_KNOWS_S, outside_id
+from gateway.upstream.come_again import AGAIN_S_MAX, NOBODY_KNOWS_S
 from gateway.upstream.faults import Faults
 from gateway.upstream.hints import note_of
 from gateway.upstream.http1 import SeenThrough
@@ -238,6 +238,7 @@ class Dispatcher:
                 return attempt, attempt.goes_on(opened, move)
             for frame in opened.opening:
                 opened.meter.observe(frame, self._clock())
+            self._places.computed(place, open_call)
             if open_place is not None:
                 open_place.computed(opened.meter)
             open_call.serve_from(candidate, opened.meter, attempt.started_us, attempt.tried)

@@ -14,11 +14,12 @@ from redis.exceptions import RedisError
 
 from gateway.call.open_call import OpenCall
 from gateway.call.request import Payload, outside_whole
-from gateway.catalog.fleet import FleetKeeper
+from gateway.catalog.fleet import FleetKeeper, outside_id
 from gateway.errors import deadline_passed, overloaded
 from gateway.moves.arrived import finished
-from gateway.replicas.placement import Chosen, OpenPlace, Placement, beginning_of
-from gateway.upstream.come_again import again_s, is_blocked, outside_id
+from gateway.replicas.known_prompts import KnownPrompts
+from gateway.replicas.placement import Chosen, OpenPlace, Placement
+from gateway.upstream.come_again import again_s, is_blocked
 from gateway.upstream.hints import RefusedHints
 from gateway.upstream.openai import Patience, Target, Whole
 from routing.cost import wait_s
@@ -50,6 +51,7 @@ class Places:
         *,
         fleet: FleetKeeper,
         placement: Placement,
+        known_prompts: KnownPrompts,
         waiting_room: WaitingRoom,
         worker_secret: str,
         own_patience: Patience,
@@ -60,6 +62,7 @@ class Places:
     ) -> None:
         self._fleet = fleet
         self._placement = placement
+        self._known_prompts = known_prompts
         self._waiting_room = waiting_room
         self._worker_secret = worker_secret
         self._own_patience = own_patience
@@ -115,9 +118,6 @@ class Places:
     ) -> Place | None:
         now_s = self._clock()
         excluded = [replica for replica, until_s in avoided.items() if until_s > now_s]
-        if open_call.beginning is None:
-            organization = open_call.call.organization
-            open_call.beginning = beginning_of(payload, open_call.hint, organization)
         choice = self._placement.choose(state, open_call.call, open_call.beginning, excluded)
         if choice is None:
             return None
@@ -141,6 +141,11 @@ class Places:
     def open(self, place: Place) -> OpenPlace | None:
         """Count an attempt at a replica, until what is returned is closed."""
         return None if place.chosen is None else OpenPlace(self._placement, place.chosen)
+
+    def computed(self, place: Place, open_call: OpenCall) -> None:
+        """Its first token is here. Of a replica its attempt tells that itself."""
+        if place.pool.is_external:
+            self._known_prompts.sent_outside(place.pool, open_call.beginning)
 
     async def _wait_for_place(
         self,

@@ -6,6 +6,7 @@ chains of two tenants have no block in common (`workers/engines/continuous/prefi
 of what is computed).
 """
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -42,15 +43,37 @@ class Beginning(NamedTuple):
     chain: Chain
     hint: str
     salt: str
+    mark: Chain = NO_CHAIN
+    """Of the hint alone, as if a prompt began with it."""
+
+    @property
+    def chains(self) -> Sequence[Chain]:
+        """Those that have a first block."""
+        return [each for each in (self.chain, self.mark) if each.blocks]
+
+
+NO_BEGINNING = Beginning(NO_CHAIN, "", "")
 
 
 def chain_of(prompt: bytes, salt: str) -> Chain:
     """The chain of a prompt under a tenant's salt. A last block that is not whole is left out."""
-    digest = blake2b(salt.encode(), digest_size=DIGEST_BYTES, person=b"sluice.prefix")
-    digest.update(b"\0")
+    digest = _salted(salt, b"sluice.prefix")
     blocks = []
     for number in range(min(len(prompt) // BLOCK_BYTES, BLOCKS_MAX)):
         start = number * BLOCK_BYTES
         digest.update(prompt[start : start + BLOCK_BYTES])
         blocks.append(digest.digest())
     return Chain(tuple(blocks), len(prompt))
+
+
+def mark_of(hint: str, salt: str) -> Chain:
+    """The one block of a hint under a tenant's salt. It is a block of no prompt."""
+    digest = _salted(salt, b"sluice.hint")
+    digest.update(hint.encode("utf-8", "replace"))
+    return Chain((digest.digest(),), 0)
+
+
+def _salted(salt: str, person: bytes) -> blake2b:
+    digest = blake2b(salt.encode(), digest_size=DIGEST_BYTES, person=person)
+    digest.update(b"\0")
+    return digest

@@ -139,10 +139,11 @@ def template() -> Iterator[Path]:
 def attempts(draw: st.DrawFn) -> Attempt:
     pool = draw(st.sampled_from(["large-reserved", "large-spot", "outside"]))
     tokens = {name: draw(st.integers(0, 300)) for name in ("input", "cached_input", "output")}
-    priced: dict[str, int] = (
+    priced: dict[str, Any] = (
         {
             "input_nanousd_per_mtok": draw(prices),
             "output_nanousd_per_mtok": draw(prices),
+            "cached_input_nanousd_per_mtok": draw(st.none() | prices),
         }
         if pool == "outside"
         else {"busy_us": draw(st.integers(0, 10**7)), "nanousd_per_s": draw(prices)}

@@ -9,9 +9,17 @@ from hypothesis import given
 
 from routing import cost
 from routing.decide import decide
-from routing.policy.action import Action
+from routing.policy.action import Action, PriceBound
 from routing.speeds import Speeds
-from routing.types import Call, CapacityClass, FleetSnapshot, PoolState, ReplicaState, Task
+from routing.types import (
+    Call,
+    Candidate,
+    CapacityClass,
+    FleetSnapshot,
+    PoolState,
+    ReplicaState,
+    Task,
+)
 from tests.routing.fleets import (
     NOW_S,
     any_call,
@@ -77,6 +85,61 @@ def test_a_spot_call_costs_its_price_and_what_is_lost_with_its_replica() -> None
         expected = 2600 + 0.505 * rate * (1_000_000 + lost)
         assert decided.candidates[0].score_nanousd == pytest.approx(expected, abs=1)
         assert decided.candidates[0].cost_nanousd == 2600, "a risk is no cost"
+
+
+HALF = {"outside": 500, "small-reserved": 500}
+"""Of a prompt of a thousand tokens, what is known to be in a cache."""
+
+
+def only_candidate(of: PoolState, **known: object) -> Candidate:
+    action = Action(wait_nanousd_per_s=0, quality_nanousd_per_step=0, spot_loss_nanousd=0)
+    wanted = call(prompt_tokens={"small": 1000}, output_tokens_expected=0.0, **known)
+    (candidate,) = decide(wanted, fleet(of), matched(action), 1).candidates
+    return candidate
+
+
+@pytest.mark.parametrize(
+    ("kept", "cached", "known", "nanousd"),
+    [
+        (1.0, 0.0, None, 1_000_000),
+        (1.0, 0.0, HALF, 500_000 + 50_000),
+        (0.6, 0.0, HALF, 700_000 + 30_000),
+        (1.0, 0.5, None, 500_000 + 50_000),
+        (1.0, 0.5, HALF, 50_000 + 250_000 + 25_000),
+    ],
+    ids=["nothing", "half is known", "not all is kept", "a share of the others", "both"],
+)
+def test_what_a_server_outside_has_cached_costs_the_price_of_that(
+    kept: float, cached: float, known: dict[str, int] | None, nanousd: int
+) -> None:
+    """1 USD a million tokens, and 0.1 USD of its cache."""
+    of = state(
+        external(cost_cached_input_nanousd_per_mtok=100_000_000),
+        kept_share=kept,
+        cached_share=cached,
+    )
+    candidate = only_candidate(of, prefix_tokens=known)
+    assert candidate.cost_nanousd == candidate.score_nanousd == nanousd
+
+
+def test_without_a_price_of_its_own_a_cached_token_costs_as_any_other() -> None:
+    of = state(external(), cached_share=0.5)
+    assert only_candidate(of, prefix_tokens=HALF).cost_nanousd == 1_000_000
+
+
+def test_a_pool_that_has_half_of_the_prompt_computes_and_takes_half_as_long() -> None:
+    of = state(pool(), replica())
+    whole, half = only_candidate(of), only_candidate(of, prefix_tokens=HALF)
+    assert half.cost_nanousd * 2 == whole.cost_nanousd == 5_000
+    assert half.ttft_s is not None and whole.ttft_s == pytest.approx(2 * half.ttft_s)
+
+
+def test_the_share_that_is_cached_does_not_make_a_pool_cheap_enough_for_a_rule() -> None:
+    """What a rule bounds is the list price, which no call of others moves."""
+    dear = Action(max_price=PriceBound(input_nanousd_per_mtok=600_000_000))
+    of = state(external(cost_cached_input_nanousd_per_mtok=0), cached_share=0.9)
+    decided = decide(call(), fleet(of), matched(dear), 1)
+    assert not decided.candidates[0].eligible
 
 
 def test_free_slot_means_no_waiting_and_a_full_pool_one_mean_service_a_round() -> None:

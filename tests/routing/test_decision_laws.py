@@ -80,7 +80,13 @@ leaves = st.builds(
     pools=seldom(st.frozensets(st.sampled_from(POOLS))),
     data_collection_allowed=st.booleans(),
 )
-calls = st.builds(lambda call, leave: call._replace(leave=leave), any_call(), leaves)
+prefixes = st.none() | st.dictionaries(st.sampled_from(POOLS), st.integers(1, 700))
+calls = st.builds(
+    lambda call, leave, prefix: call._replace(leave=leave, prefix_tokens=prefix),
+    any_call(),
+    leaves,
+    prefixes,
+)
 seeds = st.integers(0, 2**63 - 1)
 NOT_ENTITLED = {
     RefusalKind.FORBIDDEN,
@@ -113,9 +119,12 @@ def fleets(draw: st.DrawFn) -> FleetSnapshot:
                 region=draw(st.none() | st.sampled_from(["eu", "us"])),
                 retention_days=draw(st.none() | st.sampled_from([0, 30])),
                 trains=draw(st.none() | st.booleans()),
+                cost_cached_input_nanousd_per_mtok=draw(st.none() | st.integers(0, 10**10)),
             ),
             learned=draw(st.none() | speeds),
             losses_per_s=draw(st.none() | st.floats(0, 0.01)),
+            kept_share=draw(st.just(1.0) | st.floats(0, 1)),
+            cached_share=draw(st.just(0.0) | st.floats(0, 1)),
         )
         for each in snapshot.pools
     ]
@@ -370,6 +379,19 @@ def test_removing_a_loser_changes_nothing(
     assert [*again.candidates] == [each for each in decided.candidates if each.pool != gone]
 
 
+def halved(price: int | None) -> int | None:
+    return None if price is None else price // 2
+
+
+def alike(call: Call, pool: str, other: str) -> Call:
+    """The call, to which another pool is the same: it may be used, and has as much of the
+    prompt."""
+    known = dict(call.prefix_tokens or {})
+    if pool in known:
+        known[other] = known[pool]
+    return call._replace(leave=replace(call.leave, pools=None), prefix_tokens=known or None)
+
+
 @given(calls, fleets(), actions, seeds, places)
 def test_a_cheaper_identical_pool_never_loses(
     call: Call, snapshot: FleetSnapshot, action: Action, seed: int, number: int
@@ -386,8 +408,10 @@ def test_a_cheaper_identical_pool_never_loses(
             cost_nanousd_per_s=dear.pool.cost_nanousd_per_s // 2,
             cost_input_nanousd_per_mtok=dear.pool.cost_input_nanousd_per_mtok // 2,
             cost_output_nanousd_per_mtok=dear.pool.cost_output_nanousd_per_mtok // 2,
+            cost_cached_input_nanousd_per_mtok=halved(dear.pool.cost_cached_input_nanousd_per_mtok),
         ),
     )
+    call = alike(call, dear.pool.name, "cheap")
     of_dear = snapshot.in_flight.get(dear.pool.name, 0)
     both = snapshot._replace(
         pools=(*snapshot.pools, cheap), in_flight={**snapshot.in_flight, "cheap": of_dear}
@@ -426,6 +450,7 @@ def test_a_cheaper_or_equal_pool_with_fewer_losses_never_loses(
         cost_nanousd_per_s=round(price * risky.pool.cost_nanousd_per_s),
     )
     safe = replace(risky, pool=safe_pool, losses_per_s=risk * rate)
+    call = alike(call, spot.pool.name, "safe")
     of_risky = snapshot.in_flight.get(spot.pool.name, 0)
     others = [each for each in snapshot.pools if each is not spot]
     both = snapshot._replace(
@@ -505,6 +530,20 @@ def test_more_waiting_price_or_load_never_helps_a_candidate(
     assert name in before or name not in after
     if name in after:
         assert {*before[: before.index(name)]} <= {*after[: after.index(name)]}
+
+
+@given(calls, fleets(), actions, seeds, places, st.integers(1, 700))
+def test_knowing_more_of_the_prompt_never_hurts_a_candidate(
+    call: Call, snapshot: FleetSnapshot, action: Action, seed: int, number: int, more: int
+) -> None:
+    action = replace(action, allow_fallbacks=True)
+    name = POOLS[number]
+    known = call.prefix_tokens or {}
+    knowing = call._replace(prefix_tokens={**known, name: known.get(name, 0) + more})
+    before = eligible(decide(call, snapshot, matched(action), seed))
+    after = eligible(decide(knowing, snapshot, matched(action), seed))
+    if name in before:
+        assert {*after[: after.index(name)]} <= {*before[: before.index(name)]}
 
 
 @given(calls, fleets(), actions, seeds, st.floats(0, 500))

@@ -52,3 +52,16 @@ class CalibrationAnswer(Answer):
         validation_alias="cost_output_nanousd_per_mtok",
         description="decimal USD: what a million tokens of answers cost us there",
     )
+    calls_per_start: float | None = Field(
+        description="calls that share the cost of a start; null where nothing is to be started"
+    )
+    losses_per_hour: float | None = Field(
+        description="how often a spot replica is lost; null for what is not spot"
+    )
+    kept_share: float | None = Field(
+        description="of the tokens that a server outside was sent before, what it still has"
+        " in its cache; null for own workers"
+    )
+    cached_share: float | None = Field(
+        description="of all other tokens of prompts, what it has in its cache all the same"
+    )

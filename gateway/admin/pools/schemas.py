@@ -25,6 +25,9 @@ class PoolPriceAnswer(Answer):
     cost_usd_per_s: Usd | None = Field(validation_alias="cost_nanousd_per_s")
     cost_input_usd_per_mtok: Usd | None = Field(validation_alias="cost_input_nanousd_per_mtok")
     cost_output_usd_per_mtok: Usd | None = Field(validation_alias="cost_output_nanousd_per_mtok")
+    cost_cached_input_usd_per_mtok: Usd | None = Field(
+        None, validation_alias="cost_cached_input_nanousd_per_mtok"
+    )
 
 
 class PoolAnswer(PoolFields, Answer):
@@ -55,6 +58,10 @@ class PoolAnswer(PoolFields, Answer):
     @computed_field
     def cost_output_usd_per_mtok(self) -> Usd:
         return self.cost_output_nanousd_per_mtok
+
+    @computed_field
+    def cost_cached_input_usd_per_mtok(self) -> Usd | None:
+        return self.cost_cached_input_nanousd_per_mtok
 
 
 class PoolCheckAnswer(Answer):

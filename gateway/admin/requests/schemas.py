@@ -42,6 +42,7 @@ class CostedAttempt(CallAttempt):
     nanousd_per_s: int
     input_nanousd_per_mtok: int
     output_nanousd_per_mtok: int
+    cached_input_nanousd_per_mtok: int | None
     cogs_usd: Usd = Field(validation_alias="cost_nanousd")
 
 

@@ -49,6 +49,8 @@ WRONG: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({"base_url": "http://x/v1", "api_key_env": KEY}, "base_url", "send the key unencrypted"),
     ({"cost_usd_per_s": "0.0000000001"}, "cost_usd_per_s", "finer than a nano-dollar"),
     ({"cost_usd_per_s": 1}, "cost_usd_per_s", "write the amount in USD as text"),
+    ({"cost_cached_input_usd_per_mtok": "2"}, "cost_cached_input_usd_per_mtok", "more than a"),
+    ({"cache_s": 0}, "cache_s", "greater than 0"),
 )
 
 

@@ -54,6 +54,15 @@ def test_a_server_outside_costs_its_tokens() -> None:
     assert cost_nanousd(record) == 8 + 1  # 7.5 and 1, each rounded to the even neighbour
 
 
+def test_what_a_server_outside_had_cached_costs_its_own_price() -> None:
+    """Two tokens at 2.5, one at 0.5 and two of an answer at 0.5 nano-USD: 5.5 and 1."""
+    caching = replace(OUTSIDE, cost_cached_input_nanousd_per_mtok=500_000)
+    tried = OpenAttempt(caching, "external:outside", "m", 5)
+    assert cost_nanousd(tried.record(metered(0, 0), 9, "answered")) == 6 + 1
+    own = OpenAttempt(replace(OWN, cost_cached_input_nanousd_per_mtok=9), "r1", "m", 5)
+    assert own.record(metered(400), 9, "answered").cached_input_nanousd_per_mtok is None
+
+
 def test_an_attempt_of_which_nothing_came_costs_what_is_known_of_it() -> None:
     record = OpenAttempt(OWN, "r1", "m", 5).record(None, 9, "unreachable")
     assert (record.delivered, cost_nanousd(record)) == (0, 0)

@@ -21,8 +21,10 @@ START_S = 1_790_000_000.0 // BIN_S * BIN_S
 
 
 class Times:
-    def __init__(self) -> None:
-        self.now_s = START_S
+    """A clock that a test moves."""
+
+    def __init__(self, now_s: float = START_S) -> None:
+        self.now_s = now_s
 
     def __call__(self) -> float:
         return self.now_s

@@ -11,11 +11,13 @@ import pytest
 
 from gateway.call.open_call import OpenCall
 from gateway.catalog.fleet import FleetKeeper
+from gateway.replicas.known_prompts import KnownPrompts
 from gateway.replicas.placement import Placement
 from gateway.upstream.openai import Patience
 from gateway.upstream.places import Places
 from gateway.wire.bodies.chat import parse_chat
 from routing.plans import Plans
+from routing.replicas.blocks import NO_BEGINNING
 from routing.types import CapacityClass, PoolState, Replica, ReplicaState
 from tests.routing.fleets import NOW_S, call, pool
 from workers.controller.queue import WaitingRoom
@@ -44,6 +46,7 @@ async def test_servers_outside_have_a_patience_of_their_own(
     places = Places(
         fleet=cast(FleetKeeper, SimpleNamespace(state=lambda _: state)),
         placement=Placement(Random(1)),
+        known_prompts=cast(KnownPrompts, None),
         waiting_room=cast(WaitingRoom, None),
         worker_secret="secret",
         own_patience=OWN,
@@ -56,7 +59,7 @@ async def test_servers_outside_have_a_patience_of_their_own(
     open_call = cast(
         OpenCall,
         SimpleNamespace(
-            rid="req_1", call=wanted_call, is_short=True, hint="", beginning=None, resume=None
+            rid="req_1", call=wanted_call, is_short=True, beginning=NO_BEGINNING, resume=None
         ),
     )
     candidate = cast(Any, SimpleNamespace(pool=state.pool.name, model="small"))

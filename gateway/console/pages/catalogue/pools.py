@@ -35,6 +35,8 @@ class CataloguePool:
     """Of a replica; None for an external server, which costs by the token."""
     per_mtok: tuple[str, str] | None
     """USD for a million tokens in and out. None where this gateway does not use it."""
+    cached_per_mtok: str
+    """The same of tokens that a server outside has cached. Empty where they cost as others."""
     basis: str
     """What that is computed from."""
     next_price: DisplayTime | None
@@ -53,6 +55,7 @@ def _row(pool: PoolAnswer, speeds: PoolSpeeds | None, now_us: int) -> CatalogueP
     is_external, running = pool.base_url is not None, None if speeds is None else speeds.pool
     costs = running or pool
     starts_us = [instant_us(price.starts_at) for price in pool.prices]
+    cached = costs.cost_cached_input_nanousd_per_mtok
     coming_us = min((each for each in starts_us if each > now_us), default=None)
     return CataloguePool(
         name=pool.name,
@@ -68,6 +71,7 @@ def _row(pool: PoolAnswer, speeds: PoolSpeeds | None, now_us: int) -> CatalogueP
         per_hour=None if is_external else money(costs.cost_nanousd_per_s * HOUR_S),
         is_external=is_external,
         per_mtok=None if speeds is None else _per_mtok(speeds),
+        cached_per_mtok="" if cached is None else about_usd(cached),
         basis="" if speeds is None else "its price list" if is_external else BASES[speeds.basis],
         next_price=None if coming_us is None else instant(coming_us, now_us),
         blocked=pool.blocked or ("" if running else "not in use by this gateway"),
