@@ -279,9 +279,12 @@ class Pipeline:
     ) -> dict[str, float] | None:
         """Where there is something to choose, and something was learned."""
         learned = self._quality.current
-        if learned is None or len(models) < 2:
+        if learned is None:
             return None
-        return learned.deviations(payload.question(), [model.name for model in models])
+        names = learned.names([model.name for model in models])
+        if not names or (len(models) < 2 and names == [models[0].name]):
+            return None
+        return learned.deviations(payload.question(), names)
 
     def _models_of(self, requested: str, task: Task, leave: Leave) -> list[Model]:
         """A model that the key may not use looks like one that is not there."""

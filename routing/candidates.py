@@ -109,8 +109,9 @@ class Reading:
 
     def moved_nanousd(self, weights: Weights) -> float:
         """What the prompt adds to the term of quality: less than nothing where it suits the
-        model."""
-        deviation = self.quality_deviations.get(weights.model)
+        variant, or its model where nobody judged the variant."""
+        deviations = self.quality_deviations
+        deviation = deviations.get(weights.variant, deviations.get(weights.model))
         if deviation is None or weights.log_odds is None:
             return 0.0
         return (weights.quality - sigmoid(weights.log_odds + deviation)) * weights.step_nanousd

@@ -23,7 +23,7 @@ from routing.filters import (
     validated_quality,
 )
 from routing.policy.action import Action
-from routing.quality.model import log_odds
+from routing.quality.model import log_odds, variant_name
 from routing.types import Leave, Model, Pool, PoolState
 
 PLANS_MAX: Final = 256
@@ -84,6 +84,8 @@ class Weights:
     step_nanousd: int
     name: str
     model: str
+    variant: str
+    """With its model, as judged answers name it."""
     window: int
     against: Ruling | None
     """Whatever the call."""
@@ -125,6 +127,7 @@ class Plan:
             step_nanousd=action.quality_nanousd_per_step,
             name=pool.name,
             model=pool.model,
+            variant=variant_name(pool.model, pool.variant),
             window=pool.context_tokens(model),
             against=standing_ruling(pool, action, self.leave) or priced,
             stopped=may_run(state),

@@ -124,8 +124,9 @@ class Call(NamedTuple):
     estimated: frozenset[str] = frozenset()
     """Models whose `prompt_tokens` the tokenizer of another one has counted."""
     quality_deviations: Mapping[str, float] | None = None
-    """By model, the log-odds by which this prompt suits it better than the average one. A model
-    that is not in it has the quality of its table."""
+    """By model or variant, the log-odds by which this prompt suits it better than the average one.
+    A variant that is not in it is taken as its model, and what neither is in it has the quality of
+    its table."""
     prompt_tokens_expected: Mapping[str, int] | None = None
     """Of models whose `prompt_tokens` are a bound by bytes. None: there are none."""
     tenant_tier: str = ""

@@ -1,8 +1,9 @@
 """Judged answers in a file: which prompt, which model, and how good its answer was.
 
-CSV or JSON lines. Long: a row for each answer, `prompt, model, score`. Wide: a row for each prompt,
-with a column `NAME_score` or `NAME_is_right` for each model. Scores are from 0 to 1. Other columns
-are not read, so nothing is learned of what a call does not say.
+CSV or JSON lines. Long: a row for each answer, `prompt, model, score`, and `variant` where it is
+known. Wide: a row for each prompt, with a column `NAME_score` or `NAME_is_right` for each model or
+variant. Scores are from 0 to 1. Other columns are not read, so nothing is learned of what a call
+does not say.
 """
 
 import csv
@@ -11,6 +12,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from routing.quality.model import variant_name
 
 SUFFIXES = ("_is_right", "_score")
 MISTAKES_MAX = 20
@@ -28,7 +31,7 @@ class BadJudgedAnswers(ValueError):
 class JudgedPrompt(NamedTuple):
     prompt: str
     scores: Mapping[str, float]
-    """By model: the mean of what was judged."""
+    """By model or variant: the mean of what was judged."""
 
 
 class JudgedFile(NamedTuple):
@@ -83,13 +86,21 @@ def _answers(row: Mapping[str, Any]) -> Iterable[tuple[str, str, float]]:
     if not isinstance(prompt, str) or not prompt:
         raise ValueError("'prompt' must be text")
     if "model" in row:
-        if not isinstance(row["model"], str) or not row["model"]:
-            raise ValueError("'model' must be text")
-        return [(prompt, row["model"], _score("score", row.get("score")))]
+        return [(prompt, _judged_name(row), _score("score", row.get("score")))]
     columns = [(name, s) for name in row if name for s in SUFFIXES if name.endswith(s)]
     if not columns:
         raise ValueError("it has neither 'model' and 'score' nor a column NAME_score")
     return [(prompt, name.removesuffix(end), _score(name, row[name])) for name, end in columns]
+
+
+def _judged_name(row: Mapping[str, Any]) -> str:
+    """Of a variant, where the row names one."""
+    model, variant = row["model"], row.get("variant") or None
+    if not isinstance(model, str) or not model:
+        raise ValueError("'model' must be text")
+    if variant is not None and not isinstance(variant, str):
+        raise ValueError("'variant' must be text")
+    return model if variant is None else variant_name(model, variant)
 
 
 def _score(name: str, value: object) -> float:

@@ -5,13 +5,15 @@ much better or worse it is on this prompt, in log-odds around its own average. P
 is in [0, 1]; a model that nothing was learned of keeps the table's.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import exp, log, sqrt
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from routing.quality.features import Features, features_of
 
+OF_VARIANT: Final = "/"
+"""Stands in no name of a model."""
 LOG_ODDS_MAX = 30.0
 """Beyond it a score is 0 or 1 to thirteen digits."""
 
@@ -45,16 +47,21 @@ class LinearModel:
 
 @dataclass(frozen=True, slots=True)
 class QualityModel:
-    """All that one fit learned. `places` and `rarities` are of its words: what a word weighs
-    before anything is learned of it (log of documents by documents with it)."""
+    """All that one fit learned, by model or `variant_name`. `places` and `rarities` are of its
+    words: what a word weighs before anything is learned of it (log of documents by documents with
+    it)."""
 
     places: Mapping[str, int]
     rarities: tuple[float, ...]
     models: Mapping[str, LinearModel]
 
+    def names(self, models: Collection[str]) -> list[str]:
+        """What was judged of these models: themselves, and variants of theirs."""
+        return [name for name in self.models if name.partition(OF_VARIANT)[0] in models]
+
     def deviations(self, prompt: str, names: Iterable[str]) -> dict[str, float]:
-        """By model, how much better this prompt suits it than the average one, in log-odds. Models
-        of which nothing was learned are not in it."""
+        """By model or variant, how much better this prompt suits it than the average one, in
+        log-odds. What nothing was learned of is not in it."""
         present = [name for name in names if name in self.models]
         if not present:
             return {}
@@ -68,6 +75,11 @@ class QualityModel:
         rarities = self.rarities
         length = sqrt(sum([rarities[place] ** 2 for place in present]))
         return PromptVector(features.numbers, tuple(present), 1 / length if length else 0.0)
+
+
+def variant_name(model: str, variant: str) -> str:
+    """As judged answers and the catalogue call a variant."""
+    return f"{model}{OF_VARIANT}{variant}"
 
 
 def expected_quality(table: float, model: LinearModel | None, vector: PromptVector | None) -> float:

@@ -73,6 +73,25 @@ def test_long_and_wide_files_say_the_same(judged: Path, tmp_path: Path) -> None:
     assert read_judged(long).prompts == rows
 
 
+def test_answers_that_name_a_variant_teach_of_it_and_others_of_the_model(tmp_path: Path) -> None:
+    rows = [
+        f"{HARD.format(n)},m,int8,0\n{HARD.format(n)},m,fp16,1\n"
+        f"{EASY.format(n)},m,int8,1\n{EASY.format(n)},m,,1\n"
+        for n in range(100)
+    ]
+    file, out = tmp_path / "judged.csv", tmp_path / "quality.json"
+    file.write_text("prompt,model,variant,score\n" + "".join(rows))
+    assert read_judged(file).models == ("m", "m/fp16", "m/int8")
+    run("fit", file, "--out", out)
+    model = read(out.read_text()).model
+    assert model.names(["m"]) == ["m", "m/fp16", "m/int8"]
+    hard, easy = (
+        expected_quality(0.5, model.models["m/int8"], model.vector(features_of(text.format(999))))
+        for text in (HARD, EASY)
+    )
+    assert hard < 0.2 < 0.8 < easy
+
+
 def test_a_prompt_is_in_the_same_part_in_every_process() -> None:
     assert [fold_of(text) for text in ("a", "b", "Why?")] == [0, 1, 4]
 
@@ -83,6 +102,7 @@ def test_a_prompt_is_in_the_same_part_in_every_process() -> None:
         ("prompt,model,score\nx,m,2\n", "row 1: 'score' must be a number from 0 to 1"),
         ("prompt,model,score\nx,m,nan\n", "row 1: 'score' must be"),
         ("prompt,model,score\n,m,1\n", "row 1: 'prompt' must be text"),
+        ('{"prompt": "x", "model": "m", "variant": 8, "score": 1}', "'variant' must be text"),
         ("prompt,words\nx,m\n", "neither 'model' and 'score'"),
         ("", "no judged answer"),
         ("{oops", "Expecting"),

@@ -83,6 +83,15 @@ def test_deviations_of_a_call_say_what_each_model_says_itself(
     assert refined(0.0, deviations["m"]) == 0 and refined(1.0, deviations["m"]) == 1
 
 
+def test_names_of_a_model_are_its_own_and_those_of_its_variants() -> None:
+    nothing = LinearModel(0.0, 0.0, (0.0,) * len(NUMBERS), ())
+    names = ("m", "m/int8", "mm", "mm/m", "n/m")
+    model = QualityModel({}, (), dict.fromkeys(names, nothing))
+    assert model.names(["m"]) == ["m", "m/int8"]
+    assert model.names(["mm", "n"]) == ["mm", "mm/m", "n/m"]
+    assert model.names([]) == []
+
+
 @given(documents())
 def test_a_document_comes_back_as_it_was_written(doc: QualityDocument) -> None:
     assert read(written(doc)) == doc

@@ -79,6 +79,22 @@ def test_a_prompt_that_suits_a_model_better_never_hurts_it(
         assert after[name].eligible is candidate.eligible
 
 
+def test_a_variant_that_was_judged_is_weighed_by_that_and_others_by_their_model() -> None:
+    int8 = warm(pool("int8", model="large", variant="int8", cost_nanousd_per_s=10_000))
+    fp16 = warm(pool("fp16", model="large", variant="fp16", cost_nanousd_per_s=20_000))
+
+    def pools(**deviation: float) -> list[str]:
+        named = {name.replace("_", "/"): odds for name, odds in deviation.items()}
+        wanted = call("large", quality_deviations=named)
+        return [each.pool for each in decided(wanted, fleet(int8, fp16)).eligible]
+
+    assert pools() == pools(large=-3.0) == ["int8", "fp16"], "both are their model"
+    assert pools(large_int8=-3.0) == ["fp16", "int8"]
+    assert pools(large=3.0, large_int8=-3.0) == ["fp16", "int8"]
+    assert pools(large=-3.0, large_int8=3.0) == ["int8", "fp16"]
+    assert pools(other_int8=-3.0) == ["int8", "fp16"], "a variant of another model"
+
+
 def variant(model: str, score: float | None) -> Variant:
     quality = {} if score is None else {"law": Validation("law", score, "read", "2026-11-02", 40)}
     return Variant(model, "fp16", Precision.FP16, quality=quality)
