@@ -184,9 +184,12 @@ def _unreachable(source: DocumentText) -> Iterator[Mistake]:
     ]
     for each in unreached([clauses for _, _, clauses in rules]):
         number, name, _ = rules[each.rule]
-        why = "its clauses contradict each other"
-        if each.hidden_by is not None:
-            why = f"'{rules[each.hidden_by][1]}' takes its calls first"
+        why = "no call meets all of its clauses"
+        if each.hidden_by:
+            *names, last = [f"'{rules[place][1]}'" for place in each.hidden_by]
+            why = f"{last} takes its calls first"
+            if names:
+                why = f"{', '.join(names)} and {last} together take its calls first"
         yield source.at(("rules", number), f"rule '{name}' is never reached: {why}")
 
 

@@ -70,8 +70,11 @@ def _wrong_inputs(given: Mapping[str, Any], path: Path, source: DocumentText) ->
             continue
         texts = isinstance(value, dict) and any(not isinstance(v, str) for v in value.values())
         mixed = isinstance(value, bool) and attribute.kind is not AttributeKind.BOOL
-        if texts or mixed or not isinstance(value, _TYPES[attribute.kind]):
+        fits = isinstance(value, _TYPES[attribute.kind]) and not (texts or mixed)
+        if not fits:
             yield source.at((*path, name), f"'{name}' is of type {attribute.kind.value}")
+        elif not attribute.has(value):
+            yield source.at((*path, name), f"no call has this '{name}': {attribute.meaning}")
 
 
 def _attributes(values: Mapping[str, Any]) -> Attributes:

@@ -9,6 +9,8 @@ from enum import StrEnum
 from math import inf
 from typing import Final, NamedTuple
 
+from routing.types import Tier
+
 
 class AttributeKind(StrEnum):
     """Types in CEL's words."""
@@ -31,6 +33,19 @@ class Attribute(NamedTuple):
     default: AttributeValue
     """The value in a test of a policy that does not name this attribute."""
     meaning: str
+    least: int | None = None
+    most: int | None = None
+    words: tuple[str, ...] = ()
+    """Every value that a text may have. None: any text."""
+
+    def has(self, value: AttributeValue) -> bool:
+        """Whether a call may have this value, which is of its kind."""
+        if isinstance(value, str):
+            return not self.words or value in self.words
+        if not isinstance(value, int | float):
+            return True
+        above = self.least is None or value >= self.least
+        return above and (self.most is None or value <= self.most)
 
 
 _S, _I, _D = AttributeKind.STRING, AttributeKind.INT, AttributeKind.DOUBLE
@@ -38,9 +53,11 @@ _B, _M = AttributeKind.BOOL, AttributeKind.TEXTS
 
 ATTRIBUTES: Final = (
     Attribute("req.model", _S, "", "The model's name in the request, `auto` among them."),
-    Attribute("req.service_tier", _S, "default", "`priority`, `default` or `flex`."),
-    Attribute("req.est_tokens", _I, 0, "Estimated tokens of the prompt."),
-    Attribute("req.max_tokens", _I, 0, "The most tokens that the answer may have."),
+    Attribute(
+        "req.service_tier", _S, "default", "`priority`, `default` or `flex`.", words=tuple(Tier)
+    ),
+    Attribute("req.est_tokens", _I, 0, "Estimated tokens of the prompt.", least=0),
+    Attribute("req.max_tokens", _I, 0, "The most tokens that the answer may have.", least=0),
     Attribute("req.stream", _B, False, "Whether the answer is streamed."),
     Attribute("req.tools", _B, False, "Whether the request offers tools."),
     Attribute(
@@ -61,10 +78,21 @@ ATTRIBUTES: Final = (
     ),
     Attribute("model.name", _S, "", "The model that serves the name in the request, or `auto`."),
     Attribute(
-        "model.params_b", _D, 0.0, "Billions of parameters, 0 where unknown; the most for `auto`."
+        "model.params_b",
+        _D,
+        0.0,
+        "Billions of parameters, 0 where unknown; the most for `auto`.",
+        least=0,
     ),
-    Attribute("time.hour", _I, 0, "Hour of the day, 0 to 23, UTC."),
-    Attribute("time.weekday", _I, 0, "Day of the week, 0 is Monday and 6 is Sunday, UTC."),
+    Attribute("time.hour", _I, 0, "Hour of the day, 0 to 23, UTC.", least=0, most=23),
+    Attribute(
+        "time.weekday",
+        _I,
+        0,
+        "Day of the week, 0 is Monday and 6 is Sunday, UTC.",
+        least=0,
+        most=6,
+    ),
 )
 BY_NAME: Final = {attribute.name: attribute for attribute in ATTRIBUTES}
 

@@ -15,18 +15,24 @@ DOUBLES = st.one_of(
 OPERATORS = ("==", "!=", "<", "<=", ">", ">=")
 
 
-def _values(kind: AttributeKind) -> st.SearchStrategy[Any]:
-    return {
+def _values(attribute: Attribute) -> st.SearchStrategy[Any]:
+    if attribute.words:
+        return st.sampled_from(attribute.words)
+    if attribute.most is not None:
+        return st.integers(attribute.least, attribute.most)
+    values = {
         AttributeKind.STRING: TEXTS,
         AttributeKind.INT: NUMBERS,
         AttributeKind.DOUBLE: DOUBLES,
         AttributeKind.BOOL: st.booleans(),
         AttributeKind.TEXTS: st.dictionaries(TEXTS, TEXTS, max_size=3),
-    }[kind]
+    }[attribute.kind]
+    return values.filter(attribute.has)
 
 
 def any_attributes() -> st.SearchStrategy[Attributes]:
-    return st.fixed_dictionaries({a.name: _values(a.kind) for a in ATTRIBUTES})
+    """Of a call: no value is one that no call has."""
+    return st.fixed_dictionaries({each.name: _values(each) for each in ATTRIBUTES})
 
 
 def _quoted(text: str) -> str:
