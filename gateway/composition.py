@@ -28,6 +28,7 @@ from gateway.catalog.fleet import FleetKeeper
 from gateway.catalog.tokenizers import Checkpoints, CheckpointTokens
 from gateway.decisions.reader import DecisionReader
 from gateway.decisions.recorder import DecisionRecorder
+from gateway.decisions.seeds import Seeds
 from gateway.decisions.versions import PolicyVersions
 from gateway.idempotency.fate import Fates
 from gateway.idempotency.once import Once
@@ -213,7 +214,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         },
         plans=plans,
         recorder=recorder,
-        rng=outside.rng,
+        seeds=Seeds(outside.rng),
         clock=outside.clock,
     )
     once = _once(settings, outside, stores, holds)

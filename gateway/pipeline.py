@@ -6,7 +6,6 @@ one round trip, and whatever happens after it, leaving its block settles (step 8
 """
 
 from collections.abc import Mapping, Sequence
-from random import Random
 from typing import NamedTuple
 
 import msgspec
@@ -27,6 +26,7 @@ from gateway.catalog.catalog import CatalogKeeper
 from gateway.catalog.fleet import FleetKeeper
 from gateway.decisions.narrowing import models_left_out
 from gateway.decisions.recorder import DecisionMade, DecisionRecorder
+from gateway.decisions.seeds import Seeds
 from gateway.errors import (
     NOT_ALLOWED,
     ApiError,
@@ -84,7 +84,6 @@ NOT_READ_YET = "The gateway has just started and does not know its models and pr
 READ_WITHIN_S = 1.0
 BUDGET_EXHAUSTED = "budget_exhausted"
 """Stopped by the money, which a finish reason of `length` does not tell from a ceiling."""
-SEED_BITS = 63
 AUTO_TIERS = (Tier.DEFAULT, Tier.FLEX, Tier.PRIORITY)
 
 
@@ -129,7 +128,7 @@ class Pipeline:
         plans: Plans,
         quality: ActiveQuality,
         recorder: DecisionRecorder,
-        rng: Random,
+        seeds: Seeds,
         clock: Clock,
     ) -> None:
         self._keys = keys
@@ -148,7 +147,7 @@ class Pipeline:
         self._plans = plans
         self._quality = quality
         self._recorder = recorder
-        self._rng = rng
+        self._seeds = seeds
         self._clock = clock
 
     async def journey(self, principal: Principal, received: Received, reply: Reply) -> None:
@@ -369,7 +368,7 @@ class Pipeline:
     ) -> tuple[DecisionMade, Decision]:
         """A refusal is recorded, and a pool that would be ready too late is started for who comes
         back."""
-        made = self._made(call, match, self._plans)
+        made = self._made(call, match, self._seeds.take(), self._plans)
         if isinstance(made.decided, Refusal):
             refused = _refused(made.decided, payload)
             self._recorder.add_refused(made, refused)
@@ -385,12 +384,15 @@ class Pipeline:
             raise _refused(decided, payload)
         return decided
 
-    def would_decide(self, call: Call, match: PolicyMatch) -> Decision | Refusal:
-        """As the call would be decided now, also from a thread."""
-        return self._made(call, match, Plans()).decided
+    def would_decide(
+        self, call: Call, match: PolicyMatch, seed: int | None = None
+    ) -> Decision | Refusal:
+        """As the call would be decided now, also from a thread: if it comes next, with this very
+        seed, unless another one is given."""
+        return self._made(call, match, self._seeds.next if seed is None else seed, Plans()).decided
 
-    def _made(self, call: Call, match: PolicyMatch, plans: Plans) -> DecisionMade:
-        seed, snapshot = self._rng.getrandbits(SEED_BITS), self._fleet.snapshot(call.models)
+    def _made(self, call: Call, match: PolicyMatch, seed: int, plans: Plans) -> DecisionMade:
+        snapshot = self._fleet.snapshot(call.models)
         decided = decide(call, snapshot, match.matched, seed, plans)
         return DecisionMade(call, match.attributes, snapshot, decided, match.wish)
 

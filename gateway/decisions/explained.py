@@ -57,6 +57,7 @@ class ExplainedDecision:
     refusal: RefusalWords | None = None
     shadow: ShadowOutcome | None = None
     """None where the rule has no shadow."""
+    seed: int | None = None
 
     @property
     def clauses_of_rule(self) -> Sequence[TracedClause]:
@@ -122,10 +123,13 @@ def of_decided(
         refusal = RefusalWords(
             decided.kind.value, decided.message, decided.retry_after_s, decided.soonest_pool
         )
-        return ExplainedDecision(rule, revision, clauses, [*decided.candidates], refusal)
+        candidates = [*decided.candidates]
+        return ExplainedDecision(rule, revision, clauses, candidates, refusal, None, decided.seed)
     ruled = without(decided, left_out)
     shadow = _shadow(decided.shadow)
-    return ExplainedDecision(rule, revision, clauses, [*ruled.candidates], None, shadow)
+    return ExplainedDecision(
+        rule, revision, clauses, [*ruled.candidates], None, shadow, decided.seed
+    )
 
 
 def _shadow(decided: Decision | Refusal | None) -> ShadowOutcome | None:

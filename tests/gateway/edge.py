@@ -204,10 +204,17 @@ class Edge:
         return response
 
     async def publish_fleet(
-        self, *replicas: dict[str, Any], others: str | None = None, **of_first: Any
+        self,
+        *replicas: dict[str, Any],
+        others: str | None = None,
+        twin: str | None = None,
+        **of_first: Any,
     ) -> None:
-        """What the controller would say: the first pool has these replicas and so has the one for
-        vectors, the others none, and cannot start any if `others` says why."""
+        """What the controller would say: the first pool has these replicas, and so have the one for
+        vectors and a `twin` of it. The others have none, and cannot start any if `others` says
+        why."""
+        second = [replica | {"id": f"t-{replica['id']}"} for replica in replicas]
+        twins = [{"name": twin, "target": 1, "replicas": second}] if twin else []
         vectors = [replica | {"id": f"v-{replica['id']}"} for replica in replicas]
         fleet = {
             "v": 1,
@@ -217,6 +224,7 @@ class Edge:
                 {"name": POOLS[0], "target": 1, "replicas": replicas} | of_first,
                 {"name": POOLS[1], "target": 0, "replicas": [], "blocked": others},
                 {"name": POOLS[2], "target": 1, "replicas": vectors},
+                *twins,
             ],
         }
         await self.redis.set("sluice:fleet", json.dumps(fleet))

@@ -74,6 +74,10 @@ class CostedExplanation(Explanation):
     )
     reason: str | None = Field(description="why the call went there, in words")
     shadow: ShadowAnswer | None = Field(validation_alias=AliasPath("decision", "shadow"))
+    seed: int | None = Field(
+        validation_alias=AliasPath("decision", "seed"),
+        description="by which ties between equal pools fell; null where its record is gone",
+    )
     clauses: Sequence[Clause] = Field(
         validation_alias=AliasPath("decision", "clauses"),
         description="of every rule that was asked, in order",

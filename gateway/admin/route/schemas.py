@@ -7,7 +7,7 @@ from pydantic import AliasPath, Field
 
 from gateway.admin.requests.schemas import CostedCandidate
 from gateway.api.schemas import Answer, Body
-from gateway.fields import Label
+from gateway.fields import EXACT_MAX, Label
 from gateway.public.generations.schemas import Clause, RefusedCall
 from routing.types import Tier
 
@@ -18,6 +18,13 @@ class ExplainBody(Body):
     url: str = Field(examples=["/v1/chat/completions"])
     body: dict[str, Any] = Field(description="the body that the route would get")
     key: Label = Field(description="the id of an API key: whose limits and entitlements count")
+    seed: int | None = Field(
+        None,
+        ge=0,
+        le=EXACT_MAX,
+        description="by which ties between equal pools fall: that of another call; else the one"
+        " that the next call of this gateway gets",
+    )
 
 
 class RouteExplanation(Answer):
@@ -29,6 +36,7 @@ class RouteExplanation(Answer):
     service_tier: Tier = Field(validation_alias=AliasPath("call", "tier"))
     rule: str = Field(validation_alias=AliasPath("decision", "rule"))
     policy_revision: int = Field(validation_alias=AliasPath("decision", "policy_revision"))
+    seed: int = Field(validation_alias=AliasPath("decision", "seed"))
     clauses: Sequence[Clause] = Field(validation_alias=AliasPath("decision", "clauses"))
     candidates: Sequence[CostedCandidate]
     refusal: RefusedCall | None = Field(validation_alias=AliasPath("decision", "refusal"))

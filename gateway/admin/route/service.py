@@ -74,7 +74,7 @@ class RoutingService:
         call = pipeline.shape(received, principal)
         match = pipeline.match(call, request, left_usd, policy)
         call, quote = pipeline.price(call, match.matched, request.price_max)
-        outcome = pipeline.would_decide(call, match)
+        outcome = pipeline.would_decide(call, match, explain.seed)
         left_out: LeftOut = ()
         if isinstance(outcome, Decision):
             own = counted(call, quote, outcome, request, parts.catalog.catalog)
