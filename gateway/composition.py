@@ -26,6 +26,7 @@ from gateway.catalog.bootstrap import bootstrap
 from gateway.catalog.catalog import CatalogKeeper
 from gateway.catalog.fleet import FleetKeeper
 from gateway.catalog.tokenizers import Checkpoints, CheckpointTokens
+from gateway.decisions.booked import BookedCalls
 from gateway.decisions.reader import DecisionReader
 from gateway.decisions.recorder import DecisionRecorder
 from gateway.decisions.seeds import Seeds
@@ -230,6 +231,8 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         gateway_id=gateway_id,
         clock=outside.clock,
     )
+    versions = PolicyVersions(VersionStore(stores.ledger, POLICIES))
+    decisions = DecisionReader(stores.ledger, versions)
     return Parts(
         settings=settings,
         outside=outside,
@@ -244,9 +247,8 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         accounts=accounts,
         standings=standings,
         decision_recorder=recorder,
-        decision_reader=DecisionReader(
-            stores.ledger, PolicyVersions(VersionStore(stores.ledger, POLICIES))
-        ),
+        decision_reader=decisions,
+        booked_calls=BookedCalls(decisions, accounts, stores.ledger, outside.clock),
         placement=placement,
         learner=learner,
         arrivals=arrivals,

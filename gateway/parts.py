@@ -13,6 +13,7 @@ from gateway.call.prompt_tokens import PromptCounter
 from gateway.call.recovery import Recovery
 from gateway.catalog.catalog import CatalogKeeper
 from gateway.catalog.fleet import FleetKeeper
+from gateway.decisions.booked import BookedCalls
 from gateway.decisions.reader import DecisionReader
 from gateway.decisions.recorder import DecisionRecorder
 from gateway.idempotency.once import Once
@@ -64,6 +65,7 @@ class Parts:
     accounts: Accounts
     standings: Standings
     decision_recorder: DecisionRecorder
+    booked_calls: BookedCalls
     decision_reader: DecisionReader
     placement: Placement
     learner: Learner

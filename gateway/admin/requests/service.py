@@ -1,6 +1,5 @@
 """Calls as the ledger has them, with what they cost us."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
@@ -10,23 +9,14 @@ from fastapi import Depends, Request
 from billing import queries
 from billing.costs.attempts import above_hold
 from billing.db.engine import Store
-from billing.queries import CallRecord
 from billing.usage.tables import UsageRecord
 from gateway.admin.use_cases import attempt
 from gateway.api.dependencies import parts_of
 from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
 from gateway.catalog.catalog import CatalogKeeper
-from gateway.decisions.reader import DecisionReader
+from gateway.decisions.booked import BookedCalls, NotBooked
 from gateway.errors import ApiError
-from gateway.public.generations.service import (
-    LEDGER_LAG_S,
-    LEDGER_LOOK_EVERY_S,
-    ExplainedCall,
-    is_whole,
-)
-from routing.types import Clock
-
-LOOKS = round(LEDGER_LAG_S / LEDGER_LOOK_EVERY_S)
+from gateway.public.generations.service import ExplainedCall
 
 
 class AboveHold(NamedTuple):
@@ -61,9 +51,8 @@ class CostedCall(ExplainedCall):
 @dataclass(frozen=True, slots=True)
 class RequestService:
     ledger: Store
-    decisions: DecisionReader
+    calls: BookedCalls
     catalog: CatalogKeeper
-    clock: Clock
 
     async def page(self, request: PageRequest, organization: str | None) -> PageRows[UsageRecord]:
         """The newest first, by when they ended."""
@@ -76,28 +65,18 @@ class RequestService:
         return await attempt(lambda: read_page(request, Source((int, str), read)))
 
     async def explain(self, request_id: str) -> CostedCall:
-        """The record of a decision comes a moment after its call is booked, and is waited for.
-        Raises ApiError 404."""
-        call = await self._call(request_id)
-        for _ in range(LOOKS):
-            if is_whole(call, self.clock()):
-                break
-            await asyncio.sleep(LEDGER_LOOK_EVERY_S)
-            call = await self._call(request_id)
-        decision = await attempt(lambda: self.decisions.explained(call))
+        """A call that has just ended is waited for. Raises ApiError 404."""
+        try:
+            call = await self.calls.whole(request_id)
+        except NotBooked as missing:
+            raise ApiError(404, f"No request '{request_id}'.", code="not_found") from missing
+        decision = await attempt(lambda: self.calls.decisions.explained(call))
         return CostedCall.of(call, decision, self.catalog.prices)
 
-    async def _call(self, request_id: str) -> CallRecord:
-        call = await attempt(lambda: self.decisions.call(request_id))
-        if call is None:
-            raise ApiError(404, f"No request '{request_id}'.", code="not_found")
-        return call
 
-
-async def requests_of(request: Request) -> RequestService:
+def requests_of(request: Request) -> RequestService:
     parts = parts_of(request)
-    clock = parts.outside.clock
-    return RequestService(parts.ledger, parts.decision_reader, parts.catalog, clock)
+    return RequestService(parts.ledger, parts.booked_calls, parts.catalog)
 
 
 Requests = Annotated[RequestService, Depends(requests_of)]

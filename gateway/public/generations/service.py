@@ -12,16 +12,11 @@ from billing.prices.rating import rate
 from billing.queries import CallRecord
 from billing.usage.tables import UsageRecord
 from gateway.api.dependencies import parts_of
-from gateway.call.admission import Accounts
 from gateway.catalog.catalog import CatalogKeeper
+from gateway.decisions.booked import LEDGER_LAG_S, BookedCalls, NotBooked
 from gateway.decisions.explained import ExplainedDecision, PricedCandidate, RefusalWords
-from gateway.decisions.reader import DecisionReader
 from gateway.errors import ApiError
-from gateway.tenants.ids import made_at_s
-from routing.types import Candidate, Clock
-
-LEDGER_LAG_S = 2.0
-LEDGER_LOOK_EVERY_S = 0.1
+from routing.types import Candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,56 +88,32 @@ def price_nanousd(candidate: Candidate, used: UsageRecord, book: PriceBook) -> i
     return None if isinstance(prices, Unpriced) else rate(used.usage, prices).amount_nanousd
 
 
-def is_whole(call: CallRecord, now_s: float) -> bool:
-    """Whether what its decision was made from is there, or will not come any more."""
-    is_old = now_s - call.usage.ingested_us / 1e6 > LEDGER_LAG_S
-    return is_old or call.made_from is not None or bool(call.decision)
-
-
 @dataclass(frozen=True, slots=True)
 class GenerationService:
-    decisions: DecisionReader
-    accounts: Accounts
+    calls: BookedCalls
     catalog: CatalogKeeper
-    clock: Clock
 
     async def explain(self, request_id: str, organization: str) -> ExplainedCall:
         """The ledger is a moment behind; within that moment this waits for it rather than raise
         ApiError 404."""
-        waited_s, is_known = 0.0, False
-        while True:
-            call = await asyncio.to_thread(self.decisions.call, request_id, organization)
-            is_late = waited_s >= LEDGER_LAG_S
-            if call is not None and (is_late or is_whole(call, self.clock())):
-                decision = await asyncio.to_thread(self.decisions.explained, call)
-                return ExplainedCall.of(call, decision, self.catalog.prices)
-            if not waited_s:
-                is_known = await self.accounts.heard_of(request_id, organization)
-            may_come = call is not None or is_known or self._is_young(request_id)
-            if is_late and is_known:
-                raise _not_booked_yet(request_id)
-            if is_late or not may_come:
-                raise ApiError(404, f"No generation '{request_id}'.", code="not_found")
-            await asyncio.sleep(LEDGER_LOOK_EVERY_S)
-            waited_s += LEDGER_LOOK_EVERY_S
-
-    def _is_young(self, request_id: str) -> bool:
-        """Whether the record of a refused call may be on its way. The id says so alone: whose call
-        it is makes no difference."""
-        made_s = made_at_s(request_id)
-        return made_s is not None and 0 <= self.clock() - made_s < LEDGER_LAG_S
+        try:
+            call = await self.calls.whole(request_id, organization)
+        except NotBooked as missing:
+            raise _no_generation(missing, request_id) from missing
+        decision = await asyncio.to_thread(self.calls.decisions.explained, call)
+        return ExplainedCall.of(call, decision, self.catalog.prices)
 
 
-def _not_booked_yet(request_id: str) -> ApiError:
+def _no_generation(missing: NotBooked, request_id: str) -> ApiError:
+    if not missing.may_come:
+        return ApiError(404, f"No generation '{request_id}'.", code="not_found")
     message = f"The generation '{request_id}' has not ended, or is not in the ledger yet."
     return ApiError(404, message, code="not_found", retry_after_s=LEDGER_LAG_S)
 
 
-async def generations_of(request: Request) -> GenerationService:
+def generations_of(request: Request) -> GenerationService:
     parts = parts_of(request)
-    return GenerationService(
-        parts.decision_reader, parts.accounts, parts.catalog, parts.outside.clock
-    )
+    return GenerationService(parts.booked_calls, parts.catalog)
 
 
 Generations = Annotated[GenerationService, Depends(generations_of)]

@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisAway
 
 from gateway.catalog.bootstrap import KEY_ID, ORGANIZATION_ID
+from gateway.decisions import booked
 from gateway.decisions import recorder as recording
-from gateway.public.generations import service
+from gateway.decisions.record import outcome_of
+from gateway.pipeline import Received
+from gateway.server.routes import call_routes
 from tests.gateway.api.asgi import ask
 from tests.gateway.api.described import assert_described
 from tests.gateway.console.test_pages import browser, sign_in
@@ -56,7 +62,7 @@ def without_figures(candidate: dict[str, Any]) -> dict[str, Any]:
 async def test_explain_says_what_then_happens(
     one: Edge, redis: Redis, tmp_path: Path, tier: str, warm: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "LEDGER_LAG_S", 30.0)
+    monkeypatch.setattr(booked, "LEDGER_LAG_S", 30.0)
     one.watch.stop()
     await one.publish_fleet(one.replica(state="WARM" if warm else "STARTING"), others="no node")
     wanted = body(service_tier=tier, stream=False, stream_options=None)
@@ -82,6 +88,77 @@ async def test_explain_says_what_then_happens(
     assert foretold["candidates"][0]["eligible"]
 
 
+TWIN, TIES = "tale-twin", 12
+
+
+async def twins(one: Edge) -> None:
+    """A pool like the first one of the edge, so that there are ties."""
+    pool = {"model": "tale", "capacity_class": "reserved", "max_ongoing": 64, "cold_start_s": 0.2}
+    wanted = json.dumps(pool | {"cost_usd_per_s": "0.000001"}).encode()
+    status, told = await ask(one.app, "PUT", f"/admin/v1/pools/{TWIN}", wanted, ADMIN)
+    assert status == 200, told
+    await one.parts.catalog.refresh()
+    await one.publish_fleet(one.replica(), twin=TWIN)
+
+
+async def test_ties_fall_as_they_were_foretold_and_again_by_the_seed_of_a_call(
+    one: Edge, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(booked, "LEDGER_LAG_S", 30.0)
+    for lesson in ("first_token", "steps", "busy", "answer", "prompt"):
+        monkeypatch.setattr(one.parts.learner, lesson, lambda *_: None)
+    one.watch.stop()
+    await twins(one)
+    wanted, served, seeds = body(stream=False, stream_options=None), [], []
+    for _ in range(TIES):
+        foretold = (await explain(one, wanted))[1]
+        again = (await explain(one, wanted))[1]
+        assert foretold["seed"] == again["seed"], "to look takes nothing"
+        response = await one.post(wanted)
+        served.append(response.headers["x-sluice-pool"])
+        seeds.append(foretold["seed"])
+        assert served[-1] == foretold["candidates"][0]["pool"]
+    assert len(set(served)) == 2 and len(set(seeds)) == TIES, "there were ties, and they fell"
+    for pool, seed in zip(served, seeds, strict=True):
+        again = (await explain(one, wanted, seed=seed))[1]
+        assert (again["seed"], again["candidates"][0]["pool"]) == (seed, pool)
+    async with ledger(redis, tmp_path):
+        ours = await tell(one, response.headers["x-request-id"], "/admin/v1/requests/", ADMIN)
+    assert ours["seed"] == seeds[-1]
+
+
+async def test_what_is_foretold_of_any_call_is_what_is_then_decided(one: Edge) -> None:
+    """Bit for bit, of many calls, ties between pools among them."""
+    pipeline = one.parts.pipeline
+    principal = await pipeline.authenticate(f"Bearer {API_KEY}")
+    one.watch.stop()
+    await twins(one)
+
+    @given(
+        tier=st.sampled_from(["default", "priority", "flex", "auto"]),
+        words=st.integers(1, 500),
+        tokens=st.integers(1, 2048),
+        model=st.sampled_from(["tale", "auto"]),
+    )
+    def law(tier: str, words: int, tokens: int, model: str) -> None:
+        wanted = body(
+            model=model,
+            service_tier=tier,
+            max_tokens=tokens,
+            messages=[{"role": "user", "content": "word " * words}],
+        )
+        request = call_routes(one.parts.catalog)[CHAT].parse(json.dumps(wanted).encode())
+        received = Received("req_1", one.watch(), {}, request)
+        call = pipeline.shape(received, principal)
+        match = pipeline.match(call, request, inf)
+        call, _ = pipeline.price(call, match.matched)
+        foretold = pipeline.would_decide(call, match)
+        made = pipeline._made(call, match, pipeline._seeds.take(), pipeline._plans)
+        assert outcome_of(made.decided) == outcome_of(foretold)
+
+    law()
+
+
 async def test_explain_refuses_what_the_call_would_be_refused_with(one: Edge) -> None:
     status, told = await explain(one, body(model="nobody"))
     assert (status, told["error"]["code"]) == (404, "model_not_found")
@@ -98,7 +175,7 @@ async def test_explain_refuses_what_the_call_would_be_refused_with(one: Edge) ->
 async def test_clauses_and_terms_stand_beside_what_was_observed(
     one: Edge, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "LEDGER_LAG_S", 30.0)
+    monkeypatch.setattr(booked, "LEDGER_LAG_S", 30.0)
     rid = (await one.post(body(service_tier="flex"))).headers["x-request-id"]
     async with ledger(redis, tmp_path):
         own = await tell(one, rid)
@@ -118,10 +195,40 @@ async def test_clauses_and_terms_stand_beside_what_was_observed(
         assert set(told) - set(known) == OF_NOBODY_BUT_US
 
 
+async def test_page_and_answer_wait_for_a_call_that_has_just_ended(
+    one: Edge, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger begins to read only after both were asked for."""
+    monkeypatch.setattr(booked, "LEDGER_LAG_S", 30.0)
+    rid = (await one.post(body())).headers["x-request-id"]
+    async with browser(one) as client:
+        await sign_in(client)
+        opening = asyncio.create_task(client.get(f"/console/calls/{rid}"))
+        asking = asyncio.create_task(tell(one, rid, "/admin/v1/requests/", ADMIN))
+        await asyncio.sleep(0.3)
+        assert not opening.done() and not asking.done()
+        async with ledger(redis, tmp_path):
+            page, told = await opening, await asking
+    assert page.status_code == 200 and "Where the time went" in page.text
+    assert told["candidates"] and "No decision" not in page.text
+
+
+async def test_call_that_nobody_knows_is_not_waited_for(
+    one: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(booked, "LEDGER_LAG_S", 3600.0)
+    async with browser(one) as client:
+        await sign_in(client)
+        old = f"req_{'0' * 32}"
+        assert (await client.get(f"/console/calls/{old}")).status_code == 404
+    status, _ = await ask(one.app, "GET", f"/admin/v1/requests/{old}", b"", ADMIN)
+    assert status == 404
+
+
 async def test_refused_call_is_told_what_it_would_have_needed(
     one: Edge, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "LEDGER_LAG_S", 30.0)
+    monkeypatch.setattr(booked, "LEDGER_LAG_S", 30.0)
     await one.publish_fleet(others="2 failed starts, next in 9 s", blocked="no node has room")
     refused = await one.post(body())
     assert (refused.status, refused.error_code) == (503, "server_is_overloaded")
@@ -157,7 +264,7 @@ async def test_call_names_its_rule_and_reason_when_its_record_is_gone(
     one: Edge, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One record in a hundred is kept; the call stands in the ledger all the same."""
-    monkeypatch.setattr(service, "LEDGER_LAG_S", 0.0)
+    monkeypatch.setattr(booked, "LEDGER_LAG_S", 0.0)
     monkeypatch.setattr(one.parts.decision_recorder, "add", lambda _: None)
     rid = (await one.post(body())).headers["x-request-id"]
     async with ledger(redis, tmp_path):

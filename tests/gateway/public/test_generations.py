@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy import event
 
-from gateway.public.generations import service
+from gateway.decisions import booked
 from tests.gateway.api.asgi import ask
 from tests.gateway.api.described import assert_described
 from tests.gateway.edge import API_KEY, Edge, body, edge
@@ -49,7 +49,7 @@ async def test_call_that_nobody_has_heard_of_is_not_waited_for(one: Edge, rid: s
 async def test_call_that_has_ended_is_waited_for_until_the_ledger_has_it(
     one: Edge, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "LEDGER_LAG_S", 20.0)
+    monkeypatch.setattr(booked, "LEDGER_LAG_S", 20.0)
     rid = (await one.post(body())).headers["x-request-id"]
     async with ledger(redis, tmp_path):
         status, told = await ask(one.app, "GET", f"/v1/generations/{rid}", b"", API_KEY)
@@ -60,7 +60,7 @@ async def test_call_that_has_ended_is_waited_for_until_the_ledger_has_it(
 async def test_call_that_the_ledger_does_not_have_yet_is_said_to_be_so(
     one: Edge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "LEDGER_LAG_S", 0.2)
+    monkeypatch.setattr(booked, "LEDGER_LAG_S", 0.2)
     rid = (await one.post(body())).headers["x-request-id"]
     with looks(one) as asked:
         status, told = await ask(one.app, "GET", f"/v1/generations/{rid}", b"", API_KEY)

@@ -6,11 +6,13 @@ from fastapi import APIRouter, Request, Response
 from sqlalchemy.exc import SQLAlchemyError
 
 from billing import queries
+from billing.queries import CallRecord
 from gateway.console.context import ConsoleContext, context_of
 from gateway.console.formatting import instant, money
 from gateway.console.login import door_of, is_signed_in
 from gateway.console.pages.call.view import explain_view
 from gateway.console.render import page
+from gateway.decisions.booked import NotBooked
 
 router = APIRouter(prefix="/console", include_in_schema=False)
 
@@ -21,22 +23,21 @@ async def explain(request: Request, request_id: str) -> Response:
         return door_of(request)
     desk = context_of(request)
     try:
-        return await asyncio.to_thread(_explained, desk, request_id)
+        call = await desk.parts.booked_calls.whole(request_id)
+        return await asyncio.to_thread(_explained, desk, call)
+    except NotBooked:
+        return await asyncio.to_thread(_not_booked, desk, request_id)
     except SQLAlchemyError:
         return page("missing.html", 503, rid=request_id, open=None, ledger_is_away=True)
 
 
-def _explained(desk: ConsoleContext, request_id: str) -> Response:
+def _explained(desk: ConsoleContext, call: CallRecord) -> Response:
     """Blocking."""
-    decisions = desk.parts.decision_reader
-    call = decisions.call(request_id)
-    if call is None:
-        return _not_booked(desk, request_id)
     used = call.usage
     desk.names.learn((used.org, used.project, used.key))
     book = desk.parts.catalog.prices
     prices = book.of_version(used.price_version, used.model, used.tier, used.batch)
-    decision = decisions.explained(call)
+    decision = desk.parts.decision_reader.explained(call)
     view = explain_view(call, decision, prices, desk.names.of, now_us=desk.now_us)
     return page("explain.html", view=view)
 
