@@ -114,7 +114,7 @@ def call(*models: str, tier: Tier = Tier.DEFAULT, **changes: Any) -> Call:
 small_ints = st.integers(0, 20)
 replicas_of_any_kind = st.builds(
     Replica,
-    id=st.from_regex(r"r[0-9]{1,3}", fullmatch=True),
+    id=st.integers(0, 999).map("r{}".format),
     address=st.just("http://127.0.0.2:1"),
     state=st.sampled_from(ReplicaState),
     since_ms=st.integers(round(NOW_S * 1000) - 60_000, round(NOW_S * 1000) + 1_000),
@@ -148,8 +148,8 @@ def any_pool_state(draw: st.DrawFn, name: str) -> PoolState:
 
 
 @st.composite
-def any_fleet(draw: st.DrawFn) -> FleetSnapshot:
-    count = draw(st.integers(0, 6))
+def any_fleet(draw: st.DrawFn, pools_min: int = 0) -> FleetSnapshot:
+    count = draw(st.integers(pools_min, 6))
     snapshot = fleet(*(draw(any_pool_state(f"pool-{number}")) for number in range(count)))
     return snapshot._replace(in_flight={s.pool.name: draw(small_ints) for s in snapshot.pools})
 

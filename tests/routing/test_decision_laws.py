@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,16 +38,9 @@ from routing.types import (
     RefusalKind,
     ReplicaState,
 )
-from tests.routing.fleets import NOW_S, any_call, any_fleet, warm
+from tests.routing.fleets import NOW_S, any_call, any_fleet, replica, small_ints, warm
 
 POOLS = [f"pool-{number}" for number in range(6)]
-
-
-def seldom(restriction: st.SearchStrategy[Any], otherwise: Any = None) -> st.SearchStrategy[Any]:
-    """One of four: with all restrictions at once no pool is left, and every law about those that
-    are is kept."""
-    rolls = st.integers(0, 3)
-    return rolls.flatmap(lambda roll: restriction if roll == 3 else st.just(otherwise))
 
 
 targets = st.frozensets(
@@ -54,39 +48,58 @@ targets = st.frozensets(
 )
 regions = st.frozensets(st.sampled_from(["eu", "us"]), min_size=1)
 amounts = st.integers(0, 10**10)
-actions = st.builds(
+RESTRICTIONS: dict[str, st.SearchStrategy[Any]] = {
+    "only": targets,
+    "ignore": targets,
+    "max_price": st.builds(PriceBound, st.none() | amounts, st.none() | amounts),
+    "allow_fallbacks": st.just(False),
+    "quantizations": st.sampled_from([frozenset({"fp16"}), frozenset({"int8"})]),
+    "data_collection_allowed": st.just(False),
+    "quality_min": st.floats(0, 1),
+    "regions": regions,
+    "cold_start": st.builds(ColdStart, st.floats(0, 50), st.sampled_from(OnExceed)),
+}
+BOUNDS: dict[str, st.SearchStrategy[Any]] = {
+    "capacity_classes": st.frozensets(st.sampled_from(CapacityClass)),
+    "regions": regions,
+    "pools": st.frozensets(st.sampled_from(POOLS)),
+    "data_collection_allowed": st.just(False),
+}
+
+
+def few(of: dict[str, st.SearchStrategy[Any]], most: int) -> st.SearchStrategy[dict[str, Any]]:
+    """Some of them. With all restrictions at once no pool is left, and every law about those that
+    are is kept."""
+    names = st.lists(st.sampled_from([*of]), max_size=most, unique=True)
+    return names.flatmap(lambda drawn: st.fixed_dictionaries({name: of[name] for name in drawn}))
+
+
+preferences = st.builds(
     Action,
-    only=seldom(targets),
     order=st.just(()) | targets.map(tuple),
-    ignore=seldom(targets, frozenset()),
     sort=st.none() | st.sampled_from(Sort),
-    max_price=st.builds(PriceBound, seldom(amounts), seldom(amounts)),
     preferred_max_latency=st.none()
     | st.builds(LatencyPreference, st.just(((0.95, 1.0),)) | st.just(((0.5, 0.1),))),
-    allow_fallbacks=st.booleans(),
-    quantizations=seldom(st.just(frozenset({"fp16"})) | st.just(frozenset({"int8"}))),
-    data_collection_allowed=seldom(st.just(False), True),
-    quality_min=seldom(st.floats(0, 1)),
-    regions=seldom(regions),
-    cold_start=st.none() | st.builds(ColdStart, st.floats(0, 50), st.sampled_from(OnExceed)),
     wait_nanousd_per_s=st.integers(0, 10**7),
     quality_nanousd_per_step=st.integers(0, 10**7),
     spot_loss_nanousd=st.integers(0, 10**10),
 )
-leaves = st.builds(
-    Leave,
-    capacity_classes=seldom(st.frozensets(st.sampled_from(CapacityClass))),
-    regions=seldom(regions),
-    pools=seldom(st.frozensets(st.sampled_from(POOLS))),
-    data_collection_allowed=st.booleans(),
+actions = st.builds(
+    lambda action, words: replace(action, **words), preferences, few(RESTRICTIONS, 2)
 )
+leaves = st.builds(lambda words: Leave(**words), few(BOUNDS, 1))
 prefixes = st.none() | st.dictionaries(st.sampled_from(POOLS), st.integers(1, 700))
-calls = st.builds(
-    lambda call, leave, prefix: call._replace(leave=leave, prefix_tokens=prefix),
-    any_call(),
-    leaves,
-    prefixes,
-)
+
+
+@st.composite
+def any_bound_call(draw: st.DrawFn) -> Call:
+    """Three of four have a short prompt and much time."""
+    call = draw(any_call())
+    call = call if draw(st.integers(0, 3)) == 3 else patient(call)
+    return call._replace(leave=draw(leaves), prefix_tokens=draw(prefixes))
+
+
+calls = any_bound_call()
 seeds = st.integers(0, 2**63 - 1)
 NOT_ENTITLED = {
     RefusalKind.FORBIDDEN,
@@ -109,8 +122,8 @@ speeds = st.builds(
 @st.composite
 def fleets(draw: st.DrawFn) -> FleetSnapshot:
     """Any fleet, in regions, where some servers outside collect data and others do not, with
-    something learned of some pools."""
-    snapshot = draw(any_fleet())
+    something learned of some pools. Most can take a call, and some are twins."""
+    snapshot = draw(any_fleet(pools_min=draw(st.sampled_from([3, 3, 3, 0]))))
     states = [
         replace(
             each,
@@ -128,7 +141,21 @@ def fleets(draw: st.DrawFn) -> FleetSnapshot:
         )
         for each in snapshot.pools
     ]
-    return snapshot._replace(pools=tuple(states))
+    states = [open_state(each, draw) if draw(st.integers(0, 3)) else each for each in states]
+    if len(states) > 1 and draw(st.booleans()):
+        one, other = draw(st.permutations(range(len(states))))[:2]
+        twin = replace(states[one].pool, name=states[other].pool.name)
+        states[other] = replace(states[one], pool=twin)
+    later_s = draw(st.sampled_from([0.0, 0.3, 7.123456789]))
+    return snapshot._replace(pools=tuple(states), at_s=snapshot.at_s + later_s)
+
+
+def open_state(state: PoolState, draw: st.DrawFn) -> PoolState:
+    """The pool with a warm replica, and nothing in its way."""
+    pool = replace(state.pool, max_replicas=max(1, state.pool.max_replicas))
+    more = (replica(running=draw(small_ints), queued=draw(small_ints)),)
+    own = () if pool.is_external else (*state.replicas, *more)
+    return replace(state, pool=pool, replicas=own, blocked_reason=None)
 
 
 def ready(snapshot: FleetSnapshot) -> FleetSnapshot:
@@ -139,7 +166,7 @@ def ready(snapshot: FleetSnapshot) -> FleetSnapshot:
 
 def patient(call: Call) -> Call:
     """With a short prompt and much time."""
-    prompts = dict.fromkeys(call.prompt_tokens, 9)
+    prompts = {model: 1 + tokens // 6 for model, tokens in call.prompt_tokens.items()}
     return call._replace(prompt_tokens=prompts, deadline_s=NOW_S + 1000)
 
 
@@ -284,6 +311,34 @@ def test_a_hard_constraint_is_never_broken(
         assert not breaks(states[name], call, action)
 
 
+def words_against(pool: Pool) -> list[dict[str, Any]]:
+    """Everything but this pool: each word of a rule alone."""
+    own, price = Target(TargetKind.POOL, pool.name), pool.cost_output_nanousd_per_mtok
+    words: list[dict[str, Any]] = [
+        {"only": frozenset({Target(TargetKind.POOL, "another")})},
+        {"ignore": frozenset({own})},
+        {"regions": frozenset({"eu", "us"} - {pool.region})},
+        {"quantizations": frozenset({"another"})},
+        {"quality_min": 0.0},
+    ]
+    if collects(pool):
+        words.append({"data_collection_allowed": False})
+    if pool.is_external and price:
+        words.append({"max_price": PriceBound(None, price - 1)})
+    return words
+
+
+@given(calls, fleets(), actions, seeds)
+def test_each_word_of_a_rule_alone_rules_out_what_it_forbids(
+    call: Call, snapshot: FleetSnapshot, action: Action, seed: int
+) -> None:
+    pools = {each.pool.name: each.pool for each in snapshot.pools}
+    for name in eligible(decide(call, snapshot, matched(action), seed)):
+        for words in words_against(pools[name]):
+            narrow = matched(replace(action, **words))
+            assert name not in eligible(decide(call, snapshot, narrow, seed)), words
+
+
 def forbidding(pool: Pool) -> list[Leave]:
     """Everything but this pool: each entitlement alone."""
     others = {*CapacityClass} - {pool.capacity_class}
@@ -338,27 +393,17 @@ def test_what_an_entitlement_forbids_is_refused_by_its_kind_whatever_the_rule(
         assert refusal.kind is refusals[0].kind  # type: ignore[union-attr]
 
 
-WIDER = [
-    {"only": None},
-    {"ignore": frozenset()},
-    {"max_price": PriceBound()},
-    {"quantizations": None},
-    {"data_collection_allowed": True},
-    {"quality_min": None},
-    {"regions": None},
-    {"cold_start": None},
-    {"allow_fallbacks": True},
-]
-
-
-@given(calls, fleets(), actions, seeds, st.sampled_from(WIDER))
+@pytest.mark.parametrize("word", RESTRICTIONS)
+@given(calls, fleets(), actions, seeds, st.data())
 def test_widening_a_rule_never_refuses_more(
-    call: Call, snapshot: FleetSnapshot, action: Action, seed: int, wider: dict[str, Any]
+    word: str, call: Call, snapshot: FleetSnapshot, action: Action, seed: int, data: st.DataObject
 ) -> None:
-    before = decide(call, snapshot, matched(action), seed)
-    after = decide(call, snapshot, matched(replace(action, **wider)), seed)
+    narrow = replace(action, **{word: data.draw(RESTRICTIONS[word])})
+    wide = replace(action, **{word: getattr(Action(), word)})
+    before = decide(call, snapshot, matched(narrow), seed)
+    after = decide(call, snapshot, matched(wide), seed)
     assert isinstance(before, Refusal) or isinstance(after, Decision)
-    if action.allow_fallbacks:
+    if wide.allow_fallbacks:
         assert {*eligible(before)} <= {*eligible(after)}
 
 
@@ -420,6 +465,8 @@ def test_a_cheaper_identical_pool_never_loses(
     by_pool = {c.pool: c for c in decide(call, both, matched(action), seed).candidates}
     order = eligible(decide(call, both, matched(action), seed))
     assert by_pool["cheap"].eligible >= by_pool[dear.pool.name].eligible
+    assert by_pool["cheap"].cost_nanousd <= by_pool[dear.pool.name].cost_nanousd
+    assert by_pool["cheap"].score_nanousd <= by_pool[dear.pool.name].score_nanousd
     if by_pool[dear.pool.name].score_nanousd > by_pool["cheap"].score_nanousd + 1:
         assert dear.pool.name not in order or order.index("cheap") < order.index(dear.pool.name)
 
@@ -506,12 +553,10 @@ def riskier(state: PoolState) -> PoolState:
     return replace(state, losses_per_s=None if known is None else 2 * known + 0.001)
 
 
-WORSE = st.sampled_from([busier, dearer, slower, riskier])
-
-
-@given(calls, fleets(), actions, seeds, places, WORSE)
+@pytest.mark.parametrize("worse", [busier, dearer, slower, riskier])
+@given(calls, fleets(), actions, seeds, places)
 def test_more_waiting_price_or_load_never_helps_a_candidate(
-    call: Call, snapshot: FleetSnapshot, action: Action, seed: int, number: int, worse: Any
+    worse: Any, call: Call, snapshot: FleetSnapshot, action: Action, seed: int, number: int
 ) -> None:
     if not snapshot.pools:
         return

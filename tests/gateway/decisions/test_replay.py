@@ -12,7 +12,6 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
-from hypothesis import strategies as st
 
 from billing.db.engine import Store, open_store
 from billing.decisions import batch
@@ -31,7 +30,8 @@ from routing.policy.narrow import narrowed
 from routing.policy.rules import RoutingPolicy
 from routing.types import Call, FleetSnapshot, Tier
 from tests.gateway.decisions.records import WISH, attributes_of, busy_fleet
-from tests.routing.fleets import NOW_S, any_call, any_fleet, call
+from tests.routing.fleets import NOW_S, call
+from tests.routing.test_decision_laws import calls, fleets, seeds
 
 SHIPPED = shipped_policy()
 EVERY_PROCESS_S = 120
@@ -51,13 +51,13 @@ def written(*made: DecisionMade) -> list[DecisionBytes]:
     return batch.decode(batch.encode([encoder.encode(each.record()) for each in made]))
 
 
-@given(any_call(), any_fleet(), st.integers(0, 2**63 - 1))
+@given(calls, fleets(), seeds)
 def test_replay_equals_its_record(call: Call, fleet: FleetSnapshot, seed: int) -> None:
     records = written(made(call, fleet, seed))
     assert list(replayed(records, {SHIPPED.revision: SHIPPED}.get)) == [[]]
 
 
-@given(any_call(), any_fleet())
+@given(calls, fleets())
 def test_what_the_caller_narrowed_is_narrowed_again(call: Call, fleet: FleetSnapshot) -> None:
     attributes = attributes_of(call)
     matched = SHIPPED.match(attributes)
