@@ -142,10 +142,10 @@ def fleets(draw: st.DrawFn) -> FleetSnapshot:
         for each in snapshot.pools
     ]
     states = [open_state(each, draw) if draw(st.integers(0, 3)) else each for each in states]
-    if len(states) > 1 and draw(st.booleans()):
-        one, other = draw(st.permutations(range(len(states))))[:2]
-        twin = replace(states[one].pool, name=states[other].pool.name)
-        states[other] = replace(states[one], pool=twin)
+    if states and draw(st.booleans()):
+        first, names = states[0], [each.pool.name for each in states]
+        for at in draw(st.frozensets(st.integers(1, len(states)))) - {len(states)}:
+            states[at] = replace(first, pool=replace(first.pool, name=names[at]))
     later_s = draw(st.sampled_from([0.0, 0.3, 7.123456789]))
     return snapshot._replace(pools=tuple(states), at_s=snapshot.at_s + later_s)
 
@@ -437,10 +437,12 @@ def alike(call: Call, pool: str, other: str) -> Call:
     return call._replace(leave=replace(call.leave, pools=None), prefix_tokens=known or None)
 
 
+@pytest.mark.parametrize("sort", [None, *Sort])
 @given(calls, fleets(), actions, seeds, places)
 def test_a_cheaper_identical_pool_never_loses(
-    call: Call, snapshot: FleetSnapshot, action: Action, seed: int, number: int
+    sort: Sort | None, call: Call, snapshot: FleetSnapshot, action: Action, seed: int, number: int
 ) -> None:
+    action = replace(action, sort=sort)
     states = [each for each in snapshot.pools if each.pool.model in call.models]
     if not states:
         return
@@ -563,15 +565,11 @@ def test_more_waiting_price_or_load_never_helps_a_candidate(
     number %= len(snapshot.pools)
     action = replace(action, allow_fallbacks=True)
     name = snapshot.pools[number].pool.name
-    before = eligible(decide(call, snapshot, matched(action), seed))
-    after = eligible(
-        decide(
-            call,
-            with_state(snapshot, number, worse(snapshot.pools[number])),
-            matched(action),
-            seed,
-        )
-    )
+    worsened = with_state(snapshot, number, worse(snapshot.pools[number]))
+    good, bad = (decide(call, each, matched(action), seed) for each in (snapshot, worsened))
+    scores = [{c.pool: c.score_nanousd for c in each.candidates} for each in (good, bad)]
+    assert scores[0].get(name, 0) <= scores[1].get(name, 0)
+    before, after = eligible(good), eligible(bad)
     assert name in before or name not in after
     if name in after:
         assert {*before[: before.index(name)]} <= {*after[: after.index(name)]}
@@ -599,7 +597,7 @@ def test_more_time_and_a_shorter_prompt_never_rule_a_pool_out(
     before = {*eligible(decide(call, snapshot, matched(action), seed))}
     longer = call._replace(deadline_s=call.deadline_s + more_s)
     assert before <= {*eligible(decide(longer, snapshot, matched(action), seed))}
-    shorter = call._replace(prompt_tokens={m: n // 2 for m, n in call.prompt_tokens.items()})
+    shorter = call._replace(prompt_tokens=dict.fromkeys(call.prompt_tokens, 1), output_tokens_max=1)
     if action.max_price == PriceBound():
         assert before <= {*eligible(decide(shorter, snapshot, matched(action), seed))}
 
