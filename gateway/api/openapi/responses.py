@@ -9,6 +9,7 @@ from gateway.wire.json_schema import (
     NUMBER,
     STRING,
     USD,
+    Schema,
     array,
     const,
     either,
@@ -16,8 +17,31 @@ from gateway.wire.json_schema import (
     objects,
     one_of,
 )
-from gateway.wire.responses.schemas import STATUS, THOUGHT
-from gateway.wire.responses.tool_schemas import CHOICE, SHOWN, called
+from gateway.wire.responses.items import THOUGHTS
+from gateway.wire.responses.parts import STATUS
+from gateway.wire.responses.past_calls import ACTION
+from gateway.wire.responses.tools import CHOICE, SHELL
+
+SHOWN = either(
+    objects(
+        {
+            "type": const("function"),
+            "name": STRING,
+            "description": STRING,
+            "parameters": ANYTHING,
+            "strict": BOOLEAN,
+        },
+        *("description", "parameters", "strict"),
+    ),
+    objects({"type": one_of(("custom", "namespace", SHELL))}),
+)
+ITEM: dict[str, Schema] = {"id": STRING, "status": STATUS.schema, "call_id": STRING}
+CALL: dict[str, Schema] = ITEM | {"name": STRING, "namespace": STRING}
+CALLS = (
+    objects(CALL | {"type": const("function_call"), "arguments": STRING}, "namespace"),
+    objects(CALL | {"type": const("custom_tool_call"), "input": STRING}, "namespace"),
+    objects(ITEM | {"type": const("local_shell_call"), "action": ACTION}),
+)
 
 PART = either(
     objects(
@@ -35,21 +59,21 @@ OUTPUT = either(
         {
             "id": STRING,
             "type": const("reasoning"),
-            "status": STATUS,
+            "status": STATUS.schema,
             "summary": array(ANYTHING),
-            "content": THOUGHT,
+            "content": THOUGHTS.schema,
         }
     ),
     objects(
         {
             "id": STRING,
             "type": const("message"),
-            "status": STATUS,
+            "status": STATUS.schema,
             "role": const("assistant"),
             "content": array(PART),
         }
     ),
-    *called(STATUS),
+    *CALLS,
 )
 USAGE = objects(
     {
@@ -67,7 +91,7 @@ ANSWER = objects(
         "object": const("response"),
         "created_at": INTEGER,
         "completed_at": maybe(INTEGER),
-        "status": STATUS,
+        "status": STATUS.schema,
         "error": maybe(ANYTHING),
         "incomplete_details": maybe(
             objects({"reason": one_of(("max_output_tokens", "content_filter"))})

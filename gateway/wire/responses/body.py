@@ -15,6 +15,7 @@ from gateway.errors import bad_request
 from gateway.wire.bodies.chat_body import CHAT, ChatBody
 from gateway.wire.bodies.checks import invalid_type, json_object
 from gateway.wire.bodies.conversation import Conversation, generating_chat
+from gateway.wire.bodies.response_format import FORM, UNFORMED
 from gateway.wire.bodies.rules import (
     TEXT,
     Reader,
@@ -25,22 +26,25 @@ from gateway.wire.bodies.rules import (
     neutral,
     object_of,
     own,
+    the,
     word_of,
 )
 from gateway.wire.bodies.text_body import TokensMax
 from gateway.wire.bodies.translation import translated_conversation
-from gateway.wire.json_schema import array, as_good_as
+from gateway.wire.json_schema import array, as_good_as, either
 from gateway.wire.responses.form import ResponseForm
-from gateway.wire.responses.items import translated
-from gateway.wire.responses.schemas import FORMAT, INPUT
-from gateway.wire.responses.tool_schemas import CHOICE, TOOLS
-from gateway.wire.responses.tools import Toolbox, chat_tool_choice
+from gateway.wire.responses.items import INPUT, translated
+from gateway.wire.responses.tools import CHOICE, TOOLS, Toolbox, chat_tool_choice
 from workers.sampling import Sampling, names
 
 Json = dict[str, Any]
 LOGPROBS = "message.output_text.logprobs"
 INCLUDABLE = word_of(LOGPROBS, "reasoning.encrypted_content")
 """The second holds wherever nothing is reasoned in secret."""
+FORMAT = either(
+    UNFORMED,
+    object_of({"type": the("json_schema")} | FORM, "type", "name", "schema").schema,
+)
 SUMMARY = word_of("auto", "concise", "detailed")
 REASONING = object_of(
     {

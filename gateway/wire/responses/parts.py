@@ -1,43 +1,49 @@
-"""Parts of items that callers send, and what an earlier answer said of those items."""
+"""Parts of items that callers send, and what an earlier answer said of those items: check and
+schema of each, and the part of a chat message that it becomes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from gateway.call.frame import Scored
-from gateway.wire.bodies.checks import invalid_type, missing, one_of, only, require_known, string
+from gateway.wire.bodies.checks import invalid_type, missing, only
+from gateway.wire.bodies.messages import DETAIL, IMAGE_URL
+from gateway.wire.bodies.rules import (
+    TEXT,
+    Rule,
+    Variant,
+    elsewhere,
+    unchecked,
+    union_of,
+    variant,
+    word_of,
+)
+from gateway.wire.json_schema import (
+    ANYTHING,
+    NUMBER,
+    STRING,
+    Schema,
+    array,
+    between,
+    either,
+    maybe,
+    objects,
+)
 
 Json = dict[str, Any]
 
-STATUSES = ("in_progress", "completed", "incomplete")
-TEXT_PARTS = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
-
-
-def bookkeeping(name: str, item: Mapping[str, Any]) -> None:
-    """What an earlier answer said of its own items, and clients send back with them."""
-    if item.get("id") is not None:
-        string(f"{name}.id", item["id"])
-    if item.get("status") is not None:
-        one_of(*STATUSES)(f"{name}.status", item["status"])
-
-
-def part(name: str, value: object, kinds: Sequence[str]) -> Json:
-    if not isinstance(value, dict):
-        raise invalid_type(name, "an object", value)
-    one_of(*kinds)(f"{name}.type", value.get("type"))
-    kind: str = value["type"]
-    if kind == "input_image":
-        return _image(name, value)
-    field = TEXT_PARTS[kind]
-    more = ("annotations", "logprobs") if kind == "output_text" else ()
-    require_known(name, value, "type", field, *more)
-    if value.get("annotations") is not None:
-        only([])(f"{name}.annotations", value["annotations"])
-    if value.get("logprobs") is not None:
-        _scores(f"{name}.logprobs", value["logprobs"])
-    string(f"{name}.{field}", value.get(field))
-    return {"type": "refusal" if kind == "refusal" else "text", field: value[field]}
+STATUS = word_of("in_progress", "completed", "incomplete")
+BOOKED = {"id": TEXT, "status": STATUS}
+"""What an earlier answer said of its own items, and clients send back with them."""
+LIKELY: dict[str, Schema] = {
+    "token": STRING,
+    "logprob": NUMBER,
+    "bytes": maybe(array(between(0, 255, "integer"))),
+}
+SCORES = array(
+    objects(LIKELY | {"top_logprobs": array(objects(LIKELY, "bytes"))}, "bytes", "top_logprobs")
+)
 
 
 def _scores(name: str, value: object) -> None:
@@ -48,11 +54,53 @@ def _scores(name: str, value: object) -> None:
         raise invalid_type(name, "an array of log probabilities", value) from wrong
 
 
-def _image(name: str, part: Mapping[str, Any]) -> Json:
-    """What it may be is chat's to say."""
-    require_known(name, part, "type", "image_url", "detail")
-    if part.get("image_url") is None:
-        raise missing(f"{name}.image_url")
-    fields = {"url": part["image_url"], "detail": part.get("detail")}
-    image = {field: value for field, value in fields.items() if value is not None}
-    return {"type": "image_url", "image_url": image}
+INPUT_TEXT = variant("input_text", {"text": TEXT}, "text")
+INPUT_IMAGE = variant(
+    "input_image",
+    {"image_url": elsewhere(IMAGE_URL), "detail": unchecked(DETAIL.schema)},
+    "image_url",
+)
+OUTPUT_TEXT = variant(
+    "output_text",
+    {
+        "text": TEXT,
+        "annotations": Rule(only([]), array(ANYTHING, maxItems=0)),
+        "logprobs": Rule(_scores, SCORES),
+    },
+    "text",
+    first=("annotations", "logprobs"),
+)
+REFUSAL = variant("refusal", {"refusal": TEXT}, "refusal")
+
+
+def content_of(*variants: Variant) -> Rule:
+    """A text, or parts of these types."""
+    part = union_of(*variants)
+
+    def check(name: str, value: object) -> None:
+        if value is None:
+            raise missing(name)
+        if isinstance(value, str):
+            return
+        if not isinstance(value, list):
+            raise invalid_type(name, "a string or an array of parts", value)
+        for index, each in enumerate(value):
+            part.check(f"{name}[{index}]", each)
+
+    schemas = [each.schema for each in variants]
+    return Rule(check, either(STRING, array(either(*schemas), minItems=1)))
+
+
+def chat_content(content: Any) -> Any:
+    return content if isinstance(content, str) else [chat_part(part) for part in content]
+
+
+def chat_part(part: Mapping[str, Any]) -> Json:
+    """Of one that passed its check. What an image may be is chat's to say."""
+    if part["type"] == "input_image":
+        fields = {"url": part["image_url"], "detail": part.get("detail")}
+        image = {field: value for field, value in fields.items() if value is not None}
+        return {"type": "image_url", "image_url": image}
+    if part["type"] == "refusal":
+        return {"type": "refusal", "refusal": part["refusal"]}
+    return {"type": "text", "text": part["text"]}

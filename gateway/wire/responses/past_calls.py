@@ -7,8 +7,12 @@ from typing import Any
 import msgspec
 
 from gateway.errors import ApiError, bad_request
-from gateway.wire.bodies.checks import invalid_type, missing, require_known, string, text_up_to
-from gateway.wire.responses.parts import bookkeeping, part
+from gateway.wire.bodies.checks import an_object, string
+from gateway.wire.bodies.rules import TEXT as TEXT_RULE
+from gateway.wire.bodies.rules import Rule, needed, object_of, text_of, unchecked
+from gateway.wire.json_schema import STRING, Schema, const
+from gateway.wire.json_schema import one_of as enumerated
+from gateway.wire.responses.parts import BOOKED, INPUT_IMAGE, INPUT_TEXT, chat_content, content_of
 from gateway.wire.responses.tools import SHELL, TEXT, Tool
 
 Json = dict[str, Any]
@@ -16,77 +20,106 @@ Json = dict[str, Any]
 CALL_ID_MAX = 64
 CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 OUTPUTS = tuple(f"{kind}_output" for kind in CALLS)
-GIVEN = {"function_call": "arguments", "custom_tool_call": "input"}
+ARGUMENTS = {"function_call": "arguments", "custom_tool_call": "input"}
 SHOWN_BELOW = "The output is the image that follows."
 """What answers a call whose output is nothing but an image."""
+ACTION: Schema = {"type": "object"}
+CALL_ID = needed(text_of(CALL_ID_MAX))
+
+
+def _call(kind: str, arguments: Rule, name: Rule) -> Rule:
+    """The id of the call is checked last."""
+    field = ARGUMENTS[kind]
+    fields = BOOKED | {"call_id": CALL_ID, "name": name, "namespace": TEXT_RULE}
+    fields |= {"type": unchecked(const(kind)), field: arguments}
+    first = ("id", "status", "namespace", "name", "type", field)
+    return object_of(fields, "call_id", "name", "type", field, first=first)
+
+
+FUNCTION_CALLS = {
+    "function_call": _call("function_call", unchecked(STRING), unchecked(STRING)),
+    "custom_tool_call": _call("custom_tool_call", TEXT_RULE, unchecked(STRING)),
+}
+NAMESPACE_CALLS = {
+    "function_call": _call("function_call", unchecked(STRING), TEXT_RULE),
+    "custom_tool_call": _call("custom_tool_call", TEXT_RULE, TEXT_RULE),
+}
+SHELL_CALL = object_of(
+    BOOKED
+    | {
+        "type": unchecked(const(CALLS[2])),
+        "action": Rule(an_object, ACTION),
+        "call_id": CALL_ID,
+    },
+    *("type", "action", "call_id"),
+)
+OUTPUT_FIELDS = {"output": content_of(INPUT_TEXT, INPUT_IMAGE), "name": TEXT_RULE} | BOOKED
+OUTPUT = object_of(
+    OUTPUT_FIELDS | {"type": unchecked(enumerated(OUTPUTS[:2])), "call_id": CALL_ID},
+    *("output", "type", "call_id"),
+    first=("id", "status", "name"),
+)
+SHELL_OUTPUT = object_of(
+    OUTPUT_FIELDS
+    | {
+        "type": unchecked(const(OUTPUTS[2])),
+        "call_id": unchecked(CALL_ID.schema),
+        "id": Rule(string, CALL_ID.schema),
+    },
+    *("output", "type"),
+    first=("id", "status", "name"),
+)
+SCHEMAS = tuple(
+    rule.schema for rule in (*FUNCTION_CALLS.values(), SHELL_CALL, OUTPUT, SHELL_OUTPUT)
+)
 
 
 def past_call(name: str, item: Mapping[str, Any]) -> Json:
-    bookkeeping(name, item)
+    for field, rule in BOOKED.items():
+        if item.get(field) is not None:
+            rule.check(f"{name}.{field}", item[field])
     function = _command(name, item) if item["type"] == CALLS[2] else _function(name, item)
-    return {"id": _call_id(name, item), "type": "function", "function": function}
+    return {"id": item["call_id"], "type": "function", "function": function}
 
 
 def _function(name: str, item: Mapping[str, Any]) -> Json:
-    kind = item["type"]
-    field = GIVEN[kind]
-    require_known(name, item, "type", "id", "status", "call_id", "name", "namespace", field)
-    arguments, function_name, namespace = item.get(field), item.get("name"), item.get("namespace")
+    kind, namespace = item["type"], item.get("namespace")
+    (FUNCTION_CALLS if namespace is None else NAMESPACE_CALLS)[kind].check(name, item)
+    arguments, function_name = item.get(ARGUMENTS[kind]), item.get("name")
     if namespace is not None:
-        string(f"{name}.namespace", namespace)
-        string(f"{name}.name", function_name)
         function_name = Tool(kind, str(function_name), namespace).chat_name
-    if field == TEXT:
-        string(f"{name}.{field}", arguments)
+    if kind == "custom_tool_call":
         arguments = msgspec.json.encode({TEXT: arguments}).decode()
     return {"name": function_name, "arguments": arguments}
 
 
 def _command(name: str, item: Mapping[str, Any]) -> Json:
-    require_known(name, item, "type", "id", "status", "call_id", "action")
-    action = item.get("action")
-    if not isinstance(action, dict):
-        raise invalid_type(f"{name}.action", "an object", action)
-    arguments = {key: value for key, value in action.items() if key != "type"}
+    SHELL_CALL.check(name, item)
+    arguments = {key: value for key, value in item["action"].items() if key != "type"}
     return {"name": SHELL, "arguments": msgspec.json.encode(arguments).decode()}
 
 
 def past_output(name: str, item: Mapping[str, Any]) -> tuple[Json, list[tuple[Json, str]]]:
     """The message that answers the call, and images with their places: chat has none there."""
-    require_known(name, item, "type", "id", "status", "call_id", "output", "name")
-    bookkeeping(name, item)
-    if item.get("name") is not None:
-        string(f"{name}.name", item["name"])
-    output = item.get("output")
-    if output is None:
-        raise missing(f"{name}.output")
+    call_id = _call_id(item)
+    if item["type"] == OUTPUTS[2]:
+        SHELL_OUTPUT.check(name, item)
+        CALL_ID.check(f"{name}.call_id", call_id)
+    else:
+        OUTPUT.check(name, item)
+    output = chat_content(item["output"])
     images: list[tuple[Json, str]] = []
     if isinstance(output, list):
-        places = [f"{name}.output[{index}]" for index in range(len(output))]
-        parts = [
-            part(at, each, ("input_text", "input_image"))
-            for at, each in zip(places, output, strict=True)
-        ]
-        images = [(p, at) for p, at in zip(parts, places, strict=True) if p["type"] == "image_url"]
-        output = [p for p in parts if p["type"] != "image_url"]
+        places = enumerate(output)
+        images = [(p, f"{name}.output[{n}]") for n, p in places if p["type"] == "image_url"]
+        output = [part for part in output if part["type"] != "image_url"]
         if images and not output:
             output = SHOWN_BELOW
-    elif not isinstance(output, str):
-        raise invalid_type(f"{name}.output", "a string or an array of parts", output)
-    message = {"role": "tool", "tool_call_id": _call_id(name, item), "content": output}
-    return message, images
+    return {"role": "tool", "tool_call_id": call_id, "content": output}, images
 
 
-def _call_id(name: str, item: Mapping[str, Any]) -> str:
+def _call_id(item: Mapping[str, Any]) -> object:
     """OpenAI's document has the `id` of a local shell's output name its call."""
-    call_id = _answered(item)
-    if call_id is None:
-        raise missing(f"{name}.call_id")
-    text_up_to(CALL_ID_MAX)(f"{name}.call_id", call_id)
-    return str(call_id)
-
-
-def _answered(item: Mapping[str, Any]) -> object:
     if item.get("type") == OUTPUTS[2] and item.get("call_id") is None:
         return item.get("id")
     return item.get("call_id")
@@ -96,7 +129,7 @@ def require_answers(items: Sequence[Mapping[str, Any]]) -> None:
     """Every call is answered and every answer has a call, by their `call_id`."""
     open_calls: dict[object, int] = {}
     for index, item in enumerate(items):
-        call_id = _answered(item)
+        call_id = _call_id(item)
         if item.get("type") in CALLS:
             open_calls[call_id] = index
         elif item.get("type") in OUTPUTS and open_calls.pop(call_id, None) is None:

@@ -11,8 +11,23 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from gateway.errors import ApiError, bad_request
-from gateway.wire.bodies.checks import boolean, invalid_type, missing, one_of, require_known, string
-from gateway.wire.bodies.tools import NAME_MAX
+from gateway.wire.bodies.checks import an_object, boolean, invalid_type
+from gateway.wire.bodies.rules import SWITCH, Rule, Variant, elsewhere, unchecked, union_of, variant
+from gateway.wire.bodies.rules import TEXT as TEXT_RULE
+from gateway.wire.bodies.tools import MODE, NAME_MAX, NAME_SCHEMA, TOOLS_MAX
+from gateway.wire.json_schema import (
+    ANYTHING,
+    BOOLEAN,
+    STRING,
+    Schema,
+    array,
+    const,
+    either,
+    objects,
+    one_of,
+    part,
+    text,
+)
 
 Json = dict[str, Any]
 FLAT = ("name", "description", "parameters", "strict")
@@ -33,6 +48,68 @@ COMMAND: Json = {
     "required": ["command"],
     "additionalProperties": False,
 }
+
+
+GRAMMAR = union_of(
+    variant("text", {}),
+    variant("grammar", {"syntax": TEXT_RULE, "definition": TEXT_RULE}, "syntax", "definition"),
+)
+
+
+def _function_of(name: Schema) -> Schema:
+    """Chat checks the function."""
+    fields: dict[str, Schema] = {
+        "name": name,
+        "description": STRING,
+        "parameters": ANYTHING,
+        "strict": BOOLEAN,
+        "defer_loading": BOOLEAN,
+    }
+    return part({"type": const("function")} | fields, *(fields.keys() - {"name"}))
+
+
+def _custom_of(name: Schema) -> Variant:
+    fields = {
+        "name": elsewhere(name),
+        "description": unchecked(STRING),
+        "format": GRAMMAR,
+        "defer_loading": SWITCH,
+    }
+    return variant("custom", fields, "name", first=("defer_loading", "format"))
+
+
+def _objects(name: str, tools: Any) -> None:
+    if not isinstance(tools, list):
+        raise invalid_type(name, "an array of objects", tools)
+    for index, tool in enumerate(tools):
+        an_object(f"{name}[{index}]", tool)
+
+
+SEARCHES: Schema = objects({"type": text(pattern=f"^{SEARCH}")})
+CUSTOM = _custom_of(NAME_SCHEMA)
+INNER = either(_function_of(STRING), _custom_of(STRING).schema, SEARCHES)
+NAMESPACE = variant(
+    "namespace",
+    {"name": TEXT_RULE, "description": TEXT_RULE, "tools": Rule(_objects, array(INNER))},
+    *("name", "tools"),
+)
+SHELL_TOOL = variant(SHELL, {})
+TOOL = either(
+    _function_of(NAME_SCHEMA), CUSTOM.schema, NAMESPACE.schema, SHELL_TOOL.schema, SEARCHES
+)
+TOOLS = array(TOOL, maxItems=TOOLS_MAX)
+NAMED = either(
+    part(
+        {"type": one_of(("function", "custom")), "name": STRING, "namespace": STRING}, "namespace"
+    ),
+    part({"type": const(SHELL)}),
+)
+CHOICE = either(
+    one_of(("none", "auto", "required")),
+    NAMED,
+    part({"type": const("allowed_tools"), "mode": MODE.schema, "tools": array(NAMED, minItems=1)}),
+)
+"""Chat checks the choice."""
 
 
 class Tool(NamedTuple):
@@ -64,11 +141,12 @@ class Toolbox:
         self.tools: dict[str, Tool] = {}
         self._search: str | None = None
 
-    def add(self, name: str, tools: object) -> None:
+    def add(self, name: str, tools: Any) -> None:
         """Raises ApiError 400 for tools that OpenAI runs itself."""
         if tools is None:
             return
-        for index, tool in enumerate(_objects(name, tools)):
+        _objects(name, tools)
+        for index, tool in enumerate(tools):
             self._add(f"{name}[{index}]", tool)
 
     def require_more_than_search(self) -> None:
@@ -79,18 +157,16 @@ class Toolbox:
     def _add(self, name: str, tool: Json, namespace: Json | None = None) -> None:
         kind = tool.get("type")
         if kind == "namespace" and namespace is None:
-            require_known(name, tool, "type", "name", "description", "tools")
-            string(f"{name}.name", tool.get("name"))
-            if tool.get("description") is not None:
-                string(f"{name}.description", tool["description"])
-            for index, inner in enumerate(_objects(f"{name}.tools", tool.get("tools"))):
+            NAMESPACE.check(name, tool)
+            for index, inner in enumerate(tool["tools"]):
                 self._add(f"{name}.tools[{index}]", inner, tool)
         elif kind == "function":
             self._offer(name, kind, _function(name, tool), namespace)
         elif kind == "custom":
-            self._offer(name, kind, _custom(name, tool), namespace)
+            CUSTOM.check(name, tool)
+            self._offer(name, kind, _custom(tool), namespace)
         elif kind == SHELL and namespace is None:
-            require_known(name, tool, "type")
+            SHELL_TOOL.check(name, tool)
             shell = {"name": SHELL, "description": "Runs a command.", "parameters": COMMAND}
             self._offer(name, kind, shell, None)
         elif isinstance(kind, str) and kind.startswith(SEARCH):
@@ -118,44 +194,19 @@ def _about(namespace: Json, function: Json) -> Any:
     return f"{shared}\n\n{own}" if isinstance(own, str) else own
 
 
-def _objects(name: str, tools: object) -> list[Json]:
-    if not isinstance(tools, list):
-        raise invalid_type(name, "an array of objects", tools)
-    for index, tool in enumerate(tools):
-        if not isinstance(tool, dict):
-            raise invalid_type(f"{name}[{index}]", "an object", tool)
-    return tools
-
-
 def _function(name: str, tool: Json) -> Json:
-    _deferred(name, tool)
+    """What would be loaded later is loaded at once."""
+    if tool.get("defer_loading") is not None:
+        boolean(f"{name}.defer_loading", tool["defer_loading"])
     return {key: v for key, v in tool.items() if key not in ("type", "defer_loading")}
 
 
-def _deferred(name: str, tool: Json) -> None:
-    """What would be loaded later is told at once."""
-    if tool.get("defer_loading") is not None:
-        boolean(f"{name}.defer_loading", tool["defer_loading"])
-
-
-def _custom(name: str, tool: Json) -> Json:
-    """A grammar is told to the model; nothing holds it to that."""
-    require_known(name, tool, "type", "name", "description", "format", "defer_loading")
-    _deferred(name, tool)
+def _custom(tool: Json) -> Json:
+    """The model is told of a grammar. Nothing holds it to that."""
     text: Json = {"type": "string"}
     form = tool.get("format")
-    if form is not None:
-        if not isinstance(form, dict):
-            raise invalid_type(f"{name}.format", "an object", form)
-        one_of("text", "grammar")(f"{name}.format.type", form.get("type"))
-        grammar_fields = ("syntax", "definition") if form["type"] == "grammar" else ()
-        require_known(f"{name}.format", form, "type", *grammar_fields)
-        for field in grammar_fields:
-            string(f"{name}.format.{field}", form.get(field))
-        if grammar_fields:
-            text["description"] = f"By this {form['syntax']} grammar:\n{form['definition']}"
-    if tool.get("name") is None:
-        raise missing(f"{name}.name")
+    if form is not None and form["type"] == "grammar":
+        text["description"] = f"By this {form['syntax']} grammar:\n{form['definition']}"
     parameters = {
         "type": "object",
         "properties": {TEXT: text},
