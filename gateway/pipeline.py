@@ -237,8 +237,7 @@ class Pipeline:
         call, request = self._shaped(received, principal), received.request
         hint = hint_of(received.headers, request.prompt_cache_key)
         beginning = beginning_of(request.payload, hint, principal.organization)
-        known = self._known_prompts.tokens(call, beginning)
-        return Shaped(call if known is None else call._replace(prefix_tokens=known), beginning)
+        return Shaped(self._known_prompts.told(call, beginning), beginning)
 
     def _shaped(self, received: Received, principal: Principal) -> Call:
         request, payload = received.request, received.request.payload

@@ -160,6 +160,10 @@ class FleetKeeper:
     def state(self, pool_name: str) -> PoolState | None:
         return self._known().by_name.get(pool_name)
 
+    def serving(self, place: str) -> PoolState | None:
+        """The pool whose warm replica or server outside this is."""
+        return self._known().by_place.get(place)
+
     def why_blocked(self, pool_name: str) -> str | None:
         """Why a pool takes no call, or None where it may, or is not known."""
         state = self.state(pool_name)
@@ -183,7 +187,10 @@ class FleetKeeper:
             for state in by_name.values():
                 if state.pool.model in of_model:
                     of_model[state.pool.model].append(state)
-            picture = self._made = _Picture(catalog, self._published, by_name, of_model, is_stale)
+            by_place = {place: state for state in by_name.values() for place in _places(state)}
+            picture = self._made = _Picture(
+                catalog, self._published, by_name, of_model, by_place, is_stale
+            )
             self._last = by_name
         return picture
 
@@ -291,7 +298,14 @@ class _Picture:
     published: Mapping[str, PublishedPool]
     by_name: Mapping[str, PoolState]
     of_model: Mapping[str, Sequence[PoolState]]
+    by_place: Mapping[str, PoolState]
     is_stale: bool
+
+
+def _places(state: PoolState) -> Iterable[str]:
+    if state.pool.is_external:
+        return (outside_id(state.pool.name),)
+    return [each.id for each in state.replicas if each.state is ReplicaState.WARM]
 
 
 def _replica(published: PublishedReplica, pool: Pool, is_stale: bool) -> Replica:

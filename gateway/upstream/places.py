@@ -24,7 +24,7 @@ from gateway.upstream.hints import RefusedHints
 from gateway.upstream.openai import Patience, Target, Whole
 from routing.cost import wait_s
 from routing.plans import Plans
-from routing.types import Candidate, Clock, Pool, PoolState, Task, Tier
+from routing.types import Call, Candidate, Clock, Pool, PoolState, Task, Tier
 from routing.waiting import better_than_waiting
 from workers.controller.queue import WaitingRoom, WaitingRoomFull
 
@@ -142,6 +142,10 @@ class Places:
         """Count an attempt at a replica, until what is returned is closed."""
         return None if place.chosen is None else OpenPlace(self._placement, place.chosen)
 
+    def told(self, open_call: OpenCall) -> Call:
+        """The call with what pools have of its prompt now."""
+        return self._known_prompts.told(open_call.call, open_call.beginning)
+
     def computed(self, place: Place, open_call: OpenCall) -> None:
         """Its first token is here. Of a replica its attempt tells that itself."""
         if place.pool.is_external:
@@ -160,9 +164,9 @@ class Places:
         async with self._in_room(open_call, candidate.pool):
             while (left_s := call.deadline_s - self._clock()) > 0:
                 await self._fleet.changed(timeout_s=min(left_s, RECHECK_S))
-                snapshot = self._fleet.snapshot(call.models)
+                snapshot, now = self._fleet.snapshot(call.models), self.told(open_call)
                 better = better_than_waiting(
-                    *(call, snapshot, decision.matched, decision.seed, candidate.pool),
+                    *(now, snapshot, decision.matched, decision.seed, candidate.pool),
                     self._plans,
                 )
                 for each in (*better, candidate):
