@@ -116,7 +116,7 @@ class Learner:
         if state.is_paid_for:
             return state if speeds is None else replace(state, learned=speeds)
         calls = calls_per_start(self._arrivals_of(pool.model), pool.idle_s)
-        in_few = in_steps(calls, PRIOR_CALLS_PER_START)
+        in_few = max(1.0, in_steps(calls, PRIOR_CALLS_PER_START))
         return replace(state, learned=speeds, calls_per_start=in_few)
 
     def _speeds(self, state: PoolState) -> Speeds | None:

@@ -11,14 +11,20 @@ from redis.asyncio import Redis
 
 from gateway.call.meter import Meter
 from gateway.catalog.catalog import Catalog
-from gateway.catalog.fleet import FleetKeeper, PublishedPool, PublishedReplica, _Fleet
-from gateway.replicas.placement import UNTOLD_MAX, Chosen, OpenPlace, Placement
+from gateway.catalog.fleet import (
+    FleetKeeper,
+    PublishedPool,
+    PublishedReplica,
+    _Fleet,
+    outside_id,
+)
+from gateway.replicas.placement import UNTOLD_MAX, Chosen, Computed, OpenPlace, Placement
 from gateway.replicas.shared_counts import GATEWAYS_KEY, LEASE_S, SharedCounts, work_key
 from gateway.replicas.shared_prefixes import PREFIXES_KEY, ROUNDS_MAX
 from routing.replicas.blocks import NO_CHAIN, chain_of
 from routing.replicas.work import Work
 from routing.types import ReplicaState
-from tests.routing.fleets import NOW_S
+from tests.routing.fleets import NOW_S, external
 
 PROMPT = Work(1, 300, 300, 50)
 GONE = "redis://127.0.0.1:1"
@@ -26,8 +32,8 @@ GONE = "redis://127.0.0.1:1"
 
 class Gateway:
     def __init__(self, redis: Redis, name: str, clock: Callable[[], float] = lambda: NOW_S) -> None:
-        catalog = Catalog(1, {}, (), {})
-        self.fleet = FleetKeeper(redis, lambda: catalog, lambda _: None, clock, poll_s=1.0)
+        self.catalog = Catalog(1, {}, (), {})
+        self.fleet = FleetKeeper(redis, lambda: self.catalog, lambda _: None, clock, poll_s=1.0)
         self.placement = Placement(Random(1))
         self.counts = SharedCounts(
             redis, self.placement, self.fleet, gateway_id=name, every_s=1.0, clock=clock
@@ -169,3 +175,21 @@ async def test_caches_of_replicas_that_are_gone_are_forgotten(redis: Redis) -> N
     one.fleet.publish(_Fleet(1, 0, (PublishedPool("p", 1, replicas=(left,)),)))
     await one.counts.flush()
     assert len(one.placement.prefixes) == 2
+
+
+async def test_what_a_server_outside_has_is_told_with_its_end_and_outlives_a_round(
+    redis: Redis,
+) -> None:
+    a, b = Gateway(redis, "a"), Gateway(redis, "b")
+    place, chain = outside_id("far"), chain_of(b"x" * 600, "org")
+    replicas = (PublishedReplica("r1", "", ReplicaState.WARM, 0),)
+    for gateway in (a, b):
+        gateway.catalog = Catalog(1, {}, (external("far"),), {})
+        gateway.fleet.publish(_Fleet(1, 0, (PublishedPool("p", 1, replicas=replicas),)))
+    a.placement.remember(Computed(place, chain, 0, NOW_S + 5.0))
+    await flush(a, b)
+    known = b.placement.prefixes.blocks_known
+    assert [known(place, chain, NOW_S + s) for s in (0.0, 4.9, 5.0)] == [2, 2, 0]
+    b.catalog = Catalog(2, {}, (), {})
+    await flush(b)
+    assert known(place, chain, NOW_S) == 0, "the pool is gone"

@@ -92,7 +92,7 @@ def test_a_cold_pool_is_priced_by_the_calls_that_share_its_start(
 ) -> None:
     learner = Learner(lambda _: NO_WORK, lambda _: Occurrences(count, 3600.0))
     cold = learner.learned(state(pool(idle_s=300.0)))
-    assert cold.calls_per_start == pytest.approx(expected, rel=0.1)
+    assert cold.calls_per_start == pytest.approx(expected, rel=0.1) and cold.calls_per_start >= 1
     for same in (
         state(pool(), replica()),
         state(pool(), replica(state=ReplicaState.STARTING)),
