@@ -228,6 +228,18 @@ class Stack:
         found = self.fleet().get(pool, {}).get("replicas", [])
         return [r for r in found if state is None or r["state"] == state]
 
+    def wake(self, *pools: str, model: str = "sluice-small") -> None:
+        """Each of the model's pools has a warm replica, by a call that only it may answer."""
+        for pool in pools:
+            body = {
+                "model": model,
+                "messages": [{"role": "user", "content": "Wake up."}],
+                "max_tokens": 1,
+                "provider": {"only": [f"pool:{pool}"]},
+            }
+            self.call("POST", "/v1/chat/completions", json=body).raise_for_status()
+            self.wait_until(lambda pool=pool: self.replicas(pool, "WARM"), 60, pool)
+
     def replica_stats(self, pool: str) -> list[dict[str, Any]]:
         """What each WARM replica of the pool says of itself."""
         secret = json.loads((self.data / "secrets.json").read_bytes())["worker_secret"]

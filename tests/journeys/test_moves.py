@@ -1,5 +1,10 @@
 """A replica is killed under streams: each goes on at another pool of the same weights, and its
-caller reads the answer that was never cut."""
+caller reads one whole answer.
+
+That the text is the one of an answer that was never cut is the law of
+tests/workers/engines/test_resuming.py. Here several answers share each step, and what was replayed
+was computed in one piece: a draw on the edge of rounding may fall otherwise.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +22,7 @@ from tests.journeys.calls import SMALL, body, events, opened
 from tests.stack import Stack, Tenant
 
 STREAMS = 5
+END = "<|end|>"
 POOLS = ("small-reserved", "small-spot")
 TOOL = {
     "type": "function",
@@ -78,12 +84,27 @@ def told(chunks: list[Any]) -> dict[str, Any]:
     }
 
 
+def is_whole(answer: dict[str, Any], undisturbed: dict[str, Any], kind: str) -> None:
+    """No token was lost, repeated or counted twice, and the prompt was counted once."""
+    prompt, completion = answer["usage"]
+    assert prompt == undisturbed["usage"][0]
+    assert len(answer["finish"]) == 1
+    if kind == "a call of a tool":
+        pieces = answer["arguments"].replace("}{", "}\n{").splitlines()
+        assert len(pieces) == answer["calls"] >= 1
+        assert all(set(json.loads(piece)) == {"town", "days"} for piece in pieces)
+        return
+    assert 220 <= completion <= 240
+    if kind == "drawn":
+        assert len(answer["tokens"]) == completion
+        assert "".join(answer["tokens"]).removesuffix(END) == answer["text"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_streams_of_a_killed_replica_go_on_elsewhere(
     stack: Stack, tenant: Tenant, kind: str
 ) -> None:
-    for pool in POOLS:
-        stack.wait_until(lambda pool=pool: stack.replicas(pool, "WARM"), 120, pool)
+    stack.wake(*POOLS)
     calls = [wanted(kind, seed) for seed in range(STREAMS)]
     expected = [told(read(stack, tenant, call)) for call in calls]
     pids = {pool: stack.replica_pid(pool) for pool in POOLS}
@@ -94,7 +115,8 @@ def test_streams_of_a_killed_replica_go_on_elsewhere(
         busiest = max(POOLS, key=lambda pool: sum(s["running"] for s in stack.replica_stats(pool)))
         os.kill(pids[busiest], signal.SIGKILL)
         answers = [told(each.result()) for each in asking]
-    assert answers == expected
+    for answer, undisturbed in zip(answers, expected, strict=True):
+        is_whole(answer, undisturbed, kind)
     stack.wait_booked()
     records = stack.requests_of(tenant)
     assert len(records) == 2 * STREAMS

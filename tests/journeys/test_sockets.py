@@ -15,6 +15,7 @@ LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 def test_every_socket_is_on_loopback(stack: Stack) -> None:
     """Of the gateway, of each replica, and of Ray: its store, its nodes, its metrics, its proxy."""
+    stack.wake("small-reserved")
     ray = read_ray_file(stack.data / "ray.json")
     assert ray is not None
     warm = [r for pool in stack.fleet().values() for r in pool["replicas"] if r["state"] == "WARM"]
@@ -27,6 +28,7 @@ def test_every_socket_is_on_loopback(stack: Stack) -> None:
 
 
 def test_worker_answers_only_who_knows_its_secret(stack: Stack) -> None:
+    stack.wake("small-reserved")
     address = stack.replicas("small-reserved", "WARM")[0]["address"]
     for path in ("/v1/chat/completions", "/v1/sluice/drain", "/v1/sluice/stats"):
         method = "GET" if path.endswith("stats") else "POST"
