@@ -156,9 +156,9 @@ class Pipeline:
         Raises ApiError for whatever goes wrong before an answer has begun.
         """
         if received.body_bytes > LARGE_BYTES:
-            shaped = await self._counting.large(principal, self.shaped, received, principal)
+            shaped = await self._counting.large(principal, self.shape, received, principal)
         else:
-            shaped = self.shaped(received, principal)
+            shaped = self.shape(received, principal)
         call = shaped.call
         match = self.match(call, received.request, await self.remaining_usd(principal))
         call, quote = self.price(call, match.matched, received.request.price_max)
@@ -228,18 +228,14 @@ class Pipeline:
         tier = _tier(received.request.service_tier, leave)
         return received.arrived_s + self._time_given_s(received.headers, tier)
 
-    def shape(self, received: Received, principal: Principal) -> Call:
+    def shape(self, received: Received, principal: Principal) -> Shaped:
         """The call, free of HTTP; raises ApiError 400 or 404. Reads memory only."""
-        return self.shaped(received, principal).call
-
-    def shaped(self, received: Received, principal: Principal) -> Shaped:
-        """The same, and how the prompt begins."""
-        call, request = self._shaped(received, principal), received.request
+        call, request = self._call_of(received, principal), received.request
         hint = hint_of(received.headers, request.prompt_cache_key)
         beginning = beginning_of(request.payload, hint, principal.organization)
         return Shaped(self._known_prompts.told(call, beginning), beginning)
 
-    def _shaped(self, received: Received, principal: Principal) -> Call:
+    def _call_of(self, received: Received, principal: Principal) -> Call:
         request, payload = received.request, received.request.payload
         tier = _tier(request.service_tier, principal.leave)
         models = self._models_of(request.model, payload.task, principal.leave)

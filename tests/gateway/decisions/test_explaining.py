@@ -149,7 +149,7 @@ async def test_what_is_foretold_of_any_call_is_what_is_then_decided(one: Edge) -
         )
         request = call_routes(one.parts.catalog)[CHAT].parse(json.dumps(wanted).encode())
         received = Received("req_1", one.watch(), {}, request)
-        call = pipeline.shape(received, principal)
+        call = pipeline.shape(received, principal).call
         match = pipeline.match(call, request, inf)
         call, _ = pipeline.price(call, match.matched)
         foretold = pipeline.would_decide(call, match)
