@@ -187,6 +187,7 @@ def test_future_price_waits_for_its_time(stack: Stack) -> None:
 
 
 def test_fleet_tells_states_and_reasons(stack: Stack) -> None:
+    stack.wake("small-reserved")
     fleet = stack.admin("GET", "/fleet")
     assert fleet["age_s"] < 30
     pools = {pool["name"]: pool for pool in fleet["pools"]}
