@@ -23,6 +23,10 @@ SHOWN: Final = 20
 NOTHING_RECORDED: Final = 2
 
 
+class UnreadablePolicy(click.ClickException):
+    exit_code = 3
+
+
 @click.command(
     epilog=example("sluice replay --since 24h", "sluice replay --since 1h --policy draft.yaml")
 )
@@ -38,7 +42,7 @@ NOTHING_RECORDED: Final = 2
 def replay(ledger: Ledger, since: float, document: Path | None, as_json: bool) -> int:
     """Make each recorded decision again from what it was made from. Without --policy the version
     that decided decides again, and every figure of every candidate must be the same. The exit
-    status is 1 on a difference, and 2 where nothing was recorded."""
+    status is 1 on a difference, 2 where nothing was recorded, and 3 where the document is wrong."""
     since_us = int((time.time() - since) * 1e6)  # noqa: TID251 - a command's own clock
     policy_of = (
         PolicyVersions(VersionStore(ledger.store, POLICIES)).of
@@ -61,14 +65,14 @@ def replay(ledger: Ledger, since: float, document: Path | None, as_json: bool) -
 
 
 def _of(path: Path) -> PolicyOf:
-    """The one policy of a file, whatever version decided. Raises UsageError."""
+    """The one policy of a file, whatever version decided. Raises UnreadablePolicy."""
     try:
         policy = compiled(path.read_text("utf-8"), revision=0)
     except InvalidDocument as invalid:
         places = [f"{path}:{each.line}:{each.column}: {each.message}" for each in invalid.mistakes]
-        raise click.UsageError("\n".join(places)) from invalid
+        raise UnreadablePolicy("\n".join(places)) from invalid
     except (OSError, UnicodeDecodeError) as unreadable:
-        raise click.UsageError(f"{path}: {unreadable}") from unreadable
+        raise UnreadablePolicy(f"{path}: {unreadable}") from unreadable
     return lambda _version: policy
 
 

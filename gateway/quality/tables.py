@@ -8,6 +8,8 @@ from sqlalchemy import Index
 from sqlmodel import Field
 
 from gateway.versions.tables import Activation, Kind, Version
+from routing.quality.document import QualityDocument, written
+from routing.quality.model import QualityModel
 
 
 class QualityVersion(Version, table=True):
@@ -20,4 +22,10 @@ class QualityActivation(Activation, table=True):
     version: int = Field(foreign_key="quality_version.version")
 
 
-QUALITIES: Final = Kind("quality", QualityVersion, QualityActivation, lock=0x51_75_1C_E9)
+QUALITIES: Final = Kind(
+    "quality",
+    QualityVersion,
+    QualityActivation,
+    lock=0x51_75_1C_E9,
+    neutral=written(QualityDocument(QualityModel({}, (), {}), {})),
+)

@@ -35,9 +35,12 @@ class Activation(SQLModel):
 
 class Kind(NamedTuple):
     """A document that is kept in versions: its name in logs and in Redis, its tables, and the lock
-    by which its versions are numbered, and come into force, one after another."""
+    by which its versions are numbered, and come into force, one after another. `neutral` is the
+    document that stands for none: a rollback of the first version that came into force stores
+    it."""
 
     name: str
     versions: type[Version]
     activations: type[Activation]
     lock: int
+    neutral: str | None = None

@@ -20,7 +20,7 @@ from gateway.versions.store import (
     activate_version,
     add_version,
 )
-from gateway.versions.tables import Activation, Kind
+from gateway.versions.tables import Activation, Kind, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,31 @@ class VersionService:
         and the way back stays open."""
         expects = await self._active_version()
         version = body.to or await attempt(self.versions.before_active)
+        if version is None and expects is not None and self.kind.neutral is not None:
+            return await self._back_to_none(self.kind.neutral, body.comment, expects)
         if version is None:
             raise ApiError(409, "No version was active before this one.", code="conflict")
         if (await self.version(version)).status is VersionStatus.DRAFT:
             words = f"Version {version} was never active: activate it."
             raise ApiError(409, words, code="conflict")
         return await self._put_into_force(version, body.comment, expects, is_rollback=True)
+
+    async def _back_to_none(self, neutral: str, comment: str, expects: int) -> StoredVersion:
+        """Nothing was in force before the active version: what says nothing comes into force."""
+        author = self._author(comment)
+
+        def work(session: Session) -> Version:
+            row = add_version(session, self.kind, neutral, author)
+            activate_version(
+                *(session, self.kind, row.version, author), expects=expects, is_rollback=True
+            )
+            return row
+
+        action = f"{self.kind.name}.rollback"
+        detail = {"comment": comment, "before": expects}
+        row = await self.store.change(action, lambda row: str(row.version), work, **detail)
+        await self.keeper.refresh()
+        return await self.version(row.version)
 
     async def _put_into_force(
         self, version: int, comment: str, expects: int | None, *, is_rollback: bool = False

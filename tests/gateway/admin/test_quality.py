@@ -49,6 +49,20 @@ async def test_a_document_comes_into_force_and_goes_back(one: Edge) -> None:
     assert actions == [f"quality.{verb}" for verb in ("create", "activate") * 2 + ("rollback",)]
 
 
+async def test_the_first_document_can_be_taken_back(one: Edge) -> None:
+    status, error = await quality(one, "POST", "/rollback", WHY)
+    assert (status, error["error"]["code"]) == (409, "conflict"), "nothing is in force"
+    await quality(one, "POST", "", {"document": document(1.0), **WHY})
+    await quality(one, "POST", "/1/activate", WHY)
+    status, active = await quality(one, "POST", "/rollback", WHY)
+    assert (status, active["version"], active["status"]) == (200, 2, "active")
+    assert one.parts.quality_keeper._active.current.models == {}
+    status, active = await quality(one, "POST", "/rollback", WHY)
+    assert (status, active["version"]) == (200, 1), "and back again"
+    audit = [row for row in one.parts.tenants.every(Audit) if row.action == "quality.rollback"]
+    assert [(row.object, row.detail["before"]) for row in audit] == [("2", 1), ("1", 2)]
+
+
 async def test_what_is_wrong_with_a_document_is_named_and_nothing_is_stored(one: Edge) -> None:
     for text, named in (("{", 1), ('{"form": 1, "words": [1]}', 6), ("x" * 1_100_000, 1)):
         status, answer = await quality(one, "POST", "", {"document": text})

@@ -189,5 +189,5 @@ def test_command_says_what_is_wrong_with_a_file(data: Path, tmp_path: Path) -> N
     broken = tmp_path / "policy.yaml"
     broken.write_text("apiVersion: gateway/v1\nkind: RoutingPolicy\nrules: 3\n")
     told = CliRunner().invoke(main, ["replay", "--policy", str(broken), "--data", str(data)])
-    assert told.exit_code == 2
+    assert told.exit_code == 3
     assert f"{broken}:3:" in told.output
