@@ -130,8 +130,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
 
 
-class OpenedCall(_Recorded, frozen=True, kw_only=True):
-    """A call that was admitted, and its price version. `month` is UTC, `YYYYMM`."""
+class _OfCall(_Recorded, frozen=True, kw_only=True):
+    """How the record of a call begins: whose call it is, and for which model."""
 
     v: Literal[1] = 1
     rid: str
@@ -141,6 +141,11 @@ class OpenedCall(_Recorded, frozen=True, kw_only=True):
     gateway: str
     model_requested: str
     model: str
+
+
+class OpenedCall(_OfCall, frozen=True, kw_only=True):
+    """A call that was admitted, and its price version. `month` is UTC, `YYYYMM`."""
+
     tier: str
     batch: bool
     price_version: str
@@ -213,18 +218,10 @@ class UsageCheckpoint(_Recorded, frozen=True, kw_only=True):
         return usage_of(self)
 
 
-class SettledCall(_Recorded, frozen=True, kw_only=True):
+class SettledCall(_OfCall, frozen=True, kw_only=True):
     """How a call ended, and what is owed for it. `model`, `pool` and `tier` are those that served
     it."""
 
-    v: Literal[1] = 1
-    rid: str
-    org: str
-    project: str
-    key: str
-    gateway: str
-    model_requested: str
-    model: str
     variant: str
     pool: str
     capacity_class: str

@@ -15,7 +15,23 @@ from gateway.catalog.pool import PoolFields
 from gateway.catalog.variant import VariantFields
 
 
-class ModelRow(ModelFields, table=True):
+class DeclaredRow(SQLModel):
+    """Who declared a part of the catalogue, and whether it counts."""
+
+    enabled: bool = True
+    source: str = "admin"
+
+
+class WeightsRow(DeclaredRow):
+    """Where its weights are from."""
+
+    origin: str | None = None
+    """What was declared, where that is not the folder in `path` itself."""
+    checksum: str | None = None
+    """SHA-256 over the files of the folder, where it was taken into the cache of weights."""
+
+
+class ModelRow(WeightsRow, ModelFields, table=True):
     """A model as SQL has it: what can be said of one, and who said it."""
 
     model_config = SQLModelConfig(frozen=False, extra="ignore")
@@ -23,15 +39,9 @@ class ModelRow(ModelFields, table=True):
     __table_args__ = (CheckConstraint("task IN ('generate','embed')", name="task_known"),)
     name: str = Field(primary_key=True)
     created_us: int = Field(default=0, sa_type=Big)
-    origin: str | None = None
-    """What was declared, where that is not the folder in `path` itself."""
-    checksum: str | None = None
-    """SHA-256 over the files of the folder, where it was taken into the cache of weights."""
-    enabled: bool = True
-    source: str = "admin"
 
 
-class VariantRow(VariantFields, table=True):
+class VariantRow(WeightsRow, VariantFields, table=True):
     """A variant as SQL has it: `shape` and `quality` are JSON, as `VariantFields` writes them."""
 
     model_config = SQLModelConfig(frozen=False, extra="ignore")
@@ -46,15 +56,9 @@ class VariantRow(VariantFields, table=True):
     name: str = Field(primary_key=True)
     shape: dict[str, Any] | None = Field(default=None, sa_type=JSON)  # type: ignore[assignment]
     quality: list[dict[str, Any]] = Field(default=[], sa_type=JSON)  # type: ignore[assignment]
-    origin: str | None = None
-    """What was declared, where that is not the folder in `path` itself."""
-    checksum: str | None = None
-    """SHA-256 over the files of the folder, where it was taken into the cache of weights."""
-    enabled: bool = True
-    source: str = "admin"
 
 
-class PoolRow(PoolFields, table=True):
+class PoolRow(DeclaredRow, PoolFields, table=True):
     """A pool as SQL has it: what can be said of one, and who said it. `prices` are JSON."""
 
     model_config = SQLModelConfig(frozen=False, extra="ignore")
@@ -69,11 +73,9 @@ class PoolRow(PoolFields, table=True):
     name: str = Field(primary_key=True)
     model: str = Field(foreign_key="model.name")
     prices: list[dict[str, Any]] = Field(default=[], sa_type=JSON)  # type: ignore[assignment]
-    enabled: bool = True
-    source: str = "admin"
 
 
-class HardwareRow(HardwareFields, table=True):
+class HardwareRow(DeclaredRow, HardwareFields, table=True):
     """A part of the operator's own. `tflops` and `prices` are JSON, as `HardwareFields` writes
     them."""
 
@@ -85,8 +87,6 @@ class HardwareRow(HardwareFields, table=True):
     name: str = Field(primary_key=True)
     tflops: dict[str, float] = Field(default={}, sa_type=JSON)  # type: ignore[assignment]
     prices: list[dict[str, Any]] = Field(default=[], sa_type=JSON)  # type: ignore[assignment]
-    enabled: bool = True
-    source: str = "admin"
 
 
 class CatalogRevision(SQLModel, table=True):

@@ -12,6 +12,7 @@ from billing.types import CallStatus, UsageSource, utc_month
 from billing.usage.tables import UsageRecord
 from gateway.decisions.explained import ExplainedDecision, explained, in_older_words
 from gateway.decisions.record import DecisionRecord, PartsDecoder, UnreadableRecord
+from gateway.decisions.refusals import refused_call
 from gateway.decisions.versions import PolicyVersions
 from routing.policy.rules import RoutingPolicy
 
@@ -76,22 +77,8 @@ def _record(made_from: DecisionBytes | None) -> DecisionRecord | None:
 
 def _refusal(record: DecisionRecord) -> Refusal:
     """Of a call that has no row of its own in the list."""
-    call, at_us = record.call, round(record.snapshot.at_s * 1e6)
-    return Refusal(
-        rid=call.request_id,
-        at_us=at_us,
-        until_us=at_us,
-        org=call.organization,
-        project=call.project,
-        key=call.key,
-        model=call.model_requested,
-        tier=call.tier.value,
-        rule=record.outcome.rule,
-        policy_revision=record.outcome.policy_revision,
-        reason=record.outcome.refused or "",
-        error_code=record.error or "",
-        message="",
-    )
+    outcome, at_us = record.outcome, round(record.snapshot.at_s * 1e6)
+    return refused_call(record.call, outcome, at_us, outcome.refused, record.error)
 
 
 def _unserved(refusal: Refusal, record: DecisionRecord | None) -> UsageRecord:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from billing.refusals.refusal import MESSAGE_MAX, Refusal
+from gateway.decisions.record import DecisionOutcome
 from gateway.errors import ApiError
 from routing.policy.action import Matched
 from routing.types import Call, RefusalKind
@@ -39,6 +40,19 @@ def refusal_of(
 ) -> Refusal:
     """Without a `reason` it follows from the error of limits or money."""
     message = error.message[:MESSAGE_MAX].encode(errors="replace").decode().replace("\0", "")
+    reason = reason or _reason(error)
+    refusal = refused_call(call, matched, at_us, reason.value, error.code, message)
+    return refusal if matched.is_canary is None else replace(refusal, is_canary=matched.is_canary)
+
+
+def refused_call(
+    call: Call,
+    matched: Matched | DecisionOutcome,
+    at_us: int,
+    reason: str | None,
+    error_code: str | None,
+    message: str = "",
+) -> Refusal:
     return Refusal(
         rid=call.request_id,
         at_us=at_us,
@@ -50,9 +64,8 @@ def refusal_of(
         tier=call.tier.value,
         rule=matched.rule,
         policy_revision=matched.policy_revision,
-        is_canary=matched.is_canary,
-        reason=(reason or _reason(error)).value,
-        error_code=error.code or "",
+        reason=reason or "",
+        error_code=error_code or "",
         message=message,
     )
 

@@ -17,9 +17,8 @@ from workers.autoscaling.types import (
     Reason,
     ReplicaView,
     ScaleDecision,
+    Step,
 )
-
-Step = tuple[PoolMemory, ScaleDecision]
 
 
 def begin_drain(view: PoolView, memory: PoolMemory, target: int) -> Step:

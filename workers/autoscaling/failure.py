@@ -14,9 +14,8 @@ from workers.autoscaling.types import (
     PoolView,
     Reason,
     ScaleDecision,
+    Step,
 )
-
-Step = tuple[PoolMemory, ScaleDecision]
 
 
 def note_failure(view: PoolView, memory: PoolMemory, knobs: Knobs) -> PoolMemory:

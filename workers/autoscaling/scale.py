@@ -19,9 +19,8 @@ from workers.autoscaling.types import (
     PoolView,
     Reason,
     ScaleDecision,
+    Step,
 )
-
-Step = tuple[PoolMemory, ScaleDecision]
 
 
 def decide(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Step:

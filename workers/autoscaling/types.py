@@ -139,3 +139,6 @@ class ScaleDecision:
     refusing: frozenset[str] = frozenset()
     quarantined_until_ms: int | None = None
     terms: Terms | None = None
+
+
+Step = tuple[PoolMemory, ScaleDecision]

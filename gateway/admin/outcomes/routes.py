@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from gateway.admin.outcomes.schemas import PolicyOutcomesAnswer
 from gateway.admin.outcomes.service import Outcomes
-from gateway.admin.policies.routes import Version
+from gateway.admin.versions.schemas import Version
 
 router = APIRouter(prefix="/policies", tags=["policies"])
 

@@ -1,8 +1,8 @@
 """`/admin/v1/policies`: versions of the routing policy, from a draft into force and back."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Query, Response
 
 from gateway.admin.policies.schemas import (
     ActivePolicyAnswer,
@@ -13,16 +13,14 @@ from gateway.admin.policies.schemas import (
     PolicyWithDocument,
 )
 from gateway.admin.policies.service import Checker, Policies
-from gateway.admin.versions.schemas import VersionActivationBody, VersionRollbackBody
+from gateway.admin.versions.schemas import Version, VersionActivationBody, VersionRollbackBody
 from gateway.api.pages import Paged
 from gateway.api.schemas import Page
-from gateway.fields import INTEGER_MAX
 from gateway.policies.document import schema
 from routing.policy.attributes import ATTRIBUTES
 
 router = APIRouter(prefix="/policies", tags=["policies"])
 
-Version = Annotated[int, Path(ge=1, le=INTEGER_MAX)]
 DRY_RUN = Query(False, description="check the document, and store nothing")
 
 

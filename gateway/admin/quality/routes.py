@@ -1,8 +1,8 @@
 """`/admin/v1/quality`: versions of what was learned of models' quality, into force and back."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter
 
 from gateway.admin.quality.schemas import (
     ActiveQualityAnswer,
@@ -11,14 +11,11 @@ from gateway.admin.quality.schemas import (
     QualityWithDocument,
 )
 from gateway.admin.quality.service import Qualities
-from gateway.admin.versions.schemas import VersionActivationBody, VersionRollbackBody
+from gateway.admin.versions.schemas import Version, VersionActivationBody, VersionRollbackBody
 from gateway.api.pages import Paged
 from gateway.api.schemas import Page
-from gateway.fields import INTEGER_MAX
 
 router = APIRouter(prefix="/quality", tags=["quality"])
-
-Version = Annotated[int, Path(ge=1, le=INTEGER_MAX)]
 
 
 @router.get("", response_model=Page[QualityAnswer])

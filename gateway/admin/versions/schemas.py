@@ -2,13 +2,15 @@
 
 from typing import Annotated
 
+from fastapi import Path
 from pydantic import AliasPath, Field, StringConstraints
 
 from gateway.api.fields import Text
 from gateway.api.schemas import Answer, At, Body, read_from
-from gateway.fields import Several
+from gateway.fields import INTEGER_MAX, Several
 from gateway.versions.store import VersionStatus
 
+Version = Annotated[int, Path(ge=1, le=INTEGER_MAX)]
 VersionComment = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=500, pattern=r"^[^\x00]*$"),
