@@ -47,6 +47,8 @@ class CallRecord(DecidedCall):
 
     attempts: list[dict[str, Any]]
     transfers: list[dict[str, Any]]
+    refusal: Refusal | None = None
+    """Of a call that was refused before it was admitted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     reason: str
     error_code: str
     message: str
+    retry_after_s: float | None = None
+    """When such a call may be taken; None where time cures nothing."""
 
 
 class UnreadableRefusals(ValueError):

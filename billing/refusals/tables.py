@@ -39,3 +39,4 @@ class RefusalRow(SQLModel, table=True):
     reason: str
     error_code: str
     message: str
+    retry_after_s: float | None = None

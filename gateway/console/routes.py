@@ -8,6 +8,7 @@ from gateway.console.pages.catalogue import page as catalogue
 from gateway.console.pages.overview import page as overview
 from gateway.console.pages.policies import editor, version
 from gateway.console.pages.policies import page as policies
+from gateway.console.pages.refusals import page as refusals
 
 router = APIRouter()
 for part in (
@@ -19,6 +20,7 @@ for part in (
     policies.router,
     editor.router,
     version.router,
+    refusals.router,
     assets.router,
 ):
     router.include_router(part)

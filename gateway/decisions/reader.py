@@ -62,7 +62,8 @@ class DecisionReader:
             refusal = refusal or _refusal(record)
         if refusal is None or organization not in (None, refusal.org):
             return None
-        return CallRecord(_unserved(refusal, record), {}, made_from, attempts=[], transfers=[])
+        used = _unserved(refusal, record)
+        return CallRecord(used, {}, made_from, attempts=[], transfers=[], refusal=refusal)
 
 
 def _record(made_from: DecisionBytes | None) -> DecisionRecord | None:

@@ -42,7 +42,7 @@ def refusal_of(
     message = error.message[:MESSAGE_MAX].encode(errors="replace").decode().replace("\0", "")
     reason = reason or _reason(error)
     refusal = refused_call(call, matched, at_us, reason.value, error.code, message)
-    return refusal if matched.is_canary is None else replace(refusal, is_canary=matched.is_canary)
+    return replace(refusal, is_canary=matched.is_canary, retry_after_s=error.retry_after_s)
 
 
 def refused_call(

@@ -26,4 +26,7 @@ class RefusalAnswer(Answer):
     is_canary: bool | None
     reason: RefusalReason
     error_code: str
-    message: str
+    message: str = Field(description="what would have been needed")
+    retry_after_s: float | None = Field(
+        description="seconds until such a call may be taken; null where time cures nothing"
+    )

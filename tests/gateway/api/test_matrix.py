@@ -61,6 +61,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "GET /console/calls/{request_id}",
         "POST /console/logout",
         "GET /console/catalogue",
+        "GET /console/refusals",
         *("GET /console/policies", "GET /console/policies/{version}"),
         *("GET /console/policies/edit", "POST /console/policies/edit"),
         "POST /console/policies/rollback",

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from billing.prices.book import Component, Prices, Unpriced
 from billing.prices.rating import units_of
 from billing.prices.tariff import OF_TOKENS
@@ -11,6 +13,7 @@ from billing.usage.tables import UsageRecord
 from gateway.console.calls import NOTHING, DecisionWords, Name, decision_words, ttft
 from gateway.console.formatting import DisplayTime, Money, count, duration, instant, money
 from gateway.console.pages.call.timeline import Timeline, timeline
+from gateway.console.pages.refusals.rows import RefusalView, refusal_view
 from gateway.decisions.explained import ExplainedDecision, TracedClause
 from routing.types import Candidate
 
@@ -105,8 +108,10 @@ class ExplainView:
     duration: str
     cost: Money
     timeline: Timeline
-    needed: str
-    """What a call that was refused would have needed, and when it may be there."""
+    refused: RefusalView | None
+    """Of a call that was refused before anything was taken for it."""
+    soonest: str
+    """Where it would have been served first, if only time was lacking."""
     predicted_ttft: str
     predicted_cost: Money | None
     observed_cost: Money
@@ -154,7 +159,8 @@ def explain_view(
         duration=duration(used.ended_us - used.admitted_us),
         cost=money(used.amount_nanousd),
         timeline=timeline(used, call.attempts),
-        needed=_needed(decision),
+        refused=_refused(call, decision, name, now_us),
+        soonest=(decision.refusal.soonest_pool or "") if decision.refusal else "",
         predicted_ttft=_seconds(None if foreseen is None else foreseen.ttft_s),
         predicted_cost=None if foreseen is None else money(foreseen.cost_nanousd),
         observed_cost=money(used.cost_nanousd),
@@ -172,14 +178,17 @@ def _served(decision: ExplainedDecision, used: UsageRecord) -> Candidate | None:
     return of_pool[0] if of_pool else None
 
 
-def _needed(decision: ExplainedDecision) -> str:
-    refusal = decision.refusal
+def _refused(
+    call: CallRecord, decision: ExplainedDecision, name: Name, now_us: int
+) -> RefusalView | None:
+    """In the words of the list. A call without a row of its own has them from its decision."""
+    refusal, words = call.refusal, decision.refusal
     if refusal is None:
-        return ""
-    again = refusal.retry_after_s
-    when = "" if again is None else f" It may be served in about {_seconds(again)}"
-    where = f" at {refusal.soonest_pool}" if refusal.soonest_pool else ""
-    return f"{refusal.message}.{when}{where if when else ''}{'.' if when else ''}"
+        return None
+    if words is not None and not refusal.message:
+        again_s = words.retry_after_s
+        refusal = replace(refusal, message=words.message, retry_after_s=again_s)
+    return refusal_view(refusal, name, now_us=now_us)
 
 
 def _seconds(given_s: float | None) -> str:
