@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from billing.queries import DecidedCall, Timing, UsageSum
+from gateway.admin.outcomes.service import PolicyOutcomes
 from gateway.console.cache import Cached
 from gateway.console.login_attempts import LoginAttempts
 from gateway.console.names import Names
@@ -16,6 +17,7 @@ CALLS_AGE_S = 1.0
 TODAY_AGE_S = 4.0
 EARLIER_AGE_S = 300.0
 TIMINGS_AGE_S = 4.0
+OUTCOMES_AGE_S = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class ConsoleContext:
     today: Cached[Sequence[UsageSum]]
     earlier: Cached[Sequence[UsageSum]]
     timings: Cached[Sequence[Timing]]
+    outcomes: Cached[PolicyOutcomes]
 
     @property
     def now_us(self) -> int:
@@ -44,6 +47,7 @@ def make_context(parts: Parts) -> ConsoleContext:
         today=Cached(TODAY_AGE_S),
         earlier=Cached(EARLIER_AGE_S),
         timings=Cached(TIMINGS_AGE_S),
+        outcomes=Cached(OUTCOMES_AGE_S),
     )
 
 

@@ -46,9 +46,10 @@ class OutcomeService:
 
     async def of_version(self, version: int, hours: int) -> PolicyOutcomes:
         """Raises ApiError 404 for an unknown version."""
-        return await attempt(lambda: self._of_version(version, hours))
+        return await attempt(lambda: self.counted(version, hours))
 
-    def _of_version(self, version: int, hours: int) -> PolicyOutcomes:
+    def counted(self, version: int, hours: int) -> PolicyOutcomes:
+        """Blocking. Raises NotThere for a version that is unknown, or cannot be read any more."""
         policy = self.parts.decision_reader.versions.of(version)
         if policy is None:
             raise NotThere(version)

@@ -7,14 +7,21 @@ from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
+from gateway.admin.outcomes.service import OutcomeService
 from gateway.admin.policies.service import Checker, Policies, PolicyChecker
-from gateway.admin.use_cases import attempt
+from gateway.admin.use_cases import NotThere, attempt
 from gateway.admin.versions.schemas import VersionActivationBody
 from gateway.admin.versions.service import VersionService
 from gateway.console.context import ConsoleContext, context_of
 from gateway.console.forms import came_from_us, read_form
 from gateway.console.login import door_of, is_signed_in
 from gateway.console.pages.policies.checked import check_view
+from gateway.console.pages.policies.outcomes import (
+    HOURS,
+    HOURS_USUAL,
+    OutcomesView,
+    outcomes_view,
+)
 from gateway.console.pages.policies.page import FORM_BYTES_MAX, HOME, NO_COMMENT
 from gateway.console.pages.policies.versions import version_row
 from gateway.console.render import guarded, page
@@ -28,11 +35,13 @@ Version = Annotated[int, Path(ge=1, le=INTEGER_MAX)]
 
 @router.get("/policies/{version}")
 async def show_version(
-    request: Request, service: Policies, checker: Checker, version: Version
+    request: Request, service: Policies, checker: Checker, version: Version, hours: str = ""
 ) -> Response:
+    """With what canary and shadow chose in the last `hours`, which are one of HOURS."""
     if not await is_signed_in(request):
         return door_of(request)
-    return await _shown(context_of(request), service, checker, version)
+    asked = int(hours) if hours in map(str, HOURS) else HOURS_USUAL
+    return await _shown(context_of(request), service, checker, version, hours=asked)
 
 
 @router.post("/policies/{version}/activate")
@@ -67,10 +76,13 @@ async def _shown(
     status: int = 200,
     problem: str = "",
     comment: str = "",
+    *,
+    hours: int = HOURS_USUAL,
 ) -> Response:
     try:
         stored = await service.version(version)
         base = await base_of(service)
+        outcomes = await _outcomes(desk, version, hours) if stored.activated_us else None
     except SQLAlchemyError:
         return page("away.html", 503, title="Routing policy")
     except ApiError as unknown:
@@ -86,7 +98,18 @@ async def _shown(
         active=None if base is None else base[0],
         problem=problem,
         comment=comment,
+        outcomes=outcomes,
     )
+
+
+async def _outcomes(desk: ConsoleContext, version: int, hours: int) -> OutcomesView | None:
+    """None of a version that this release cannot read."""
+    service = OutcomeService(desk.parts)
+    try:
+        counted = await desk.outcomes.get((version, hours), lambda: service.counted(version, hours))
+    except NotThere:
+        return None
+    return outcomes_view(counted, hours, now_us=desk.now_us)
 
 
 async def base_of(service: VersionService) -> tuple[int, str] | None:
