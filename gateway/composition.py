@@ -390,13 +390,13 @@ def _servers(
 
 def _once(settings: Settings, outside: Outside, stores: _Stores, holds: Holds) -> Once:
     own = settings.gateway.idempotency
-    kept = TapeSettings(
+    tape_settings = TapeSettings(
         ttl_s=own.ttl_s,
         answer_bytes_max=own.answer_bytes_max,
         organization_bytes_max=own.organization_bytes_max,
         lease_s=own.lease_s,
     )
-    tapes = Tapes(stores.redis, kept)
+    tapes = Tapes(stores.redis, tape_settings)
     fates = Fates(
         stores.ledger, holds, wait_s=own.settle_wait_s, held_s=own.ttl_s, clock=outside.clock
     )

@@ -75,19 +75,19 @@ class ApiError(Exception):
         return fields | {"errors": self.errors} if self.errors else fields
 
     def headers(self) -> dict[str, str]:
-        found = dict(self.extra_headers)
+        fields = dict(self.extra_headers)
         if self.retry_after_s is not None:
-            found["retry-after"] = str(max(1, math.ceil(self.retry_after_s)))
-            found["retry-after-ms"] = str(max(1, round(self.retry_after_s * 1000)))
+            fields["retry-after"] = str(max(1, math.ceil(self.retry_after_s)))
+            fields["retry-after-ms"] = str(max(1, round(self.retry_after_s * 1000)))
         if self.stop_retrying:
-            found["x-should-retry"] = "false"
-        return found
+            fields["x-should-retry"] = "false"
+        return fields
 
 
 def _sayable(text: str) -> str:
     """What was sent may hold half a surrogate pair, which no UTF-8 can say, or be very long."""
-    said = text.encode("utf-8", "replace").decode()
-    return said if len(said) <= MESSAGE_CHARS_MAX else f"{said[:MESSAGE_CHARS_MAX]}..."
+    sayable = text.encode("utf-8", "replace").decode()
+    return sayable if len(sayable) <= MESSAGE_CHARS_MAX else f"{sayable[:MESSAGE_CHARS_MAX]}..."
 
 
 def bad_request(message: str, param: str | None = None, code: str | None = None) -> ApiError:
@@ -115,10 +115,10 @@ def body_too_slow() -> ApiError:
     return ApiError(408, "The body of the request came too slowly.")
 
 
-def unsupported_media_type(given: str) -> ApiError:
+def unsupported_media_type(media_type: str) -> ApiError:
     return ApiError(
         415,
-        f"Unsupported content type: '{given}'. The body must be 'application/json'.",
+        f"Unsupported content type: '{media_type}'. The body must be 'application/json'.",
         code="unsupported_content_type",
     )
 

@@ -31,14 +31,14 @@ def instant_us(value: object) -> int:
         except ValueError as wrong:
             raise ValueError("an instant is ISO 8601 or epoch seconds") from wrong
         aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
-        given_us = (aware - EPOCH) // timedelta(microseconds=1)
+        epoch_us = (aware - EPOCH) // timedelta(microseconds=1)
     elif isinstance(value, int) and not isinstance(value, bool):
-        given_us = value * 1_000_000
+        epoch_us = value * 1_000_000
     else:
         raise ValueError("an instant is ISO 8601 or epoch seconds")
-    if not 0 <= given_us <= LAST_US:
+    if not 0 <= epoch_us <= LAST_US:
         raise ValueError("an instant lies between the years 1970 and 9999")
-    return given_us
+    return epoch_us
 
 
 def iso(epoch_us: int) -> str:

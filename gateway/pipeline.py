@@ -198,7 +198,7 @@ class Pipeline:
                 self._arrivals.add(decision.chosen.model)
                 self._recorder.add(made)
                 open_call.beginning = beginning
-                async with reply.kept_waiting(open_call):
+                async with reply.keeping_alive(open_call):
                     await self._answer(open_call, received.request.payload, reply)
                 self._accounts.close(open_call)
                 await reply.finish(open_call)
@@ -209,7 +209,7 @@ class Pipeline:
     def _record_refusal(self, made: DecisionMade, error: ApiError, admission: Admission) -> None:
         """Of a call that was not admitted, or then not served by anybody. Where another model may
         be asked in its stead, the last one says what became of it."""
-        if not admission.was_given:
+        if not admission.is_admitted:
             if not others(made.call, error.limited_model):
                 self._recorder.add_turned_away(made, error)
         elif admission.open_call.status is CallStatus.REFUSED:
@@ -226,14 +226,14 @@ class Pipeline:
     def deadline_s(self, received: Received, leave: Leave) -> float:
         """By when an answer has to begin; raises ApiError 400."""
         tier = _tier(received.request.service_tier, leave)
-        return received.arrived_s + self._time_given_s(received.headers, tier)
+        return received.arrived_s + self._patience_s(received.headers, tier)
 
     def shape(self, received: Received, principal: Principal) -> Shaped:
         """The call, free of HTTP; raises ApiError 400 or 404. Reads memory only."""
         call, request = self._call_of(received, principal), received.request
         hint = hint_of(received.headers, request.prompt_cache_key)
         beginning = beginning_of(request.payload, hint, principal.organization)
-        return Shaped(self._known_prompts.told(call, beginning), beginning)
+        return Shaped(self._known_prompts.with_prefixes(call, beginning), beginning)
 
     def _call_of(self, received: Received, principal: Principal) -> Call:
         request, payload = received.request, received.request.payload
@@ -256,7 +256,7 @@ class Pipeline:
             prompt_tokens={m.name: held_tokens(m, prompts[m.name], left[m.name]) for m in able},
             output_tokens_max=room.output_tokens_each * payload.choices,
             arrived_s=received.arrived_s,
-            deadline_s=received.arrived_s + self._time_given_s(received.headers, tier),
+            deadline_s=received.arrived_s + self._patience_s(received.headers, tier),
             task=payload.task,
             longest_prompt_tokens={name: max(counts) for name, counts in left.items()},
             leave=principal.leave,
@@ -298,7 +298,7 @@ class Pipeline:
             raise model_not_supported(requested, task)
         return found
 
-    def _time_given_s(self, headers: Mapping[str, str], tier: Tier) -> float:
+    def _patience_s(self, headers: Mapping[str, str], tier: Tier) -> float:
         given = headers.get(DEADLINE_HEADER)
         if given is None:
             return self._deadlines_s[tier]
@@ -517,12 +517,12 @@ def within(prices: Prices, most: PriceBound) -> bool:
     return all(bound is None or price <= bound for price, bound in pairs)
 
 
-def _tier(asked: str, leave: Leave) -> Tier:
+def _tier(requested: str, leave: Leave) -> Tier:
     """The tier asked for; `auto` is the first of the usual order that the key may use."""
-    tiers = AUTO_TIERS if asked == "auto" else (Tier(asked),)
+    tiers = AUTO_TIERS if requested == "auto" else (Tier(requested),)
     allowed = [tier for tier in tiers if leave.tiers is None or tier in leave.tiers]
     if not allowed:
-        raise tier_not_allowed(asked)
+        raise tier_not_allowed(requested)
     return allowed[0]
 
 

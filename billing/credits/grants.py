@@ -47,7 +47,7 @@ class GrantConflict(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class GivenGrant:
+class StoredGrant:
     """A grant with its standing. `left_nanousd` is what its account has."""
 
     grant: Grant
@@ -59,7 +59,7 @@ class GivenGrant:
 
 def give(
     store: Store, grant: Grant, *, created_by: str, now_us: int, note: str = ""
-) -> tuple[GivenGrant, bool]:
+) -> tuple[StoredGrant, bool]:
     """Book a grant, and say whether it is new. The same grant again under its id changes nothing.
 
     An instant is compared only where it is later than the making of the grant. So a repeated
@@ -75,12 +75,12 @@ def give(
 
 def _give(
     store: Store, grant: Grant, created_by: str, now_us: int, note: str
-) -> tuple[GivenGrant, bool]:
+) -> tuple[StoredGrant, bool]:
     with store.write() as conn:
         standing = credits.begun(conn, grant.org)
         present = credits.find(conn, grant_id=grant.grant_id)
         if present:
-            return _same(_given(present[0]), grant), False
+            return _same(_of_row(present[0]), grant), False
         standing = moved(standing, 0, now_us)
         credits.insert_grant(conn, grant, created_by, note)
         from_account = CASH if grant.category is Category.PAID else PROMOTION
@@ -97,10 +97,10 @@ def _give(
         transfers.post(conn, [row])
         credits.stand(conn, {grant.org: standing})
         tell_now(conn, [grant.org], now_us)
-        return _given(credits.find(conn, grant_id=grant.grant_id)[0]), True
+        return _of_row(credits.find(conn, grant_id=grant.grant_id)[0]), True
 
 
-def void(store: Store, grant_id: str, *, voided_by: str, now_us: int) -> GivenGrant:
+def void(store: Store, grant_id: str, *, voided_by: str, now_us: int) -> StoredGrant:
     """End a grant a moment from now. Voiding it again changes nothing. Raises UnknownGrant and
     GrantConflict."""
     with store.write() as conn:
@@ -117,7 +117,7 @@ def void(store: Store, grant_id: str, *, voided_by: str, now_us: int) -> GivenGr
         return _find(conn, grant_id)
 
 
-def one(store: Store, grant_id: str) -> GivenGrant:
+def one(store: Store, grant_id: str) -> StoredGrant:
     """The grant of an id. Raises UnknownGrant."""
     with store.read() as conn:
         return _find(conn, grant_id)
@@ -125,12 +125,12 @@ def one(store: Store, grant_id: str) -> GivenGrant:
 
 def every(
     store: Store, org: str | None = None, *, after: str | None = None, limit: int | None = None
-) -> list[GivenGrant]:
+) -> list[StoredGrant]:
     """Grants, oldest first, from the one that follows `after`. Raises UnknownGrant."""
     with store.read() as conn:
         last = _find(conn, after).grant if after is not None else None
         from_here = (last.created_us, last.grant_id) if last else None
-        return [_given(row) for row in credits.find(conn, org=org, after=from_here, limit=limit)]
+        return [_of_row(row) for row in credits.find(conn, org=org, after=from_here, limit=limit)]
 
 
 def line_of(store: Store, org: str) -> CreditLine:
@@ -189,16 +189,16 @@ def _check(grant: Grant, now_us: int) -> None:
         raise CreditError("a grant ends after it begins")
 
 
-def _same(present: GivenGrant, grant: Grant) -> GivenGrant:
-    grant_given = present.grant
+def _same(present: StoredGrant, grant: Grant) -> StoredGrant:
+    known = present.grant
     terms: Sequence[tuple[object, object]] = (
-        (grant_given.org, grant.org),
-        (grant_given.category, grant.category),
-        (grant_given.amount_nanousd, grant.amount_nanousd),
-        (grant_given.priority, grant.priority),
-        (grant_given.expires_us, grant.expires_us),
-        (sorted(grant_given.models), sorted(grant.models)),
-        (_later_start(grant_given), _later_start(grant)),
+        (known.org, grant.org),
+        (known.category, grant.category),
+        (known.amount_nanousd, grant.amount_nanousd),
+        (known.priority, grant.priority),
+        (known.expires_us, grant.expires_us),
+        (sorted(known.models), sorted(grant.models)),
+        (_later_start(known), _later_start(grant)),
     )
     if any(own != other for own, other in terms):
         raise _taken(grant)
@@ -214,15 +214,15 @@ def _later_start(grant: Grant) -> int | None:
     return grant.effective_us if grant.effective_us > grant.created_us else None
 
 
-def _find(conn: Connection, grant_id: str) -> GivenGrant:
+def _find(conn: Connection, grant_id: str) -> StoredGrant:
     rows = credits.find(conn, grant_id=grant_id)
     if not rows:
         raise UnknownGrant(grant_id)
-    return _given(rows[0])
+    return _of_row(rows[0])
 
 
-def _given(row: dict[str, Any]) -> GivenGrant:
-    return GivenGrant(
+def _of_row(row: dict[str, Any]) -> StoredGrant:
+    return StoredGrant(
         grant=credits.grant_of(row),
         left_nanousd=row["left_nanousd"],
         created_by=row["created_by"],

@@ -46,7 +46,7 @@ class CreditPublisher:
     def __init__(self, redis: Redis, store: Store) -> None:
         self._redis: Any = redis
         self._store = store
-        self._told: dict[str, CreditLine] = {}
+        self._published: dict[str, CreditLine] = {}
         self._revision: int | None = None
         self._looked_us = 0
         self._saw_all_us = 0
@@ -55,17 +55,17 @@ class CreditPublisher:
         """Write the lines that have moved since the last look. Returns how many there were."""
         revision = await self._redis.get(REVISION_KEY)
         if revision is None or int(revision) != self._revision:
-            self._told, self._saw_all_us = {}, 0
+            self._published, self._saw_all_us = {}, 0
         since_us = self._looked_us - OVERLAP_US
         sees_all = now_us - self._saw_all_us >= EVERYTHING_EVERY_US
         lines = await asyncio.to_thread(self._lines, 0 if sees_all else since_us)
-        news = {org: line for org, line in lines.items() if self._told.get(org) != line}
+        news = {org: line for org, line in lines.items() if self._published.get(org) != line}
         if news or self._revision is None or revision is None:
             arguments = [
                 part for org, line in news.items() for part in (org, _ENCODER.encode(line))
             ]
             self._revision = int(await self._redis.eval(_PUBLISH, len(_KEYS), *_KEYS, *arguments))
-            self._told |= news
+            self._published |= news
         self._looked_us = now_us
         self._saw_all_us = now_us if sees_all else self._saw_all_us
         return len(news)

@@ -1,6 +1,6 @@
 -- Checks every scope, then writes all of it; a refusal writes nothing (but see lapsed.lua).
 -- KEYS: due, usage, epoch, lapsed, call, then every scope and every meter, purses last
--- ARGV: rid, ASKED with the LIMITS of every scope and every METER, names of the scopes, of the
+-- ARGV: rid, REQUEST with the LIMITS of every scope and every METER, names of the scopes, of the
 --   meters, opened payload
 -- Returns state (n new, h held, s settled), LEVELS of every scope and the level of every meter, in
 --   one string because Redis makes that for less than a table, or {number of scope or meter,
@@ -12,7 +12,7 @@ if not is_open(found[1]) then
 end
 local call = found[3]
 local state = call and (string.sub(call, 1, 1) == 'h' and 'h' or 's')
-local input, output, hold, lease_ms, month, m = struct.unpack(ASKED, ARGV[2])
+local input, output, hold, lease_ms, month, m = struct.unpack(REQUEST, ARGV[2])
 local now, n = now_us(), #KEYS - 5 - m
 local reply, marks, write = state or 'n', '', {KEYS[5], ''}
 local refusal, lapsed
@@ -31,7 +31,7 @@ for i = 1, n do
   local held, running, high, low, latest, month_high, month_low, rq, rr, tk, tr =
     struct.unpack(SCOPE, found[3 + i] or NEW)
   local request_us, _, request_tolerance_us, token_us, token_tolerance_us, slots, budget, monthly,
-    ceiling = struct.unpack(LIMITS, ARGV[2], ASKED_SIZE + LIMITS_SIZE * (i - 1) + 1)
+    ceiling = struct.unpack(LIMITS, ARGV[2], REQUEST_SIZE + LIMITS_SIZE * (i - 1) + 1)
   local request_level, token_level, request_mark, token_mark = -1, -1, 0, 0
   if request_us >= 0 then
     if rq < now then rq = now end
@@ -71,7 +71,7 @@ end
 local buckets, purses, taken = {}
 for j = 1, m do
   local kind, most, cost, tolerance =
-    struct.unpack(METER, ARGV[2], ASKED_SIZE + LIMITS_SIZE * n + METER_SIZE * (j - 1) + 1)
+    struct.unpack(METER, ARGV[2], REQUEST_SIZE + LIMITS_SIZE * n + METER_SIZE * (j - 1) + 1)
   local level, mark, life = -1, 0, 0
   if kind == 'c' then
     local running = redis.call('ZCOUNT', KEYS[5 + n + j], math.floor(now / 1000), '+inf')
@@ -105,7 +105,7 @@ end
 local due = math.floor(now / 1000) + lease_ms
 write[2] =
   struct.pack(CALL, 'h', n, m, hold, input, output, month, due, #ARGV[3], #ARGV[4], #ARGV[5])
-  .. string.sub(ARGV[2], ASKED_SIZE + 1) .. marks .. ARGV[3] .. ARGV[4] .. ARGV[5]
+  .. string.sub(ARGV[2], REQUEST_SIZE + 1) .. marks .. ARGV[3] .. ARGV[4] .. ARGV[5]
 redis.call('XADD', KEYS[2], '*', 'k', 'reserved', 'r', ARGV[1], 'p', ARGV[5])
 redis.call('ZADD', KEYS[1], due, ARGV[1])
 redis.call('MSET', unpack(write))

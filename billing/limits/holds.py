@@ -36,7 +36,7 @@ from billing.limits.state import (
     decode_levels,
     decode_purse,
     decode_scope,
-    encode_asked,
+    encode_admit,
     encode_ended,
 )
 from billing.limits.types import (
@@ -119,7 +119,7 @@ class Holds:
             + [keys.meter_key(shard, name) for name in contract.meter_names],
             [
                 opened.rid,
-                _asked(opened, contract, units, opened.hold_nanousd, lease_s),
+                _admit_arguments(opened, contract, units, opened.hold_nanousd, lease_s),
                 contract.packed_names,
                 contract.packed_meter_names,
                 encode(opened),
@@ -240,7 +240,7 @@ class Holds:
             ],
             [
                 opened.rid,
-                _asked(opened, contract, _units(opened), held_nanousd, lease_s),
+                _admit_arguments(opened, contract, _units(opened), held_nanousd, lease_s),
                 contract.packed_names,
                 contract.packed_meter_names,
                 encode(opened),
@@ -407,11 +407,11 @@ class Holds:
         return {scope: (decode_scope(data), past) for scope, data, past in pairs}
 
 
-def _asked(
+def _admit_arguments(
     opened: OpenedCall, contract: Contract, units: Units, hold_nanousd: int, lease_s: float
 ) -> bytes:
     """The arguments of a call for the scripts, with the limits that it has to fit in."""
-    return encode_asked(
+    return encode_admit(
         input_tokens=token_units(units.input_tokens),
         output_tokens=token_units(units.output_tokens),
         hold_nanousd=nanousd(hold_nanousd),

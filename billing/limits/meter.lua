@@ -10,7 +10,7 @@ end
 -- A call at once is a lease: it frees its slot when it lapses, whoever forgot it.
 local function take_slot(key, rid, due_ms, lease_ms)
   redis.call('ZADD', key, due_ms, rid)
-  redis.call('PEXPIRE', key, lease_ms + SLOTS_KEPT_MS)
+  redis.call('PEXPIRE', key, lease_ms + SLOT_TTL_MS)
 end
 
 -- Where the METERs, their marks and their names stand in a call.

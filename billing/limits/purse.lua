@@ -26,7 +26,7 @@ local function purses_in(epoch, now)
     local state = struct.pack(PURSE, held, spent, #life) .. life .. parts
     if lasts == 0 then return redis.call('SET', key, state) end
     local left_us = width > 0 and lasts or math.max(0, lasts - now)
-    redis.call('SET', key, state, 'PX', string.format('%d', left_us / 1000 + PURSES_KEPT_MS))
+    redis.call('SET', key, state, 'PX', string.format('%d', left_us / 1000 + PURSE_TTL_MS))
   end
 
   -- The parts of a rolling span, with more in one of them: mostly in the last.

@@ -9,7 +9,7 @@ from billing.budgets import store as budgets
 from billing.budgets.budget import share_in
 from billing.db.engine import Store
 from billing.limits.keys import SHARDS, shard_of
-from billing.limits.state import PURSES_KEPT_MS
+from billing.limits.state import PURSE_TTL_MS
 from billing.limits.types import HardBudget, PurseSpent, Spent, purse_of
 from billing.usage.sums import SpentRow, spent
 
@@ -30,7 +30,7 @@ def purses_by_shard(store: Store, now_us: int) -> dict[int, list[PurseSpent]]:
     """What each hard budget has spent, by shard. Every period that a call may still ask for is
     there, and of rolling spans the parts that count."""
     with store.read() as conn:
-        rows = budgets.spent_of_hard(conn, now_us - PURSES_KEPT_MS * 1000)
+        rows = budgets.spent_of_hard(conn, now_us - PURSE_TTL_MS * 1000)
     by_shard: dict[int, dict[HardBudget, dict[int, int]]] = {shard: {} for shard in range(SHARDS)}
     for budget, row in rows:
         purse = purse_of(share_in(budget, row.subject, row.bucket_us, row.until_us), 0)

@@ -69,7 +69,7 @@ SLICE = "<dd"
 LEVEL = "<d"
 """What admit answers of a meter: microseconds in its bucket, -1 of calls at once."""
 
-ASKED = "<dddddB"
+REQUEST = "<dddddB"
 """What admit is asked for: input and output tokens, hold, lease (ms), month, number of meters. The
 LIMITS of every scope and every METER follow."""
 
@@ -83,15 +83,15 @@ EXACT_REMEMBERED_S = 3600
 ESTIMATED_REMEMBERED_S = 8 * 24 * 3600
 """Longer than spool segments are kept, so that a replayed exact record finds what it corrects."""
 
-PURSES_KEPT_MS = 8 * 24 * 3600 * 1000
+PURSE_TTL_MS = 8 * 24 * 3600 * 1000
 """A purse stays so long after its period: what is settled late finds it."""
 
-SLOTS_KEPT_MS = 600_000
+SLOT_TTL_MS = 600_000
 """The leases of calls at once are forgotten so long after the last of them: longer than leases of
 gateways with other settings run."""
 
 _SCOPE, _CALL, _SETTLED, _LIMITS = map(Struct, (SCOPE, CALL, SETTLED, LIMITS))
-_MARKS, _LEVELS, _ASKED, _ENDED = map(Struct, (MARKS, LEVELS, ASKED, ENDED))
+_MARKS, _LEVELS, _REQUEST, _ENDED = map(Struct, (MARKS, LEVELS, REQUEST, ENDED))
 _METER, _BUCKET, _MARK, _LEVEL = map(Struct, (METER, BUCKET, MARK, LEVEL))
 _PURSE, _SLICE = map(Struct, (PURSE, SLICE))
 
@@ -116,12 +116,12 @@ CONSTANTS = {
     "LEVEL": f"'{LEVEL}'",
     "PURSE": f"'{PURSE}'",
     "PURSE_SIZE": str(_PURSE.size),
-    "PURSES_KEPT_MS": str(PURSES_KEPT_MS),
+    "PURSE_TTL_MS": str(PURSE_TTL_MS),
     "SLICE": f"'{SLICE}'",
     "SLICE_SIZE": str(_SLICE.size),
-    "SLOTS_KEPT_MS": str(SLOTS_KEPT_MS),
-    "ASKED": f"'{ASKED}'",
-    "ASKED_SIZE": str(_ASKED.size),
+    "SLOT_TTL_MS": str(SLOT_TTL_MS),
+    "REQUEST": f"'{REQUEST}'",
+    "REQUEST_SIZE": str(_REQUEST.size),
     "ENDED": f"'{ENDED}'",
     "EXACT_REMEMBERED_S": str(EXACT_REMEMBERED_S),
     "ESTIMATED_REMEMBERED_S": str(ESTIMATED_REMEMBERED_S),
@@ -194,7 +194,7 @@ def decode_call(data: bytes) -> OpenState | ClosedState:
     return OpenState(int(amount), int(due_ms), data[opened_at:checkpoint_at], data[checkpoint_at:])
 
 
-def encode_asked(
+def encode_admit(
     *,
     input_tokens: int,
     output_tokens: int,
@@ -203,7 +203,7 @@ def encode_asked(
     month: str,
     meters: int,
 ) -> bytes:
-    return _ASKED.pack(input_tokens, output_tokens, hold_nanousd, lease_ms, int(month), meters)
+    return _REQUEST.pack(input_tokens, output_tokens, hold_nanousd, lease_ms, int(month), meters)
 
 
 def encode_ended(

@@ -132,12 +132,12 @@ def _compare(store: Store, segment: Segment, findings: SpoolSums, before_us: int
         with store.read() as conn:
             booked = usage.latest(conn, batch)
             unknown = [rid for rid in batch if rid not in booked]
-            unknown = _not_told(conn, unknown)
+            unknown = _missing(conn, unknown)
         findings.unbooked += [opened.get(rid) or _unbooked(closed[rid]) for rid in unknown]
         findings.unlike += _bettered(batch, booked, closed, before_us)
 
 
-def _not_told(conn: Connection, rids: list[str]) -> list[str]:
+def _missing(conn: Connection, rids: list[str]) -> list[str]:
     """Those of these calls that are neither open nor written off with a dead letter."""
     if not rids:
         return []

@@ -33,7 +33,7 @@ class Sample:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Law:
     """The first breaks of a law, and the number of rows that were looked at."""
 
     name: str
@@ -70,14 +70,14 @@ def of_every_call(store: Store, sample: Sample, progress: Progress) -> list[Chec
     ]
 
 
-def _laws() -> list[_Found]:
+def _laws() -> list[_Law]:
     return [
-        _Found(
+        _Law(
             "I3 one_charge_per_call",
             "a record has one charge exactly when its amount is above zero",
             _charges_amiss,
         ),
-        _Found(
+        _Law(
             "I3 reversals_linked",
             "a reversal moves back the whole of one transfer, which it is linked to",
             lambda conn, part: [
@@ -85,7 +85,7 @@ def _laws() -> list[_Found]:
                 for transfer in call_audit.reversals_amiss(conn, part)
             ],
         ),
-        _Found(
+        _Law(
             "I4 nets_are_exact",
             "the net of a call's transfers is the amount of its best record",
             lambda conn, part: [
@@ -93,7 +93,7 @@ def _laws() -> list[_Found]:
                 for rid, amount, net in call_audit.wrong_nets(conn, part)
             ],
         ),
-        _Found(
+        _Law(
             "I4 parts_add_up",
             "the amount of a record is the sum of its parts",
             lambda conn, part: [

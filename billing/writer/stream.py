@@ -108,10 +108,10 @@ class UsageStreams:
                 pipe.xack(usage_key(shard), GROUP, *ids)
         await _execute(pipe)
 
-    async def trim(self, oldest_kept: dict[int, str]) -> None:
+    async def trim(self, oldest: dict[int, str]) -> None:
         """Delete the entries before these."""
         pipe = self._redis.pipeline(transaction=False)
-        for shard, entry in oldest_kept.items():
+        for shard, entry in oldest.items():
             pipe.xtrim(usage_key(shard), minid=entry, approximate=False)
         await _execute(pipe)
 

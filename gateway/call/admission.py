@@ -430,11 +430,11 @@ class Admission:
     def __init__(self, accounts: Accounts, open_call: OpenCall) -> None:
         self._accounts = accounts
         self.open_call = open_call
-        self.was_given = False
+        self.is_admitted = False
 
     async def __aenter__(self) -> OpenCall:
         await self._accounts.take(self.open_call)
-        self.was_given = True
+        self.is_admitted = True
         return self.open_call
 
     async def __aexit__(self, kind: object, failed: BaseException | None, trace: object) -> None:

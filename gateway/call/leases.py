@@ -93,7 +93,7 @@ class Leases:
         if open_call.output_tokens_granted >= open_call.call.output_tokens_max:
             return False
         room = open_call.output_tokens_granted - output_tokens
-        waits_for_more = open_call.output_tokens_asked_for > open_call.output_tokens_granted
+        waits_for_more = open_call.output_tokens_requested > open_call.output_tokens_granted
         return room < 0 or (room <= self.settings.slice_margin_tokens and not waits_for_more)
 
     async def _grant_slice(self, open_call: OpenCall) -> Renewal:
@@ -103,7 +103,7 @@ class Leases:
     async def _grant(self, open_call: OpenCall, output_tokens: int) -> Renewal:
         before = open_call.held_nanousd
         topup = open_call.quote.hold_nanousd(open_call.call, output_tokens) - before
-        open_call.output_tokens_asked_for = output_tokens
+        open_call.output_tokens_requested = output_tokens
         renewal = await self.renew(open_call, topup)
         if renewal is Renewal.AWAY and self._outage.top_up(open_call, topup):
             renewal = Renewal.GRANTED

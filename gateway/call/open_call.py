@@ -85,7 +85,7 @@ class OpenCall(msgspec.Struct):
     budgets: tuple[Bound, ...] = ()
     purses: tuple[HardBudget, ...] = ()
     """Of those of its budgets that are hard, in their order."""
-    output_tokens_asked_for: int = 0
+    output_tokens_requested: int = 0
     rates: Mapping[Dimension, RateState] = msgspec.field(default_factory=dict)
     served: Candidate | None = None
     meter: Meter | None = None

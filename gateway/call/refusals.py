@@ -47,10 +47,10 @@ def _refusal(
     where, after_s = answer.scope, (answer.retry_after_ms or 1000) / 1000
     match answer.dimension:
         case Dimension.BUDGET:
-            subject = f"the budget of {where} does not cover {_asked(output_tokens)}: /v1/key"
+            subject = f"the budget of {where} does not cover {_call_of(output_tokens)}: /v1/key"
             return _too_little(subject, output_tokens, quota_status)
         case Dimension.CREDIT:
-            subject = f"the credit of {where} does not cover {_asked(output_tokens)}: /v1/credits"
+            subject = f"the credit of {where} does not cover {_call_of(output_tokens)}: /v1/credits"
             return _too_little(subject, output_tokens, quota_status)
         case Dimension.TOO_LARGE:
             words = WORDS[answer.of or Dimension.TOKENS].removesuffix(" per minute")
@@ -72,11 +72,11 @@ def out_of_budget(
     back with the next period at the earliest."""
     again = f" It begins anew at {_utc(share.until_us)}." if share.until_us else ""
     name = f"the budget '{budget.name}' of {budget.owner}"
-    subject = f"{name} does not cover {_asked(output_tokens)}: /v1/key"
+    subject = f"{name} does not cover {_call_of(output_tokens)}: /v1/key"
     return _too_little(subject, output_tokens, quota_status, again)
 
 
-def _asked(output_tokens: int) -> str:
+def _call_of(output_tokens: int) -> str:
     if not output_tokens:
         return "this call"
     return f"this call's prompt and {output_tokens} tokens of output"

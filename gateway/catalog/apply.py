@@ -208,8 +208,8 @@ class ModelsApply:
         ]
 
     def _notes(self, declaration: Declaration) -> tuple[str, ...]:
-        told = (*declaration.notices, *self._unusable(declaration))
-        return (*told, *self._undeclared(declaration), *self._forgotten(declaration))
+        notices = (*declaration.notices, *self._unusable(declaration))
+        return (*notices, *self._undeclared(declaration), *self._forgotten(declaration))
 
     def _undeclared(self, declaration: Declaration) -> tuple[str, ...]:
         """Pools whose variant is a mere label although their model has declared ones: a slip of the

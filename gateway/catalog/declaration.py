@@ -121,8 +121,8 @@ def read_document(document: Mapping[str, Any]) -> Declaration:
         "models": _names_beyond(document, "models", "name", models),
         "prices": _names_beyond(document, "prices", "model", prices),
     }
-    told = tuple(notices(document))
-    return Declaration(hardware, models, variants, pools, prices, tuple(mistakes), half_read, told)
+    notes = tuple(notices(document))
+    return Declaration(hardware, models, variants, pools, prices, tuple(mistakes), half_read, notes)
 
 
 def _list_of_tables() -> str:
@@ -134,10 +134,10 @@ def _names_beyond(
     document: Mapping[str, Any], table: str, key: str, read: Mapping[int, object]
 ) -> frozenset[str | None]:
     """The models that rows are about which could not be read."""
-    found = document.get(table, [])
-    if not isinstance(found, list):
+    table_rows = document.get(table, [])
+    if not isinstance(table_rows, list):
         return frozenset({None})
-    rows = [row for index, row in enumerate(found) if index not in read]
+    rows = [row for index, row in enumerate(table_rows) if index not in read]
     names = [row.get(key) if isinstance(row, dict) else None for row in rows]
     return frozenset(name if isinstance(name, str) else None for name in names)
 
@@ -146,20 +146,20 @@ def _rows(
     document: Mapping[str, Any], table: str, kind: type[Row], mistakes: list[Mistake]
 ) -> dict[int, Row]:
     """What reads, by its index, so that mistakes found later can name it."""
-    found = document.get(table, [])
-    if not isinstance(found, list):
+    table_rows = document.get(table, [])
+    if not isinstance(table_rows, list):
         mistakes.append(Mistake(table, f"is not a list: write [[{table}]]"))
         return {}
     rows = {}
-    for index, row in enumerate(found):
+    for index, row in enumerate(table_rows):
         try:
             rows[index] = kind.model_validate(row)
         except ValidationError as wrong:
-            mistakes += _told(f"{table}.{index}", wrong)
+            mistakes += _mistakes_of(f"{table}.{index}", wrong)
     return rows
 
 
-def _told(place: str, wrong: ValidationError) -> list[Mistake]:
+def _mistakes_of(place: str, wrong: ValidationError) -> list[Mistake]:
     mistakes = []
     for error in wrong.errors(include_url=False):
         where = ".".join([place, *map(str, error["loc"])])
@@ -181,10 +181,10 @@ def _model_mistakes(models: Mapping[int, ModelDeclaration]) -> list[Mistake]:
         if model.revision is not None and model.hub is None:
             mistakes.append(Mistake(f"{place}.revision", "belongs to a hub name"))
         if model.is_external:
-            wanted = ("context_tokens", "max_output_tokens")
+            needed = ("context_tokens", "max_output_tokens")
             mistakes += [
                 Mistake(f"{place}.{key}", "an external model (no path, no hub) needs it")
-                for key in wanted
+                for key in needed
                 if getattr(model, key) is None
             ]
     return mistakes

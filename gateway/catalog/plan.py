@@ -25,7 +25,7 @@ from routing.types import Task
 from workers.engines.names import EMBEDDING
 
 FROM_ADMIN = "admin"
-UNTOLD = ("created_us", "source")
+INTERNAL_FIELDS = ("created_us", "source")
 """Fields whose difference is no change."""
 Group = tuple[str, str, bool]
 CatalogRow = HardwareRow | ModelRow | VariantRow | PoolRow
@@ -48,8 +48,8 @@ class Change:
 
     def __str__(self) -> str:
         mark = {Sign.ADDED: "+", Sign.CHANGED: "~", Sign.UNCHANGED: "="}[self.sign]
-        told = ", ".join(self.details) or self.sign.value
-        return f"{mark} {self.kind} {self.name}: {told}"
+        words = ", ".join(self.details) or self.sign.value
+        return f"{mark} {self.kind} {self.name}: {words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +294,9 @@ def _model_row(model: ServedModel, known: ModelRow | None, now_us: int) -> Model
 
 def _variant_row(variant: ServedVariant) -> VariantRow:
     shape = None if variant.shape is None else variant.shape.model_dump()
-    said = variant.declared.model_dump() | {"path": variant.path, "shape": shape}
+    fields = variant.declared.model_dump() | {"path": variant.path, "shape": shape}
     return VariantRow(
-        **said, origin=variant.origin, checksum=variant.checksum, enabled=True, source=FROM_ADMIN
+        **fields, origin=variant.origin, checksum=variant.checksum, enabled=True, source=FROM_ADMIN
     )
 
 
@@ -314,46 +314,46 @@ def _pool_row(pool: PoolSettings) -> PoolRow:
 
 
 def _row_change(kind: str, row: CatalogRow, known: CatalogRow | None) -> Change:
-    new = _told_fields(row)
+    new = _public_fields(row)
     if known is None:
-        first = {key: value for key, value in new.items() if key in FIRST_TOLD and value != []}
-        told = [f"{key} {_said(value)}" for key, value in first.items()]
-        return Change(kind, _name(row), Sign.ADDED, tuple(told))
-    old = _told_fields(known)
+        first = {key: value for key, value in new.items() if key in FIRST_FIELDS and value != []}
+        words = [f"{key} {_text(value)}" for key, value in first.items()]
+        return Change(kind, _name(row), Sign.ADDED, tuple(words))
+    old = _public_fields(known)
     details = [
-        f"{key} {_said(old[key])} -> {_said(value)}"
+        f"{key} {_text(old[key])} -> {_text(value)}"
         for key, value in new.items()
         if value != old[key]
     ]
     return Change(kind, _name(row), Sign.CHANGED if details else Sign.UNCHANGED, tuple(details))
 
 
-FIRST_TOLD = (
+FIRST_FIELDS = (
     *("task", "context_tokens", "origin", "model", "capacity_class", "max_replicas"),
     *("quantization", "quality", "kind", "memory_gb"),
 )
 """What is worth reading of something new."""
 
 
-def _told_fields(row: CatalogRow) -> dict[str, Any]:
+def _public_fields(row: CatalogRow) -> dict[str, Any]:
     """Money as it is written."""
     return {
         written_name(key): usd(value) if INSIDE in key and value is not None else value
         for key, value in row.model_dump().items()
-        if key not in UNTOLD
+        if key not in INTERNAL_FIELDS
     }
 
 
-def _said(value: object) -> str:
+def _text(value: object) -> str:
     """Checksums and the folders named by them by their beginning, quality by its scores."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        return " ".join(map(_said_part, value))
+        return " ".join(map(_part_text, value))
     text = "none" if value is None or value == [] else str(value)
     head, slash, tail = text.rpartition("/")
     return f"{head}{slash}{tail[:12]}" if len(tail) == 64 else text
 
 
-def _said_part(part: Mapping[str, Any]) -> str:
+def _part_text(part: Mapping[str, Any]) -> str:
     """A quality, an offer of hardware, or a price of a pool with its date."""
     if "use_case" in part:
         return f"{part['use_case']} {part['score']}"
@@ -375,8 +375,8 @@ def _price_changes(rates: Sequence[PriceRate], in_force: Sequence[PriceRate]) ->
         name = f"{model} {tier}{' batch' if batch else ''}"
         before = old.get(group)
         if before is None:
-            told = tuple(f"{part} {_usd(amount)}" for part, amount in parts.items())
-            changes.append(Change("price", name, Sign.ADDED, told))
+            words = tuple(f"{part} {_usd(amount)}" for part, amount in parts.items())
+            changes.append(Change("price", name, Sign.ADDED, words))
             continue
         details = tuple(
             f"{part} {_usd(before.get(part))} -> {_usd(parts.get(part))}"

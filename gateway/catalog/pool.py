@@ -203,10 +203,10 @@ class PoolFields(SQLModel, WrittenUsd):
 
     @field_validator("retention_days", "trains")
     @classmethod
-    def _own_workers_keep_nothing(cls, said: int | None, info: ValidationInfo) -> int | None:
-        if said and _is_external(info) is False:
+    def _own_workers_keep_nothing(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value and _is_external(info) is False:
             raise _wrong("own workers keep no prompts and train on none")
-        return said
+        return value
 
     @field_validator("prices")
     @classmethod
@@ -227,8 +227,8 @@ class PoolFields(SQLModel, WrittenUsd):
 
 def _is_external(info: ValidationInfo) -> bool | None:
     """None where its class could not be read."""
-    said: Any = info.data.get("capacity_class")
-    return None if said is None else said == EXTERNAL
+    value: Any = info.data.get("capacity_class")
+    return None if value is None else value == EXTERNAL
 
 
 def _wrong(words: str) -> PydanticCustomError:

@@ -54,7 +54,7 @@ def join(data: Path | None, config: Path | None) -> None:
 
     Whatever the environment says already, as it does below `sluice up`, is left alone.
     """
-    from gateway.supervisor.credentials import kept_credentials
+    from gateway.supervisor.credentials import read_credentials
     from gateway.supervisor.errors import CannotStart
     from gateway.supervisor.redis_server import redis_url
 
@@ -65,7 +65,7 @@ def join(data: Path | None, config: Path | None) -> None:
         "SLUICE_SQL_URL": settings.sql,
     }
     try:
-        if (credentials := kept_credentials(folder)) is not None:
+        if (credentials := read_credentials(folder)) is not None:
             variables |= credentials.environment
     except CannotStart as damaged:
         raise click.ClickException(str(damaged)) from damaged

@@ -32,9 +32,9 @@ add_version_commands(policy, "/policies")
 
 @policy.command(epilog=example("sluice policy validate policy.yaml --config sluice.toml"))
 @document_file
-@click.option("--json", "json_wanted", is_flag=True, help="Print what is wrong as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what is wrong as JSON.")
 @data_folder
-def validate(file: Any, json_wanted: bool, data: Path | None, config: Path | None) -> None:
+def validate(file: Any, as_json: bool, data: Path | None, config: Path | None) -> None:
     """Check a document and run the tests in it; exit 1 where something is wrong.
 
     It needs no running Sluice: names of pools, providers and models are those of the settings.
@@ -44,7 +44,7 @@ def validate(file: Any, json_wanted: bool, data: Path | None, config: Path | Non
     errors = [mistake._asdict() for mistake in examined.mistakes]
     rules = () if examined.policy is None else examined.policy.rules
     warnings = [warning._asdict() for warning in examined.warnings]
-    if json_wanted:
+    if as_json:
         print_json(
             {"valid": not errors, "rules": len(rules), "errors": errors, "warnings": warnings}
         )
@@ -58,9 +58,9 @@ def validate(file: Any, json_wanted: bool, data: Path | None, config: Path | Non
 
 @policy.command(epilog=example("sluice policy test policy.yaml --config sluice.toml"))
 @document_file
-@click.option("--json", "json_wanted", is_flag=True, help="Print the results as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @data_folder
-def test(file: Any, json_wanted: bool, data: Path | None, config: Path | None) -> None:
+def test(file: Any, as_json: bool, data: Path | None, config: Path | None) -> None:
     """Run the tests of a document and print each result; exit 1 where one fails.
 
     A test names attributes of a call, and the rule that the call must fall under.
@@ -68,7 +68,7 @@ def test(file: Any, json_wanted: bool, data: Path | None, config: Path | None) -
     examined = _examined(file, data, config)
     errors = [mistake._asdict() for mistake in examined.mistakes]
     tests = [each._asdict() | {"passed": each.passed} for each in examined.tests]
-    if json_wanted:
+    if as_json:
         print_json({"passed": not errors, "tests": tests, "errors": errors})
     elif examined.policy is None:
         print_mistakes(file.name, errors)

@@ -112,14 +112,14 @@ def _limits(kind: str, sample: str) -> click.Command:
             return
         answer = api.whole("/limits")
         limits_of_owner = [row for row in answer["data"] if row["scope"].split("/")[0] == owner]
-        wanted_scope = owner + narrow
+        full_scope = owner + narrow
         limits_of_owner = [
-            row for row in limits_of_owner if not narrow or row["scope"] == wanted_scope
+            row for row in limits_of_owner if not narrow or row["scope"] == full_scope
         ]
         if as_json:
             print_json(answer | {"data": limits_of_owner})
         else:
-            print_rows(map(_limits_set, limits_of_owner), f"{wanted_scope} has no limits")
+            print_rows(map(_limits_set, limits_of_owner), f"{full_scope} has no limits")
 
     limits = click.option("--model", help="Limits of one model within it.")(as_json(limits))
     limits = click.option("--user", help="Limits of one end user, or of every one: '*'.")(limits)

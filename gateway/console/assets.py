@@ -37,10 +37,10 @@ def asset(name: str) -> Asset | None:
 @router.get("/static/{name}")
 def static(request: Request, name: str) -> Response:
     """Always asked for again, and sent again only when it has changed."""
-    asset_found = asset(name)
-    if asset_found is None:
+    file = asset(name)
+    if file is None:
         raise HTTPException(404)
-    headers = {"cache-control": "no-cache", "etag": asset_found.tag}
-    if request.headers.get("if-none-match") == asset_found.tag:
+    headers = {"cache-control": "no-cache", "etag": file.tag}
+    if request.headers.get("if-none-match") == file.tag:
         return guarded(Response(status_code=304), headers)
-    return guarded(Response(asset_found.body, media_type=asset_found.kind), headers)
+    return guarded(Response(file.body, media_type=file.kind), headers)

@@ -26,12 +26,12 @@ class Cached(Generic[T]):
         now_s = self._now_s or asyncio.get_running_loop().time
         async with self._one_at_a_time:
             if self._answer is not None:
-                asked, good_until_s, answer = self._answer
-                if asked == question and now_s() < good_until_s:
+                last_question, good_until_s, answer = self._answer
+                if last_question == question and now_s() < good_until_s:
                     return answer
             began_s = now_s()
             answer = await asyncio.to_thread(look)
             took_s = now_s() - began_s
-            kept_s = max(self._age_max_s, took_s / SHARE_MAX)
-            self._answer = (question, now_s() + kept_s, answer)
+            good_s = max(self._age_max_s, took_s / SHARE_MAX)
+            self._answer = (question, now_s() + good_s, answer)
             return answer

@@ -65,7 +65,7 @@ class ExplainedDecision:
         return [each for each in self.clauses if each.rule == self.rule]
 
 
-NOTHING_KEPT = ExplainedDecision()
+NO_RECORD = ExplainedDecision()
 
 
 def in_older_words(decision: Mapping[str, Any]) -> ExplainedDecision:

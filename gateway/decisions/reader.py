@@ -52,8 +52,8 @@ class DecisionReader:
     def call(self, rid: str, organization: str | None = None) -> CallRecord | None:
         """A call as the ledger has it; else one that was refused, as long as its record is kept.
         None where it belongs to another organization than this one."""
-        found = queries.call_by_rid(self._ledger, rid, org=organization)
-        return found or self._refused(rid, organization)
+        record = queries.call_by_rid(self._ledger, rid, org=organization)
+        return record or self._refused(rid, organization)
 
     def _refused(self, rid: str, organization: str | None) -> CallRecord | None:
         refusal, made_from = queries.refused_call(self._ledger, rid)

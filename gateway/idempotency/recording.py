@@ -27,7 +27,7 @@ LEASE_PARTS = 3
 RETRY_S = 0.25
 END_TRIES = 2
 """How often the end is tried to be written before the client has it."""
-NOT_KEPT = tuple(Becomes(state.value) for state in UNKEPT)
+WITHOUT_ANSWER = tuple(Becomes(state.value) for state in UNKEPT)
 
 
 class Recording:
@@ -92,9 +92,12 @@ class Recording:
 
     def _take_down(self, parts: list[bytes]) -> None:
         self._bytes += sum(map(len, parts))
-        if self._bytes > self._tapes.settings.answer_bytes_max and self._ending not in NOT_KEPT:
+        if (
+            self._bytes > self._tapes.settings.answer_bytes_max
+            and self._ending not in WITHOUT_ANSWER
+        ):
             self._ending = Becomes.TOO_LARGE
-        if self._ending in NOT_KEPT:
+        if self._ending in WITHOUT_ANSWER:
             self._unwritten.clear()
         else:
             self._unwritten += parts
@@ -125,7 +128,7 @@ class Recording:
 
     @property
     def _so_far(self) -> Becomes:
-        return self._ending if self._ending in NOT_KEPT else Becomes.RUNNING
+        return self._ending if self._ending in WITHOUT_ANSWER else Becomes.RUNNING
 
     async def announce(self) -> bool:
         """Tell a Redis that was emptied that this run has its key; False while it is away."""

@@ -15,12 +15,12 @@ class RedisTime:
 
     def __init__(self, tick: Callable[[], float]) -> None:
         self._tick = tick
-        self._said_ms = 0
+        self._redis_ms = 0
         self._heard_s = float("-inf")
 
-    def note(self, said_ms: int) -> None:
+    def note(self, redis_ms: int) -> None:
         """An answer has come, and said what time it was when it was made."""
-        self._said_ms, self._heard_s = said_ms, self._tick()
+        self._redis_ms, self._heard_s = redis_ms, self._tick()
 
     @property
     def is_known(self) -> bool:
@@ -28,4 +28,4 @@ class RedisTime:
 
     def in_ms(self, seconds: float) -> int:
         """The time that it is there in so many seconds."""
-        return self._said_ms + int((self._tick() - self._heard_s + seconds) * 1000)
+        return self._redis_ms + int((self._tick() - self._heard_s + seconds) * 1000)

@@ -75,20 +75,22 @@ def unkept(request_id: str, why: TapeState) -> ApiError:
     reason = "Redis lost its beginning while it was made"
     if why is TapeState.NO_ROOM:
         reason = "the answers that are kept for your organization left no more room for it"
-    return _not_kept(f"The answer of {request_id} is not kept: {reason}. It is not made again.")
+    return _without_answer(
+        f"The answer of {request_id} is not kept: {reason}. It is not made again."
+    )
 
 
 def ran_before(request_id: str, charged_nanousd: int) -> ApiError:
     """The ledger knows the call; Redis does not."""
     cost = usd(charged_nanousd)
-    return _not_kept(
+    return _without_answer(
         f"{request_id} ran under this Idempotency-Key, and {cost} USD were charged for it; its "
         "answer is not kept any more.",
         {"x-sluice-cost-usd": cost},
     )
 
 
-def _not_kept(message: str, headers: dict[str, str] | None = None) -> ApiError:
+def _without_answer(message: str, headers: dict[str, str] | None = None) -> ApiError:
     return ApiError(
         410,
         f"{message} {NEW_KEY}",

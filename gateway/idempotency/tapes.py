@@ -79,12 +79,12 @@ class Tapes:
 
     async def claim(self, keyed: Keyed, rid: str, within_s: float = math.inf) -> Claim:
         """A claim that is given up here is none, also where Redis comes to it later."""
-        asked_keys = [_claim_key(keyed), epoch_key(shard_of(keyed.organization))]
+        redis_keys = [_claim_key(keyed), epoch_key(shard_of(keyed.organization))]
         async with self._bounded(within_s) as until_s:
             while True:
                 counts_until = await self._counts_until(until_s)
                 state, holder, now_ms = await self._claim(
-                    keys=asked_keys,
+                    keys=redis_keys,
                     args=[
                         keyed.request_digest,
                         rid,

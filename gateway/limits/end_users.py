@@ -34,7 +34,7 @@ class EndUsers:
     """Remembers the limits of the end users seen last, for as long as their key is cached."""
 
     def __init__(self, stored: UserLimits) -> None:
-        self._kept = stored
+        self._stored = stored
         self._bound: OrderedDict[tuple[str, str], tuple[KeyBudgets, tuple[Bound, ...]]] = (
             OrderedDict()
         )
@@ -88,7 +88,7 @@ class EndUsers:
         if not principal.budgets.has_users_apart:
             return ()
         owners = [limits.scope for limits in principal.scopes]
-        return await self._kept.budgets_of_user(owners, end_user)
+        return await self._stored.budgets_of_user(owners, end_user)
 
     async def _user(self, principal: Principal, end_user: str) -> tuple[ScopeLimits, ...]:
         place = principal.key, end_user
@@ -109,7 +109,7 @@ class EndUsers:
         own: tuple[ScopeLimits, ...] = ()
         if narrow.has_users_apart:
             owners = [limits.scope for limits in principal.scopes]
-            own = await self._kept.limits_of_user(owners, end_user)
+            own = await self._stored.limits_of_user(owners, end_user)
         apart = {limits.scope for limits in own}
         others = tuple(limits for limits in narrow.every_user if limits.scope not in apart)
         digest = digest_of(end_user)

@@ -35,8 +35,8 @@ def wrong_examples(source: DocumentText, rules: Collection[str]) -> Iterator[Mis
     others may be wrong."""
     for number, test in enumerate(as_list(as_mapping(source.value).get("tests"))):
         path: Path = ("tests", number)
-        given = as_mapping(as_mapping(test).get("input"))
-        yield from _wrong_inputs(given, (*path, "input"), source)
+        inputs = as_mapping(as_mapping(test).get("input"))
+        yield from _wrong_inputs(inputs, (*path, "input"), source)
         rule = as_mapping(as_mapping(test).get("expect")).get("rule")
         if isinstance(rule, str) and rule not in rules:
             message = f"unknown rule '{rule}'{nearest(rule, rules)}"
@@ -51,8 +51,8 @@ def results(tests: Sequence[TestWords], policy: RoutingPolicy) -> tuple[ExampleR
     )
 
 
-def failures(found: Sequence[ExampleResult], source: DocumentText) -> Iterator[Mistake]:
-    for number, result in enumerate(found):
+def failures(outcomes: Sequence[ExampleResult], source: DocumentText) -> Iterator[Mistake]:
+    for number, result in enumerate(outcomes):
         if not result.passed:
             message = (
                 f"test '{result.name}': rule '{result.expected}' is expected,"
@@ -61,8 +61,8 @@ def failures(found: Sequence[ExampleResult], source: DocumentText) -> Iterator[M
             yield source.at(("tests", number, "expect", "rule"), message)
 
 
-def _wrong_inputs(given: Mapping[str, Any], path: Path, source: DocumentText) -> Iterator[Mistake]:
-    for name, value in given.items():
+def _wrong_inputs(inputs: Mapping[str, Any], path: Path, source: DocumentText) -> Iterator[Mistake]:
+    for name, value in inputs.items():
         attribute = BY_NAME.get(name)
         if attribute is None:
             message = f"unknown attribute '{name}'{nearest(name, BY_NAME)}"

@@ -140,9 +140,9 @@ def routes(document: Any) -> Iterator[tuple[Path, Mapping[str, Any]]]:
             yield (*path, other, "route"), as_mapping(route)
 
 
-def _fallbacks(given: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    lists: list[tuple[Path, Any]] = [(path, given)]
-    lists += [((*path, cause), models) for cause, models in as_mapping(given).items()]
+def _fallbacks(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    lists: list[tuple[Path, Any]] = [(path, value)]
+    lists += [((*path, cause), models) for cause, models in as_mapping(value).items()]
     for at, models in lists:
         for number, model in enumerate(as_list(models)):
             if isinstance(model, str):

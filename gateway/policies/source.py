@@ -84,13 +84,13 @@ def _offset(raw: str, style: str | None, characters: int) -> int:
     return at
 
 
-def as_mapping(given: Any) -> Mapping[str, Any]:
+def as_mapping(value: Any) -> Mapping[str, Any]:
     """What is not a mapping has no keys. Somebody else names that mistake."""
-    return given if isinstance(given, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def as_list(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else []
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -39,38 +39,38 @@ class SortWords(_Words):
     by: Sort
 
 
-def _usd(given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, str | int | float):
+def _usd(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError('an amount of USD is wanted, as "1.20"')
-    amount = nanousd(given if isinstance(given, str) else f"{Decimal(repr(given)):f}")
+    amount = nanousd(value if isinstance(value, str) else f"{Decimal(repr(value)):f}")
     if amount < 0:
         raise ValueError("an amount is not negative")
     return amount
 
 
-def _target(given: Any) -> Target:
-    if not isinstance(given, str):
+def _target(value: Any) -> Target:
+    if not isinstance(value, str):
         raise ValueError("a text is wanted: pool:NAME or provider:NAME")
-    return target(given)
+    return target(value)
 
 
-def _sort(given: Any) -> Any:
+def _sort(value: Any) -> Any:
     """`sort: price` and `sort: {by: price}` are the same."""
-    by = given["by"] if isinstance(given, dict) and set(given) == {"by"} else given
+    by = value["by"] if isinstance(value, dict) and set(value) == {"by"} else value
     return _one_of(Sort, by)
 
 
-def _one_of(words: type[StrEnum], given: Any) -> Any:
-    if not isinstance(given, str) or given not in list(words):
+def _one_of(words: type[StrEnum], value: Any) -> Any:
+    if not isinstance(value, str) or value not in list(words):
         raise ValueError("this is to be one of " + ", ".join(f"'{word}'" for word in words))
-    return words(given)
+    return words(value)
 
 
 UsdText = Annotated[int, BeforeValidator(_usd, json_schema_input_type=str | float)]
 TargetText = Annotated[Target, BeforeValidator(_target, json_schema_input_type=str)]
 SortText = Annotated[Sort, BeforeValidator(_sort, json_schema_input_type=Sort | SortWords)]
-OnExceedText = Annotated[OnExceed, BeforeValidator(lambda given: _one_of(OnExceed, given))]
-StickyByText = Annotated[StickyBy, BeforeValidator(lambda given: _one_of(StickyBy, given))]
+OnExceedText = Annotated[OnExceed, BeforeValidator(lambda value: _one_of(OnExceed, value))]
+StickyByText = Annotated[StickyBy, BeforeValidator(lambda value: _one_of(StickyBy, value))]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
@@ -108,9 +108,9 @@ class FallbackWords(_Words):
     budget: ModelList = []
 
 
-def _fallbacks(given: Any) -> Any:
+def _fallbacks(value: Any) -> Any:
     """`fallbacks: [a]` and `fallbacks: {general: [a]}` are the same."""
-    return {"general": given} if isinstance(given, list) else given
+    return {"general": value} if isinstance(value, list) else value
 
 
 class RouteWords(_Words):
@@ -167,9 +167,9 @@ def _set(items: list[Any] | None) -> frozenset[Any] | None:
 
 
 def _latency(words: LatencyWords) -> LatencyPreference:
-    given = words.model_dump(exclude_none=True)
+    value = words.model_dump(exclude_none=True)
     return LatencyPreference(
-        tuple((int(name[1:3]) / 100, ms / 1000) for name, ms in sorted(given.items()))
+        tuple((int(name[1:3]) / 100, ms / 1000) for name, ms in sorted(value.items()))
     )
 
 

@@ -21,7 +21,7 @@ from gateway.tenants.auth import Principal
 from gateway.wire.anthropic.body import parse_count
 from gateway.wire.anthropic.dialect import ANTHROPIC
 from gateway.wire.bodies.conversation import Conversation
-from gateway.wire.bodies.origins import told_by_origin
+from gateway.wire.bodies.origins import by_callers_names
 from gateway.wire.responses.body import ORIGINS, parse_input_count
 
 Parse = Callable[[bytes], tuple[str, Conversation]]
@@ -55,7 +55,7 @@ async def count_tokens(request: Request, response: Response) -> Any:
 async def input_tokens(request: Request, caller: Caller) -> Any:
     """Body: that of a response, without what only an answer needs."""
     body = await whole_body(request)
-    with told_by_origin(ORIGINS):
+    with by_callers_names(ORIGINS):
         tokens = await _input_tokens(parts_of(request), caller, body, parse_input_count)
     return ResponseInputTokens(input_tokens=tokens)
 

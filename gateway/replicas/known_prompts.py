@@ -27,7 +27,7 @@ class KnownPrompts:
         self._fleet = fleet
         self._clock = clock
 
-    def told(self, call: Call, beginning: Beginning) -> Call:
+    def with_prefixes(self, call: Call, beginning: Beginning) -> Call:
         """The call with what is known now. What a call waits for may outlast a cache."""
         tokens = self.tokens(call, beginning)
         return call if tokens == call.prefix_tokens else call._replace(prefix_tokens=tokens)

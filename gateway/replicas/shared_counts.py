@@ -53,7 +53,7 @@ class SharedCounts:
         self._clock = clock
         self._prefixes = SharedPrefixes(redis, placement, gateway_id)
         self._others: Sequence[str] = ()
-        self._has_told = False
+        self._has_published = False
         self._heard_s = clock()
         self._is_away = False
 
@@ -88,29 +88,29 @@ class SharedCounts:
         others = self._others
         pipeline = self._redis.pipeline(transaction=False)
         if own:
-            told = msgspec.json.encode(own)
-            pipeline.set(work_key(self._own_id), told, px=round(LEASE_S * 1000))
+            body = msgspec.json.encode(own)
+            pipeline.set(work_key(self._own_id), body, px=round(LEASE_S * 1000))
             pipeline.sadd(GATEWAYS_KEY, self._own_id)
-        elif self._has_told:
+        elif self._has_published:
             pipeline.delete(work_key(self._own_id))
             pipeline.srem(GATEWAYS_KEY, self._own_id)
         if others:
             pipeline.mget([work_key(each) for each in others])
         pipeline.smembers(GATEWAYS_KEY)
         answers = await pipeline.execute()
-        self._has_told = bool(own)
+        self._has_published = bool(own)
         members = {member.decode() for member in answers[-1]}
         self._others = sorted(members - {self._own_id})
         heard = dict(zip(others, answers[-2], strict=True)) if others else {}
-        silent = [each for each, said in heard.items() if said is None and each in members]
+        silent = [each for each, counts in heard.items() if counts is None and each in members]
         if silent:
             await self._redis.srem(GATEWAYS_KEY, *silent)
-        return [_read(said) for said in heard.values() if said is not None]
+        return [_read(counts) for counts in heard.values() if counts is not None]
 
 
-def _read(said: bytes) -> Counts:
+def _read(counts: bytes) -> Counts:
     """What another gateway told. One of another version tells what is not understood: nothing."""
     try:
-        return msgspec.json.decode(said, type=Counts)
+        return msgspec.json.decode(counts, type=Counts)
     except UNREADABLE:
         return {}

@@ -32,35 +32,35 @@ class SharedPrefixes:
         """Tell what was computed for our calls, and hear what was for those of others. Raises
         RedisError; what was not told is told the next time."""
         untold = self._placement.untold
-        told = tuple(untold)
+        news = tuple(untold)
         untold.clear()
         try:
-            streams = await self._exchanged(told)
+            streams = await self._exchanged(news)
         except RedisError:
             newer = tuple(untold)
             untold.clear()
-            untold.extend(told + newer)
+            untold.extend(news + newer)
             raise
         for _, entries in streams:
-            for entry_id, said in entries:
+            for entry_id, entry in entries:
                 self._read_to = entry_id
-                if said.get(b"by") != self._own_id:
-                    self._hear(said.get(b"computed", b""))
+                if entry.get(b"by") != self._own_id:
+                    self._hear(entry.get(b"computed", b""))
 
-    async def _exchanged(self, told: Sequence[Computed]) -> Any:
+    async def _exchanged(self, news: Sequence[Computed]) -> Any:
         pipeline = self._redis.pipeline(transaction=False)
-        if told:
-            fields = {b"by": self._own_id, b"computed": msgspec.msgpack.encode(told)}
+        if news:
+            fields = {b"by": self._own_id, b"computed": msgspec.msgpack.encode(news)}
             pipeline.xadd(PREFIXES_KEY, fields, maxlen=ROUNDS_MAX, approximate=False)  # type: ignore[arg-type]
             pipeline.pexpire(PREFIXES_KEY, TTL_MS)
         pipeline.xread({PREFIXES_KEY: self._read_to}, count=ROUNDS_MAX)
         *_, streams = await pipeline.execute()
         return streams
 
-    def _hear(self, said: bytes) -> None:
+    def _hear(self, entry: bytes) -> None:
         """One of another version tells what is not understood: nothing."""
         try:
-            heard = msgspec.msgpack.decode(said, type=tuple[Computed, ...])
+            heard = msgspec.msgpack.decode(entry, type=tuple[Computed, ...])
         except UNREADABLE:
             return
         for each in heard:

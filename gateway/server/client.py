@@ -47,7 +47,7 @@ class Client:
         self._sending_since_s: float | None = None
         self._has_all = False
         self._work: asyncio.Task[Any] | None = None
-        self._asked = 0
+        self._cancels = 0
         self._gone: asyncio.Future[Message] | None = None
 
     async def send(self, message: Message) -> None:
@@ -92,9 +92,9 @@ class Client:
 
     def forgive(self) -> None:
         """The task that was cancelled for its client's departure has ended its work."""
-        task = asyncio.current_task() if self._asked else None
+        task = asyncio.current_task() if self._cancels else None
         if task is not None:
-            for _ in range(self._asked):
+            for _ in range(self._cancels):
                 task.uncancel()
 
     def _received(self, departure: asyncio.Future[Message]) -> None:
@@ -124,7 +124,7 @@ class Client:
 
     def _ask(self, why: Departure) -> None:
         if self._work is not None:
-            self._asked += 1
+            self._cancels += 1
             self._work.cancel(why)
 
     async def left_before(self, work: asyncio.Task[None]) -> Departure | None:

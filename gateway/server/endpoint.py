@@ -130,7 +130,7 @@ class Generating:
                 raise
         except Exception as error:
             if client.departure is None:
-                await reply.fail(self._told(error))
+                await reply.fail(self._failure_of(error))
         finally:
             client.forgive()
 
@@ -260,19 +260,19 @@ class Generating:
         error = journey.exception()
         if error is None:
             return
-        failure = self._told(error)
+        failure = self._failure_of(error)
         if recording is not None and failure is error and not failure.charged_nanousd:
             recording.release()
         await reply.fail(failure)
 
     async def _refuse(self, error: Exception, exchange: Exchange, client: Client) -> None:
         """What failed before there was a reply; nothing is added to an answer that has begun."""
-        failure = self._told(error)
+        failure = self._failure_of(error)
         if not client.has_begun:
             await exchange.error(failure)
 
-    def _told(self, error: BaseException) -> ApiError:
-        failure = _told(error)
+    def _failure_of(self, error: BaseException) -> ApiError:
+        failure = _failure_of(error)
         self._note(failure)
         return failure
 
@@ -282,7 +282,7 @@ def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
     return {_READ[name]: value.decode("latin-1") for name, value in raw if name in _READ}
 
 
-def _told(error: BaseException) -> ApiError:
+def _failure_of(error: BaseException) -> ApiError:
     """What a caller is told of an error, whichever it was."""
     if isinstance(error, ApiError):
         return error

@@ -53,13 +53,13 @@ class BoundedProtocol(HeadProtocol):
         self._whole_scope: object = None
         self._idle_since_s: float | None = None
         self._idle_look: asyncio.TimerHandle | None = None
-        self._told: set[LossListener] = set()
+        self._loss_listeners: set[LossListener] = set()
         self._extensions: dict[str, dict[object, object]] = {
             HANG_UP: {"now": transport.abort},
             BODY: {"whole": self._whole_body},
             WHOLE: {"has_left": self._has_left},
             PIECE: {"has_left": self._piece_has_left},
-            LEAVING: {"tell": self._tell, "forget": self._told.discard},
+            LEAVING: {"tell": self._tell, "forget": self._loss_listeners.discard},
         }
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -67,7 +67,7 @@ class BoundedProtocol(HeadProtocol):
         self._is_lost = True
         if self._idle_look is not None:
             self._idle_look.cancel()
-        for listener in tuple(self._told):
+        for listener in tuple(self._loss_listeners):
             listener()
 
     def on_message_begin(self) -> None:
@@ -157,7 +157,7 @@ class BoundedProtocol(HeadProtocol):
         if self._is_lost:
             self.loop.call_soon(listener)
         else:
-            self._told.add(listener)
+            self._loss_listeners.add(listener)
 
 
 def protocol(

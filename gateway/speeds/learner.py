@@ -109,9 +109,12 @@ class Learner:
         stays as it is, so that the state does not change for nothing."""
         pool, speeds = state.pool, self._speeds(state)
         if pool.is_external:
-            kept, cached = self.cache_shares.kept(pool.name), self.cache_shares.unknown(pool.name)
+            known, unknown = (
+                self.cache_shares.known(pool.name),
+                self.cache_shares.unknown(pool.name),
+            )
             return replace(
-                state, learned=speeds, kept_share=round(kept, 2), cached_share=round(cached, 2)
+                state, learned=speeds, kept_share=round(known, 2), cached_share=round(unknown, 2)
             )
         if state.is_paid_for:
             return state if speeds is None else replace(state, learned=speeds)

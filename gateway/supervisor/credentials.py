@@ -30,7 +30,7 @@ class Credentials:
 
 def keep_credentials(data: Path, token: Callable[[], str]) -> Credentials:
     """Those of the folder; made with `token`, a source of unguessable text, if it is new."""
-    if (credentials := kept_credentials(data)) is not None:
+    if (credentials := read_credentials(data)) is not None:
         return credentials
     credentials_made = Credentials(
         admin_key=f"sk-sluice-admin-{token()}",
@@ -42,7 +42,7 @@ def keep_credentials(data: Path, token: Callable[[], str]) -> Credentials:
     return credentials_made
 
 
-def kept_credentials(data: Path) -> Credentials | None:
+def read_credentials(data: Path) -> Credentials | None:
     """Those of the folder, None if it has none yet. Raises CannotStart if they are damaged."""
     path = data / FILE
     if not path.exists():

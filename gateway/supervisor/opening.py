@@ -58,7 +58,7 @@ async def warm_pools(
 
     A snapshot left by an earlier run does not count: its number has to move first.
     """
-    started_s = told_s = now()
+    started_s = last_line_s = now()
     before: int | None = None
     cold = list(names)
     while cold and now() - started_s < timeout_s:
@@ -67,9 +67,9 @@ async def warm_pools(
             before = fleet.seq
         if fleet is not None and fleet.seq != before:
             cold = _tell_warm(fleet, cold, say, now() - started_s)
-        if cold and now() - told_s >= PROGRESS_EVERY_S:
-            told_s = now()
-            say(f"pools: {_stories(fleet, cold)} ... {told_s - started_s:.0f} s")
+        if cold and now() - last_line_s >= PROGRESS_EVERY_S:
+            last_line_s = now()
+            say(f"pools: {_stories(fleet, cold)} ... {last_line_s - started_s:.0f} s")
         await asyncio.sleep(LOOK_EVERY_S)
     return cold
 

@@ -31,7 +31,7 @@ from gateway.tenants.tables import Organization
 
 NAME_CHARS = "/:@+"
 """What a scope may hold beside letters, digits and `_.-~`."""
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 class StoredKeys:
@@ -54,7 +54,7 @@ class StoredKeys:
         return await _beside(lambda: self._store.secrets_since(created_us))
 
 
-async def _beside(read: Callable[[], Found]) -> Found:
+async def _beside(read: Callable[[], Value]) -> Value:
     try:
         return await asyncio.to_thread(read)
     except SQLAlchemyError as away:

@@ -197,7 +197,7 @@ class Dispatcher:
 
     def _candidates_now(self, open_call: OpenCall) -> Sequence[Candidate]:
         """By the rule that the call fell under, whatever policy is active by now."""
-        call, first = self._places.told(open_call), open_call.decision
+        call, first = self._places.with_prefixes(open_call), open_call.decision
         snapshot = self._fleet.snapshot(call.models)
         match decide(call, snapshot, first.matched, first.seed, self._plans):
             case Refusal(kind=RefusalKind.MISCONFIGURED):

@@ -286,11 +286,11 @@ def plain_usage(
 ) -> bytes:
     """What an external server says that a call used: whatever it likes, whatever it has sent."""
     return event(
-        {"choices": [], "usage": usage_said(prompt, output, cached, reasoning, cache_write)}
+        {"choices": [], "usage": usage_document(prompt, output, cached, reasoning, cache_write)}
     )
 
 
-def usage_said(
+def usage_document(
     prompt: int, output: int, cached: int = 0, reasoning: int = 0, cache_write: int = 0
 ) -> dict[str, Any]:
     """`usage` in OpenAI's words: `prompt` and `output` are the wholes, the others parts of them."""

@@ -100,7 +100,7 @@ class Http1Client:
         self._ca_file = ca_file
         self._refused = rule
         self._tls: ssl.SSLContext | None = None
-        self._told_s: dict[tuple[str, int, bool], float] = {}
+        self._next_notice_s: dict[tuple[str, int, bool], float] = {}
         self._is_closed = False
 
     async def post(
@@ -220,8 +220,8 @@ class Http1Client:
 
     def _tell(self, endpoint: Endpoint, message: str, now_s: float) -> None:
         """Whoever runs this has to see why a server is passed over, now and then."""
-        if now_s >= self._told_s.get(endpoint.origin, 0.0):
-            self._told_s[endpoint.origin] = now_s + TELL_EVERY_S
+        if now_s >= self._next_notice_s.get(endpoint.origin, 0.0):
+            self._next_notice_s[endpoint.origin] = now_s + TELL_EVERY_S
             log.warning("no connection to %s", message)
 
     # --- told by connections ---------------------------------------------------------------------

@@ -31,7 +31,7 @@ from workers.controller.queue import WaitingRoom, WaitingRoomFull
 RECHECK_S = 0.25
 ROOM_AWAY_S = 1.0
 """How long Redis stays away nobody knows; it is looked for at every call."""
-WANTED_S = 4.0
+WANT_S = 4.0
 """How long a refused call's demand stands: some rounds of the controller."""
 
 
@@ -66,7 +66,7 @@ class Places:
         self._waiting_room = waiting_room
         self._worker_secret = worker_secret
         self._own_patience = own_patience
-        self._wanted_until_s: dict[str, float] = {}
+        self._want_until_s: dict[str, float] = {}
         self._outside_patience = outside_patience
         self._document_patience = outside_patience.of_a_document
         self._environment = environment
@@ -142,9 +142,9 @@ class Places:
         """Count an attempt at a replica, until what is returned is closed."""
         return None if place.chosen is None else OpenPlace(self._placement, place.chosen)
 
-    def told(self, open_call: OpenCall) -> Call:
+    def with_prefixes(self, open_call: OpenCall) -> Call:
         """The call with what pools have of its prompt now."""
-        return self._known_prompts.told(open_call.call, open_call.beginning)
+        return self._known_prompts.with_prefixes(open_call.call, open_call.beginning)
 
     def computed(self, place: Place, open_call: OpenCall) -> None:
         """Its first token is here. Of a replica its attempt tells that itself."""
@@ -164,7 +164,7 @@ class Places:
         async with self._in_room(open_call, candidate.pool):
             while (left_s := call.deadline_s - self._clock()) > 0:
                 await self._fleet.changed(timeout_s=min(left_s, RECHECK_S))
-                snapshot, now = self._fleet.snapshot(call.models), self.told(open_call)
+                snapshot, now = self._fleet.snapshot(call.models), self.with_prefixes(open_call)
                 better = better_than_waiting(
                     *(now, snapshot, decision.matched, decision.seed, candidate.pool),
                     self._plans,
@@ -186,11 +186,11 @@ class Places:
     async def want(self, pool: str) -> None:
         """Have a pool started that a call had no time to wait for. A Redis that is away is told
         nothing: the call is refused all the same."""
-        if self._wanted_until_s.get(pool, 0.0) > self._clock():
+        if self._want_until_s.get(pool, 0.0) > self._clock():
             return
-        self._wanted_until_s[pool] = self._clock() + WANTED_S / 2
+        self._want_until_s[pool] = self._clock() + WANT_S / 2
         with suppress(RedisError):
-            await self._waiting_room.want(pool, for_ms=round(WANTED_S * 1000))
+            await self._waiting_room.want(pool, for_ms=round(WANT_S * 1000))
 
     @asynccontextmanager
     async def _in_room(self, open_call: OpenCall, pool: str) -> AsyncIterator[None]:

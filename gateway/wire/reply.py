@@ -58,7 +58,7 @@ class Reply(Protocol):
     is_committed: bool
     """Something of it has left, a status at least."""
 
-    def kept_waiting(self, open_call: OpenCall) -> AbstractAsyncContextManager[None]:
+    def keeping_alive(self, open_call: OpenCall) -> AbstractAsyncContextManager[None]:
         """A block in which the caller is told that it waits, until `begin`."""
         ...
 
@@ -128,7 +128,7 @@ class WholeReply:
         self._candidate: Candidate | None = None
         self.is_committed = False
 
-    def kept_waiting(self, open_call: OpenCall) -> AbstractAsyncContextManager[None]:
+    def keeping_alive(self, open_call: OpenCall) -> AbstractAsyncContextManager[None]:
         return _IN_SILENCE
 
     async def begin(self, open_call: OpenCall, candidate: Candidate) -> None:
@@ -189,7 +189,7 @@ class StreamReply:
         self.is_committed = False
 
     @asynccontextmanager
-    async def kept_waiting(self, open_call: OpenCall) -> AsyncIterator[None]:
+    async def keeping_alive(self, open_call: OpenCall) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
         self._patience = loop.call_later(
             self._settings.commit_after_s, self._begin_to_tell, open_call

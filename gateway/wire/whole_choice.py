@@ -35,7 +35,7 @@ class WholeChoice:
         if (text := piece.only_text if piece.text is None else piece.text) is not None:
             self._texts.append(text)
         else:
-            self._add_said(piece)
+            self._add_delta(piece)
         if text is None or piece.finish_reason is not None:
             for call in self._pieces.next(piece):
                 self._calls.setdefault(call.index, _Call()).add(call)
@@ -47,7 +47,7 @@ class WholeChoice:
         self._finish_reason = piece.finish_reason
         self.stop_reason = piece.stop_reason
 
-    def _add_said(self, piece: Choice) -> None:
+    def _add_delta(self, piece: Choice) -> None:
         self._texts.append(piece.content)
         self._reasoning.append(piece.reasoning)
         if isinstance(refusal := piece.delta.get("refusal"), str):

@@ -1,6 +1,6 @@
 """What share of prompts servers outside have cached, learned from what they report, by pool.
 
-Of the tokens that a gateway knows to have been sent there before, a part is still cached (`kept`);
+Of the tokens that a gateway knows to have been sent there before, a part is still cached (`known`);
 of the others some are too (`unknown`): other gateways, and prompts of which nobody kept a trace.
 Bounded: POOLS_MAX pools, of which the one used longest ago goes first.
 """
@@ -41,7 +41,7 @@ class CacheShares:
         while len(self._of) > POOLS_MAX:
             self._of.popitem(last=False)
 
-    def kept(self, pool: str) -> float:
+    def known(self, pool: str) -> float:
         """Of the tokens that are known to have been sent there: the share that is still cached."""
         sums = self._of.get(pool)
         if sums is None:

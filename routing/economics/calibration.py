@@ -201,7 +201,7 @@ class Calibration:
         return sum(self._inside) / len(self._inside) if self._inside else None
 
     def observe(
-        self, ceilings: Ceilings, observed_s: float, told_s: float | None = None
+        self, ceilings: Ceilings, observed_s: float, line_s: float | None = None
     ) -> Verdict:
         """Learn from one time. What cannot be is counted, and changes nothing else. `told_s` is
         what was expected of it in public, where that is simpler than the fit."""
@@ -211,7 +211,7 @@ class Calibration:
             return verdict
         scale_s = observed_s
         if self.taken >= SETTLING:
-            scale_s = max(1e-9, told_s or self._fit.predict_s(ceilings))
+            scale_s = max(1e-9, line_s or self._fit.predict_s(ceilings))
             observed_s = self._compare(scale_s, observed_s)
         self._fit.take(ceilings, observed_s, scale_s)
         self.taken += 1

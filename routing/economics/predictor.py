@@ -143,8 +143,8 @@ class TargetFits:
     def observe_first_token(self, facts: Facts, ttft_s: float) -> Verdict:
         """Beside what the line says, for that is what decisions are made by."""
         fixed_s, per_token_s = self.first_line(facts.load)
-        told_s = fixed_s + per_token_s * facts.fresh_tokens
-        verdict = self.first.observe(self.first_ceilings(facts), ttft_s, max(told_s, 0.0))
+        line_s = fixed_s + per_token_s * facts.fresh_tokens
+        verdict = self.first.observe(self.first_ceilings(facts), ttft_s, max(line_s, 0.0))
         self._meets(facts)
         return verdict
 

@@ -41,11 +41,11 @@ def alternatives_of(clauses: Iterable[str]) -> Alternatives:
 
 
 def _of_clause(clause: str) -> Alternatives:
-    found = [*_TOKEN.finditer(clause)]
-    is_short = len(found) <= TOKENS_MAX
-    if not is_short or any(mark in clause for mark in _NOT_READ) or not _is_plain(found):
+    tokens = [*_TOKEN.finditer(clause)]
+    is_short = len(tokens) <= TOKENS_MAX
+    if not is_short or any(mark in clause for mark in _NOT_READ) or not _is_plain(tokens):
         return [(Condition(clause.strip()),)]
-    return _read([token[0] for token in found], True, DEPTH_MAX)
+    return _read([token[0] for token in tokens], True, DEPTH_MAX)
 
 
 def _is_plain(tokens: Sequence[re.Match[str]]) -> bool:

@@ -48,7 +48,7 @@ class Cells:
             if (compared := _compared(text)) is not None:
                 values = compared.value if compared.sign == "in" else [compared.value]
                 literals.setdefault(compared.name, set()).update(values)
-        values = {name: _values(BY_NAME[name], said) for name, said in literals.items()}
+        values = {name: _values(BY_NAME[name], constants) for name, constants in literals.items()}
         self._values = {name: each for name, each in values.items() if len(each) <= CELLS_MAX}
         self._known: dict[Condition, Constraint] = {}
 

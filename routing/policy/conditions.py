@@ -138,12 +138,12 @@ _GRAMMAR = re.compile(r" expecting .*", re.S)
 def _mistakes(message: str) -> tuple[Mistake, ...]:
     """Of what is no expression only the first mistake is sure. Where a clause would run over a
     list, names of its items are nobody's mistake."""
-    found = _PLACE.findall(message)
-    is_loop = any(_unknown(text) in _MACROS for _, _, text in found)
-    syntax = [each for each in found if _SYNTAX.match(each[2])]
+    matches = _PLACE.findall(message)
+    is_loop = any(_unknown(text) in _MACROS for _, _, text in matches)
+    syntax = [each for each in matches if _SYNTAX.match(each[2])]
     placed = [
         Mistake(max(1, int(line)), max(1, int(column)), _plain(text))
-        for line, column, text in syntax[:1] or found
+        for line, column, text in syntax[:1] or matches
         if not (is_loop and _is_plain_name(text))
     ]
     whole = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", message)
@@ -174,8 +174,8 @@ def _no_expression(words: str) -> str:
 
 
 def _unknown(text: str) -> str | None:
-    found = re.match(r"undeclared reference to '([^']*)'", text)
-    return found[1] if found else None
+    matches = re.match(r"undeclared reference to '([^']*)'", text)
+    return matches[1] if matches else None
 
 
 def _is_plain_name(text: str) -> bool:

@@ -92,7 +92,7 @@ def streamed(wanted: SoakCall) -> fake.Script:
 
 def document(wanted: SoakCall) -> fake.Script:
     assert wanted.reported is not None
-    usage = fake.usage_said(*wanted.reported, wanted.cached)
+    usage = fake.usage_document(*wanted.reported, wanted.cached)
     whole = fake.plain_document(["word " * wanted.frames], usage)
     pause = fake.Pause(wanted.frames * wanted.pause_s)
     if wanted.ending is not Ending.CUT:

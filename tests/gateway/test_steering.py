@@ -33,7 +33,7 @@ def scored_prompt(_: fake.Request) -> fake.Script:
 
 @pytest.fixture
 async def outside() -> AsyncIterator[fake.FakeUpstream]:
-    document = fake.plain_document(["Fine."], fake.usage_said(3, 2))
+    document = fake.plain_document(["Fine."], fake.usage_document(3, 2))
     async with fake.FakeUpstream(lambda _: document) as running:
         yield running
 

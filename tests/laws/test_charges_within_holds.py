@@ -58,7 +58,7 @@ class Report:
     def said(self) -> dict[str, Any]:
         parts = (self.prompt, self.output, self.cached, self.reasoning, self.written)
         odd = {} if self.odd is None else {"completion_tokens": self.odd}
-        return fake.usage_said(*parts) | odd
+        return fake.usage_document(*parts) | odd
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billing.credits.credit import Category, Grant, split
-from billing.credits.grants import GivenGrant, book_ends, every, give, line_of
+from billing.credits.grants import StoredGrant, book_ends, every, give, line_of
 from billing.db.engine import Store
 from billing.limits.keys import SHARDS
 from billing.queries import accounts
@@ -57,7 +57,7 @@ def give_all(store: Store, grants: list[Grant]) -> None:
         give(store, grant, created_by="test", now_us=GIVEN_US)
 
 
-def stands(store: Store) -> tuple[list[GivenGrant], list[dict[str, Any]]]:
+def stands(store: Store) -> tuple[list[StoredGrant], list[dict[str, Any]]]:
     return every(store), accounts(store)
 
 

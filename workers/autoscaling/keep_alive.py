@@ -55,8 +55,8 @@ def with_gap(gaps: Gaps, gap_s: float) -> Gaps:
     if gap_s < 1.0:
         return gaps
     place = next((at for at, edge_s in enumerate(EDGES_S) if gap_s <= edge_s), BINS - 1)
-    kept = MEMORY_GAPS / max(MEMORY_GAPS, sum(gaps) + 1)
-    return tuple(n * kept + (at == place) for at, n in enumerate(gaps))
+    memory = MEMORY_GAPS / max(MEMORY_GAPS, sum(gaps) + 1)
+    return tuple(n * memory + (at == place) for at, n in enumerate(gaps))
 
 
 def sparse(gaps: Gaps) -> dict[int, float]:
@@ -85,9 +85,9 @@ def keep_s(gaps: Gaps, worth_s: float | None) -> float | None:
     return min(sorted(choices), key=lambda choice_s: _cost_s(gaps, choice_s, worth_s))
 
 
-def cost_s(gaps_s: Sequence[float], kept_s: float, worth_s: float) -> float:
+def cost_s(gaps_s: Sequence[float], stay_s: float, worth_s: float) -> float:
     """Seconds of a replica that these gaps cost, a start counted as its worth."""
-    return sum(min(gap_s, kept_s) + worth_s * (gap_s > kept_s) for gap_s in gaps_s)
+    return sum(min(gap_s, stay_s) + worth_s * (gap_s > stay_s) for gap_s in gaps_s)
 
 
 def hindsight_s(gaps_s: Sequence[float], worth_s: float) -> float:
@@ -95,9 +95,9 @@ def hindsight_s(gaps_s: Sequence[float], worth_s: float) -> float:
     return sum(min(gap_s, worth_s) for gap_s in gaps_s)
 
 
-def _cost_s(gaps: Gaps, kept_s: float, worth_s: float) -> float:
+def _cost_s(gaps: Gaps, stay_s: float, worth_s: float) -> float:
     return sum(
-        n * (min(edge_s, kept_s) + worth_s * (edge_s > kept_s))
+        n * (min(edge_s, stay_s) + worth_s * (edge_s > stay_s))
         for n, edge_s in zip(gaps, EDGES_S, strict=True)
         if n
     )

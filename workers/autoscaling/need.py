@@ -113,8 +113,8 @@ def _usual(memory: PoolMemory) -> int:
 
 def keep_ms(view: PoolView, knobs: Knobs) -> int:
     """How long the last idle replica stays."""
-    asked_ms = view.demand.keep_ms
-    return knobs.idle_ms if asked_ms is None else min(asked_ms, knobs.idle_ms)
+    demand_ms = view.demand.keep_ms
+    return knobs.idle_ms if demand_ms is None else min(demand_ms, knobs.idle_ms)
 
 
 def _calls(view: PoolView) -> Calls:

@@ -150,7 +150,7 @@ class BudgetChange(Body):
 
     @field_validator("name", "limit_usd", "alerts")
     @classmethod
-    def is_said(cls, value: object) -> object:
+    def not_null(cls, value: object) -> object:
         if value is None:
             raise ValueError("what is not to be changed is left out")
         return value

@@ -13,7 +13,7 @@ from fastapi import Depends, Request
 from billing.credits import alerts
 from billing.credits import grants as credit_grants
 from billing.credits.credit import Grant, GrantStatus
-from billing.credits.grants import CreditError, GivenGrant, GrantConflict, UnknownGrant
+from billing.credits.grants import CreditError, GrantConflict, StoredGrant, UnknownGrant
 from billing.credits.watch import Threshold, ThresholdUnit, Watch
 from billing.db.engine import Store
 from gateway.admin.credits.schemas import CreditAlertsBody, GrantBody
@@ -42,7 +42,7 @@ class GrantNow:
     status: GrantStatus
 
     @classmethod
-    def of(cls, row: GivenGrant, now_us: int) -> "GrantNow":
+    def of(cls, row: StoredGrant, now_us: int) -> "GrantNow":
         grant, left_nanousd = row.grant, row.left_nanousd
         return cls(grant, left_nanousd, row.note, grant.status(left_nanousd, now_us))
 
@@ -99,9 +99,9 @@ class CreditService:
         now_us = self._now_us
         require_future(body.expires_at, now_us / 1e6)
         grant = self._grant(body, now_us)
-        grant_given, is_new = await self._run(lambda: self._give(grant, now_us, body.note))
+        row, is_new = await self._run(lambda: self._give(grant, now_us, body.note))
         await self._learn(grant.org)
-        return GrantNow.of(grant_given, now_us), is_new
+        return GrantNow.of(row, now_us), is_new
 
     def _grant(self, body: GrantBody, now_us: int) -> Grant:
         return Grant(
@@ -116,7 +116,7 @@ class CreditService:
             models=tuple(body.models),
         )
 
-    def _give(self, grant: Grant, now_us: int, note: str) -> tuple[GivenGrant, bool]:
+    def _give(self, grant: Grant, now_us: int, note: str) -> tuple[StoredGrant, bool]:
         self._must_be_there(grant.org)
         for model in grant.models:
             if self.tenants.one(ModelRow, model) is None:
@@ -138,16 +138,16 @@ class CreditService:
         return rows_by_id(rows, limit, lambda row: row.grant.grant_id)
 
     async def grant(self, grant_id: str) -> GrantNow:
-        grant_given = await self._run(lambda: credit_grants.one(self.ledger, grant_id))
-        return GrantNow.of(grant_given, self._now_us)
+        row = await self._run(lambda: credit_grants.one(self.ledger, grant_id))
+        return GrantNow.of(row, self._now_us)
 
     async def void(self, grant_id: str) -> GrantNow:
         now_us = self._now_us
-        grant_given = await self._run(
+        row = await self._run(
             lambda: credit_grants.void(self.ledger, grant_id, voided_by=ADMIN, now_us=now_us)
         )
-        await self._learn(grant_given.grant.org)
-        return GrantNow.of(grant_given, now_us)
+        await self._learn(row.grant.org)
+        return GrantNow.of(row, now_us)
 
     async def watched(self, organization: str) -> WatchedCredit:
         """As of the last movement of its credit."""

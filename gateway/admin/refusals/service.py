@@ -27,8 +27,8 @@ class RefusalService:
         rule: str | None = None,
     ) -> PageRows[Refusal]:
         """The newest first, with these values."""
-        given = {"org": organization, "reason": reason, "rule": rule}
-        equals = {name: value for name, value in given.items() if value}
+        filters = {"org": organization, "reason": reason, "rule": rule}
+        equals = {name: value for name, value in filters.items() if value}
 
         def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, Refusal]]:
             before = None if behind is None else (behind[0], behind[1])

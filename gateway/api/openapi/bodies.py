@@ -39,8 +39,8 @@ BODIES: dict[str, Schema] = {
     "/v1/detokenize": of(DETOKENIZE),
 }
 
-_ASKED = [{"role": "user", "content": "Tell me a story about a fox."}]
-_CHAT = {"model": "sluice-small", "messages": _ASKED, "max_tokens": 16}
+_MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
+_CHAT = {"model": "sluice-small", "messages": _MESSAGES, "max_tokens": 16}
 EXAMPLES: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": _CHAT,
     "/v1/completions": {"model": "sluice-small", "prompt": "The fox", "max_tokens": 16},
@@ -48,7 +48,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "/v1/responses": {"model": "sluice-small", "input": "Tell me a story about a fox."},
     "/v1/responses/input_tokens": {"model": "sluice-small", "input": "The fox"},
     "/v1/messages": _CHAT,
-    "/v1/messages/count_tokens": {"model": "sluice-small", "messages": _ASKED},
+    "/v1/messages/count_tokens": {"model": "sluice-small", "messages": _MESSAGES},
     "/v1/quote": {"url": "/v1/chat/completions", "body": _CHAT},
     "/v1/tokenize": {"model": "sluice-small", "prompt": "The fox"},
     "/v1/detokenize": {"model": "sluice-small", "tokens": [1, 2, 3]},

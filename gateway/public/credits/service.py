@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 
 from billing.credits import grants as credit_grants
 from billing.credits.credit import CreditLine
-from billing.credits.grants import GivenGrant
+from billing.credits.grants import StoredGrant
 from billing.db.engine import Store
 from billing.money import NANOUSD_PER_USD
 from gateway.admin.credits.service import GrantNow
@@ -22,11 +22,11 @@ from routing.types import Clock
 
 @dataclass(frozen=True, slots=True)
 class CreditBalance:
-    """`given_nanousd` is what was ever spent and is not owed, and what grants in force have left;
+    """`granted_nanousd` is what was ever spent and is not owed, and what grants in force have left;
     `may_owe_nanousd` is None where nothing bounds what may be owed."""
 
     organization: str
-    given_nanousd: int
+    granted_nanousd: int
     spent_nanousd: int
     held_nanousd: int
     may_owe_nanousd: int | None
@@ -38,7 +38,7 @@ class CreditBalance:
 
     @property
     def total_credits(self) -> float:
-        return self.given_nanousd / NANOUSD_PER_USD
+        return self.granted_nanousd / NANOUSD_PER_USD
 
     @property
     def total_usage(self) -> float:
@@ -46,7 +46,7 @@ class CreditBalance:
 
     @property
     def balance_nanousd(self) -> int:
-        return self.given_nanousd - self.spent_nanousd
+        return self.granted_nanousd - self.spent_nanousd
 
     @property
     def available_nanousd(self) -> int | None:
@@ -74,14 +74,14 @@ class CreditBalances:
         ]
         return CreditBalance(
             organization=organization,
-            given_nanousd=line.cleared_nanousd + sum(in_force),
+            granted_nanousd=line.cleared_nanousd + sum(in_force),
             spent_nanousd=money.spent.total_nanousd,
             held_nanousd=money.held_nanousd,
             may_owe_nanousd=caller.may_owe_nanousd,
             grants=[GrantNow.of(grant, now_us) for grant in grants],
         )
 
-    def _credits(self, organization: str) -> tuple[CreditLine, list[GivenGrant]]:
+    def _credits(self, organization: str) -> tuple[CreditLine, list[StoredGrant]]:
         return (
             credit_grants.line_of(self.ledger, organization),
             credit_grants.every(self.ledger, organization, limit=LIMIT_MAX),

@@ -59,7 +59,7 @@ class OrganizationQuery(Body):
 
     def only(self) -> dict[GroupBy, Sequence[Any]]:
         """What counts, by dimension."""
-        return _given(
+        return _nonempty(
             {
                 GroupBy.PROJECT: self.project_ids + self.project_ids_,
                 GroupBy.KEY: self.api_key_ids + self.api_key_ids_,
@@ -85,7 +85,7 @@ class UsageQuery(OrganizationQuery):
         return bool(self.user_ids or self.user_ids_)
 
     def only(self) -> dict[GroupBy, Sequence[Any]]:
-        return super().only() | _given({GroupBy.MODEL: self.models + self.models_})
+        return super().only() | _nonempty({GroupBy.MODEL: self.models + self.models_})
 
     @property
     def buckets_max(self) -> int:
@@ -145,7 +145,7 @@ class CostsQuery(OrganizationQuery):
         return [*dict.fromkeys((*self.group_by, *self.group_by_))]
 
 
-def _given(values_by_group: dict[GroupBy, list[str]]) -> dict[GroupBy, Sequence[Any]]:
+def _nonempty(values_by_group: dict[GroupBy, list[str]]) -> dict[GroupBy, Sequence[Any]]:
     return {dimension: values for dimension, values in values_by_group.items() if values}
 
 

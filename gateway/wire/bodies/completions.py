@@ -108,14 +108,14 @@ class Prompts:
         return prompt.encode() if isinstance(prompt, str) else array("I", prompt).tobytes()
 
     def own_body(self, output_tokens_max: int) -> dict[str, Any]:
-        body = self._asked(output_tokens_max)
+        body = self._fields(output_tokens_max)
         if self.structured_outputs is not None:
             body["structured_outputs"] = structured_outputs(self.structured_outputs)
         if self.echo_scored:
             body["prompt_logprobs"] = max(self.logprobs or 0, self.prompt_logprobs or 0)
         return body
 
-    def _asked(self, output_tokens_max: int) -> dict[str, Any]:
+    def _fields(self, output_tokens_max: int) -> dict[str, Any]:
         fields = {
             "prompt": self.prompts,
             "max_tokens": output_tokens_max,
@@ -130,7 +130,7 @@ class Prompts:
         return fields
 
     def outside_body(self, output_tokens_max: int) -> dict[str, Any]:
-        body = self._asked(output_tokens_max) | {"user": self.user}
+        body = self._fields(output_tokens_max) | {"user": self.user}
         body |= (self.structured_outputs or {}) | dict(self.extra or {})
         if self.echo_scored:
             body["echo"] = True

@@ -114,7 +114,7 @@ class Conversation(msgspec.Struct, frozen=True):
     def own_body(self, output_tokens_max: int) -> dict[str, Any]:
         body = {
             "messages": self.messages,
-            **self._asked(output_tokens_max),
+            **self._fields(output_tokens_max),
             "logprobs": self.logprobs,
             **self._guided(self.offered),
         }
@@ -130,7 +130,7 @@ class Conversation(msgspec.Struct, frozen=True):
         return outside_stream(
             {
                 "messages": self.full_messages or self.messages,
-                **self._asked(output_tokens_max),
+                **self._fields(output_tokens_max),
                 **scored,
                 **self._guided(self.tools),
                 **(self.labels or {}),
@@ -140,7 +140,7 @@ class Conversation(msgspec.Struct, frozen=True):
             }
         )
 
-    def _asked(self, output_tokens_max: int) -> dict[str, Any]:
+    def _fields(self, output_tokens_max: int) -> dict[str, Any]:
         fields = {"max_tokens": output_tokens_max, "n": self.choices, **self.sampling}
         if self.truncate_prompt_tokens is not None:
             fields["truncate_prompt_tokens"] = self.truncate_prompt_tokens
@@ -202,12 +202,12 @@ def _spoken(
     if all(map(is_plain, messages)):
         full = tuple(messages)
         return full, full, (), ()
-    full = tuple(map(_said, messages))
+    full = tuple(map(_without_nothing, messages))
     answerable = full[:-1] if only_thinks(full[-1]) else full
     return full, tuple(map(plain_message, answerable)), images("messages", full), reasoning(full)
 
 
-def _said(message: dict[str, Any]) -> dict[str, Any]:
+def _without_nothing(message: dict[str, Any]) -> dict[str, Any]:
     """Without what says nothing: nulls, and what clients add to an answer that they send back."""
     fields = {n: value for n, value in message.items() if value is not None and n not in OF_CLIENTS}
     if calls := fields.get("tool_calls"):

@@ -255,12 +255,12 @@ ASSISTANT: dict[str, Schema] = {
 }
 BESIDE = ("name", "reasoning_content", *OF_CLIENTS)
 SEEN = content(TEXT_PART, IMAGE_PART)
-SAID = {"content": content(TEXT_PART), "name": STRING}
+CONTENT_AND_NAME = {"content": content(TEXT_PART), "name": STRING}
 MESSAGES = array(
     either(
         part({"role": const("user"), "content": SEEN, "name": STRING}, "name"),
-        part({"role": enumerated(("system", "developer"))} | SAID, "name"),
-        part({"role": const("tool"), "tool_call_id": STRING} | SAID, "name"),
+        part({"role": enumerated(("system", "developer"))} | CONTENT_AND_NAME, "name"),
+        part({"role": const("tool"), "tool_call_id": STRING} | CONTENT_AND_NAME, "name"),
         *(part(ASSISTANT, *silent, *BESIDE) for silent in SILENT),
     ),
     minItems=1,

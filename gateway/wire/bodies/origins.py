@@ -18,7 +18,7 @@ INDEX = re.compile(r"\[\d+\]")
 
 
 @contextmanager
-def told_by_origin(origins: Origins) -> Iterator[None]:
+def by_callers_names(origins: Origins) -> Iterator[None]:
     """A block whose ApiErrors leave it with the caller's names."""
     try:
         yield

@@ -164,9 +164,9 @@ def _neutral(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
     return values
 
 
-SAID_ALWAYS = ("temperature", "top_p")
+ALWAYS_EXPLICIT = ("temperature", "top_p")
 """Servers outside may have defaults of their own."""
-_SAMPLING = {n: None if n in SAID_ALWAYS else v for n, v in _neutral(Sampling).items()}
+_SAMPLING = {n: None if n in ALWAYS_EXPLICIT else v for n, v in _neutral(Sampling).items()}
 _RENDERING = _neutral(Rendering)
 _PASSED = {"stop": None, "seed": None}
 EVERY_TOKEN = -1
@@ -176,7 +176,7 @@ EVERY_TOKEN = -1
 def steered(fields: Any) -> dict[str, Any]:
     """What both kinds of generation are asked for, by their fields. `sampling` goes to the engine
     as it is: what is null or neutral asks for nothing."""
-    sampling = _asked(SAMPLED, _sampled(fields))
+    sampling = _not_neutral(SAMPLED, _sampled(fields))
     if sampling.get("top_k") == EVERY_TOKEN:
         del sampling["top_k"]
     form = fields.structured_outputs
@@ -189,10 +189,10 @@ def steered(fields: Any) -> dict[str, Any]:
 
 
 def rendering(fields: Any) -> dict[str, Any]:
-    return _asked(_RENDERING, _rendered(fields))
+    return _not_neutral(_RENDERING, _rendered(fields))
 
 
-def _asked(neutral: Mapping[str, Any], values: tuple[Any, ...]) -> dict[str, Any]:
+def _not_neutral(neutral: Mapping[str, Any], values: tuple[Any, ...]) -> dict[str, Any]:
     if values.count(None) == len(values):
         return {}
     pairs = zip(neutral.items(), values, strict=True)

@@ -7,14 +7,14 @@ from msgspec.structs import replace
 
 from gateway.wire.bodies.chat_body import ChatBody, read_chat
 from gateway.wire.bodies.conversation import Conversation, conversation_of
-from gateway.wire.bodies.origins import Origins, origin, told_by_origin
+from gateway.wire.bodies.origins import Origins, by_callers_names, origin
 
 
 def translated_conversation(
     chat: Mapping[str, Any], origins: Origins
 ) -> tuple[ChatBody, Conversation]:
     """Raises ApiError 400 naming the caller's field, now and where a model takes no images."""
-    with told_by_origin(origins):
+    with by_callers_names(origins):
         body = read_chat(chat)
     conversation = conversation_of(body)
     if not conversation.images:

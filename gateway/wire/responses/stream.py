@@ -64,7 +64,7 @@ class ResponseChunks:
         self._items: list[Json] = []
         self._open: Json | None = None
         self._calls: dict[int, Json] = {}
-        self._given: dict[str, str] = {}
+        self._inputs: dict[str, str] = {}
         """What the calls of tools that are no functions are given, as far as it has come."""
         self._pieces_of_calls = CallPieces()
         self._pieces: list[str] = []
@@ -124,10 +124,10 @@ class ResponseChunks:
             self._pieces.append(text)
             fields = self._at_part() | {"delta": text}
             if kind == "output_text":
-                fields["logprobs"] = self._told()
+                fields["logprobs"] = self._take_scores()
             yield self._event(f"response.{kind}.delta", fields)
 
-    def _told(self) -> list[Json]:
+    def _take_scores(self) -> list[Json]:
         """The scores that no event has told of yet."""
         untold, self._untold = self._untold, []
         self._scores += untold
@@ -143,7 +143,7 @@ class ResponseChunks:
             yield from self._begin(item)
         item = self._calls[piece.index]
         if piece.arguments and item["type"] != "function_call":
-            self._given[item["id"]] = self._given.get(item["id"], "") + piece.arguments
+            self._inputs[item["id"]] = self._inputs.get(item["id"], "") + piece.arguments
         elif piece.arguments:
             item["arguments"] += piece.arguments
             fields = self._at(item) | {"delta": piece.arguments}
@@ -164,8 +164,8 @@ class ResponseChunks:
         if item["type"] == "function_call":
             fields = self._at(item) | {"name": item["name"], "arguments": item["arguments"]}
             yield self._event("response.function_call_arguments.done", fields)
-        elif item["id"] in self._given:
-            yield from self._complete(item, self._given[item["id"]])
+        elif item["id"] in self._inputs:
+            yield from self._complete(item, self._inputs[item["id"]])
         item["status"] = status
         self._open = None
         fields = {"output_index": self._items.index(item), "item": item}
@@ -191,7 +191,7 @@ class ResponseChunks:
             part["text"] = text
             yield self._event("response.reasoning_text.done", self._at_part() | {"text": text})
         else:
-            self._told()
+            self._take_scores()
             part["text"], part["logprobs"], self._scores = text, self._scores, []
             fields = self._at_part() | {"text": text, "logprobs": part["logprobs"]}
             yield self._event("response.output_text.done", fields)

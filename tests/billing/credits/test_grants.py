@@ -13,8 +13,8 @@ from billing.credits.credit import Category, CreditLine, Grant, SpendableGrant
 from billing.credits.grants import (
     VOID_AFTER_US,
     CreditError,
-    GivenGrant,
     GrantConflict,
+    StoredGrant,
     UnknownGrant,
     book_ends,
     every,
@@ -140,7 +140,7 @@ def test_a_grant_that_cannot_be_is_refused(store: Store, terms: dict[str, Any]) 
 def test_grants_are_listed_from_the_oldest_page_by_page(store: Store) -> None:
     grants = [grant(f"g{n}", effective_us=NOW_US + n, created_us=NOW_US + n // 2) for n in range(5)]
     given(store, *grants)
-    pages: list[list[GivenGrant]] = [every(store, "org_1", limit=2)]
+    pages: list[list[StoredGrant]] = [every(store, "org_1", limit=2)]
     while len(pages[-1]) == 2:
         pages.append(every(store, "org_1", after=pages[-1][-1].grant.grant_id, limit=2))
     assert [found.grant for page in pages for found in page] == grants

@@ -127,7 +127,7 @@ async def test_tokens_of_reasoning_count_in_the_rates(
     redis_server: RedisServer, redis: Redis, tmp_path: Path
 ) -> None:
     """With 2,000 of them in each call a minute of 4,200 is over after two."""
-    thinks = fake.plain_document(["a"], fake.usage_said(10, 2_000, reasoning=1_990))
+    thinks = fake.plain_document(["a"], fake.usage_document(10, 2_000, reasoning=1_990))
     for names in (
         ("tokens_per_minute", "token_burst"),
         ("output_tokens_per_minute", "output_token_burst"),

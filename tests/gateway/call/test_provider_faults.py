@@ -146,7 +146,7 @@ async def test_the_only_server_outside_is_asked_again_in_a_moment(
     two: Two, failure: fake.Script
 ) -> None:
     """One failure of it was an answer of 503 at once; our own replicas were waited for."""
-    two.server.behaviour = lambda _: fake.plain_document(["Here."], fake.usage_said(7, 1))
+    two.server.behaviour = lambda _: fake.plain_document(["Here."], fake.usage_document(7, 1))
     two.server.scripts += [failure, failure]
     response = await two.edge.post(WHOLE)
     assert response.status == 200, response.body

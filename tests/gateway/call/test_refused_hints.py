@@ -80,7 +80,7 @@ class Strict:
                 said = said_of(self.words or {"error": UNKNOWN}, hint)
                 return fake.refusal(self.status, said)
         if not request.body.get("stream"):
-            return fake.plain_document(["Once"], fake.usage_said(PROMPT, OUTPUT))
+            return fake.plain_document(["Once"], fake.usage_document(PROMPT, OUTPUT))
         usage = fake.plain_usage(PROMPT, OUTPUT)
         return fake.stream(
             fake.plain_frame("Once"), fake.plain_frame(finish="stop"), usage, fake.DONE

@@ -187,11 +187,11 @@ def test_a_pool_has_what_a_replica_has_that_is_not_full() -> None:
 def test_a_call_that_waits_is_told_what_is_known_by_then() -> None:
     known, placement, _ = known_here()
     wanted = call(prompt_tokens={"small": 400})
-    told = known.told(wanted, PROMPT)
+    told = known.with_prefixes(wanted, PROMPT)
     assert told.prefix_tokens == known.tokens(wanted, PROMPT)
-    assert known.told(told, PROMPT) is told
+    assert known.with_prefixes(told, PROMPT) is told
     placement.prefixes.keep_only(["r-b"])
-    assert known.told(told, PROMPT) == wanted
+    assert known.with_prefixes(told, PROMPT) == wanted
 
 
 def test_a_stale_picture_gives_no_credit() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import ApiError
-from gateway.wire.bodies.origins import by_origin, told_by_origin
+from gateway.wire.bodies.origins import by_callers_names, by_origin
 
 ORIGINS = {
     "messages": "input",
@@ -36,7 +36,7 @@ def test_longest_known_beginning_of_a_path_counts(path: str, own: str) -> None:
 
 
 def test_what_leaves_a_block_is_told_by_its_origin() -> None:
-    with pytest.raises(ApiError) as caught, told_by_origin(ORIGINS):
+    with pytest.raises(ApiError) as caught, by_callers_names(ORIGINS):
         raise ApiError(400, "No.", param="messages")
     assert caught.value.param == "input"
 

@@ -68,7 +68,7 @@ async def test_cancellation_while_the_keep_alive_is_stopped_is_never_lost() -> N
             settings=ReplySettings(commit_after_s=0.0, keep_alive_every_s=0.0),
             queue_note=_note,
         )
-        async with reply.kept_waiting(cast(OpenCall, Waiting())):
+        async with reply.keeping_alive(cast(OpenCall, Waiting())):
             await asyncio.sleep(0)
         await asyncio.Event().wait()
 
@@ -98,7 +98,7 @@ async def test_every_chunk_of_a_stream_that_waited_has_a_choice_unless_usage_was
         settings=ReplySettings(commit_after_s=0.0, keep_alive_every_s=60.0),
         queue_note=_note,
     )
-    async with reply.kept_waiting(call):
+    async with reply.keeping_alive(call):
         while len(sent) < 2:  # the headers and a comment have left  # noqa: ASYNC110
             await asyncio.sleep(0)
     await reply.begin(call, SERVING)

@@ -18,20 +18,20 @@ def test_shares_are_shares_whatever_a_server_reports(
     shares = CacheShares()
     for prompt, cached, known in answers:
         shares.observe("p", prompt, min(cached, prompt), known)
-    assert 0 <= shares.kept("p") <= 1
+    assert 0 <= shares.known("p") <= 1
     assert 0 <= shares.unknown("p") <= 1
 
 
 def test_before_anything_is_reported_all_that_is_known_is_kept_and_nothing_else() -> None:
     shares = CacheShares()
-    assert (shares.kept("p"), shares.unknown("p")) == (1.0, 0.0)
+    assert (shares.known("p"), shares.unknown("p")) == (1.0, 0.0)
 
 
 def test_a_server_without_a_cache_gets_no_credit_after_some_answers() -> None:
     shares = CacheShares()
     for _ in range(30):
         shares.observe("p", 2000, 0, known_tokens=1500)
-    assert shares.kept("p") < 0.05
+    assert shares.known("p") < 0.05
     assert shares.unknown("p") == 0
 
 
@@ -41,8 +41,8 @@ def test_both_shares_become_what_is_reported() -> None:
     for _ in range(300):
         shares.observe("p", 1500, 800, known_tokens=1000)
         shares.observe("q", 500, 100, known_tokens=0)
-    assert shares.kept("p") == pytest.approx(0.8, abs=0.01)
-    assert (shares.unknown("p"), shares.kept("q")) == (0.0, 1.0)
+    assert shares.known("p") == pytest.approx(0.8, abs=0.01)
+    assert (shares.unknown("p"), shares.known("q")) == (0.0, 1.0)
     assert shares.unknown("q") == pytest.approx(0.2, abs=0.01)
 
 
