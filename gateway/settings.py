@@ -40,6 +40,7 @@ from gateway.errors import QuotaStatus
 from gateway.instants import LAST_US
 from gateway.limits.limit import OwnerLimitFields
 from routing.types import AUTO_MODEL
+from workers.nodes.node_type import NodeTypes, with_folder
 from workers.settings import ControllerSettings, RaySettings, VllmSettings
 
 PACKAGE = "package:"
@@ -205,6 +206,7 @@ class Settings(BaseSettings):
     hardware: tuple[HardwareSettings, ...] = ()
     variants: tuple[VariantSettings, ...] = ()
     pools: tuple[PoolSettings, ...] = ()
+    nodes: NodeTypes = ()
     prices: tuple[PriceSettings, ...] = ()
 
     @property
@@ -233,7 +235,7 @@ def load_settings(config: Path | None = None, *, now_us: int = LAST_US) -> Setti
     """Read the file (see `find_config`) and the environment; raises SettingsError. Who has a clock
     says what time it is: nothing was validated after that."""
     path = find_config(config)
-    table = read_file(path)
+    table = with_folder(read_file(path), path.parent)
     try:
         settings = Settings(**table)
     except ValidationError as mistakes:
@@ -335,5 +337,6 @@ def _check_variants(path: Path, settings: Settings, now_us: int) -> None:
         declared = variant_of(variant, contexts[variant.model])
         variants[variant.model, variant.name] = declared
     for index, pool in enumerate(settings.pools):
-        for key, words in pool_misfits(pool, variants, parts_with(settings.hardware)):
+        parts = parts_with(settings.hardware)
+        for key, words in pool_misfits(pool, variants, parts, settings.nodes):
             raise SettingsError(f"{path}: pools.{index}.{key}: {words}")

@@ -65,7 +65,12 @@ class Pool(msgspec.Struct, frozen=True):
     cost_nanousd_per_s: int
     enabled: bool
     prices: tuple[PoolPrice, ...] = ()
-    """A gateway of before publishes none."""
+    """A gateway of before publishes none, and nothing of nodes."""
+    capacity_class: str = "reserved"
+    market: str | None = None
+    zone: str | None = None
+    accelerator: str | None = None
+    nodes: str | None = None
 
     def cost_at(self, at_us: int) -> int:
         """Nano-USD for a second of a replica."""

@@ -9,7 +9,7 @@ import os
 import tomllib
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import (
     AliasChoices,
@@ -26,6 +26,8 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+
+from workers.nodes.node_type import NodeTypes, with_folder
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
@@ -52,6 +54,7 @@ class RaySettings(BaseModel):
     start_timeout_s: float = Field(default=90.0, gt=0)
     stop_grace_s: float = Field(default=3.0, gt=0)
     watch_interval_s: float = Field(default=0.5, gt=0)
+    node_idle_s: float = Field(default=60.0, gt=0)  # a node of [[nodes]] without a replica goes
     temp_root: Path = Path("/tmp")  # sockets below it must stay under 107 characters
 
     @field_validator("node_ip")
@@ -136,6 +139,7 @@ class WorkersSettings(BaseSettings):
     ray: RaySettings = RaySettings()
     vllm: VllmSettings = VllmSettings()
     controller: ControllerSettings = ControllerSettings()
+    nodes: NodeTypes = ()
 
     @property
     def ray_file(self) -> Path:
@@ -154,7 +158,14 @@ class WorkersSettings(BaseSettings):
         config = os.environ.get("SLUICE_CONFIG")
         if config is None:
             return init_settings, env_settings
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, Path(config))
+        return init_settings, env_settings, _File(settings_cls, Path(config))
+
+
+class _File(TomlConfigSettingsSource):
+    """The file, with the folder that its relative paths are in."""
+
+    def _read_file(self, file_path: Any) -> dict[str, Any]:
+        return with_folder(super()._read_file(file_path), Path(file_path).parent)
 
 
 class SettingsError(Exception):

@@ -6,7 +6,7 @@ come last, in one transaction with their audit row and a new catalog revision, w
 the controller notice by their polls. Applying the same again finds nothing to do.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,6 +38,7 @@ from gateway.catalog.weights.sources import (
 from gateway.tenants.store import TenantStore
 from gateway.tenants.tables import Audit
 from routing.types import Clock
+from workers.nodes.node_type import NodeType
 
 ROWS_MAX = 100_000
 
@@ -95,6 +96,7 @@ class ModelsApply:
     environment: Mapping[str, str]
     clock: Clock
     tell: Callable[[str], None]
+    nodes: Sequence[NodeType] = ()
     is_gateway: bool = True
     """Whether the environment is that of a gateway, or of somebody's shell."""
 
@@ -181,7 +183,8 @@ class ModelsApply:
 
         def work(session: Session) -> Audit:
             """Planned again on what is there now: another administrator may have been faster."""
-            now = replace(_known(session), rates=(*known.rates, *planned.rates))
+            rates = (*known.rates, *planned.rates)
+            now = replace(_known(session), rates=rates, nodes=self.nodes)
             mistakes = contradictions(declaration, now)
             mistakes += fit_contradictions(declaration, models, variants, now, now_us)
             if mistakes:
@@ -258,6 +261,7 @@ class ModelsApply:
             rates=versions.rates_in_force(self.ledger, self._now_us()),
             variants={(row.model, row.name): row for row in self.tenants.every(VariantRow)},
             hardware={row.name: row for row in self.tenants.every(HardwareRow)},
+            nodes=self.nodes,
         )
 
     def _now_us(self) -> int:

@@ -1,7 +1,7 @@
 """What a pool runs, on what, and whether it fits: rules between models, variants, pools and
 hardware. Pure; settings, declarations and the admin API ask the same."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import NamedTuple
 
@@ -12,6 +12,8 @@ from gateway.instants import instant_us
 from routing.economics.roofline import memory_of
 from routing.hardware.catalogue import Hardware, Precision
 from routing.variants import Validation, Variant
+from workers.nodes.node_type import NodeType
+from workers.nodes.placement import node_misfits
 
 VariantKey = tuple[str, str]
 """The names of a model and of a variant of it."""
@@ -59,9 +61,11 @@ def pool_misfits(
     pool: PoolFields | PoolRow,
     variants: Mapping[VariantKey, Variant],
     parts: Mapping[str, Hardware],
+    nodes: Sequence[NodeType] = (),
 ) -> Iterator[Misfit]:
-    """GPUs that contradict each other, and hardware that nobody knows, or that its variant does not
-    fit into."""
+    """GPUs that contradict each other, hardware that nobody knows or that its variant does not fit
+    into, and what no node can hold."""
+    yield from (Misfit(key, words) for key, words in node_misfits(pool, nodes))
     variant = variants.get((pool.model, pool.variant))
     gpus = pool.gpus_per_replica or (variant.gpus_per_replica if variant else None)
     if gpus and pool.num_gpus and ceil(pool.num_gpus) != gpus:

@@ -23,6 +23,7 @@ from gateway.settings import PoolSettings
 from routing.hardware.catalogue import Hardware
 from routing.types import Task
 from workers.engines.names import EMBEDDING
+from workers.nodes.node_type import NodeType
 
 FROM_ADMIN = "admin"
 INTERNAL_FIELDS = ("created_us", "source")
@@ -61,6 +62,7 @@ class Known:
     rates: Sequence[PriceRate]
     variants: Mapping[VariantKey, VariantRow] = field(default_factory=dict)
     hardware: Mapping[str, HardwareRow] = field(default_factory=dict)
+    nodes: Sequence[NodeType] = ()
 
     @property
     def enabled_models(self) -> dict[str, ModelRow]:
@@ -191,7 +193,7 @@ def fit_contradictions(
         for misfit in variant_misfits(row, contexts[row.model], now_us)
     ]
     for index, pool in declaration.pools.items():
-        for misfit in pool_misfits(pool, fitting, parts):
+        for misfit in pool_misfits(pool, fitting, parts, known.nodes):
             mistakes.append(Mistake(f"pools.{index}.{misfit.key}", misfit.words))
     declared = {pool.name for pool in declaration.pools.values()}
     for row in known.pools.values():

@@ -19,6 +19,7 @@ from gateway.fields import DAY_S, INTEGER_MAX, YEAR_S, Count, Label, Several
 from gateway.instants import InstantText, instant_us
 from routing.dated_prices import DatedCost
 from workers.engines.names import EMBEDDING, ENGINE_NAMES
+from workers.nodes.node_type import Market
 
 HTTP_URL = r"^https?://[^\s/]+\S*$"
 EXTERNAL = "external"
@@ -111,6 +112,15 @@ class PoolFields(SQLModel, WrittenUsd):
     offer: OfferName = Column(default="serverless", sa_type=String)
     region: Label | None = Field(None, description="where it runs; null is in no region")
     zone: Label | None = Field(None, description="where in its region it runs")
+    market: Market | None = Column(
+        default=None,
+        sa_type=String,
+        description="of the nodes that it runs on; null: as capacity_class says",
+    )
+    accelerator: Label | None = Field(None, description="of the nodes that it runs on; null: any")
+    nodes: Label | None = Field(
+        None, description="the one type of nodes that it runs on; null: any that fits"
+    )
     provider: Label | None = Field(None, description="who runs it")
     retention_days: Count | None = Field(
         None,

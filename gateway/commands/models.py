@@ -100,6 +100,7 @@ def _apply(
             ledger=ledger,
             cache=WeightCache(settings.weights, tell=click.echo),
             rules=settings.gateway.external_rules,
+            nodes=settings.nodes,
             environment=os.environ,
             clock=time.time,  # noqa: TID251 composition root
             tell=click.echo,

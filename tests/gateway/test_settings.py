@@ -90,6 +90,8 @@ def test_file_is_the_one_named_else_here_else_the_one_of_the_project(
 
 
 POOL = '[[pools]]\nname = "p"\nmodel = "{}"\n'
+SPOT_POOL = POOL.format("m") + 'capacity_class = "spot"\n'
+NODES = '[[nodes]]\nname = "n"\nmarket = "spot"\nzone = "a"\ncpus = 2\n'
 MODEL = """[[models]]
 name = "m"
 context_tokens = 8
@@ -114,6 +116,34 @@ quality = 1
         (MODEL + MODEL, "models: the name m stands twice"),
         (MODEL + POOL.format("m") + "initial_replicas = 2", "pools.0.max_replicas: less than"),
         ("[gateway\n", "not valid TOML"),
+        (
+            NODES.replace("spot", "lease"),
+            "nodes.0.market: input should be 'reserved', 'on_demand' or",
+        ),
+        (NODES + "min = 2\nmax = 1", "nodes.0.max: less than min"),
+        (NODES + 'cost_usd_per_s = "much"', "nodes.0.cost_nanousd_per_s: input should be a valid"),
+        (NODES + 'capacity_file = "gone.json"', "nodes.0.capacity_file: "),
+        (NODES + "colour = 1", "unknown key nodes.0.colour"),
+        (NODES + NODES, "nodes: n stands twice"),
+        (MODEL + POOL.format("m") + 'nodes = "n"', "pools.0.nodes: no nodes are named n: there"),
+        (NODES + MODEL + POOL.format("m"), "pools.0.capacity_class: no nodes have market reserved"),
+        (
+            NODES + MODEL + SPOT_POOL + 'zone = "c"',
+            "pools.0.zone: no nodes have zone c; there is a",
+        ),
+        (NODES + MODEL + SPOT_POOL + 'accelerator = "x"', "pools.0.accelerator: no nodes have"),
+        (
+            NODES + MODEL + SPOT_POOL + "num_cpus = 9.0",
+            "pools.0.num_cpus: a node has 2 at most (n)",
+        ),
+        (
+            NODES + MODEL + SPOT_POOL + "num_gpus = 1.0",
+            "pools.0.num_gpus: a node has 0 at most (n)",
+        ),
+        (
+            NODES + MODEL + SPOT_POOL + 'market = "all"',
+            "pools.0.market: input should be 'reserved'",
+        ),
     ],
 )
 def test_mistake_is_one_line_with_file_and_key(tmp_path: Path, text: str, complaint: str) -> None:
@@ -121,6 +151,15 @@ def test_mistake_is_one_line_with_file_and_key(tmp_path: Path, text: str, compla
     line = _complaint(config)
     assert line.startswith(f"{config}: {complaint}")
     assert "\n" not in line
+
+
+def test_capacity_file_is_relative_to_the_settings_and_a_price_is_in_usd(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_text('{"metadata": {"gap_seconds": 195}, "data": [1, 0]}')
+    more = 'capacity_file = "trace.json"\ncost_usd_per_s = "0.00001"\n'
+    [node] = load_settings(_file(tmp_path, NODES + more)).nodes
+    capacity = node.capacity()
+    assert capacity is not None and capacity.data == (1, 0)
+    assert node.cost_nanousd_per_s == 10_000
 
 
 def test_mistake_in_a_variable_names_the_variable(

@@ -13,12 +13,15 @@ from typing import Any
 
 from workers.catalog import EMBED, Catalog, Model, Pool
 from workers.engines.names import EMBEDDING, VLLM
+from workers.nodes.placement import labels_of, types_of
 from workers.ray.file import RayFile
 from workers.ray.serve_api import AppDetails, ServeDetails
 from workers.settings import WorkersSettings
 
 DEPLOYMENT = "engine"
 DIGEST_CHARS = 8
+OF_NOTICE = 0.5
+"""The share of a notice that replicas have to finish their calls after Serve stops them."""
 
 App = dict[str, Any]
 
@@ -101,7 +104,7 @@ def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
             {
                 "name": DEPLOYMENT,
                 "num_replicas": 1,
-                "graceful_shutdown_timeout_s": controller.graceful_shutdown_s,
+                "graceful_shutdown_timeout_s": _graceful_shutdown_s(pool, settings),
                 "health_check_period_s": controller.health_check_period_s,
                 "health_check_timeout_s": controller.health_check_timeout_s,
                 "ray_actor_options": _actor_options(pool, engine, settings),
@@ -132,9 +135,18 @@ def _actor_options(pool: Pool, engine: str, settings: WorkersSettings) -> dict[s
     options: dict[str, Any] = {"num_cpus": pool.num_cpus}
     if pool.num_gpus:
         options["num_gpus"] = pool.num_gpus
+    if labels := labels_of(pool, settings.nodes):
+        options["label_selector"] = labels
     if engine == VLLM:
         options["runtime_env"] = {"py_executable": str(settings.vllm.interpreter)}
     return options
+
+
+def _graceful_shutdown_s(pool: Pool, settings: WorkersSettings) -> float:
+    """Serve stops a replica of a draining node so long before the deadline. So it is well below
+    every notice that the nodes of the pool get."""
+    notices = [type.notice_s for type in types_of(pool, settings.nodes) if type.notice_s]
+    return min([settings.controller.graceful_shutdown_s, *(s * OF_NOTICE for s in notices)])
 
 
 def _as_deployed(app: App, deployed: AppDetails | None) -> App:

@@ -129,6 +129,7 @@ async def declarations_of(request: Request) -> DeclarationService:
         ledger=parts.ledger,
         cache=WeightCache(parts.settings.weights, tell=log.info),
         rules=parts.settings.gateway.external_rules,
+        nodes=parts.settings.nodes,
         environment=parts.outside.environment,
         clock=parts.outside.clock,
         tell=log.info,

@@ -1,6 +1,6 @@
 """Pools as an administrator keeps them, and one cheap call of an external one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -35,6 +35,7 @@ from gateway.upstream.check import (
 from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Places
 from routing.types import Clock
+from workers.nodes.node_type import NodeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class PoolService:
     rules: ExternalRules
     refresh: Refresh
     why_blocked: Callable[[str], str | None]
+    nodes: Sequence[NodeType] = ()
 
     async def page(self, request: PageRequest) -> PageRows[PoolAnswer]:
         page = await self.store.page(request, PoolRow)
@@ -70,7 +72,7 @@ class PoolService:
             else:
                 variants = {(row.model, row.variant): variant_of(variant, model.context_tokens)}
             own = session.exec(select(HardwareRow).where(col(HardwareRow.enabled))).all()
-            for field, words in pool_misfits(row, variants, parts_with(own)):
+            for field, words in pool_misfits(row, variants, parts_with(own), self.nodes):
                 raise bad_request(f"{field}: {words}", field)
             return session.merge(row)
 
@@ -156,6 +158,7 @@ async def pools_of(request: Request) -> PoolService:
         rules=parts.settings.gateway.external_rules,
         refresh=parts.catalog.refresh,
         why_blocked=parts.fleet.why_blocked,
+        nodes=parts.settings.nodes,
     )
 
 

@@ -63,6 +63,19 @@ async def test_what_a_pool_may_not_be_is_refused_at_its_field_by_put_and_patch(o
             assert words in answer["error"]["message"], answer
 
 
+async def test_own_pool_that_no_node_can_hold_is_refused_at_its_field(one: Edge) -> None:
+    own = {"model": "tale", "capacity_class": "spot", "num_cpus": 1.0}
+    for changes, field in (
+        ({"market": "lease"}, "market"),
+        ({"market": "reserved"}, "market"),
+        ({"nodes": "spot-z"}, "nodes"),
+    ):
+        status, answer = await send(one, "PUT", "/pools/near", own | changes)
+        assert (status, answer["error"]["param"]) == (400, field), answer
+    status, answer = await send(one, "PUT", "/pools/near", own | {"market": "spot"})
+    assert (status, answer["market"], answer["nodes"]) == (200, "spot", None)
+
+
 async def test_money_is_written_in_usd_and_its_names_of_before_are_read_with_a_notice(
     one: Edge, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from gateway.settings import ModelSettings, Settings
 from gateway.tenants.store import TenantStore
 from gateway.tenants.tables import Audit
 from tests.gateway.catalog.served import Served
+from workers.nodes.node_type import NodeType
 
 SMALL = Path(__file__).parents[3] / "models" / "sluice-small"
 NOW_S = 1_790_000_000.0
@@ -38,7 +39,9 @@ WHOLE = {"models": [MODEL], "pools": [POOL], "prices": [PRICE]}
 class Desk:
     """One administrator, with a checkpoint in `source` beside the declaration."""
 
-    def __init__(self, folder: Path, tenants: TenantStore, ledger: Store) -> None:
+    def __init__(
+        self, folder: Path, tenants: TenantStore, ledger: Store, nodes: Sequence[NodeType] = ()
+    ) -> None:
         self.folder = folder
         self.source = folder / "source"
         shutil.copytree(SMALL, self.source)
@@ -54,6 +57,7 @@ class Desk:
             environment={},
             clock=lambda: self.now_s,
             tell=lambda _: None,
+            nodes=nodes,
         )
 
     def apply(self, document: dict[str, Any], **options: Any) -> Application:
@@ -380,6 +384,20 @@ def test_gpus_that_are_taken_for_a_replica_are_those_it_has(desk: Desk) -> None:
     [mistake] = desk.refused(WHOLE | {"variants": [two], "pools": [pool]})
     assert mistake.startswith("pools.0.num_gpus: 1 are taken for a replica, which"), mistake
     desk.apply(WHOLE | {"variants": [two], "pools": [pool | {"num_gpus": 2.0}]})
+
+
+def test_pool_that_no_node_can_hold_is_refused_by_field(desk: Desk) -> None:
+    nodes = [NodeType(name="spot-a", market="spot", zone="a", cpus=2)]
+    with_nodes = Desk(desk.folder / "nodes", desk.tenants, desk.ledger, nodes)
+    spot = POOL | {"capacity_class": "spot"}
+    for pool, mistake in (
+        (POOL, "pools.0.capacity_class: no nodes have market reserved; there is spot"),
+        (spot | {"zone": "b"}, "pools.0.zone: no nodes have zone b; there is a"),
+        (spot | {"nodes": "spot-b"}, "pools.0.nodes: no nodes have name spot-b; there is spot-a"),
+        (spot | {"num_cpus": 3.0}, "pools.0.num_cpus: a node has 2 at most (spot-a)"),
+    ):
+        assert with_nodes.refused(WHOLE | {"pools": [pool]}) == [mistake]
+    with_nodes.apply(WHOLE | {"pools": [spot | {"zone": "a", "nodes": "spot-a"}]})
 
 
 def test_pool_that_names_no_variant_of_a_model_that_has_some_is_noted(desk: Desk) -> None:

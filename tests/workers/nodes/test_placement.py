@@ -1,0 +1,94 @@
+"""Which nodes hold a pool: a pool is refused exactly where no type can hold it."""
+
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.nodes.node_type import NodeType
+from workers.nodes.placement import labels_of, node_misfits, types_of
+
+MARKETS = ("reserved", "on_demand", "spot")
+ZONES = st.sampled_from([None, "a", "b"])
+PARTS = st.sampled_from([None, "h100", "l4"])
+COUNTS = st.integers(1, 3)
+
+
+@dataclass(frozen=True)
+class Asked:
+    capacity_class: str = "reserved"
+    market: str | None = None
+    zone: str | None = None
+    accelerator: str | None = None
+    nodes: str | None = None
+    num_cpus: float = 0.25
+    num_gpus: float = 0.0
+
+
+TYPES = st.lists(
+    st.builds(
+        NodeType,
+        name=st.sampled_from(["one", "two", "three"]),
+        market=st.sampled_from(MARKETS),
+        zone=ZONES,
+        accelerator=PARTS,
+        cpus=COUNTS,
+        gpus=st.integers(0, 2),
+        max=COUNTS,
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda type: type.name,
+)
+POOLS = st.builds(
+    Asked,
+    capacity_class=st.sampled_from(MARKETS),
+    market=st.sampled_from([None, *MARKETS]),
+    zone=ZONES,
+    accelerator=PARTS,
+    nodes=st.sampled_from([None, "one", "two"]),
+    num_cpus=st.sampled_from([0.25, 2.0, 3.5]),
+    num_gpus=st.sampled_from([0.0, 1.0, 3.0]),
+)
+
+
+@given(POOLS, TYPES)
+def test_pool_is_refused_at_one_field_where_no_type_holds_it(
+    pool: Asked, types: list[NodeType]
+) -> None:
+    mistakes = list(node_misfits(pool, types))
+    assert len(mistakes) <= 1
+    if not mistakes:
+        assert types_of(pool, types)
+    elif mistakes[0][0] not in ("market", "capacity_class"):
+        assert not types_of(pool, types)
+    for key, words in mistakes:
+        assert hasattr(pool, key) and words
+
+
+@given(POOLS, TYPES)
+def test_every_node_of_a_type_that_holds_a_pool_has_all_labels_it_asks_for(
+    pool: Asked, types: list[NodeType]
+) -> None:
+    asked = labels_of(pool, types)
+    assert asked
+    for type in types_of(pool, types):
+        assert asked.items() <= type.labels.items()
+        assert type.cpus >= pool.num_cpus and type.gpus >= pool.num_gpus
+
+
+@given(POOLS)
+def test_without_nodes_nothing_is_asked_for(pool: Asked) -> None:
+    assert labels_of(pool, ()) == {}
+
+
+def test_pool_on_spot_nodes_says_so_in_its_class() -> None:
+    spot = NodeType(name="cheap", market="spot")
+    assert dict(node_misfits(Asked(nodes="cheap"), [spot])) == {
+        "capacity_class": "cheap is spot, and the pool is reserved"
+    }
+    assert not list(node_misfits(Asked("spot", nodes="cheap"), [spot]))
+    assert not list(node_misfits(Asked("spot"), [spot]))
+    assert dict(node_misfits(Asked(market="spot"), [spot])) == {
+        "market": "spot contradicts capacity_class = reserved"
+    }

@@ -1,0 +1,109 @@
+"""Which nodes a pool runs on: the labels that its replicas ask for, and why no type can hold them.
+Pure; settings, declarations, the admin API and the controller ask the same."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from workers.nodes.node_type import MARKET_LABELS, NodeType
+
+EXTERNAL = "external"
+SPOT = "spot"
+
+
+class PlacedPool(Protocol):
+    """What a pool says of its nodes."""
+
+    @property
+    def capacity_class(self) -> str: ...
+    @property
+    def market(self) -> str | None: ...
+    @property
+    def zone(self) -> str | None: ...
+    @property
+    def accelerator(self) -> str | None: ...
+    @property
+    def nodes(self) -> str | None: ...
+    @property
+    def num_cpus(self) -> float: ...
+    @property
+    def num_gpus(self) -> float: ...
+
+
+def labels_of(pool: PlacedPool, types: Sequence[NodeType]) -> dict[str, str]:
+    """The `label_selector` of its replicas; none where no nodes are declared."""
+    if not types:
+        return {}
+    market = pool.market if pool.nodes else _market(pool)
+    labels = {
+        "ray.io/node-group": pool.nodes,
+        "ray.io/market-type": None if market is None else MARKET_LABELS[market],
+        "ray.io/availability-zone": pool.zone,
+        "ray.io/accelerator-type": pool.accelerator,
+    }
+    return {key: value for key, value in labels.items() if value is not None}
+
+
+def types_of(pool: PlacedPool, types: Sequence[NodeType]) -> list[NodeType]:
+    """The types that can hold a replica."""
+    asked = labels_of(pool, types).items()
+    return [type for type in types if asked <= type.labels.items() and _holds(type, pool)]
+
+
+def node_misfits(pool: PlacedPool, types: Sequence[NodeType]) -> Iterator[tuple[str, str]]:
+    """Keys of a pool that no type can hold, each with the reason; the first one only, because the
+    others follow from it."""
+    if pool.capacity_class == EXTERNAL:
+        keys = ("market", "accelerator", "nodes")
+        yield from ((key, "an external pool has no nodes") for key in keys if getattr(pool, key))
+        return
+    if pool.market is not None and (pool.market == SPOT) != (pool.capacity_class == SPOT):
+        yield "market", f"{pool.market} contradicts capacity_class = {pool.capacity_class}"
+        return
+    if not types:
+        if pool.nodes is not None:
+            yield "nodes", f"no nodes are named {pool.nodes}: there are no [[nodes]]"
+        return
+    yield from _without_a_type(pool, types)
+
+
+def _without_a_type(pool: PlacedPool, types: Sequence[NodeType]) -> Iterator[tuple[str, str]]:
+    left = list(types)
+    market = pool.market if pool.nodes else _market(pool)
+    for key, value, attribute in (
+        ("nodes", pool.nodes, "name"),
+        ("market", market, "market"),
+        ("zone", pool.zone, "zone"),
+        ("accelerator", pool.accelerator, "accelerator"),
+    ):
+        if value is None:
+            continue
+        there = sorted({str(getattr(type, attribute)) for type in left})
+        left = [type for type in left if getattr(type, attribute) == value]
+        if not left:
+            yield _key(key, pool), f"no nodes have {attribute} {value}; there is {', '.join(there)}"
+            return
+    if pool.nodes and (left[0].market == SPOT) != (pool.capacity_class == SPOT):
+        words = f"{pool.nodes} is {left[0].market}, and the pool is {pool.capacity_class}"
+        yield "capacity_class", words
+        return
+    names = ", ".join(type.name for type in left)
+    for key, attribute in (("num_cpus", "cpus"), ("num_gpus", "gpus")):
+        most = max(getattr(type, attribute) for type in left)
+        if getattr(pool, key) > most:
+            yield key, f"a node has {most} at most ({names})"
+            return
+    if not any(_holds(type, pool) for type in left):
+        yield "num_gpus", f"no node has both its CPUs and its GPUs ({names})"
+
+
+def _key(key: str, pool: PlacedPool) -> str:
+    """A market that the pool does not say is that of its class."""
+    return "capacity_class" if key == "market" and pool.market is None else key
+
+
+def _market(pool: PlacedPool) -> str:
+    return pool.market or pool.capacity_class
+
+
+def _holds(type: NodeType, pool: PlacedPool) -> bool:
+    return type.cpus >= pool.num_cpus and type.gpus >= pool.num_gpus
