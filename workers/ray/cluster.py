@@ -18,8 +18,12 @@ from collections.abc import Callable
 from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from workers.ray.file import RayFile, read_ray_file, write_ray_file
+from workers.nodes.cluster_config import cluster_config
+from workers.nodes.folder import NodesFolder
+from workers.nodes.node_type import HEAD
+from workers.ray.file import RayFile, nodes_folder, read_ray_file, write_ray_file
 from workers.ray.ports import RayPorts, claim_ports
 from workers.ray.session import Session, end_session, has_leader, session_of
 from workers.settings import LOOPBACK, PROJECT_ROOT, RaySettings, WorkersSettings
@@ -28,6 +32,13 @@ FOLDER, INNER = "sluice-", "ray"
 ADOPTION_TRIES = 10
 """At a dashboard that may be slow: of two seconds each."""
 ADOPTION_PAUSE_S = 0.2
+AUTOSCALER_VARIABLES = {
+    "RAY_enable_autoscaler_v2": "1",
+    "RAY_CLOUD_INSTANCE_ID": HEAD,
+    "RAY_NODE_TYPE_NAME": HEAD,
+    "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+}
+"""For Ray's autoscaler and the head that it counts as a node."""
 _SOCKET_PATH_MAX = 107
 _SOCKET_TAIL = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 
@@ -64,9 +75,11 @@ class RayCluster:
         self._settings.data.mkdir(parents=True, exist_ok=True)
         ports, self._claim = claim_ports(self._ray.ports_first, self._ray.ports_last)
         self._temp_dir = _private_folder(self._ray.temp_root)
+        if self._settings.nodes:
+            _write_node_types(self._settings, ports, self._temp_dir)
         with open(self._log_path, "wb") as log:
             self._head = subprocess.Popen(
-                _command(self._ray, ports, self._temp_dir),
+                _command(self._settings, ports, self._temp_dir),
                 env=_environment(self._settings, ports),
                 cwd=self._temp_dir,
                 stdin=subprocess.DEVNULL,
@@ -102,7 +115,7 @@ class RayCluster:
     def stop(self) -> None:
         """End every process of the session and remove the temporary folder."""
         if self._file is not None:
-            end_session(self._file.session, grace_s=self._ray.stop_grace_s)
+            _end(self._file, grace_s=self._ray.stop_grace_s)
             self._settings.ray_file.unlink(missing_ok=True)
         if self._head is not None:
             self._head.wait()
@@ -138,7 +151,7 @@ class RayCluster:
     def _end_leftovers(self) -> None:
         former = read_ray_file(self._settings.ray_file)
         if former is not None:
-            count = end_session(former.session, grace_s=self._ray.stop_grace_s)
+            count = _end(former, grace_s=self._ray.stop_grace_s)
             print(f"ended {count} processes of an earlier cluster", file=sys.stderr)
             _remove(Path(former.temp_dir))
 
@@ -179,6 +192,13 @@ class RayCluster:
             return False
 
 
+def _end(file: RayFile, *, grace_s: float) -> int:
+    """End the head and then its nodes. Without a head nobody starts another one. Returns how many
+    processes there were."""
+    count = end_session(file.session, grace_s=grace_s)
+    return count + NodesFolder(file.nodes_folder).end_all(grace_s=grace_s)
+
+
 def _private_folder(root: Path) -> Path:
     """A private folder (0700) for Ray's folder, which Ray lets everybody write to (0777). Nobody
     can guess its name before it is made."""
@@ -201,8 +221,31 @@ def _check_socket_path(temp_dir: Path) -> None:
         raise RayFailed(f"[ray] temp_root is too long: sockets would need {longest} characters")
 
 
-def _command(ray: RaySettings, ports: RayPorts, temp_dir: Path) -> list[str]:
-    options = {
+def _write_node_types(settings: WorkersSettings, ports: RayPorts, temp_dir: Path) -> None:
+    """What Ray's autoscaler is to know. JSON is YAML."""
+    ray, path = settings.ray, _node_types_path(temp_dir)
+    path.parent.mkdir()
+    config = cluster_config(
+        settings.nodes,
+        folder=str(path.parent),
+        gcs_address=f"{ray.node_ip}:{ports.gcs}",
+        node_ip=ray.node_ip,
+        temp_dir=str(temp_dir),
+        object_store_mb=ray.object_store_mb,
+        idle_s=ray.node_idle_s,
+        head_cpus=ray.num_cpus,
+        started_ms=time.time_ns() // 1_000_000,  # noqa: TID251 composition root
+    )
+    path.write_text(json.dumps(config))
+
+
+def _node_types_path(temp_dir: Path) -> Path:
+    return nodes_folder(temp_dir) / "types.yaml"
+
+
+def _command(settings: WorkersSettings, ports: RayPorts, temp_dir: Path) -> list[str]:
+    ray = settings.ray
+    options: dict[str, Any] = {
         "node_ip_address": ray.node_ip,
         "gcs_server_port": ports.gcs,
         "dashboard_host": ray.dashboard_host,
@@ -220,6 +263,8 @@ def _command(ray: RaySettings, ports: RayPorts, temp_dir: Path) -> list[str]:
         "num_gpus": ray.num_gpus,
         "temp_dir": str(temp_dir),
     }
+    if settings.nodes:
+        options["autoscaling_config"] = str(_node_types_path(temp_dir))
     return [sys.executable, "-m", "workers.ray.head", json.dumps(options)]
 
 
@@ -236,7 +281,8 @@ def _own_variables(settings: WorkersSettings, ports: RayPorts) -> dict[str, str]
     takes the machine's public address, and binds to every interface, as with any other address."""
     ray = settings.ray
     threads = str(ray.worker_threads)
-    return {
+    variables = AUTOSCALER_VARIABLES if settings.nodes else {}
+    return variables | {
         "PYTHONPATH": os.pathsep.join(
             [str(PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         ),
@@ -264,7 +310,8 @@ def _own_variables(settings: WorkersSettings, ports: RayPorts) -> dict[str, str]
 def _digest(settings: WorkersSettings) -> str:
     """A digest of everything that a cluster is started with, but for its addresses."""
     nowhere = RayPorts(*[0] * len(fields(RayPorts)))
-    parts = [_command(settings.ray, nowhere, Path()), _own_variables(settings, nowhere)]
+    types = [type.model_dump(mode="json") for type in settings.nodes]
+    parts = [_command(settings, nowhere, Path()), _own_variables(settings, nowhere), types]
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -25,6 +25,15 @@ class RayFile(msgspec.Struct, frozen=True):
     session: Session
     made_of: str = ""
 
+    @property
+    def nodes_folder(self) -> Path:
+        """Where the nodes of this machine write what they are (`workers.nodes.folder`)."""
+        return nodes_folder(Path(self.temp_dir))
+
+
+def nodes_folder(temp_dir: Path) -> Path:
+    return temp_dir.parent / "nodes"
+
 
 def read_ray_file(path: Path) -> RayFile | None:
     """The last cluster started on this data folder; None when there was none."""

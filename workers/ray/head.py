@@ -4,7 +4,7 @@ It does what `ray start --head --block` does. It is built on Ray's own `Node` (p
 with Ray) where that decides how long a cluster is away. A raylet that died is started again on the
 living control store, so Serve goes on with its applications. The dashboard starts beside the
 raylet, not before it, and with the one module that is used. Processes that nothing uses are not
-started: no server for Ray clients, no monitor.
+started: no server for Ray clients, and no autoscaler where no nodes are declared.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ RAYLET_TRIES = 3
 WORKED_AFTER_S = 10.0
 """A raylet or a dashboard that dies sooner than this is not the only thing that is broken."""
 
+AUTOSCALER_PAUSE_S = 1.0
+"""Between the end of an autoscaler and the start of the next one."""
+
 
 class Head(Node):  # type: ignore[misc]  # Ray has no types
     """`..._started_s` is when the process that runs now was started."""
@@ -48,11 +51,28 @@ class Head(Node):  # type: ignore[misc]  # Ray has no types
         self._write_cluster_info_to_kv()
         self._webui_url = f"{self._ray_params.dashboard_host}:{self._ray_params.dashboard_port}"
         self._start_dashboard()
+        self.start_autoscaler()
 
     def _start_dashboard(self) -> None:
         self.dashboard_started_s = time.monotonic()  # noqa: TID251
         options = {"include_dashboard": True, "raise_on_failure": False}
         threading.Thread(target=self.start_api_server, kwargs=options, daemon=True).start()
+
+    def start_autoscaler(self) -> None:
+        """Start Ray's autoscaler, where nodes are declared. It remembers nothing of its own."""
+        if not (config := self._ray_params.autoscaling_config):
+            return
+        out, err = self.get_log_file_names("monitor", unique=True, create_out=True, create_err=True)
+        self.all_processes[ray_constants.PROCESS_TYPE_MONITOR] = [
+            services.start_monitor(
+                self.gcs_address,
+                self._logs_dir,
+                stdout_filepath=out,
+                stderr_filepath=err,
+                autoscaling_config=config,
+                autoscaler_v2=True,
+            )
+        ]
 
     def restart_dashboard(self) -> None:
         """Start the dashboard again. Its modules end with it, and the cluster goes on without
@@ -129,6 +149,11 @@ def _mended(head: Head, died: list[str]) -> bool:
     if died == [ray_constants.PROCESS_TYPE_DASHBOARD] and dashboard_s >= WORKED_AFTER_S:
         print("the dashboard ended, starting another", flush=True)
         head.restart_dashboard()
+        return True
+    if died == [ray_constants.PROCESS_TYPE_MONITOR]:
+        print("the autoscaler ended, starting another", flush=True)
+        time.sleep(AUTOSCALER_PAUSE_S)
+        head.start_autoscaler()
         return True
     worked_s = time.monotonic() - head.raylet_started_s  # noqa: TID251
     if died != [ray_constants.PROCESS_TYPE_RAYLET] or worked_s < WORKED_AFTER_S:
