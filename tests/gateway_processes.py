@@ -4,9 +4,7 @@ external server to call; no Ray. Everything they say is kept in files below the 
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +13,10 @@ from typing import Any
 import aiohttp
 
 from tests.empty_database import put_empty_database
+from tests.nursery import Part, gateway_main, ledger_main
 from tests.redis_server import RedisServer
-from tests.stack_process import environment, free_port, stop_with_parent
+from tests.stack_process import environment, free_port
 
-ROOT = Path(__file__).parents[1]
 API_KEY = "sk-sluice-canary-0123456789abcdef"
 ADMIN_KEY = "sk-admin-canary-0123456789abcdef"
 READY_WITHIN_S = 120.0
@@ -66,24 +64,19 @@ class Gateways:
     data: Path
     env: dict[str, str]
     ports: Sequence[int]
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, Part] = field(default_factory=dict)
     session: aiohttp.ClientSession = field(init=False)
 
-    def start(self, part: str, module: str = "gateway", **variables: str) -> None:
+    def start(
+        self, part: str, gateway: Callable[[], None] = gateway_main, **variables: str
+    ) -> None:
         """`ledger`, or the number of a gateway, with variables of its own."""
-        command, env = ["-m", "billing"], self.env | variables
+        entry, env = ledger_main, self.env | variables
         if part != "ledger":
-            command = ["-m", module]
-            env = env | {"SLUICE_GATEWAY__PORT": str(self.ports[int(part)])}
+            entry = gateway
+            env |= {"SLUICE_GATEWAY__PORT": str(self.ports[int(part)])}
         with (self.data / f"{part}.log").open("ab") as log:
-            self.processes[part] = subprocess.Popen(
-                [sys.executable, *command],
-                cwd=ROOT,
-                env=env,
-                stdout=log,
-                stderr=log,
-                preexec_fn=stop_with_parent,
-            )
+            self.processes[part] = Part(entry, env=env, log=log)
 
     def kill9(self, part: str) -> None:
         process = self.processes.pop(part)
@@ -133,7 +126,6 @@ async def gateways(
     file = data / "sluice.toml"
     file.write_text(config.format(base_url=upstream))
     env = environment() | {
-        "PYTHONPATH": str(ROOT),
         "SLUICE_CONFIG": str(file),
         "SLUICE_DATA": str(data),
         "SLUICE_REDIS_URL": server.url,

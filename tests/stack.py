@@ -27,6 +27,7 @@ import psutil
 import redis
 
 from billing.limits import keys
+from tests.nursery import sluice
 from tests.openai_api.held import held, held_async
 from tests.plain_http import NOBODY
 from tests.stack_config import ROOT, config_text
@@ -117,8 +118,11 @@ class Stack:
         self.stop()
 
     def command(self, *words: str) -> list[str]:
-        where = ["--data", str(self.data), "--config", str(self.config)]
-        return [sys.executable, "-m", "gateway.cli", *words, *where]
+        return [sys.executable, "-m", "gateway.cli", *words, *self._where]
+
+    @property
+    def _where(self) -> list[str]:
+        return ["--data", str(self.data), "--config", str(self.config)]
 
     def _is_ready(self) -> bool:
         assert self._up is not None
@@ -288,10 +292,12 @@ class Stack:
         """Exit status and document of `sluice invoice run`."""
         return self.run_json("invoice", "run", "--period", period)
 
+    def sluice(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """A command that ends, on the data of this stack."""
+        return sluice(*words, *self._where, env=environment())
+
     def run_json(self, *words: str) -> tuple[int, Any]:
-        done = subprocess.run(
-            self.command(*words), cwd=ROOT, env=environment(), capture_output=True, timeout=60
-        )
+        done = self.sluice(*words)
         try:
             return done.returncode, json.loads(done.stdout)
         except ValueError as broken:

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from billing.types import encode
 from billing.writer.dead_letters import listed
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
 from tests.billing.ledger_parts import eventually
+from tests.nursery import Part, ledger_main, sluice
 from tests.redis_server import RedisServer
 
 ROOT = Path(__file__).parents[2]
@@ -47,9 +47,8 @@ def environment(server: RedisServer, store: Store, data: Path) -> dict[str, str]
 
 
 @contextmanager
-def ledger(env: dict[str, str], stderr: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "billing"]
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=stderr)
+def ledger(env: dict[str, str], *, heard: bool = False) -> Iterator[Part]:
+    process = Part(ledger_main, env=env, heard=heard)
     try:
         yield process
     finally:
@@ -90,7 +89,6 @@ async def test_a_writer_killed_mid_batch_books_every_call_once(
             await asyncio.sleep(rng.random() * 0.1)
     with ledger(env) as process:
         await eventually(lambda: booked(store) == CALLS, BOOKED_WITHIN_S)
-        assert process.stdout is not None
         assert await asyncio.to_thread(process.stdout.readline) == b"ready ledger\n"
         report = await asyncio.to_thread(_run, env, "ledger", "verify", "--json")
         checks = {check["name"]: check for check in report["checks"]}
@@ -202,5 +200,4 @@ def _run(env: dict[str, str], *arguments: str) -> dict[str, Any]:
 
 
 def _sluice(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gateway.cli", *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    return sluice(*arguments, env=env)

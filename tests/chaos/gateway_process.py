@@ -1,6 +1,6 @@
 """A whole gateway with a clock that can be moved, a disk that can be full, and a step to die at.
 
-Run by itself CHAOS_DIE names the step; a world forks it (`run`). Everything else is
+A world says which step (`run`), or CHAOS_DIE does (`main`). Everything else is
 `python -m gateway`; its settings are in the environment.
 """
 
@@ -48,6 +48,6 @@ def run(die: str, knobs: Path, bills_half: bool) -> None:
     sys.exit(gateway.main())
 
 
-if __name__ == "__main__":
+def main() -> None:
     die_at(os.environ.get("CHAOS_DIE", ""))
     sys.exit(gateway.main())

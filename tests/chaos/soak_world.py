@@ -16,11 +16,11 @@ import aiohttp
 
 from billing.money import usd
 from tests.chaos import gateway_process
-from tests.chaos.nursery import Child
 from tests.chaos.soak_parts import Callers, Outside
 from tests.chaos.soak_plan import Tenant
 from tests.chaos.world import EDGES, IDLE_WITHIN_S, READY_WITHIN_S, World, running
 from tests.gateway_processes import ADMIN_KEY, next_free_port
+from tests.nursery import Child
 from tests.stack_process import environment, free_port
 
 CONFIG = """

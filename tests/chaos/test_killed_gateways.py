@@ -17,6 +17,7 @@ from billing.db.engine import open_store
 from billing.money import nanousd
 from billing.queries import call_by_rid
 from gateway.upstream import fake
+from tests.chaos import gateway_process
 from tests.gateway_processes import API_KEY, Gateways, gateways
 from tests.redis_server import RedisServer
 
@@ -99,7 +100,7 @@ async def test_call_of_a_killed_gateway_is_the_same_call_for_whoever_asks_again(
         for step in steps:
             running.kill9("0")
             running.start(
-                *("0", "tests.chaos.gateway_process"),
+                *("0", gateway_process.main),
                 CHAOS_DIE=step,
                 SLUICE_GATEWAY__IDEMPOTENCY__LEASE_S="0.5",
             )

@@ -31,7 +31,7 @@ from tests.chaos import edge_process, ledger_process
 from tests.chaos.auditor import Auditor, Books, Client
 from tests.chaos.databases import Database
 from tests.chaos.knobs import Knobs
-from tests.chaos.nursery import Child
+from tests.nursery import Child
 from tests.redis_server import RedisServer
 from tests.stack_process import environment
 

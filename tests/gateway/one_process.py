@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -16,6 +13,7 @@ from redis.asyncio import Redis
 
 from tests.gateway import edge
 from tests.gateway.edge import API_KEY
+from tests.nursery import Child, gateway_main
 from tests.plain_http import NOBODY
 from tests.redis_server import RedisServer
 
@@ -59,7 +57,7 @@ async def started(
     host: str = "127.0.0.1",
     sql: Path | None = None,
     more: str = "[bootstrap]",
-) -> Process:
+) -> Child:
     """It listens. Raises NotStarted."""
     name = f"{host}-{port}"
     config, log = data / f"{name}.toml", data / f"{name}.log"
@@ -73,11 +71,8 @@ async def started(
         "SLUICE_ADMIN_KEY": "admin",
         "SLUICE_WORKER_SECRET": "worker-secret",
     }
-    with log.open("wb") as said:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway"), env=environment, stdout=PIPE, stderr=said
-        )
-    assert process.stdout is not None
+    process = Child(gateway_main, env=environment)
+    await process.start(log)
     async with asyncio.timeout(READY_WITHIN_S):
         line = await process.stdout.readline()
     if not line.startswith(b"ready gateway"):
@@ -86,10 +81,9 @@ async def started(
     return process
 
 
-async def ended(processes: Iterable[Process]) -> None:
+async def ended(processes: Iterable[Child]) -> None:
     for process in processes:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
+        process.kill()
         await process.wait()
 
 

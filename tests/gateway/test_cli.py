@@ -10,6 +10,7 @@ import pytest
 
 from gateway.commands import data_folder
 from gateway.supervisor.credentials import keep_credentials
+from tests import nursery
 
 
 def test_help_names_every_command(tmp_path: Path) -> None:
@@ -113,12 +114,5 @@ def test_a_shell_completes_commands_that_are_imported_late() -> None:
 
 
 def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
-    return subprocess.run(
-        [sys.executable, "-m", "gateway.cli", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment,
-        cwd=Path(__file__).parents[2],
-    )
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    return nursery.sluice(*arguments, env=kept)

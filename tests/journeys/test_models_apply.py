@@ -21,7 +21,6 @@ from safetensors.numpy import load_file, save_file
 from tests.journeys.calls import CHAT, body, chunks_of, nano, streamed
 from tests.stack import Stack, Tenant
 from tests.stack_config import ROOT
-from tests.stack_process import environment
 
 MODEL, POOL = "declared", "declared-reserved"
 USD_IN, USD_OUT = 10, 20
@@ -67,14 +66,7 @@ class Desk:
     def apply(self, text: str = DECLARATION, *options: str) -> subprocess.CompletedProcess[str]:
         file = self.folder / "models.toml"
         file.write_text(text)
-        return subprocess.run(
-            self.stack.command("models", "apply", str(file), *options),
-            cwd=ROOT,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        return self.stack.sluice("models", "apply", str(file), *options)
 
     def put_weights(self, *, seed: int = 0) -> None:
         """Those of sluice-small, disturbed by a seed that is not 0."""

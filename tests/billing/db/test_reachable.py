@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from billing.db.engine import open_store
 from billing.db.reachable import LONGER_MAX, once_sql_is_there
 from migrations.run import migrate
 from tests.billing.test_process import environment, ledger
+from tests.nursery import Part
 from tests.postgres_server import PostgresServer
 from tests.redis_server import RedisServer
 
@@ -53,8 +53,7 @@ def test_what_no_waiting_mends_is_raised_at_once(tmp_path: Path) -> None:
             once_sql_is_there(work, pause_s=1, sleep=lambda _: pytest.fail("it waited"))
 
 
-async def lines(process: subprocess.Popen[bytes], wanted: int) -> list[bytes]:
-    assert process.stderr is not None
+async def lines(process: Part, wanted: int) -> list[bytes]:
     found = []
     async with asyncio.timeout(60):
         while len(found) < wanted:
@@ -62,8 +61,7 @@ async def lines(process: subprocess.Popen[bytes], wanted: int) -> list[bytes]:
     return found
 
 
-async def ready(process: subprocess.Popen[bytes]) -> None:
-    assert process.stdout is not None
+async def ready(process: Part) -> None:
     async with asyncio.timeout(60):
         assert await asyncio.to_thread(process.stdout.readline) == b"ready ledger\n"
 
@@ -82,7 +80,7 @@ async def test_a_ledger_waits_for_its_file(
 ) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'there' / 'ledger.db'}")
     env = environment(redis_server, store, tmp_path)
-    with ledger(env, stderr=subprocess.PIPE) as process:
+    with ledger(env, heard=True) as process:
         for line in await lines(process, 2):
             assert WAITS in line and b"unable to open" in line
         await asyncio.to_thread(whole.rename, tmp_path / "there")
@@ -106,7 +104,7 @@ async def test_a_ledger_waits_for_its_server(
     env = environment(redis_server, open_store(server.url()), tmp_path)
     env["SLUICE_SQL_URL"] = server.url()  # as text an URL has no password
     server.crash()
-    with ledger(env, stderr=subprocess.PIPE) as process:
+    with ledger(env, heard=True) as process:
         assert all(WAITS in line for line in await lines(process, 2))
         await asyncio.to_thread(server.start_again)
         await ready(process)
@@ -118,8 +116,8 @@ async def test_a_ledger_that_waits_is_ended_at_once_and_without_a_word(
     store = open_store(f"sqlite:///{tmp_path / 'no' / 'ledger.db'}")
     env = environment(redis_server, store, tmp_path) | {"SLUICE_LEDGER__OUTAGE_PAUSE_S": "3600"}
     for number in (signal.SIGINT, signal.SIGTERM):
-        with ledger(env, stderr=subprocess.PIPE) as process:
+        with ledger(env, heard=True) as process:
             await lines(process, 1)
             process.send_signal(number)
-            _, said = await asyncio.to_thread(process.communicate, timeout=90)
-            assert (process.returncode, said) == (-number, b"")
+            said = await asyncio.to_thread(process.stderr.read)
+            assert (process.wait(timeout=90), said) == (-number, b"")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -30,6 +29,7 @@ from routing.policy.narrow import narrowed
 from routing.policy.rules import RoutingPolicy
 from routing.types import Call, FleetSnapshot, Tier
 from tests.gateway.decisions.records import WISH, attributes_of, busy_fleet
+from tests.nursery import sluice
 from tests.routing.fleets import NOW_S, call
 from tests.routing.test_decision_laws import calls, fleets, seeds
 
@@ -154,13 +154,8 @@ def _many(count: int) -> list[DecisionMade]:
 def test_command_repeats_each_decision_in_another_process(data: Path) -> None:
     _record(data, written(*_many(50)))
     arguments = ("replay", "--since", "100000d", "--data", str(data), "--json")
-    done = subprocess.run(
-        [sys.executable, "-m", "gateway.cli", *arguments],
-        capture_output=True,
-        timeout=EVERY_PROCESS_S,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
+    done = sluice(*arguments, env=os.environ, timeout=EVERY_PROCESS_S)
+    assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == {"decisions": 50, "equal": 50, "different": []}
 
 

@@ -7,7 +7,6 @@ import contextlib
 import json
 import signal
 import socket
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -32,6 +31,7 @@ from tests.gateway.one_process import (
     started,
     takes_calls,
 )
+from tests.nursery import Child
 from tests.plain_http import NOBODY
 from tests.redis_server import RedisServer
 
@@ -44,8 +44,8 @@ class Gateways:
     def __init__(
         self,
         upstream: fake.FakeUpstream,
-        running: list[Process],
-        start: Callable[[int], Awaitable[Process]],
+        running: list[Child],
+        start: Callable[[int], Awaitable[Child]],
         ports: list[int],
     ) -> None:
         self.upstream = upstream
@@ -105,9 +105,9 @@ async def two(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncI
 
 @asynccontextmanager
 async def _processes(
-    start: Callable[[int], Awaitable[Process]], ports: list[int]
-) -> AsyncIterator[list[Process]]:
-    running: list[Process] = []
+    start: Callable[[int], Awaitable[Child]], ports: list[int]
+) -> AsyncIterator[list[Child]]:
+    running: list[Child] = []
     try:
         for port in ports:
             running.append(await start(port))

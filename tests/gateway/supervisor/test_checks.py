@@ -1,7 +1,6 @@
 """Checks before the start. Free memory is the machine's, or a container's limit if tighter."""
 
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import psutil
@@ -18,6 +17,7 @@ from gateway.supervisor.checks import (
 )
 from gateway.supervisor.errors import CannotStart
 from gateway.supervisor.up import generating_first
+from tests.nursery import sluice
 
 
 def test_container_limit_counts_without_reclaimable_pages(tmp_path: Path) -> None:
@@ -87,10 +87,8 @@ def test_up_with_an_engine_that_is_not_installed_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLUICE_VLLM__PYTHON", str(tmp_path / "python"))
-    command = [sys.executable, "-m", "gateway.cli", "up", "--engine", "vllm"]
-    ended = subprocess.run(
-        [*command, "--data", str(tmp_path / "data")], capture_output=True, text=True, timeout=60
-    )
+    arguments = ("up", "--engine", "vllm", "--data", str(tmp_path / "data"))
+    ended = sluice(*arguments, env=os.environ)
     assert ended.returncode == 1
     assert "make vllm" in ended.stdout
     assert not (tmp_path / "data").exists()

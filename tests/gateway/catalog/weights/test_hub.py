@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.catalog.weights.hub_server import COMMIT, Hub, running_hub
+from tests.nursery import sluice
 
 ROOT = Path(__file__).parents[4]
 NAME = "acme/tale"
-COMMAND = (sys.executable, "-m", "gateway.cli", "models", "apply")
 pytestmark = pytest.mark.timeout(120)
 
 
@@ -33,14 +32,9 @@ class Desk:
         file = self.folder / "models.toml"
         file.write_text("\n".join(["[[models]]", 'name = "tale"', *lines]))
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLUICE_", "HF_"))}
-        return subprocess.run(
-            [*COMMAND, str(file), "--data", str(self.folder / "data")],
-            env=kept | {"HF_ENDPOINT": self.hub.url, "HF_HOME": str(self.folder / "hf")},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
+        named = {"HF_ENDPOINT": self.hub.url, "HF_HOME": str(self.folder / "hf")}
+        data = str(self.folder / "data")
+        return sluice("models", "apply", str(file), "--data", data, env=kept | named)
 
     def model(self) -> dict[str, str] | None:
         with sqlite3.connect(self.folder / "data" / "sluice.db") as database:
