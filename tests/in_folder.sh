@@ -20,4 +20,5 @@ in_memory() {
 
 in_memory || folder=$(mktemp -d "${TMPDIR:-/tmp}/sl-XXXXXX")
 trap 'rm -rf "$folder"' EXIT
+unset PYTHONDONTWRITEBYTECODE # tests start hundreds of Pythons, and each would compile all of Sluice again
 TMPDIR=$folder "$@"

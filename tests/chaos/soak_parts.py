@@ -146,6 +146,7 @@ class Callers:
     seed: int
     session: aiohttp.ClientSession
     url: Callable[[int], str]
+    pause_s: float = PAUSE_S
     secrets: dict[str, str] = field(default_factory=dict)
     heard: dict[str, list[Heard]] = field(default_factory=dict)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -161,7 +162,7 @@ class Callers:
         while not self.stopping.is_set():
             await self.one(call_of(self.seed, tenant, caller, number), rng)
             number += 1
-            await asyncio.sleep(rng.uniform(0, PAUSE_S))
+            await asyncio.sleep(rng.uniform(0, self.pause_s))
 
     async def one(self, wanted: SoakCall, rng: Random) -> None:
         """With a key it is asked again, of the other gateway, until somebody knows the end."""

@@ -16,7 +16,7 @@ import aiohttp
 
 from billing.money import usd
 from tests.chaos import gateway_process
-from tests.chaos.soak_parts import Callers, Outside
+from tests.chaos.soak_parts import PAUSE_S, Callers, Outside
 from tests.chaos.soak_plan import Tenant
 from tests.chaos.world import EDGES, IDLE_WITHIN_S, READY_WITHIN_S, World, running
 from tests.gateway_processes import ADMIN_KEY, next_free_port
@@ -66,6 +66,7 @@ class GatewayWorld(World):
     outside: Outside = field(init=False)
     callers_at_work: Callers = field(init=False)
     session: aiohttp.ClientSession = field(init=False)
+    callers_pause_s: float = PAUSE_S
     organizations: dict[str, str] = field(default_factory=dict)
     """By tenant; `scopes` are what its money is counted under."""
     scopes: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -226,7 +227,9 @@ async def whole_gateways(
             for letter in "ab"
         ]
         (world.folder / "sluice.toml").write_text(CONFIG + "".join(pools))
-        world.callers_at_work = Callers(world.seed, world.session, world.url)
+        world.callers_at_work = Callers(
+            world.seed, world.session, world.url, pause_s=world.callers_pause_s
+        )
         async with running(world, edges=()):
             for name in EDGES:
                 await world.start_edge(name, bills_half=bills_half)

@@ -24,6 +24,8 @@ pytestmark = pytest.mark.timeout(480)
 KINDS = [tenant for tenant in tenants(60.0) if tenant.name in ("plain", "prepaid", "hard")]
 HARM = faults.kill_an_edge.__name__
 SLEPT_WITHIN_S = 240.0
+PAUSE_S = 0.4
+"""Of a caller: a step is reached once so many calls were made."""
 BEFORE_IT_ADMITS = ("holds.admit:before:5", "holds.admit:after:6", "spool.opened:before:7")
 IN_THE_MIDDLE_OF_STREAMS = (
     *("spool.opened:after:9", "spool.checkpoint:before:6"),
@@ -40,6 +42,7 @@ STEPS = (BEFORE_IT_ADMITS, IN_THE_MIDDLE_OF_STREAMS, BETWEEN_THE_END_AND_ITS_SET
 async def audited(world: GatewayWorld, seed: int, answers: int = 15) -> AsyncIterator[GatewayWorld]:
     """Harm is done to gateways in the block; before and after it there are answers, and at the end
     an audit."""
+    world.callers_pause_s = PAUSE_S
     async with whole_gateways(world):
         world.auditor = SoakAuditor(world, KINDS)
         async with called(world, KINDS):
