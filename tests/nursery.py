@@ -29,18 +29,18 @@ LOOK_EVERY_S = 0.01
 STDERR = 2
 
 
-class Born:
-    """A process that runs `entry(*asked)` in the project's folder and ends with the test run."""
+class Process:
+    """Runs `entry(*arguments)` in the project's folder and ends with the test run."""
 
     def __init__(
-        self, entry: Callable[..., object], *asked: object, env: Mapping[str, str]
+        self, entry: Callable[..., object], *arguments: object, env: Mapping[str, str]
     ) -> None:
-        self._entry, self._asked, self._env = entry, asked, dict(env)
+        self._entry, self._arguments, self._env = entry, arguments, dict(env)
 
     def _begin(self, stdout: int, stderr: int) -> None:
         """With these as its own."""
-        asked = (_Files(stdout, stderr), self._env, self._entry, self._asked)
-        self._process = FORKED.Process(target=_run, args=asked, daemon=True)
+        target = (_Files(stdout, stderr), self._env, self._entry, self._arguments)
+        self._process = FORKED.Process(target=_run, args=target, daemon=True)
         self._process.start()
 
     @property
@@ -61,19 +61,19 @@ class Born:
         self.send_signal(signal.SIGKILL)
 
 
-class Child(Born):
+class Child(Process):
     """For a test with a loop: stdout is read here, stderr is added to a file."""
 
     def __init__(
-        self, entry: Callable[..., object], *asked: object, env: Mapping[str, str]
+        self, entry: Callable[..., object], *arguments: object, env: Mapping[str, str]
     ) -> None:
-        super().__init__(entry, *asked, env=env)
+        super().__init__(entry, *arguments, env=env)
         self.stdout = asyncio.StreamReader()
 
     async def start(self, log: Path) -> None:
         reading, writing = os.pipe()
-        with log.open("ab") as told:
-            await asyncio.to_thread(self._begin, writing, told.fileno())
+        with log.open("ab") as stderr:
+            await asyncio.to_thread(self._begin, writing, stderr.fileno())
         os.close(writing)
         self._pipe = os.fdopen(reading, "rb", buffering=0)
         protocol = asyncio.StreamReaderProtocol(self.stdout)
@@ -85,9 +85,9 @@ class Child(Born):
         return status
 
 
-class Part(Born):
+class Part(Process):
     """For a test without one: it says everything to a file, or its stdout is read here, and its
-    stderr too where that is `heard`."""
+    stderr too `with_stderr`."""
 
     stdout: IO[bytes]
     stderr: IO[bytes]
@@ -95,19 +95,19 @@ class Part(Born):
     def __init__(
         self,
         entry: Callable[..., object],
-        *asked: object,
+        *arguments: object,
         env: Mapping[str, str],
         log: IO[bytes] | None = None,
-        heard: bool = False,
+        with_stderr: bool = False,
     ) -> None:
-        super().__init__(entry, *asked, env=env)
+        super().__init__(entry, *arguments, env=env)
         if log is not None:
             self._begin(log.fileno(), log.fileno())
             return
         with ExitStack() as beginning:
             self.stdout, stdout = _pipe(beginning)
             stderr = STDERR
-            if heard:
+            if with_stderr:
                 self.stderr, stderr = _pipe(beginning)
             self._begin(stdout, stderr)
 
@@ -130,15 +130,15 @@ def sluice(
 ) -> subprocess.CompletedProcess[str]:
     """A command as a user's shell would run it, to its end."""
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        command = Born(_command, arguments, env=env)
+        command = Process(_command, arguments, env=env)
         command._begin(stdout.fileno(), stderr.fileno())
         command._process.join(timeout)
         status = command.returncode
         if status is None:
             command.kill()
             raise subprocess.TimeoutExpired(["sluice", *arguments], timeout)
-        told, complained = (_read(file) for file in (stdout, stderr))
-    return subprocess.CompletedProcess(["sluice", *arguments], status, told, complained)
+        output, errors = (_read(file) for file in (stdout, stderr))
+    return subprocess.CompletedProcess(["sluice", *arguments], status, output, errors)
 
 
 def _read(file: IO[bytes]) -> str:
@@ -162,7 +162,7 @@ def _taken(stdout: Any, stderr: Any) -> _Files:
 
 
 def _run(
-    files: _Files, env: dict[str, str], entry: Callable[..., object], asked: tuple[object, ...]
+    files: _Files, env: dict[str, str], entry: Callable[..., object], arguments: tuple[object, ...]
 ) -> None:
     """In the child, which has nothing of its parent but what that has imported."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -173,7 +173,7 @@ def _run(
     os.environ.clear()
     os.environ.update(env)
     del sys.argv[1:]
-    entry(*asked)
+    entry(*arguments)
 
 
 def gateway_main() -> None:

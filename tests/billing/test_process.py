@@ -47,8 +47,8 @@ def environment(server: RedisServer, store: Store, data: Path) -> dict[str, str]
 
 
 @contextmanager
-def ledger(env: dict[str, str], *, heard: bool = False) -> Iterator[Part]:
-    process = Part(ledger_main, env=env, heard=heard)
+def ledger(env: dict[str, str], *, with_stderr: bool = False) -> Iterator[Part]:
+    process = Part(ledger_main, env=env, with_stderr=with_stderr)
     try:
         yield process
     finally:

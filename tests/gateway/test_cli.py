@@ -114,5 +114,5 @@ def test_a_shell_completes_commands_that_are_imported_late() -> None:
 
 
 def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
-    return nursery.sluice(*arguments, env=kept)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    return nursery.sluice(*arguments, env=clean)

@@ -80,7 +80,7 @@ async def test_a_ledger_waits_for_its_file(
 ) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'there' / 'ledger.db'}")
     env = environment(redis_server, store, tmp_path)
-    with ledger(env, heard=True) as process:
+    with ledger(env, with_stderr=True) as process:
         for line in await lines(process, 2):
             assert WAITS in line and b"unable to open" in line
         await asyncio.to_thread(whole.rename, tmp_path / "there")
@@ -104,7 +104,7 @@ async def test_a_ledger_waits_for_its_server(
     env = environment(redis_server, open_store(server.url()), tmp_path)
     env["SLUICE_SQL_URL"] = server.url()  # as text an URL has no password
     server.crash()
-    with ledger(env, heard=True) as process:
+    with ledger(env, with_stderr=True) as process:
         assert all(WAITS in line for line in await lines(process, 2))
         await asyncio.to_thread(server.start_again)
         await ready(process)
@@ -116,7 +116,7 @@ async def test_a_ledger_that_waits_is_ended_at_once_and_without_a_word(
     store = open_store(f"sqlite:///{tmp_path / 'no' / 'ledger.db'}")
     env = environment(redis_server, store, tmp_path) | {"SLUICE_LEDGER__OUTAGE_PAUSE_S": "3600"}
     for number in (signal.SIGINT, signal.SIGTERM):
-        with ledger(env, heard=True) as process:
+        with ledger(env, with_stderr=True) as process:
             await lines(process, 1)
             process.send_signal(number)
             said = await asyncio.to_thread(process.stderr.read)
