@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import IO, Any
@@ -164,8 +164,10 @@ def _taken(stdout: Any, stderr: Any) -> _Files:
 def _run(
     files: _Files, env: dict[str, str], entry: Callable[..., object], arguments: tuple[object, ...]
 ) -> None:
-    """In the child, which has nothing of its parent but what that has imported."""
+    """In the child, which has nothing of its parent but what that has imported. The parent ends
+    with the test run, once no child holds the pipe that says so, and the child with its parent."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]
     for own, ours in ((1, files.stdout), (2, files.stderr)):
         os.dup2(ours, own)
         os.close(ours)
