@@ -82,9 +82,16 @@ class Running:
         ).raise_for_status()
 
     def pool(self, name: str) -> dict[str, Any]:
+        return next(pool for pool in self._pools() if pool["name"] == name)
+
+    def has_pool(self, name: str) -> bool:
+        return any(pool["name"] == name for pool in self._pools())
+
+    def _pools(self) -> list[dict[str, Any]]:
         headers = {"authorization": f"Bearer {self.ready['admin_key']}"}
         fleet = self.http.get(f"{self.base_url}/admin/v1/fleet", headers=headers).json()
-        return next(pool for pool in fleet["pools"] if pool["name"] == name)
+        pools: list[dict[str, Any]] = fleet["pools"]
+        return pools
 
     def warm_address(self, pool: str) -> str:
         warm = [r for r in self.pool(pool)["replicas"] if r["state"] == "WARM"]

@@ -41,23 +41,23 @@ def main() -> None:
     data = new_folder()
     figures: dict[str, Any] = {}
     with Running(data, SLUICE_ENGINE=options.engine) as first:
-        figures["first_start"] = _start(first)
+        figures["first_start"] = start_s(first)
         _say("first start", figures["first_start"])
     with Running(data, SLUICE_ENGINE=options.engine) as second:
-        figures["second_start"] = _start(second)
+        figures["second_start"] = start_s(second)
         _say("second start", figures["second_start"])
         figures["throughput"] = _throughput(second, options.rounds)
         figures["added_latency_ms"] = _added_latency(second)
         _say("added latency", figures["added_latency_ms"])
         figures["memory_mb"] = second.memory_mb()
         _say("memory", figures["memory_mb"])
-        figures["zero_to_one_s"] = _zero_to_one(second)
+        figures["zero_to_one_s"] = zero_to_one(second)
         _say("0 to 1", figures["zero_to_one_s"])
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(figures, indent=1) + "\n")
 
 
-def _start(sluice: Running) -> dict[str, float]:
+def start_s(sluice: Running) -> dict[str, float]:
     sluice.ask(MODEL)
     answered_s = time.perf_counter() - sluice.started
     return {"ready_s": round(sluice.ready_s, 2), "first_answer_s": round(answered_s, 2)}
@@ -151,7 +151,7 @@ def _timed_ms(call: Callable[[int], None], number: int) -> float:
 # --- 0 to 1 --------------------------------------------------------------------------------------
 
 
-def _zero_to_one(sluice: Running) -> dict[str, Any]:
+def zero_to_one(sluice: Running) -> dict[str, Any]:
     """A call to a cold pool of its own, from the request to the whole answer, then cold again."""
     _add_napping_pool(sluice)
     times = []
@@ -193,6 +193,8 @@ def _add_napping_pool(sluice: Running) -> None:
         rate | {"model": "bench-nap"} for rate in active["rates"] if rate["model"] == MODEL
     ]
     put("/prices", {"rates": rates, "note": "bench"})
+    while not sluice.has_pool("bench-nap"):
+        time.sleep(0.2)
     time.sleep(3.0)
 
 

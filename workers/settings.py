@@ -45,6 +45,7 @@ class RaySettings(BaseModel):
     num_cpus: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
     num_gpus: int | None = Field(default=None, ge=0)  # None: what Ray finds
     object_store_mb: int = Field(default=80, ge=76)  # Ray's own minimum is 75 MB
+    spares: int = Field(default=1, ge=0, le=16)  # parked to become a replica
     worker_threads: int = Field(default=1, ge=1)  # threads of tensor libraries, per replica
     ports_first: int = Field(default=20_000, ge=1024)
     ports_last: int = Field(default=32_000, le=32_767)  # below the ephemeral range

@@ -80,6 +80,7 @@ class Cluster:
             "SLUICE_WORKER_SECRET": SECRET,
             "RAY_AUTH_TOKEN": TOKEN,
             "SLUICE_RAY__NUM_CPUS": "4",
+            "SLUICE_RAY__SPARES": "0",
             "SLUICE_CONTROLLER__IMPORT_PATH": "tests.workers.tiny_worker:build",
             "SLUICE_CONTROLLER__LEASE_TTL_S": "1.5",
             "SLUICE_CONTROLLER__BACKOFF_S": "2",

@@ -261,6 +261,7 @@ def _command(settings: WorkersSettings, ports: RayPorts, temp_dir: Path) -> list
         "object_store_memory": ray.object_store_mb * 1_000_000,
         "num_cpus": ray.num_cpus,
         "num_gpus": ray.num_gpus,
+        "spares": ray.spares,
         "temp_dir": str(temp_dir),
     }
     if settings.nodes:

@@ -1,0 +1,165 @@
+"""Spares of workers: a start is taken by one that is ready, and by Ray itself where none may."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from workers.ray import worker_start
+from workers.ray.template import SPARE_TITLE
+
+PATIENCE_S = 60.0
+TEMPLATE = """
+import sys
+from workers.ray import template
+template.LIBRARIES, template.RAY = (), ()
+template.main(sys.argv[1], int(sys.argv[2]))
+"""
+WORKER = """
+import json, os, sys
+print("a line of the worker", flush=True)
+start = {
+    "arguments": sys.argv[1:],
+    "folder": os.getcwd(),
+    "job": os.environ["RAY_JOB_ID"],
+    "note": os.environ["NOTE"],
+    "own_group": os.getpgrp() == os.getpid(),
+    "is_fork": "workers.ray.template" in sys.modules,
+    "knew_ray": "ray" in sys.modules,
+}
+with open(sys.argv[1] + ".part", "w") as file:
+    json.dump(start, file)
+os.rename(sys.argv[1] + ".part", sys.argv[1])
+"""
+
+
+class Node:
+    """A template with its spares, and a raylet's way to start a worker."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.script = folder / "worker.py"
+        self.script.write_text(WORKER)
+        self.template: subprocess.Popen[bytes] | None = None
+
+    def begin(self, count: int) -> None:
+        command = [sys.executable, "-c", TEMPLATE, str(self.folder / "starts"), str(count)]
+        self.template = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"OLD": "1"}
+        )
+        assert self.template.stdout is not None
+        assert self.template.stdout.readline() == b"ready template\n"
+
+    def start(self, name: str, job: str = "01", python: str = sys.executable) -> dict[str, Any]:
+        """What the worker of one start says of itself."""
+        told = self.folder / f"{name}.json"
+        variables = {
+            worker_start.SOCKET: str(self.folder / "starts"),
+            worker_start.INTERPRETER: python,
+            worker_start.WORKER: str(self.script),
+            "RAY_JOB_ID": job,
+            "RAY_RAYLET_PID": "7",
+            "NOTE": name,
+        }
+        with open(self.folder / f"{name}.out", "wb") as out:
+            subprocess.run(
+                [sys.executable, worker_start.__file__, str(told), "--more"],
+                env=os.environ | variables,
+                cwd=self.folder,
+                stdout=out,
+                check=True,
+                timeout=PATIENCE_S,
+            )
+        until(told.exists)
+        start: dict[str, Any] = json.loads(told.read_bytes())
+        return start
+
+    def spares(self) -> list[psutil.Process]:
+        assert self.template is not None
+        forks = psutil.Process(self.template.pid).children()
+        return [fork for fork in forks if fork.cmdline()[:1] == [SPARE_TITLE]]
+
+    def end(self) -> None:
+        if self.template is not None:
+            self.template.kill()
+            self.template.wait(PATIENCE_S)
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    node = Node(tmp_path)
+    yield node
+    node.end()
+
+
+def test_spare_goes_on_as_the_worker_and_another_is_made_behind_it(node: Node) -> None:
+    node.begin(1)
+    first = node.start("first")
+    assert first["is_fork"]
+    until(lambda: len(node.spares()) == 1)
+    spare = node.spares()[0].pid
+    second = node.start("second")
+    assert second == first | {
+        "arguments": [str(node.folder / "second.json"), "--more"],
+        "note": "second",
+        "knew_ray": True,
+    }
+    assert second["folder"] == str(node.folder) and second["own_group"]
+    assert (node.folder / "second.out").read_text() == "a line of the worker\n"
+    until(lambda: [each.pid for each in node.spares()] not in ([], [spare]))
+
+
+def test_more_starts_than_spares_are_taken_too(node: Node) -> None:
+    node.begin(1)
+    node.start("first")
+    until(node.spares)
+    starts = [node.start(f"more-{number}") for number in range(4)]
+    assert all(start["is_fork"] for start in starts)
+
+
+def test_start_of_another_job_is_left_to_ray_and_the_next_one_of_it_is_not(node: Node) -> None:
+    node.begin(1)
+    node.start("first")
+    until(node.spares)
+    other = node.start("other", job="02")
+    assert (other["is_fork"], other["job"]) == (False, "02")
+    until(node.spares)
+    assert node.start("next", job="02")["is_fork"]
+
+
+def test_without_a_template_and_for_another_interpreter_ray_starts_the_worker(node: Node) -> None:
+    assert not node.start("no-template")["is_fork"]
+    node.begin(1)
+    assert not node.start("foreign", python="/another/python")["is_fork"]
+
+
+def test_killed_spare_is_replaced_and_spares_end_with_their_template(node: Node) -> None:
+    node.begin(2)
+    node.start("first")
+    until(lambda: len(node.spares()) == 2)
+    victim = node.spares()[0]
+    victim.kill()
+    until(lambda: len(node.spares()) == 2 and victim not in node.spares())
+    spares = node.spares()
+    assert node.template is not None
+    node.template.send_signal(signal.SIGKILL)
+    node.template.wait(PATIENCE_S)
+    assert node.template.stdin is not None
+    node.template.stdin.close()
+    psutil.wait_procs(spares, timeout=PATIENCE_S)
+    assert not any(spare.is_running() for spare in spares)
