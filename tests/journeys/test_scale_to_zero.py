@@ -12,11 +12,15 @@ from typing import Any
 
 import httpx2 as httpx
 import openai
+import psutil
 import pytest
 
 from tests.journeys.calls import CHAT, NAP, body, chunks_of, events, opened, rid_of, said
 from tests.plain_http import NOBODY
 from tests.stack import Stack, Tenant
+from workers.ray.file import read_ray_file
+from workers.ray.session import members
+from workers.ray.template import SPARE_TITLE
 
 POOL = "nap"
 LOOK_EVERY_S = 0.01
@@ -64,6 +68,25 @@ def test_g42_call_for_a_cold_pool_is_held_and_answered(stack: Stack, tenant: Ten
     [candidate] = explained["candidates"]
     assert "ready in about" in candidate["reason"]
     assert stack.replicas(POOL, "WARM")
+
+
+def of_ray(stack: Stack, title: str) -> list[psutil.Process]:
+    """The processes of the cluster whose title begins so."""
+    ray = read_ray_file(stack.data / "ray.json")
+    assert ray is not None
+    return [each for each in members(ray.session) if " ".join(each.cmdline()).startswith(title)]
+
+
+@pytest.mark.usefixtures("cold")
+def test_cold_pool_takes_over_a_spare_and_another_is_made_behind_it(
+    stack: Stack, tenant: Tenant
+) -> None:
+    stack.wait_until(lambda: of_ray(stack, SPARE_TITLE), 60, "a spare")
+    stack.call("POST", CHAT, secret=tenant.secret, json=body(NAP, max_tokens=8))
+    [replica] = of_ray(stack, f"ray::ServeReplica:pool-{POOL}.")
+    template = replica.parent()
+    assert template is not None and "workers.ray.template" in template.cmdline()
+    stack.wait_until(lambda: of_ray(stack, SPARE_TITLE), 60, "another spare")
 
 
 @pytest.mark.usefixtures("cold")
