@@ -43,7 +43,7 @@ AUTOSCALER_PAUSE_S = 1.0
 """Between the end of an autoscaler and the start of the next one."""
 
 
-class Template:
+class TemplateKeeper:
     """The process that keeps spares. Without it raylets start workers as Ray does."""
 
     def __init__(self, spares: int, folder: Path) -> None:
@@ -160,7 +160,7 @@ def main() -> int:
     options: dict[str, Any] = json.loads(sys.argv[1])
     template = None
     if count := options.pop("spares"):
-        template = Template(count, Path(options["temp_dir"]))
+        template = TemplateKeeper(count, Path(options["temp_dir"]))
         options["worker_path"] = worker_start.__file__
     params = RayParams(
         include_dashboard=True,
