@@ -128,6 +128,12 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy_revision: int
     is_canary: bool | None = None
     reason: str = ""
+    wait_pool: str | None = None
+    """The last pool that the call waited for. It and what follows are None where it never did."""
+    redecisions: int | None = None
+    """How often it was decided anew while it waited."""
+    wait_end: str | None = None
+    """What came of the last time; None where its caller left."""
 
 
 class _OfCall(_Recorded, frozen=True, kw_only=True):

@@ -66,6 +66,9 @@ class RouteColumns(SQLModel):
     is_canary: bool | None = None
     """None where the rule has no canary."""
     reason: str | None = None
+    wait_pool: str | None = None
+    redecisions: int | None = None
+    wait_end: str | None = None
 
 
 class UsageRecord(Counts, Charged, RouteColumns):

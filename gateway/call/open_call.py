@@ -26,6 +26,7 @@ from billing.types import (
 )
 from gateway.call.attempt import Counted, OpenAttempt
 from gateway.call.meter import Meter
+from gateway.call.wait import PlaceWait
 from gateway.limits.budgets import Bound
 from gateway.tenants.auth import Principal
 from gateway.upstream.answer import Saturated, Unreachable
@@ -101,6 +102,7 @@ class OpenCall(msgspec.Struct):
     resume: Mapping[str, Any] | None = None
     """What a worker of ours is told of an answer that goes on there."""
     waits_for: str | None = None
+    wait: PlaceWait | None = None
     beginning: Beginning = NO_BEGINNING
     """What its neighbours are told by."""
     renewed_s: float = 0.0
@@ -131,6 +133,11 @@ class OpenCall(msgspec.Struct):
         """It failed, and nothing of it reached its caller: it is free. What its attempts cost us
         stands in their records."""
         self.meter = None
+
+    def wait_for(self, pool: str) -> PlaceWait:
+        """Its wait for a pool begins."""
+        self.wait = PlaceWait(pool, self.wait.redecisions if self.wait else 0)
+        return self.wait
 
     @property
     def held_nanousd(self) -> int:
@@ -259,5 +266,9 @@ class OpenCall(msgspec.Struct):
             error_code=self.error_code,
             budgets=opened.budgets,
             idempotency=opened.idempotency,
-            route=route_of(self.decision, served) if served else opened.route,
+            route=self._route(),
         )
+
+    def _route(self) -> Route | msgspec.UnsetType:
+        route = route_of(self.decision, self.served) if self.served else self.opened.route
+        return route if self.wait is None or not route else self.wait.of(route)

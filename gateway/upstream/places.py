@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 
 from gateway.call.open_call import OpenCall
 from gateway.call.request import Payload, outside_whole
+from gateway.call.wait import WaitEnd
 from gateway.catalog.fleet import FleetKeeper, outside_id
 from gateway.errors import deadline_passed, overloaded
 from gateway.moves.arrived import finished
@@ -162,6 +163,7 @@ class Places:
         better than going on waiting; None if the pool cannot get one."""
         call, decision = open_call.call, open_call.decision
         async with self._in_room(open_call, candidate.pool):
+            wait = open_call.wait_for(candidate.pool)
             while (left_s := call.deadline_s - self._clock()) > 0:
                 await self._fleet.changed(timeout_s=min(left_s, RECHECK_S))
                 snapshot, now = self._fleet.snapshot(call.models), self.with_prefixes(open_call)
@@ -169,11 +171,17 @@ class Places:
                     *(now, snapshot, decision.matched, decision.seed, candidate.pool),
                     self._plans,
                 )
+                wait.redecisions += 1
+                blocked = is_blocked(self._fleet.state(candidate.pool))
+                elsewhere = WaitEnd.BLOCKED if blocked else WaitEnd.BETTER
                 for each in (*better, candidate):
                     if place := self._place_now(open_call, each, payload, avoided):
+                        wait.end = WaitEnd.PLACE if each is candidate else elsewhere
                         return each, place
-                if is_blocked(self._fleet.state(candidate.pool)):
+                if blocked:
+                    wait.end = elsewhere
                     return None
+            wait.end = WaitEnd.DEADLINE
         message = "The deadline passed while the call waited for a worker."
         raise deadline_passed(message, self.again_s(open_call, avoided))
 

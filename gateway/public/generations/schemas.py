@@ -8,6 +8,7 @@ from pydantic import AliasPath, Field, NonNegativeInt
 from billing.types import CallStatus, UsageSource
 from gateway.admin.ledger.schemas import Transfer
 from gateway.api.schemas import Answer, At, RareUsd, UsageCounts, Usd, read_from
+from gateway.call.wait import WaitEnd
 from routing.types import CapacityClass, Tier
 
 
@@ -89,6 +90,16 @@ class RefusedCall(Answer):
     )
 
 
+class CallWait(Answer):
+    """The last wait of the call for a place at a worker, and what came of its last decision there:
+    the pool had a `place`, another pool was `better` than going on waiting, it was `blocked` and
+    could not start, or the `deadline` passed. `end` is null where the caller left."""
+
+    pool: str = Field(validation_alias="wait_pool")
+    redecisions: NonNegativeInt = Field(description="while it waited")
+    end: WaitEnd | None = Field(validation_alias="wait_end")
+
+
 class CallTimes(Answer):
     """Seconds from the call's admission to its first token."""
 
@@ -118,6 +129,7 @@ class Explanation(Generation):
     )
     candidates: Sequence[Candidate]
     refusal: RefusedCall | None
+    wait: CallWait | None = Field(description="null where it never waited for a place")
     predicted: CallTimes
     observed: CallTimes
     attempts: Sequence[CallAttempt]

@@ -69,6 +69,10 @@ class ExplainedCall(UsageRecord):
         return CallFigures((self.first_token_us - self.admitted_us) / 1e6, self.cost_nanousd)
 
     @property
+    def wait(self) -> Self | None:
+        return None if self.wait_pool is None else self
+
+    @property
     def timeline(self) -> UsageRecord:
         return self
 

@@ -40,6 +40,20 @@ def test_call_has_its_rule_version_side_and_reason(store: Store, is_canary: bool
     assert (listed.rule, listed.policy_revision) == ("night", 7)
 
 
+def test_wait_of_a_call_stands_with_its_usage_and_a_call_without_one_has_no_byte_of_it(
+    store: Store,
+) -> None:
+    waited = msgspec.structs.replace(
+        ROUTE, wait_pool="small-spot", redecisions=7, wait_end="better"
+    )
+    book(store, call(store, "req_1", IN_OCTOBER_US, route=waited))
+    record = call_by_rid(store, "req_1")
+    assert record is not None
+    used = record.usage
+    assert (used.wait_pool, used.redecisions, used.wait_end) == ("small-spot", 7, "better")
+    assert b"wait" not in encode(settled_call(opened_call(), route=ROUTE))
+
+
 def test_correction_has_the_route_of_the_better_record(store: Store) -> None:
     first = msgspec.structs.replace(ROUTE, reason="ready in about 8.0 s, the only candidate")
     estimate = {"source": UsageSource.ESTIMATED, "output": 1}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.prices.book import Prices, Unpriced
 from billing.queries import CallRecord
+from gateway.call.wait import WaitEnd
 from gateway.console.pages.call.timeline import DECODE, LOST, PREFILL, TRIED, WAIT, timeline
 from gateway.console.pages.call.view import ExplainView, explain_view
 from gateway.decisions.explained import in_older_words
@@ -110,6 +112,18 @@ def test_usage_has_the_frozen_prices_and_adds_up_to_the_cost() -> None:
     assert [row.price and row.price.text for row in view.usage] == ["0.05", "0.0125", "0.20"]
     assert sum(Decimal(row.amount.text) for row in view.usage) == Decimal(view.cost.text)
     assert view.transfers[0].amount.text == view.cost.text == "0.0000007"
+
+
+@pytest.mark.parametrize("end", [*WaitEnd, None])
+def test_wait_says_how_often_it_was_decided_anew_and_what_came_of_it(end: WaitEnd | None) -> None:
+    def said(**waited: Any) -> str:
+        return view_of(call(attempt(1, 0), **waited), PRICES).wait
+
+    words = said(wait_pool="small-spot", redecisions=7, wait_end=end)
+    assert words.startswith("While it waited for small-spot it was decided anew 7 times. ")
+    assert ("small-reserved" in words) == (end is WaitEnd.BETTER)
+    assert "decided anew 1 time." in said(wait_pool="small-spot", redecisions=1, wait_end=end)
+    assert said() == ""
 
 
 def test_price_per_request_has_a_row_of_its_own() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from sqlalchemy import event
 from gateway.decisions import booked
 from tests.gateway.api.asgi import ask
 from tests.gateway.api.described import assert_described
+from tests.gateway.console.test_pages import browser, sign_in
 from tests.gateway.edge import API_KEY, Edge, body, edge
 from tests.gateway.outages import ledger
 from tests.redis_server import RedisServer
@@ -67,3 +69,28 @@ async def test_call_that_the_ledger_does_not_have_yet_is_said_to_be_so(
     assert (status, told["error"]["code"]) == (404, "not_found")
     assert "not in the ledger yet" in told["error"]["message"]
     assert len(asked) > 1
+
+
+async def test_call_that_waited_says_how_often_it_was_decided_anew_and_what_came_of_it(
+    one: Edge, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(booked, "LEDGER_LAG_S", 20.0)
+    await one.publish_fleet()
+    waiting = asyncio.create_task(one.post(body()))
+    await one.waits()
+    await one.publish_fleet()
+    await one.publish_fleet(one.replica("late"))
+    rid = (await waiting).headers["x-request-id"]
+    at_once = (await one.post(body())).headers["x-request-id"]
+    async with ledger(redis, tmp_path), browser(one) as client:
+        for path, key in (("/v1/generations", API_KEY), ("/admin/v1/requests", "admin")):
+            status, told = await ask(one.app, "GET", f"{path}/{rid}", b"", key)
+            assert_described(one.app, "GET", f"{path}/{rid}", status, told)
+            assert (told["wait"]["pool"], told["wait"]["end"]) == ("tale-reserved", "place")
+            assert told["wait"]["redecisions"] >= 1
+            _, told = await ask(one.app, "GET", f"{path}/{at_once}", b"", key)
+            assert told["wait"] is None
+        await sign_in(client)
+        page = (await client.get(f"/console/calls/{rid}")).text
+        assert "While it waited for tale-reserved it was decided anew" in page
+        assert "While it waited" not in (await client.get(f"/console/calls/{at_once}")).text

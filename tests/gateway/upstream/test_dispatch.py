@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from billing.types import Route
 from gateway.upstream import fake
 from tests.gateway.edge import Edge, Response, body, edge, story
 from tests.redis_server import RedisServer
@@ -79,6 +80,14 @@ async def test_call_that_waits_for_a_cold_pool_leaves_it_for_a_better_one_that_i
     assert (await one.post(WHOLE)).status == 200
     assert "tale-spot" in entered
     assert await outcomes(one) == ["saturated", "saturated", "answered"]
+    pool, redecisions, end = await wait_of(one)
+    assert (pool, end) == ("tale-spot", "better") and redecisions
+
+
+async def wait_of(one: Edge) -> tuple[str | None, int | None, str | None]:
+    (call,) = (await one.settled()).values()
+    assert isinstance(call.route, Route)
+    return call.route.wait_pool, call.route.redecisions, call.route.wait_end
 
 
 def noted_rooms(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -123,6 +132,9 @@ async def test_flex_call_waits_for_its_cheap_cold_pool_beside_a_dear_one_and_is_
         assert (await waiting).status == 200
         (call,) = (await one.settled()).values()
         assert [attempt.pool for attempt in call.attempts] == ["tale-reserved"]
+        pool, redecisions, end = await wait_of(one)
+        assert (pool, end) == ("tale-reserved", "place")
+        assert redecisions is not None and redecisions > 1
 
 
 async def test_flex_call_goes_on_once_the_pools_it_waits_for_cannot_start(
@@ -135,6 +147,7 @@ async def test_flex_call_goes_on_once_the_pools_it_waits_for_cannot_start(
         assert (await waiting).status == 200
         (call,) = (await one.settled()).values()
         assert [attempt.pool for attempt in call.attempts] == ["outside"]
+        assert (await wait_of(one))[2] == "blocked"
 
 
 async def test_priority_call_never_waits_beside_a_server_that_can_answer(
@@ -146,6 +159,7 @@ async def test_priority_call_never_waits_beside_a_server_that_can_answer(
         (call,) = (await one.settled()).values()
         assert [attempt.pool for attempt in call.attempts] == ["outside"]
         assert not entered
+        assert await wait_of(one) == (None, None, None)
 
 
 async def test_deadline_that_passes_in_the_waiting_room_is_a_504(one: Edge) -> None:
@@ -153,6 +167,7 @@ async def test_deadline_that_passes_in_the_waiting_room_is_a_504(one: Edge) -> N
     response = await one.post_and_outwait(WHOLE)
     assert (response.status, response.error_code) == (504, "deadline_exceeded")
     assert await outcomes(one) == []
+    assert (await wait_of(one))[2] == "deadline"
 
 
 async def test_call_refused_for_a_cold_pool_has_it_started_for_when_it_comes_back(

@@ -1,14 +1,25 @@
 """Where the time of one call went: from its admission to its last token, phase by phase. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from billing.usage.tables import UsageRecord
+from gateway.call.wait import WaitEnd
 from gateway.console.charts import shares
 from gateway.console.formatting import duration, plural
 
 WAIT, LOST, PREFILL, DECODE, TRIED = "wait", "lost", "prefill", "decode", "tried"
+WAIT_ENDS: Mapping[WaitEnd | None, str] = MappingProxyType(
+    {
+        WaitEnd.PLACE: "It stayed, and the last time that pool had a place for it",
+        WaitEnd.BETTER: "The last time {pool} was better than going on waiting",
+        WaitEnd.BLOCKED: "The last time that pool could not start",
+        WaitEnd.DEADLINE: "It stayed until its deadline passed",
+        None: "Its caller left",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,18 @@ def timeline(used: UsageRecord, attempts: Sequence[dict[str, Any]]) -> Timeline:
         total=duration(used.ended_us - used.admitted_us),
         booked_after=duration(max(0, used.ingested_us - used.ended_us)),
     )
+
+
+def wait_words(used: UsageRecord) -> str:
+    """How often a call was decided anew while it waited, and what came of it. Empty for one that
+    never waited."""
+    if used.wait_pool is None:
+        return ""
+    times = plural(used.redecisions or 0, "time")
+    end = WAIT_ENDS[WaitEnd(used.wait_end) if used.wait_end else None].format(
+        pool=used.pool or "a pool"
+    )
+    return f"While it waited for {used.wait_pool} it was decided anew {times}. {end}."
 
 
 def _stretches(

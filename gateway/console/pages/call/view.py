@@ -12,7 +12,7 @@ from billing.queries import CallRecord
 from billing.usage.tables import UsageRecord
 from gateway.console.calls import NOTHING, DecisionWords, Name, decision_words, ttft
 from gateway.console.formatting import DisplayTime, Money, count, duration, instant, money
-from gateway.console.pages.call.timeline import Timeline, timeline
+from gateway.console.pages.call.timeline import Timeline, timeline, wait_words
 from gateway.console.pages.refusals.rows import RefusalView, refusal_view
 from gateway.decisions.explained import ExplainedDecision, TracedClause
 from routing.types import Candidate
@@ -108,6 +108,9 @@ class ExplainView:
     duration: str
     cost: Money
     timeline: Timeline
+    wait: str
+    """How often it was decided anew while it waited for a place, and what came of it. Empty where
+    it never waited."""
     refused: RefusalView | None
     """Of a call that was refused before anything was taken for it."""
     soonest: str
@@ -159,6 +162,7 @@ def explain_view(
         duration=duration(used.ended_us - used.admitted_us),
         cost=money(used.amount_nanousd),
         timeline=timeline(used, call.attempts),
+        wait=wait_words(used),
         refused=_refused(call, decision, name, now_us),
         soonest=(decision.refusal.soonest_pool or "") if decision.refusal else "",
         predicted_ttft=_seconds(None if foreseen is None else foreseen.ttft_s),
