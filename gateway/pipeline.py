@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from billing.limits.types import ScopeLimits
 from billing.prices.tariff import Prices
 from billing.types import CallStatus
 from gateway.call.admission import Accounts, Admission
@@ -106,6 +105,22 @@ class Shaped(NamedTuple):
     beginning: Beginning
 
 
+class PricedCall(NamedTuple):
+    """A call after steps 1 to 3. Nothing has been taken for it."""
+
+    principal: Principal
+    received: Received
+    beginning: Beginning
+    match: PolicyMatch
+    call: Call
+    quote: Quote
+
+    def without(self, model: str | None) -> "PricedCall | None":
+        """The same call on its other models; None if there are none."""
+        left = without(self.call, self.quote, model)
+        return None if left is None else self._replace(call=left[0], quote=left[1])
+
+
 class Pipeline:
     """Walks calls through the eight steps; everything it needs is handed in."""
 
@@ -155,51 +170,41 @@ class Pipeline:
 
         Raises ApiError for whatever goes wrong before an answer has begun.
         """
+        priced = await self._priced(principal, received)
+        while True:
+            try:
+                await self._serve(priced, reply)
+                return
+            except ApiError as error:
+                others_left = priced.without(error.limited_model)
+                if others_left is None:
+                    raise
+                priced = others_left
+
+    async def _priced(self, principal: Principal, received: Received) -> PricedCall:
+        """Steps 2 and 3."""
         if received.body_bytes > LARGE_BYTES:
             shaped = await self._counting.large(principal, self.shape, received, principal)
         else:
             shaped = self.shape(received, principal)
-        call = shaped.call
-        match = self.match(call, received.request, await self.remaining_usd(principal))
-        call, quote = self.price(call, match.matched, received.request.price_max)
-        while True:
-            try:
-                await self._serve(principal, received, shaped.beginning, call, match, quote, reply)
-                return
-            except ApiError as error:
-                left = without(call, quote, error.limited_model)
-                if left is None:
-                    raise
-                call, quote = left
+        call, request = shaped.call, received.request
+        match = self.match(call, request, await self.remaining_usd(principal))
+        call, quote = self.price(call, match.matched, request.price_max)
+        return PricedCall(principal, received, shaped.beginning, match, call, quote)
 
-    async def _serve(
-        self,
-        principal: Principal,
-        received: Received,
-        beginning: Beginning,
-        call: Call,
-        match: PolicyMatch,
-        quote: Quote,
-        reply: Reply,
-    ) -> None:
+    async def _serve(self, priced: PricedCall, reply: Reply) -> None:
         """Steps 4 to 8. Raises ApiError, with `limited_model` before anything was taken."""
-        made, decided = await self._decide(call, match, received.request.payload)
-        call, quote, decision = await self._counted(principal, received, call, quote, decided)
-        if len(call.models) > 1:
-            call, quote, decision = bound(call, quote, decision, principal.narrow.models)
-        scopes = await self._scopes(principal, decision.chosen.model, received.request)
-        budgets = await self._budgets(principal, received.request)
-        admission = self._accounts.admit(
-            *(principal, call, quote, decision, scopes, budgets), received.idempotency
-        )
-        made = made._replace(left_out=models_left_out(decided, decision))
+        made, first_decision = await self._decide(priced)
+        call, quote, decision = await self._counted(priced, first_decision)
+        made = made._replace(left_out=models_left_out(first_decision, decision))
+        admission = await self._admission(priced, call, quote, decision)
         try:
             async with admission as open_call:
                 self._arrivals.add(decision.chosen.model)
                 self._recorder.add(made)
-                open_call.beginning = beginning
+                open_call.beginning = priced.beginning
                 async with reply.keeping_alive(open_call):
-                    await self._answer(open_call, received.request.payload, reply)
+                    await self._answer(open_call, priced.received.request.payload, reply)
                 self._accounts.close(open_call)
                 await reply.finish(open_call)
         except ApiError as error:
@@ -286,26 +291,26 @@ class Pipeline:
         if requested == AUTO_MODEL and task is Task.EMBED:
             raise auto_cannot_embed()
         if requested == AUTO_MODEL:
-            found = [m for m in models.values() if m.task is task and leave.may_use(m.name)]
+            models_left = [m for m in models.values() if m.task is task and leave.may_use(m.name)]
         else:
             known = models.get(requested)
-            found = [known] if known is not None and leave.may_use(requested) else []
-        if not found and self._catalog.catalog.revision < 0:
+            models_left = [known] if known is not None and leave.may_use(requested) else []
+        if not models_left and self._catalog.catalog.revision < 0:
             raise overloaded(NOT_READ_YET, READ_WITHIN_S)
-        if not found:
+        if not models_left:
             raise model_not_found(requested)
-        if found[0].task is not task:
+        if models_left[0].task is not task:
             raise model_not_supported(requested, task)
-        return found
+        return models_left
 
     def _patience_s(self, headers: Mapping[str, str], tier: Tier) -> float:
-        given = headers.get(DEADLINE_HEADER)
-        if given is None:
+        header = headers.get(DEADLINE_HEADER)
+        if header is None:
             return self._deadlines_s[tier]
-        is_number = given.isascii() and given.isdigit() and len(given) <= DEADLINE_DIGITS_MAX
-        if not is_number or not 0 < int(given) <= DEADLINE_MS_MAX:
+        is_number = header.isascii() and header.isdigit() and len(header) <= DEADLINE_DIGITS_MAX
+        if not is_number or not 0 < int(header) <= DEADLINE_MS_MAX:
             raise bad_request(f"'{DEADLINE_HEADER}' must be milliseconds, 1 to {DEADLINE_MS_MAX}.")
-        return int(given) / 1000
+        return int(header) / 1000
 
     # 3 -----------------------------------------------------------------------------------------
 
@@ -334,14 +339,14 @@ class Pipeline:
         """
         models = self._models_left(call, matched)
         tariff = self._catalog.prices.tariff(round(call.arrived_s * 1e6), call.organization)
-        found = tariff.prices if tariff else {}
+        prices = tariff.prices if tariff else {}
         tier = call.tier
-        priced = {m: found[m, tier, False] for m in models if (m, tier, False) in found}
+        priced = {m: prices[m, tier, False] for m in models if (m, tier, False) in prices}
         if tariff is None or not priced:
             if not self._catalog.prices.versions:
                 raise overloaded(NOT_READ_YET, READ_WITHIN_S)
             raise model_not_priced(call.model_requested, call.tier)
-        priced = {model: prices for model, prices in priced.items() if within(prices, most)}
+        priced = {model: each for model, each in priced.items() if within(each, most)}
         if not priced:
             raise dearer_than_allowed(call.model_requested)
         if len(priced) < len(call.models):
@@ -358,14 +363,12 @@ class Pipeline:
 
     # 4 -----------------------------------------------------------------------------------------
 
-    async def _decide(
-        self, call: Call, match: PolicyMatch, payload: Payload
-    ) -> tuple[DecisionMade, Decision]:
+    async def _decide(self, priced: PricedCall) -> tuple[DecisionMade, Decision]:
         """A refusal is recorded, and a pool that would be ready too late is started for who comes
         back."""
-        made = self._made(call, match, self._seeds.take(), self._plans)
+        made = self._made(priced.call, priced.match, self._seeds.take(), self._plans)
         if isinstance(made.decided, Refusal):
-            refused = _refused(made.decided, payload)
+            refused = _refused(made.decided, priced.received.request.payload)
             self._recorder.add_refused(made, refused)
             await self._dispatcher.want(made.decided)
             raise refused
@@ -392,29 +395,36 @@ class Pipeline:
         return DecisionMade(call, match.attributes, snapshot, decided, match.wish)
 
     async def _counted(
-        self, principal: Principal, received: Received, call: Call, quote: Quote, decision: Decision
+        self, priced: PricedCall, decision: Decision
     ) -> tuple[Call, Quote, Decision]:
-        """What may be held for has counted the prompt itself; raises ApiError 400."""
-        given = (call, quote, decision, received.request, self._catalog.catalog)
-        if call.estimated and received.body_bytes > LARGE_BYTES:
-            return await self._counting.beside(principal.organization, counted, *given)
-        return counted(*given)
+        """The decision, with only those models for which limits and money can be taken. Raises
+        ApiError 400 where none of them has room for the prompt, once it is counted."""
+        principal, received = priced.principal, priced.received
+        facts = (priced.call, priced.quote, decision, received.request, self._catalog.catalog)
+        if priced.call.estimated and received.body_bytes > LARGE_BYTES:
+            chosen = await self._counting.beside(principal.organization, counted, *facts)
+        else:
+            chosen = counted(*facts)
+        if len(chosen[0].models) > 1:
+            return bound(*chosen, principal.narrow.models)
+        return chosen
 
     # 5 -----------------------------------------------------------------------------------------
 
-    async def _scopes(
-        self, principal: Principal, model: str, request: GeneratingRequest
-    ) -> tuple[ScopeLimits, ...]:
-        """Whose limits bind the call; raises ApiError 400 where its end user has to be named."""
-        return await self._end_users.scopes_of(
-            principal, model, request.end_user, request.end_user_param
+    async def _admission(
+        self, priced: PricedCall, call: Call, quote: Quote, decision: Decision
+    ) -> Admission:
+        """The block that takes what its limits and budgets let it have. Raises ApiError 400 where
+        the end user has to be named."""
+        principal, request, end_users = priced.principal, priced.received.request, self._end_users
+        end_user = request.end_user, request.end_user_param
+        scopes = await end_users.scopes_of(principal, decision.chosen.model, *end_user)
+        budgets: tuple[Bound, ...] = ()
+        if principal.budgets is not UNBUDGETED:
+            budgets = await end_users.budgets_of(principal, *end_user)
+        return self._accounts.admit(
+            *(principal, call, quote, decision, scopes, budgets), priced.received.idempotency
         )
-
-    async def _budgets(self, principal: Principal, request: GeneratingRequest) -> tuple[Bound, ...]:
-        """Which budgets bind the call; raises ApiError 400 as above."""
-        if principal.budgets is UNBUDGETED:
-            return ()
-        return await self._end_users.budgets_of(principal, request.end_user, request.end_user_param)
 
     # 6 and 7 (5 and 8 are the way into and out of `Accounts.admit`) -----------------------------
 
