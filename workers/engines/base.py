@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from routing.economics.roofline import Roofline
 from routing.gauges import Gauges
 from workers.engines.forms import Constraint, Guide
 from workers.sampling import LOGPROBS_MAX as LOGPROBS_MAX
@@ -190,6 +191,8 @@ class EngineSettings:
     kv_cache_mb: int = 256
     gpu_memory_share: float = 0.9
     dtype: str = "auto"
+    roofline: Roofline | None = None
+    """What a simulated replica takes its time from; no other engine reads it."""
 
     def __post_init__(self) -> None:
         for name in ("slots", "staging_rows", "context_tokens", "block_tokens", "threads"):

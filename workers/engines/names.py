@@ -8,3 +8,6 @@ ENGINE_NAMES = ("continuous", VLLM)
 
 EMBEDDING = "embedding"
 """The one that embeds, whatever generates."""
+
+SIMULATED = "simulated"
+"""The one that is as fast as a named GPU and has none. Only a pool can name it, with that GPU."""

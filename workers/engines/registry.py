@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from workers.engines.base import Engine, EngineSettings
-from workers.engines.names import VLLM
+from workers.engines.names import SIMULATED, VLLM
 
 
 def continuous(settings: EngineSettings) -> Engine:
@@ -21,9 +21,16 @@ def vllm(settings: EngineSettings) -> Engine:
     return VllmEngine(settings)
 
 
+def simulated(settings: EngineSettings) -> Engine:
+    from workers.engines.simulated.engine import SimulatedEngine
+
+    return SimulatedEngine(settings)
+
+
 ENGINES: Mapping[str, Callable[[EngineSettings], Engine]] = {
     "continuous": continuous,
     VLLM: vllm,
+    SIMULATED: simulated,
 }
 
 

@@ -15,7 +15,7 @@ from workers.engines.base import (
     GenerationRequest,
 )
 from workers.engines.continuous.engine import ContinuousEngine
-from workers.engines.names import ENGINE_NAMES
+from workers.engines.names import ENGINE_NAMES, SIMULATED
 from workers.engines.registry import ENGINES, engine_named
 
 LONG = 400
@@ -75,7 +75,7 @@ def test_an_unknown_engine_is_named_with_those_there_are() -> None:
 
 
 def test_names_of_engines_are_those_of_the_registry() -> None:
-    assert tuple(ENGINES) == ENGINE_NAMES
+    assert tuple(ENGINES) == (*ENGINE_NAMES, SIMULATED)
 
 
 async def test_gauges_say_what_is_left_of_open_calls_and_nothing_at_the_end(
