@@ -28,7 +28,7 @@ from sqlmodel._compat import SQLModelConfig
 from billing.settings import LedgerSettings, PriceSettings
 from billing.written_usd import Usd, WrittenUsd, notices
 from gateway.catalog.external import ExternalRules
-from gateway.catalog.fit import pool_misfits, variant_misfits, variant_of
+from gateway.catalog.fit import mixed_misfits, pool_misfits, variant_misfits, variant_of
 from gateway.catalog.hardware import HardwareSettings, parts_with
 from gateway.catalog.model import ModelFields
 from gateway.catalog.pool import PoolFields, PoolName
@@ -337,6 +337,6 @@ def _check_variants(path: Path, settings: Settings, now_us: int) -> None:
         declared = variant_of(variant, contexts[variant.model])
         variants[variant.model, variant.name] = declared
     for index, pool in enumerate(settings.pools):
-        parts = parts_with(settings.hardware)
-        for key, words in pool_misfits(pool, variants, parts, settings.nodes):
+        misfits = pool_misfits(pool, variants, parts_with(settings.hardware), settings.nodes)
+        for key, words in (*misfits, *mixed_misfits(pool, settings.pools[:index])):
             raise SettingsError(f"{path}: pools.{index}.{key}: {words}")

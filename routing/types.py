@@ -19,6 +19,8 @@ from routing.speeds import Speeds, guessed_speeds
 from routing.variants import Validation, Variant
 
 AUTO_MODEL = "auto"
+SIMULATED = "simulated"
+"""The engine whose replicas take their time from the roofline of a GPU that is not there."""
 
 
 class Clock(Protocol):
@@ -199,6 +201,14 @@ class Pool:
     """Of tokens of a prompt that a server outside has cached. None: as of others."""
     cache_s: float = 300.0
     """How long a server outside keeps a prompt in its cache after its last use."""
+    engine: str | None = None
+    """What runs it. None: what its model asks for."""
+    speed: float | None = None
+    """How many times faster than its hardware simulated replicas are. None: they are as fast."""
+
+    @property
+    def is_simulated(self) -> bool:
+        return self.engine == SIMULATED
 
     @property
     def is_external(self) -> bool:

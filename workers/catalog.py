@@ -12,6 +12,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from routing.dated_prices import DatedCost, cost_at
+from routing.economics.roofline import Roofline
 
 CATALOG_KEY = "sluice:catalog"
 EMBED = "embed"
@@ -85,6 +86,8 @@ class Catalog(msgspec.Struct, frozen=True):
     pools: tuple[Pool, ...]
     variants: tuple[Variant, ...] = ()
     """A gateway of before publishes none."""
+    rooflines: dict[str, Roofline] = {}
+    """What simulated pools take their time from, by pool."""
 
     @property
     def own_pools(self) -> tuple[Pool, ...]:

@@ -22,14 +22,16 @@ from billing.prices.book import PriceBook, read_published
 from gateway.catalog.fit import VariantKey, variant_of
 from gateway.catalog.hardware import parts_with
 from gateway.catalog.pool import PoolPrice
-from gateway.catalog.tables import ModelRow, PoolRow
+from gateway.catalog.tables import ModelRow, PoolRow, VariantRow
 from gateway.catalog.tokenizers import ByteBound, Checkpoints, CheckpointTokens, TokenCounter
 from gateway.errors import bad_request, model_not_found
 from gateway.tenants.revision import RevisionWatch
 from gateway.tenants.store import CatalogRows, TenantStore
 from routing.dated_prices import DatedCost, cost_at, next_start_us
+from routing.economics.roofline import Roofline
+from routing.economics.targets import line_of
 from routing.hardware.catalogue import Hardware, shipped
-from routing.types import AUTO_MODEL, CapacityClass, Clock, Model, Offer, Pool, Task
+from routing.types import AUTO_MODEL, SIMULATED, CapacityClass, Clock, Model, Offer, Pool, Task
 from routing.variants import Variant
 
 log = logging.getLogger(__name__)
@@ -139,11 +141,7 @@ class CatalogKeeper:
             if row.path is None:
                 counters[row.name] = ByteBound(row.image_tokens)
         models_by_name = {row.name: _model(row) for row in models if row.name in counters}
-        declared = {
-            (row.model, row.name): variant_of(row, models_by_name[row.model].context_tokens)
-            for row in variants
-            if row.model in models_by_name
-        }
+        declared = _declared(variants, models_by_name)
         now_us, rows = self._now_us(), [row for row in pools if row.model in models_by_name]
         dated = {row.name: _dated_costs(row) for row in rows}
         parts = parts_with(hardware)
@@ -197,8 +195,28 @@ def _document(rows: CatalogRows) -> bytes:
             "models": [row.model_dump() for row in rows.models],
             "variants": [row.model_dump() for row in rows.variants],
             "pools": [row.model_dump() for row in rows.pools],
+            "rooflines": _rooflines(rows),
         }
     )
+
+
+def _rooflines(rows: CatalogRows) -> Mapping[str, Roofline]:
+    """What simulated pools take their time from, by pool: workers know no hardware."""
+    models = {row.name: _model(row) for row in rows.models}
+    declared, parts = _declared(rows.variants, models), parts_with(rows.hardware)
+    simulated = [row for row in rows.pools if row.engine == SIMULATED]
+    lines = {row.name: line_of(_pool(row, declared, parts, None)) for row in simulated}
+    return {name: line for name, line in lines.items() if line is not None}
+
+
+def _declared(
+    variants: Sequence[VariantRow], models: Mapping[str, Model]
+) -> dict[VariantKey, Variant]:
+    return {
+        (row.model, row.name): variant_of(row, models[row.model].context_tokens)
+        for row in variants
+        if row.model in models
+    }
 
 
 def _params_b(pools: Sequence[Pool]) -> Mapping[str, float]:

@@ -1,7 +1,7 @@
 """What a pool runs, on what, and whether it fits: rules between models, variants, pools and
 hardware. Pure; settings, declarations and the admin API ask the same."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from gateway.instants import instant_us
 from routing.economics.roofline import memory_of
 from routing.hardware.catalogue import Hardware, Precision
 from routing.variants import Validation, Variant
+from workers.engines.names import SIMULATED
 from workers.nodes.node_type import NodeType
 from workers.nodes.placement import node_misfits
 
@@ -71,12 +72,18 @@ def pool_misfits(
     if gpus and pool.num_gpus and ceil(pool.num_gpus) != gpus:
         words = f"{pool.num_gpus:g} are taken for a replica, which gpus_per_replica says has {gpus}"
         yield Misfit("num_gpus", words)
+    if pool.engine == SIMULATED:
+        yield from _unknown_of_simulated(pool, variant)
     if pool.hardware is None:
         return
     part = parts.get(pool.hardware)
     if part is None:
         words = f"no hardware is named {pool.hardware}; there are: {', '.join(parts)}"
         yield Misfit("hardware", words)
+        return
+    if pool.engine == SIMULATED and (part.memory_gb is None or part.bandwidth_gb_s is None):
+        lacking = "memory" if part.memory_gb is None else "bandwidth"
+        yield Misfit("hardware", f"the {lacking} of {pool.hardware} is not known")
         return
     if variant is None or variant.shape is None:
         return
@@ -90,3 +97,28 @@ def pool_misfits(
     if not memory.fits:
         words = f"{variant.name} of {variant.model} with one context {memory.words()}"
         yield Misfit("hardware", words)
+
+
+def _unknown_of_simulated(pool: PoolFields | PoolRow, variant: Variant | None) -> Iterator[Misfit]:
+    """What a simulated pool has to say: its time is that of a model of known shape on a part."""
+    if pool.hardware is None:
+        words = 'a simulated pool names the GPU that it plays, for example hardware = "h100"'
+        yield Misfit("hardware", words)
+    if variant is None or variant.shape is None:
+        words = f"a simulated pool needs a variant whose shape is known, and {pool.variant} is none"
+        yield Misfit("variant", words)
+
+
+def mixed_misfits(
+    pool: PoolFields | PoolRow, others: Iterable[PoolFields | PoolRow]
+) -> Iterator[Misfit]:
+    """A pool that is simulated where others of its model are real, or the other way round: whoever
+    calls a model is told whether it is simulated, and that cannot change from call to call.
+    `others` are enabled pools, of any model."""
+    is_simulated = pool.engine == SIMULATED
+    for other in others:
+        if other.model == pool.model and (other.engine == SIMULATED) != is_simulated:
+            real, mine = ("real", "simulated") if is_simulated else ("simulated", "real")
+            words = f"{pool.model} has {real} pools, so no {mine} one may stand beside them"
+            yield Misfit("engine", words)
+            return

@@ -15,7 +15,7 @@ from billing.prices.book import PriceRate
 from billing.prices.versions import rates_of
 from billing.written_usd import INSIDE, written_name
 from gateway.catalog.declaration import Declaration, Mistake, ModelDeclaration
-from gateway.catalog.fit import VariantKey, pool_misfits, variant_misfits, variant_of
+from gateway.catalog.fit import VariantKey, mixed_misfits, pool_misfits, variant_misfits, variant_of
 from gateway.catalog.hardware import HardwareSettings, parts_with
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.catalog.variant import ShapeFields, VariantSettings
@@ -196,9 +196,15 @@ def fit_contradictions(
         for misfit in pool_misfits(pool, fitting, parts, known.nodes):
             mistakes.append(Mistake(f"pools.{index}.{misfit.key}", misfit.words))
     declared = {pool.name for pool in declaration.pools.values()}
-    for row in known.pools.values():
+    staying = [row for row in known.pools.values() if row.enabled and row.name not in declared]
+    beside: list[PoolRow | PoolSettings] = [*staying]
+    for index, pool in declaration.pools.items():
+        for misfit in mixed_misfits(pool, beside):
+            mistakes.append(Mistake(f"pools.{index}.{misfit.key}", misfit.words))
+        beside.append(pool)
+    for row in staying:
         place = places.get((row.model, row.variant)) or of_parts.get(row.hardware or "")
-        if row.enabled and row.name not in declared and place is not None:
+        if place is not None:
             for misfit in pool_misfits(row, fitting, parts):
                 mistakes.append(Mistake(place, f"pool {row.name}: {misfit.words}"))
     return mistakes

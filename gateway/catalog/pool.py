@@ -18,7 +18,7 @@ from billing.written_usd import CostUsd, WrittenUsd
 from gateway.fields import DAY_S, INTEGER_MAX, YEAR_S, Count, Label, Several
 from gateway.instants import InstantText, instant_us
 from routing.dated_prices import DatedCost
-from workers.engines.names import EMBEDDING, ENGINE_NAMES
+from workers.engines.names import POOL_ENGINES, SIMULATED
 from workers.nodes.node_type import Market
 
 HTTP_URL = r"^https?://[^\s/]+\S*$"
@@ -50,6 +50,8 @@ OURS = frozenset(
 """What decides how a call is counted, held and answered is no server's affair alone."""
 EXTRA_FIELDS_MAX = 64
 PRICES_MAX = 100
+SPEED_MAX = 1000.0
+"""Of a simulated replica. Above it Python is slower than what it plays."""
 
 ExtraField = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
 CapacityClassName = Literal["reserved", "on_demand", "spot", "external"]
@@ -105,6 +107,13 @@ class PoolFields(SQLModel, WrittenUsd):
     api_key_env: Label | None = None
     hardware: HardwareName | None = Field(
         None, description="what a replica runs on, by its name in the catalogue of hardware"
+    )
+    speed: float | None = Field(
+        None,
+        strict=True,
+        gt=0,
+        le=SPEED_MAX,
+        description="how many times faster than its hardware a simulated replica is; null: once",
     )
     gpus_per_replica: Several | None = Field(
         None, description="null: as many as its variant says, else one"
@@ -171,11 +180,19 @@ class PoolFields(SQLModel, WrittenUsd):
 
     @field_validator("engine")
     @classmethod
-    def _engine_is_known(cls, engine: str | None) -> str | None:
-        known = (*ENGINE_NAMES, EMBEDDING)
-        if engine is not None and engine not in known:
-            raise _wrong(f"no engine is named {engine}; there are: {', '.join(known)}")
+    def _engine_is_known(cls, engine: str | None, info: ValidationInfo) -> str | None:
+        if engine is not None and engine not in POOL_ENGINES:
+            raise _wrong(f"no engine is named {engine}; there are: {', '.join(POOL_ENGINES)}")
+        if engine == SIMULATED and _is_external(info) is True:
+            raise _wrong("an external server is none of ours, so it is not simulated")
         return engine
+
+    @field_validator("speed")
+    @classmethod
+    def _simulated_have_a_speed(cls, speed: float | None, info: ValidationInfo) -> float | None:
+        if speed is not None and info.data.get("engine", SIMULATED) != SIMULATED:
+            raise _wrong(f'only a pool with engine = "{SIMULATED}" has one')
+        return speed
 
     @field_validator("base_url")
     @classmethod

@@ -9,7 +9,7 @@ Every figure here is a ceiling: no engine is faster. Bytes, seconds, tokens, USD
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from types import MappingProxyType
 from typing import NamedTuple
@@ -140,6 +140,13 @@ class Roofline:
         params = self.shape.params_read(fresh) if self.expert_s else self.shape.active_params
         memory_s = params * self.param_bytes * self.byte_s + self.kv_s * before
         return memory_s if memory_s > compute_s else compute_s
+
+    def at(self, speed: float) -> "Roofline":
+        """The same where everything takes so many times less time."""
+        if speed == 1:
+            return self
+        times = ("byte_s", "weights_step_s", "expert_s", "kv_s", "token_s", "attention_s")
+        return replace(self, **{name: getattr(self, name) / speed for name in times})
 
     def decode_tokens_per_s(self) -> float:
         """Of one stream alone, with nothing in its context."""

@@ -9,7 +9,8 @@ def target_of(pool: Pool) -> str:
     does not say what it runs on, nobody knows what it has in common with others."""
     if pool.is_external or pool.hardware is None:
         return f"pool {pool.name}"
-    return f"{pool.model}/{pool.variant} on {pool.gpus} x {pool.hardware}"
+    target = f"{pool.model}/{pool.variant} on {pool.gpus} x {pool.hardware}"
+    return f"{target}, simulated at {pool.speed or 1.0:g}" if pool.is_simulated else target
 
 
 def line_of(pool: Pool) -> Roofline | None:
@@ -19,6 +20,7 @@ def line_of(pool: Pool) -> Roofline | None:
     if part is None or declared is None or declared.shape is None:
         return None
     try:
-        return roofline(declared.shape, declared.quantization, part, pool.gpus)
+        line = roofline(declared.shape, declared.quantization, part, pool.gpus)
     except UnknownHardware:
         return None
+    return line.at(pool.speed or 1.0)

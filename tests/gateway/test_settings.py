@@ -224,6 +224,12 @@ def _is_setting(line: str) -> bool:
         return False
 
 
+MODEL_M = (
+    '[[models]]\nname = "m"\npath = "x"\ncontext_tokens = 64\nmax_output_tokens = 1\n'
+    "size_rank = 1\nquality = 0.5\n"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -243,6 +249,13 @@ def _is_setting(line: str) -> bool:
         (
             '[[hardware]]\nname = "x"\ntitle = "x"\nkind = "cpu"\nreference = "y"\n' * 2,
             "hardware: the name x stands twice",
+        ),
+        (
+            f'{MODEL_M}[[pools]]\nname = "a"\nmodel = "m"\n[[pools]]\nname = "b"\nmodel = "m"\n'
+            'engine = "simulated"\nhardware = "h100"\nvariant = "v"\n[[variants]]\nmodel = "m"\n'
+            'name = "v"\nquantization = "fp16"\n'
+            "shape = {params = 8, layers = 1, heads = 1, kv_heads = 1, head_dim = 1}",
+            "pools.1.engine: m has real pools, so no simulated one may stand beside them",
         ),
         (
             '[[pools]]\nname = "p"\nmodel = "m"\ncapacity_class = "external"\nbase_url = "file:///x"',

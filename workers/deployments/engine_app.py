@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from ray import serve
 from ray.serve.schema import LoggingConfig
 
+from routing.economics.roofline import Roofline
 from workers.engines.base import EngineSettings
 
 DEPLOYMENT = "engine"
@@ -44,9 +45,11 @@ class EngineAppArgs(BaseModel):
     kv_cache_mb: int = EngineSettings.kv_cache_mb
     gpu_memory_share: float = EngineSettings.gpu_memory_share
     dtype: str = EngineSettings.dtype
+    roofline: Roofline | None = None
 
     def engine_settings(self) -> EngineSettings:
-        return EngineSettings(**self.model_dump(exclude={"pool", "engine"}))
+        bounds = {name: value for name, value in self if name not in ("pool", "engine")}
+        return EngineSettings(**bounds)
 
 
 @serve.ingress()

@@ -1,5 +1,7 @@
 """The names of all engines. A setting can be checked by them without loading an engine."""
 
+from routing.types import SIMULATED as SIMULATED
+
 VLLM = "vllm"
 """The one that runs in an environment of its own."""
 
@@ -9,5 +11,5 @@ ENGINE_NAMES = ("continuous", VLLM)
 EMBEDDING = "embedding"
 """The one that embeds, whatever generates."""
 
-SIMULATED = "simulated"
-"""The one that is as fast as a named GPU and has none. Only a pool can name it, with that GPU."""
+POOL_ENGINES = (*ENGINE_NAMES, EMBEDDING, SIMULATED)
+"""Those that a pool can name. A simulated one names a GPU too, so it is never the default."""

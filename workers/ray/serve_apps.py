@@ -11,8 +11,10 @@ from collections.abc import Collection
 from hashlib import sha256
 from typing import Any
 
+import msgspec
+
 from workers.catalog import EMBED, Catalog, Model, Pool
-from workers.engines.names import EMBEDDING, VLLM
+from workers.engines.names import EMBEDDING, SIMULATED, VLLM
 from workers.nodes.placement import labels_of, types_of
 from workers.ray.file import RayFile
 from workers.ray.serve_api import AppDetails, ServeDetails
@@ -99,6 +101,7 @@ def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
             "slots": pool.max_ongoing,
             "threads": settings.ray.worker_threads,
             **_engine_arguments(engine, settings),
+            **_roofline(pool, engine, catalog),
         },
         "deployments": [
             {
@@ -127,6 +130,12 @@ def engine_of(pool: Pool, model: Model, settings: WorkersSettings) -> str:
 def _engine_arguments(engine: str, settings: WorkersSettings) -> dict[str, Any]:
     reserved = {"kv_cache_mb", "gpu_memory_share", "dtype"}
     return settings.vllm.model_dump(include=reserved) if engine == VLLM else {}
+
+
+def _roofline(pool: Pool, engine: str, catalog: Catalog) -> dict[str, Any]:
+    if engine != SIMULATED or pool.name not in catalog.rooflines:
+        return {}
+    return {"roofline": msgspec.to_builtins(catalog.rooflines[pool.name])}
 
 
 def _actor_options(pool: Pool, engine: str, settings: WorkersSettings) -> dict[str, Any]:

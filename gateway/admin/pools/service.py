@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 from sqlmodel import Session, col, select
+from sqlmodel.sql.expression import SelectOfScalar
 
 from billing.written_usd import in_usd
 from gateway.admin.models.service import Refresh
@@ -18,7 +19,7 @@ from gateway.api.dependencies import parts_of
 from gateway.api.pages import PageRequest, PageRows
 from gateway.catalog.catalog import CatalogKeeper
 from gateway.catalog.external import ExternalRules
-from gateway.catalog.fit import pool_misfits, variant_of
+from gateway.catalog.fit import mixed_misfits, pool_misfits, variant_of
 from gateway.catalog.fleet import FleetKeeper
 from gateway.catalog.hardware import parts_with
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
@@ -72,7 +73,9 @@ class PoolService:
             else:
                 variants = {(row.model, row.variant): variant_of(variant, model.context_tokens)}
             own = session.exec(select(HardwareRow).where(col(HardwareRow.enabled))).all()
-            for field, words in pool_misfits(row, variants, parts_with(own), self.nodes):
+            others = session.exec(_others(row)).all()
+            misfits = pool_misfits(row, variants, parts_with(own), self.nodes)
+            for field, words in (*misfits, *mixed_misfits(row, others)):
                 raise bad_request(f"{field}: {words}", field)
             return session.merge(row)
 
@@ -113,6 +116,11 @@ class PoolService:
             return row
 
         return await attempt(work)
+
+
+def _others(row: PoolRow) -> SelectOfScalar[PoolRow]:
+    of_model = (PoolRow.model == row.model, PoolRow.name != row.name)
+    return select(PoolRow).where(*of_model, col(PoolRow.enabled))
 
 
 def _in_usd(fields: Mapping[str, Any]) -> dict[str, Any]:

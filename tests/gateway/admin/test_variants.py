@@ -57,6 +57,12 @@ async def test_what_has_no_room_is_refused_whichever_is_put_last(one: Edge) -> N
     assert status == 409 and "the pool 'small': int8 of tale" in answer["error"]["message"]
     status, answer = await send(one, "DELETE", "/variants/tale/int8", {})
     assert status == 409 and "the pool 'small' still runs" in answer["error"]["message"]
+    simulated = POOL | {"engine": "simulated", "gpus_per_replica": 2}
+    status, answer = await send(one, "PUT", "/pools/another", simulated)
+    assert (status, answer["error"]["param"]) == (400, "engine")
+    assert "tale has real pools" in answer["error"]["message"]
+    status, answer = await send(one, "PATCH", "/pools/small", {"speed": 2.0})
+    assert (status, answer["error"]["param"]) == (400, "speed")
     late = {"quality": [MEASURED | {"validated_at": "2126-11-02"}]}
     status, answer = await send(one, "PUT", "/variants/tale/int8", VARIANT | late)
     assert (status, answer["error"]["param"]) == (400, "quality")

@@ -346,6 +346,39 @@ def test_70_gb_of_int8_on_one_card_of_48_gb_are_refused_with_bytes_and_gpus(desk
     assert mistake.startswith("variants.0: pool tale-reserved: int8 of tale"), mistake
 
 
+REAL = {"name": "tale-real", "gpus_per_replica": 2}
+SIMULATED = ON_L40S | {"engine": "simulated", "hardware": "b200", "speed": 10.0}
+
+
+def test_simulated_pool_names_a_card_that_holds_a_variant_of_known_shape(desk: Desk) -> None:
+    whole = WHOLE | {"variants": [VARIANT]}
+    assert [m.partition(":")[0] for m in desk.refused(whole | {"pools": [
+        {k: v for k, v in SIMULATED.items() if k != "hardware"}
+    ]})] == ["pools.0.hardware"]  # fmt: skip
+    [mistake] = desk.refused(whole | {"pools": [SIMULATED | {"variant": "fp9"}]})
+    assert mistake.startswith("pools.0.variant: a simulated pool needs a variant whose shape")
+    [mistake] = desk.refused(whole | {"pools": [SIMULATED | {"hardware": "l40s"}]})
+    assert "2 GPUs of this kind would hold it" in mistake
+    blind = OURS | {"bandwidth_gb_s": None}
+    on_ours = SIMULATED | {"hardware": "our-l40s"}
+    [mistake] = desk.refused(whole | {"hardware": [blind], "pools": [on_ours]})
+    assert mistake == "pools.0.hardware: the bandwidth of our-l40s is not known"
+    assert desk.apply(whole | {"pools": [SIMULATED]}).is_applied
+
+
+def test_real_and_simulated_pools_of_one_model_are_refused_whoever_came_first(desk: Desk) -> None:
+    whole = WHOLE | {"variants": [VARIANT]}
+    [mistake] = desk.refused(whole | {"pools": [SIMULATED, ON_L40S | REAL]})
+    assert mistake == (
+        "pools.1.engine: tale has simulated pools, so no real one may stand beside them"
+    )
+    desk.apply(whole | {"pools": [SIMULATED]})
+    [mistake] = desk.refused({"pools": [ON_L40S | REAL]})
+    assert mistake.startswith("pools.0.engine: tale has simulated pools"), mistake
+    both = [ON_L40S | REAL | {"name": SIMULATED["name"]}, POOL | {"name": "another"}]
+    assert desk.apply({"pools": both}).is_applied, "all of them became real at once"
+
+
 def test_variant_of_nobody_longer_than_its_model_or_on_no_hardware_is_refused(desk: Desk) -> None:
     lost, long = VARIANT | {"model": "ghost"}, VARIANT | {"context_tokens": 4097}
     assert desk.refused(WHOLE | {"variants": [lost]}) == [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,7 @@ from gateway.catalog.catalog import (
 from gateway.catalog.tokenizers import ByteBound, Checkpoints, CheckpointTokens
 from gateway.tenants.revision import RevisionWatch
 from gateway.tenants.store import TenantStore
+from routing.economics.targets import line_of, target_of
 from routing.types import Task
 from tests.gateway.catalog.served import Served
 from workers import catalog as workers_catalog
@@ -180,6 +183,27 @@ async def test_what_a_pool_says_of_itself_reaches_routing(one: Edge) -> None:
     told, silent = one.keeper.catalog.pools
     assert {name: getattr(told, name) for name in said} == said
     assert {getattr(silent, name) for name in said} == {None, "serverless"}
+
+
+async def test_roofline_of_a_simulated_pool_is_published_at_its_speed(
+    one: Edge, redis: Redis
+) -> None:
+    await one.serving.put_model("tale", MODEL)
+    shape = {"params": 8 * 10**9, "layers": 32, "heads": 32, "kv_heads": 8, "head_dim": 128}
+    await one.serving.put_variant("tale", "v", {"quantization": "fp16", "shape": shape})
+    simulated = {"variant": "v", "engine": "simulated", "hardware": "h100", "speed": 10.0}
+    await one.serving.put_pool("tale-reserved", POOL | simulated)
+    await one.keeper.refresh()
+    published = await workers_catalog.read_catalog(redis)
+    [pool] = one.keeper.catalog.pools
+    assert published is not None and pool.is_simulated
+    line = published.rooflines["tale-reserved"]
+    assert line == line_of(pool)
+    real = line_of(replace(pool, speed=None))
+    assert real is not None
+    assert math.isclose(line.step_s(3, 500) * 10, real.step_s(3, 500))
+    assert math.isclose(line.prefill_s(700) * 10, real.prefill_s(700))
+    assert target_of(pool) != target_of(replace(pool, engine=None))
 
 
 async def test_declared_variant_reaches_routing_and_an_undeclared_label_says_no_more(

@@ -43,6 +43,7 @@ def test_every_mistake_is_told_with_its_place() -> None:
     ]
 
 
+SIMULATED = POOL | {"engine": "simulated", "hardware": "h100"}
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a model twice": ({"models": [MODEL, MODEL]}, "models.1"),
     "a pool twice": ({"pools": [POOL, POOL]}, "pools.1"),
@@ -72,6 +73,17 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "more than a column holds": ({"pools": [POOL | {"max_ongoing": 2**31}]}, "pools.0.max_ongoing"),
     "an offer nobody makes": ({"pools": [POOL | {"offer": "lease"}]}, "pools.0.offer"),
+    "a speed of none": ({"pools": [SIMULATED | {"speed": 0}]}, "pools.0.speed"),
+    "a speed backwards": ({"pools": [SIMULATED | {"speed": -1.0}]}, "pools.0.speed"),
+    "a speed of a real engine": (
+        {"pools": [POOL | {"engine": "continuous", "speed": 2.0}]},
+        "pools.0.speed",
+    ),
+    "a speed of the engine there is": ({"pools": [POOL | {"speed": 2.0}]}, "pools.0.speed"),
+    "a simulated server outside": (
+        {"pools": [EXTERNAL | {"engine": "simulated"}]},
+        "pools.0.engine",
+    ),
     "hardware without a name": ({"pools": [POOL | {"hardware": "H 100"}]}, "pools.0.hardware"),
     "an own pool that keeps prompts": (
         {"pools": [POOL | {"retention_days": 30}]},

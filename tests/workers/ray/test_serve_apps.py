@@ -1,11 +1,13 @@
 """One declarative document in which a pool's change touches no other pool."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from tests.workers.engines.simulated.cards import H100
 from tests.workers.published import make_model, make_pool
 from workers.catalog import Catalog, Pool
 from workers.deployments.engine_app import EngineAppArgs
@@ -191,6 +193,19 @@ def test_external_disabled_and_pathless_pools_are_not_ours() -> None:
     )
     models = (make_model("m", "/models/m"), make_model("pathless"))
     assert Catalog(1, models=models, pools=pools).own_pools == (A,)
+
+
+def test_a_simulated_pool_starts_with_the_roofline_that_is_published_for_it() -> None:
+    pool = msgspec.structs.replace(B, engine="simulated")
+    published = msgspec.structs.replace(catalog(A, pool), rooflines={pool.name: H100})
+    read = msgspec.json.decode(msgspec.json.encode(published), type=Catalog)
+    config = serve_config(read, ServeDetails(), SETTINGS, place=PLACE)
+    assert config is not None
+    plain, simulated = config["applications"]
+    assert "roofline" not in plain["args"]
+    bound = EngineAppArgs.model_validate(json.loads(json.dumps(simulated["args"])))
+    again = EngineAppArgs.model_validate(bound.model_dump(mode="json"))
+    assert again.engine_settings().roofline == H100
 
 
 def test_a_pool_on_vllm_starts_with_its_interpreter_and_leaves_the_others_as_they_were() -> None:
