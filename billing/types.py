@@ -218,6 +218,8 @@ class UsageCheckpoint(_Recorded, frozen=True, kw_only=True):
     reasoning: int = 0
     gpu_ms: int = 0
     attempt: Attempt | None = None
+    is_simulated: bool | msgspec.UnsetType = msgspec.UNSET
+    """As in `SettledCall`."""
 
     @property
     def usage(self) -> Usage:
@@ -257,6 +259,9 @@ class SettledCall(_OfCall, frozen=True, kw_only=True):
     """As in `OpenedCall`."""
     route: Route | msgspec.UnsetType = msgspec.UNSET
     """As in `OpenedCall`, with the words of the pool that served."""
+    is_simulated: bool | msgspec.UnsetType = msgspec.UNSET
+    """True where a simulated pool served it. Not there elsewhere, so that others keep their
+    bytes."""
 
     @property
     def usage(self) -> Usage:

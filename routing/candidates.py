@@ -70,6 +70,7 @@ class Reading:
             reason=ruling.reason if ruling else _readiness(weights, wait_s),
             terms=" + ".join([f"{name} {n}" for name, n in amounts.items() if n]) or "free",
             ttft_s=round(wait_s + first_s, 3),
+            is_simulated=pool.is_simulated,
         )
 
     def score_nanousd(self, weights: Weights, wait_s: float) -> float:

@@ -326,6 +326,7 @@ class Candidate(NamedTuple):
     terms: str = ""
     ttft_s: float | None = None
     """Expected seconds until the first token. None in records of older releases."""
+    is_simulated: bool = False
 
 
 class Decision(NamedTuple):

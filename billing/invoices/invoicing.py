@@ -49,6 +49,7 @@ class Item:
     price_version: str
     parts: tuple[Part, ...]
     grant_id: str = ""
+    is_simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class Line:
     amount_nanousd: int
     links: tuple[TransferLink, ...] = ()
     grant_id: str = ""
+    is_simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Composition:
     total_cents: int
 
 
-Key = tuple[str, Period, str, str, str, bool, str, str, int, str]
+Key = tuple[str, Period, str, str, str, bool, str, str, int, str, bool]
 
 _KINDS = (LineKind.USAGE, LineKind.ADJUSTMENT, LineKind.CREDIT)
 _COMPONENTS = tuple(Component)
@@ -123,11 +125,12 @@ def _key(item: Item, part: Part) -> Key:
         item.price_version,
         part.unit_price_nanousd_per_mtok,
         item.grant_id,
+        item.is_simulated,
     )
 
 
 def _order(entry: tuple[Key, object]) -> tuple[object, ...]:
-    kind, service, project, model, tier, batch, component, version, price, grant_id = entry[0]
+    kind, service, project, model, tier, batch, component, *rest = entry[0]
     return (
         _KINDS.index(LineKind(kind)),
         service,
@@ -136,14 +139,13 @@ def _order(entry: tuple[Key, object]) -> tuple[object, ...]:
         tier,
         batch,
         _COMPONENTS.index(Component(component)) if component else -1,
-        version,
-        price,
-        grant_id,
+        *rest,
     )
 
 
 def _line(key: Key, parts: Sequence[tuple[Part, TransferLink]]) -> Line:
-    kind, service, project, model, tier, batch, component, version, price, grant_id = key
+    kind, service, project, model, tier, batch, component, version = key[:8]
+    price, grant_id, is_simulated = key[8:]
     return Line(
         kind=LineKind(kind),
         service=service,
@@ -158,6 +160,7 @@ def _line(key: Key, parts: Sequence[tuple[Part, TransferLink]]) -> Line:
         amount_nanousd=sum(part.amount_nanousd for part, _ in parts),
         links=tuple(link for _, link in parts if link.amount_nanousd),
         grant_id=grant_id,
+        is_simulated=is_simulated,
     )
 
 

@@ -175,6 +175,7 @@ def _item(
         batch=bool(record["batch"]),
         price_version=record["price_version"],
         parts=_parts(record, book, sign=-1 if reversal else 1),
+        is_simulated=bool(record["is_simulated"]),
     )
 
 
@@ -258,6 +259,7 @@ def _write(
                 "service_start_us": line.service.start_us,
                 "service_end_us": line.service.end_us,
                 "grant_id": line.grant_id,
+                "is_simulated": line.is_simulated,
             }
             for seq, line in enumerate(composition.lines, start=1)
         ],

@@ -6,6 +6,7 @@ from sqlalchemy import BigInteger as Big
 from sqlalchemy import (
     CheckConstraint,
     Index,
+    false,
     text,
 )
 from sqlmodel import Field, SQLModel
@@ -62,6 +63,8 @@ class InvoiceLine(SQLModel, table=True):
     service_start_us: int = Field(sa_type=Big)
     service_end_us: int = Field(sa_type=Big)
     grant_id: str = ""
+    is_simulated: bool = Field(False, sa_column_kwargs={"server_default": false()})
+    """Of usage that simulated pools served."""
 
 
 class InvoiceTransfer(SQLModel, table=True):

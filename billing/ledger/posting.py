@@ -191,6 +191,7 @@ def _usage(
         "variant": call.variant,
         "pool": call.pool,
         "capacity_class": call.capacity_class,
+        "is_simulated": call.is_simulated is True,
         "tier": call.tier,
         "batch": call.batch,
         "status": call.status.value,

@@ -77,6 +77,7 @@ def cut_call(
         budgets=opened.budgets,
         idempotency=opened.idempotency,
         route=opened.route,
+        is_simulated=checkpoint.is_simulated if checkpoint else msgspec.UNSET,
     )
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     Text,
+    false,
     text,
 )
 from sqlmodel import Field, SQLModel
@@ -84,6 +85,8 @@ class UsageRecord(Counts, Charged, RouteColumns):
     variant: str
     pool: str
     capacity_class: str
+    is_simulated: bool = Field(False, sa_column_kwargs={"server_default": false()})
+    """No GPU computed it: its time was that of one, and its text has no meaning."""
     tier: str
     batch: bool = False
     status: str

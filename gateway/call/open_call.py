@@ -6,9 +6,10 @@ where a name ends in `_us`.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from billing.limits.types import Dimension, HardBudget, RateState, ScopeLimits
@@ -202,6 +203,7 @@ class OpenCall(msgspec.Struct):
             model=self.model,
             tier=served.tier if served else self.opened.tier,
             pool=served.pool if served else "",
+            is_simulated=_simulated(served),
             input=usage.input,
             cached_input=usage.cached_input,
             output=usage.output,
@@ -246,6 +248,7 @@ class OpenCall(msgspec.Struct):
             variant=served.variant if served else "",
             pool=served.pool if served else "",
             capacity_class=served.capacity_class if served else "",
+            is_simulated=_simulated(served),
             tier=served.tier if served else opened.tier,
             batch=opened.batch,
             price_version=opened.price_version,
@@ -272,3 +275,8 @@ class OpenCall(msgspec.Struct):
     def _route(self) -> Route | msgspec.UnsetType:
         route = route_of(self.decision, self.served) if self.served else self.opened.route
         return route if self.wait is None or not route else self.wait.of(route)
+
+
+def _simulated(served: Candidate | None) -> Literal[True] | UnsetType:
+    """As records say it: not at all where it is not so."""
+    return True if served is not None and served.is_simulated else UNSET

@@ -66,10 +66,12 @@ def rates(states: Mapping[Dimension, RateState]) -> dict[str, str]:
 
 
 def route(candidate: Candidate) -> dict[str, str]:
+    simulated = {"x-sluice-simulated": "true"} if candidate.is_simulated else {}
     return {
         "x-sluice-pool": candidate.pool,
         "x-sluice-tier": candidate.tier.value,
         "x-sluice-decision": f"{candidate.pool} {candidate.reason}",
+        **simulated,
     }
 
 

@@ -58,6 +58,8 @@ class Catalog:
 
     params_b: Mapping[str, float] = field(default_factory=dict)
     """Billions of parameters by model, of its largest variant whose shape is known."""
+    simulated: frozenset[str] = frozenset()
+    """Models whose pools are simulated."""
     stale_us: int | None = None
     """When the next cost of a pool begins."""
 
@@ -158,6 +160,7 @@ class CatalogKeeper:
             unreadable=unreadable,
             extra_fields=_extra_fields(readable),
             params_b=_params_b(readable),
+            simulated=frozenset(pool.model for pool in readable if pool.is_simulated),
             stale_us=min((each for each in starts_us if each is not None), default=None),
         )
 

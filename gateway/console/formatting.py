@@ -93,3 +93,9 @@ def short_id(identity: str) -> str:
     """The end of an id: ids sort by time, so that their ends tell them apart."""
     kind, _, rest = identity.partition("_")
     return f"{kind}_…{rest[-8:]}" if len(rest) > 10 else identity
+
+
+def capacity_words(capacity_class: str, is_simulated: bool) -> str:
+    """`on-demand`, and whether its GPUs are there."""
+    words = capacity_class.replace("_", "-")
+    return f"{words}, simulated" if is_simulated else words

@@ -20,6 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from gateway.metrics.tally import DURATION_US, TTFT_US, Calls, EndedCalls, Tally
+from routing.types import Pool
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 LABELS = ("model", "tier", "pool", "status")
@@ -55,6 +56,8 @@ class Now:
     quality_is_broken: bool
     replicas: Mapping[tuple[str, str], int]
     """As published, by pool and state."""
+    pools: Mapping[str, Pool] = field(default_factory=dict)
+    """Of the catalogue, by name."""
     faults: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Refusals of servers outside, by pool and status."""
 
@@ -248,4 +251,11 @@ def _gauges(now: Now) -> Iterator[Metric]:
     )
     for where, count in now.replicas.items():
         replicas.add_metric(where, count)
-    yield from (waiting, replicas)
+    pools = GaugeMetricFamily(
+        "sluice_pool_info",
+        "1 for each pool: what it serves, and whether its GPUs are simulated",
+        labels=("pool", "model", "simulated"),
+    )
+    for name, each in now.pools.items():
+        pools.add_metric((name, each.model, str(each.is_simulated).lower()), 1)
+    yield from (waiting, replicas, pools)

@@ -41,6 +41,7 @@ async def metrics(request: Request) -> Response:
         quality_version=parts.quality_keeper.version,
         quality_is_broken=parts.quality_keeper.broken is not None,
         replicas=by_state(parts.fleet.published),
+        pools={pool.name: pool for pool in parts.catalog.catalog.pools},
         faults=observer.faults.counts,
     )
     return Response(text(observer.tally, now), headers={"content-type": CONTENT_TYPE})

@@ -42,6 +42,9 @@ STREAM_HEADERS = {
 }
 
 
+SIMULATED = {"simulated": True}
+SIMULATED_FIELD = b',"sluice":' + msgspec.json.encode(SIMULATED) + b"}"
+"""At the end of a whole answer whose pool is simulated, in every dialect."""
 _IN_SILENCE = nullcontext()
 """How a caller waits who is told nothing before the whole."""
 
@@ -153,6 +156,8 @@ class WholeReply:
         shape = partial(self._form.whole, head, self._gathered, usage, cost)
         is_large = len(self._gathered) > LARGE_ANSWER_CHOICES
         payload = await asyncio.to_thread(shape) if is_large else shape()
+        if self._candidate.is_simulated:
+            payload = payload.removesuffix(b"}") + SIMULATED_FIELD
         headers = rate_headers.limits(open_call) | rate_headers.route(self._candidate)
         self.is_committed = True
         await self._exchange.whole(200, payload, headers | {"x-sluice-cost-usd": cost})
@@ -233,7 +238,8 @@ class StreamReply:
         self._chunks = self._streaming.chunks(_head(self._exchange, candidate, open_call.usage))
         self._unnamed = open_call if self.is_committed else None
         self._counted = open_call if self._streaming.counts else None
-        notes = _served(candidate) if self.is_committed else None
+        has_notes = self.is_committed or candidate.is_simulated
+        notes = _served(candidate) if has_notes else None
         await self._commit(rate_headers.limits(open_call) | rate_headers.route(candidate))
         await self._events(b"".join(self._chunks.opening(notes)))
 
@@ -305,8 +311,9 @@ def _nothing(choices: int) -> list[WholeChoice]:
     return [WholeChoice(index) for index in range(choices)]
 
 
-def _served(candidate: Candidate) -> dict[str, str]:
-    return {"pool": candidate.pool, "tier": candidate.tier.value}
+def _served(candidate: Candidate) -> dict[str, Any]:
+    served = {"pool": candidate.pool, "tier": candidate.tier.value}
+    return served | SIMULATED if candidate.is_simulated else served
 
 
 def _head(exchange: Exchange, candidate: Candidate, begun_with: Usage) -> AnswerHead:

@@ -20,12 +20,13 @@ EXTENSIONS: dict[str, tuple[str, ...]] = {
     "ChatCompletionResponseMessage": ("reasoning_content",),
     "ChatCompletionStreamResponseDelta": ("reasoning_content",),
     "CompletionUsage": ("cost",),
+    "CreateChatCompletionResponse": ("sluice",),
     "CreateChatCompletionStreamResponse": ("sluice",),
     "CreateCompletionResponse": ("sluice", "service_tier"),
     "CreateEmbeddingResponse": ("usage.cost",),
     "Model": (
         *("task", "context_length", "max_output_tokens", "pricing"),
-        *("supported_parameters", "tiers", "capabilities"),
+        *("supported_parameters", "tiers", "capabilities", "simulated"),
     ),
 }
 """Our own words: what a call cost, where it was served, what a model is for, and what one outside

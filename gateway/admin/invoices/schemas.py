@@ -21,6 +21,9 @@ class InvoiceLine(Answer):
     component: str
     price_version: str
     grant: str = Field(validation_alias="grant_id")
+    simulated: bool = Field(
+        validation_alias="is_simulated", description="of usage that simulated pools served"
+    )
     quantity: int
     unit_price_usd_per_million: Usd = Field(validation_alias="unit_price_nanousd_per_mtok")
     amount_usd: Usd = Field(validation_alias=AliasPath("amount_nanousd"))

@@ -25,6 +25,9 @@ class Generation(Answer):
     variant: str
     pool: str
     capacity_class: str
+    simulated: bool = Field(
+        validation_alias="is_simulated", description="whether a simulated pool served it"
+    )
     service_tier: str = Field(validation_alias="tier")
     status: CallStatus
     finish_reason: str | None

@@ -29,6 +29,11 @@ class PublicModel(Answer):
     )
     supported_parameters: list[str]
     capabilities: dict[str, bool]
+    simulated: bool = Field(
+        validation_alias="is_simulated",
+        description="whether its pools have the time of GPUs that are not there; its text says"
+        " nothing then",
+    )
     pricing: dict[Tier, ModelPrices] = Field(description="by tier, of those that have a price")
 
 

@@ -20,6 +20,7 @@ class OfferedModel(NamedTuple):
     supported_parameters: Sequence[str]
     capabilities: Mapping[str, bool]
     pricing: Mapping[Tier, Prices]
+    is_simulated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class ModelOffers:
             supported_parameters=supported_parameters(model, tokens),
             capabilities=capabilities(model, tokens),
             pricing=self._pricing(caller.organization, model.name),
+            is_simulated=model.name in self.keeper.catalog.simulated,
         )
 
     def _pricing(self, organization: str, model: str) -> Mapping[Tier, Prices]:

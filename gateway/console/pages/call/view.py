@@ -11,7 +11,15 @@ from billing.prices.tariff import OF_TOKENS
 from billing.queries import CallRecord
 from billing.usage.tables import UsageRecord
 from gateway.console.calls import NOTHING, DecisionWords, Name, decision_words, ttft
-from gateway.console.formatting import DisplayTime, Money, count, duration, instant, money
+from gateway.console.formatting import (
+    DisplayTime,
+    Money,
+    capacity_words,
+    count,
+    duration,
+    instant,
+    money,
+)
 from gateway.console.pages.call.timeline import Timeline, timeline, wait_words
 from gateway.console.pages.refusals.rows import RefusalView, refusal_view
 from gateway.decisions.explained import ExplainedDecision, TracedClause
@@ -150,7 +158,7 @@ def explain_view(
         asked_for=used.model_requested,
         variant=used.variant,
         pool=used.pool or NOTHING,
-        capacity_class=used.capacity_class.replace("_", "-") or NOTHING,
+        capacity_class=capacity_words(used.capacity_class, used.is_simulated) or NOTHING,
         tier=used.tier,
         gateway=used.gateway,
         source=used.source,
@@ -204,7 +212,7 @@ def _candidate(candidate: Candidate, used: UsageRecord) -> CandidateRow:
     return CandidateRow(
         pool=candidate.pool,
         model=candidate.model,
-        capacity_class=str(candidate.capacity_class).replace("_", "-"),
+        capacity_class=capacity_words(candidate.capacity_class, candidate.is_simulated),
         tier=candidate.tier,
         standing="served" if served else "eligible" if candidate.eligible else "ruled out",
         score=money(candidate.score_nanousd),

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.admin.pools.schemas import PoolAnswer
-from gateway.console.formatting import DisplayTime, Money, about_usd, instant, money
+from gateway.console.formatting import DisplayTime, Money, about_usd, capacity_words, instant, money
 from gateway.instants import instant_us
 from gateway.speeds.pool_speeds import Basis, PoolSpeeds
-from routing.types import Pool
+from routing.types import SIMULATED, Pool
 
 HOUR_S = 3600
 BASES = {
@@ -59,7 +59,7 @@ def _row(pool: PoolAnswer, speeds: PoolSpeeds | None, now_us: int) -> CatalogueP
     coming_us = min((each for each in starts_us if each > now_us), default=None)
     return CataloguePool(
         name=pool.name,
-        capacity_class=pool.capacity_class.replace("_", "-"),
+        capacity_class=capacity_words(pool.capacity_class, pool.engine == SIMULATED),
         offer=pool.offer.replace("_", " "),
         model=pool.model,
         variant=pool.upstream_model or pool.variant,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.console.charts import slots
-from gateway.console.formatting import Money, count, money, plural, since
+from gateway.console.formatting import Money, capacity_words, count, money, plural, since
 from gateway.upstream.faults import LastFault, words_of
 from routing.types import FleetSnapshot, PoolState, Replica, ReplicaState
 from workers.autoscaling.demand import Terms
@@ -120,7 +120,7 @@ def _pool(state: PoolState, intent: Intent | None, fault: str, now_us: int) -> P
         name=pool.name,
         model=pool.model,
         variant=pool.variant,
-        capacity_class=pool.capacity_class.value.replace("_", "-"),
+        capacity_class=capacity_words(pool.capacity_class, pool.is_simulated),
         is_external=pool.is_external,
         state=_state_of(state),
         summary=_summary(state),

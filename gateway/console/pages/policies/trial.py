@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from gateway.console.formatting import Money, duration, money
+from gateway.console.formatting import Money, capacity_words, duration, money
 from gateway.decisions.explained import ExplainedDecision, TracedClause
 from routing.types import Candidate
 
@@ -64,7 +64,7 @@ def _pool(candidate: Candidate, *, is_first: bool) -> TriedPool:
     return TriedPool(
         pool=candidate.pool,
         model=candidate.model,
-        capacity_class=str(candidate.capacity_class).replace("_", "-"),
+        capacity_class=capacity_words(candidate.capacity_class, candidate.is_simulated),
         standing=standing,
         score=money(candidate.score_nanousd),
         cost=money(candidate.cost_nanousd),
