@@ -213,7 +213,7 @@ def test_a_finalised_invoice_cannot_be_changed(store: Store) -> None:
         "UPDATE invoice SET total_cents = 0",
         "DELETE FROM invoice_line",
         "INSERT INTO invoice_line SELECT invoice_id, 99, kind, project, model, tier, batch, "
-        "component, price_version, 1, 1, 1, 1, 1, '' FROM invoice_line LIMIT 1",
+        "component, price_version, 1, 1, 1, 1, 1, '', FALSE FROM invoice_line LIMIT 1",
         "DELETE FROM invoice_transfer",
         "UPDATE invoice_line_transfer SET amount_nanousd = 1",
     ):
