@@ -34,6 +34,7 @@ from routing.types import (
     ReplicaState,
 )
 from workers.autoscaling.demand import Terms
+from workers.autoscaling.stages import Stage
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,9 @@ class PublishedReplica(msgspec.Struct):
     running: int = 0
     queued: int = 0
     gauges: Gauges | None = None
+    pid: int | None = None
+    stage: Stage | None = None
+    eta_s: float | None = None
 
 
 class PublishedPool(msgspec.Struct):

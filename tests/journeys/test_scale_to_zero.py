@@ -90,6 +90,20 @@ def test_cold_pool_takes_over_a_spare_and_another_is_made_behind_it(
 
 
 @pytest.mark.usefixtures("cold")
+def test_operator_wakes_a_pool_and_puts_it_to_sleep(stack: Stack) -> None:
+    assert stack.admin("POST", f"/pools/{POOL}/wake", {"replicas": 1})["replicas"] == 1
+    stack.wait_until(lambda: stack.replicas(POOL), 60, "a replica that starts")
+    stages = {"node", "spare", "load", "warm-up", None}
+    assert {replica["stage"] for replica in stack.replicas(POOL)} <= stages
+    stack.wait_until(lambda: stack.replicas(POOL, "WARM"), 60, "the replica to be warm")
+    [replica] = stack.replicas(POOL)
+    assert psutil.Process(replica["pid"]).cmdline()[0].startswith("ray::ServeReplica")
+    assert (replica["stage"], replica["eta_s"]) == (None, None)
+    stack.admin("POST", f"/pools/{POOL}/sleep", {"to": "cold"})
+    stack.wait_until(lambda: not stack.replicas(POOL), 60, "the pool to sleep")
+
+
+@pytest.mark.usefixtures("cold")
 def test_ten_callers_cause_one_start_and_none_is_lost(stack: Stack, tenant: Tenant) -> None:
     async def ask_all() -> list[Any]:
         async with stack.async_openai(tenant.secret) as client:

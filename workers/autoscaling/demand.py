@@ -58,6 +58,14 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolOrder:
+    """An operator's: to have so many replicas at least, or none."""
+
+    id: str
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
 class Demand:
     """What is known of a pool's calls besides those that wait or run. `begun`: calls that replicas
     have begun, counted on for ever. `keep_ms`: how long the last idle replica stays, None for
@@ -67,6 +75,7 @@ class Demand:
     begun: int = 0
     pace: Pace = UNMEASURED
     keep_ms: int | None = None
+    order: PoolOrder | None = None
 
 
 NO_DEMAND = Demand()

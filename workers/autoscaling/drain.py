@@ -21,12 +21,14 @@ from workers.autoscaling.types import (
 )
 
 
-def begin_drain(view: PoolView, memory: PoolMemory, target: int) -> Step:
+def begin_drain(
+    view: PoolView, memory: PoolMemory, target: int, *, is_ordered: bool = False
+) -> Step:
     """Pick the newest replicas to leave. On one node those are the ones that Ray Serve stops
     first."""
     newest_first = sorted(view.replicas, key=lambda r: (r.since_ms, r.id), reverse=True)
     victims = frozenset(r.id for r in newest_first[: memory.target - target])
-    drain = Drain(victims=victims, target=target, since_ms=view.at_ms)
+    drain = Drain(victims, target, view.at_ms, is_ordered=is_ordered)
     memory = replace(memory, drain=drain, excess_since_ms=None, excess_peak=0)
     return memory, _draining(memory.target, drain, refusing=False, detail="leaving")
 
@@ -38,7 +40,7 @@ def continue_drain(view: PoolView, memory: PoolMemory, knobs: Knobs, *, needed: 
     if drain.posted_ms is not None:
         return _after_post(view, memory, knobs, drain, max(needed, 1))
     victims = [r for r in view.replicas if r.id in drain.victims]
-    if needed > drain.target:
+    if view.waiting > 0 if drain.is_ordered else needed > drain.target:
         return _cancel(memory, f"load {view.load} arrived on the way down")
     if not victims:
         return _cancel(memory, "the leaving replicas are gone by themselves")

@@ -68,6 +68,12 @@ def dense(bins: Mapping[int, float]) -> Gaps:
     return tuple(bins.get(at, 0.0) for at in range(BINS))
 
 
+def keep_usd_per_s(cost_usd_per_s: float, *, is_reserved: bool) -> float:
+    """What it costs to keep an idle replica rather than none. Reserved capacity is paid for either
+    way, so nothing is gained where it goes cold before `idle_s`."""
+    return 0.0 if is_reserved else cost_usd_per_s
+
+
 def start_worth_s(start_s: float, replica_per_s: float, wait_per_s: float) -> float | None:
     """For how long a replica costs as much as a start: its own seconds, and those of one caller who
     waits. None: keeping one costs nothing."""

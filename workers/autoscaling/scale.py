@@ -12,6 +12,7 @@ from workers.autoscaling.demand import Terms
 from workers.autoscaling.drain import begin_drain, continue_drain
 from workers.autoscaling.failure import note_failure, quarantine
 from workers.autoscaling.need import PANIC, keep_ms, least_needed, note_load, terms_of
+from workers.autoscaling.orders import carry_out
 from workers.autoscaling.types import (
     Knobs,
     Phase,
@@ -40,6 +41,9 @@ def _decided(view: PoolView, memory: PoolMemory, knobs: Knobs, terms: Terms) -> 
     bounded = min(max(memory.target, knobs.min_replicas), knobs.max_replicas)
     if bounded != memory.target:
         return _to_bounds(view, memory, knobs, bounded)
+    order = view.demand.order
+    if order is not None and order.id != memory.order:
+        return carry_out(view, memory, knobs, order)
     needed = min(terms.needed, knobs.max_replicas)
     if memory.drain is not None:
         return continue_drain(view, memory, knobs, needed=needed)
@@ -77,7 +81,7 @@ def _note_warm(memory: PoolMemory, view: PoolView, knobs: Knobs) -> PoolMemory:
 def _to_bounds(view: PoolView, memory: PoolMemory, knobs: Knobs, target: int) -> Step:
     """Move the target into its bounds at once. Surplus replicas finish their calls under the
     cluster's grace."""
-    memory = replace(_settled(memory, target), start_since_ms=_start(view, memory))
+    memory = replace(memory.settled(target), start_since_ms=_start(view, memory))
     detail = f"bounds are {knobs.min_replicas} to {knobs.max_replicas}"
     return memory, ScaleDecision(target, Reason.BOUNDS, detail)
 
@@ -86,7 +90,7 @@ def _while_cold(view: PoolView, memory: PoolMemory, needed: int) -> Step:
     if view.waiting == 0:
         return memory, ScaleDecision(0, Reason.COLD, "nobody waits", _ids(view), _ids(view))
     target = max(needed, 1)
-    memory = replace(_settled(memory, target), start_since_ms=view.at_ms)
+    memory = replace(memory.settled(target), start_since_ms=view.at_ms)
     memory = replace(memory, loading_since_ms=view.at_ms, load_answered=view.load)
     return memory, ScaleDecision(target, Reason.DEMAND, f"{view.waiting} waiting for a cold pool")
 
@@ -114,7 +118,7 @@ def _on_shortage(view: PoolView, memory: PoolMemory, knobs: Knobs, needed: int) 
     is_panic = needed >= PANIC * memory.target
     if not is_panic and view.at_ms - since_ms < knobs.up_delay_ms:
         return memory, ScaleDecision(memory.target, Reason.STEADY, detail + ", not for long yet")
-    memory = replace(_settled(memory, needed), load_answered=view.load)
+    memory = replace(memory.settled(needed), load_answered=view.load)
     return memory, ScaleDecision(needed, Reason.QUEUE_DEPTH, detail)
 
 
@@ -165,19 +169,6 @@ def _note_quiet(view: PoolView, memory: PoolMemory) -> PoolMemory:
         return replace(memory, quiet_since_ms=view.at_ms)
     ended_ms = [view.at_ms - r.idle_ms for r in view.replicas if r.idle_ms is not None]
     return replace(memory, quiet_since_ms=max([memory.quiet_since_ms, *ended_ms]))
-
-
-def _settled(memory: PoolMemory, target: int) -> PoolMemory:
-    """The same memory at a new target. Every window of the old target is forgotten."""
-    return replace(
-        memory,
-        target=target,
-        shortage_since_ms=None,
-        excess_since_ms=None,
-        excess_peak=0,
-        quiet_since_ms=None,
-        drain=None,
-    )
 
 
 def _start(view: PoolView, memory: PoolMemory) -> int | None:

@@ -4,7 +4,7 @@ All values are frozen and hold plain numbers. Times are milliseconds of the cloc
 passes in. Nothing here knows Ray, Redis or HTTP.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from workers.autoscaling.demand import NO_DEMAND, Demand, Load, Terms
@@ -31,6 +31,7 @@ class Reason(StrEnum):
     DRAINING = "draining"
     DRAIN_CANCELLED = "drain_cancelled"
     DRAINED = "drained"
+    ORDER = "order"
     QUARANTINED = "quarantined"
 
 
@@ -102,6 +103,7 @@ class Drain:
     target: int
     since_ms: int
     posted_ms: int | None = None  # decided for good; cancellable until then
+    is_ordered: bool = False  # calls that run do not cancel it, those that wait do
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,19 @@ class PoolMemory:
     failures: int = 0
     quarantined_until_ms: int | None = None
     failure: str | None = None
+    order: str | None = None  # the last one that was carried out
+
+    def settled(self, target: int) -> "PoolMemory":
+        """The same memory at a new target. Every window of the old target is forgotten."""
+        return replace(
+            self,
+            target=target,
+            shortage_since_ms=None,
+            excess_since_ms=None,
+            excess_peak=0,
+            quiet_since_ms=None,
+            drain=None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

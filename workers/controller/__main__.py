@@ -25,6 +25,7 @@ from workers.catalog import Catalog, read_catalog
 from workers.controller.fleet_publisher import FleetPublisher
 from workers.controller.lease import Lease
 from workers.controller.lifetimes import Lives
+from workers.controller.orders import PoolOrders
 from workers.controller.queue import WaitingRoom
 from workers.controller.reconciler import Reconciler
 from workers.settings import SettingsError, WorkersSettings, load_settings
@@ -51,6 +52,7 @@ class Controller:
         self._now = now
         self._lease = Lease(redis, holder=controller_id, ttl_s=self._knobs.lease_ttl_s)
         self._rooms = WaitingRoom(redis, bound=self._knobs.waiting_max)
+        self._orders = PoolOrders(redis)
         self._publisher = FleetPublisher(redis, controller_id=controller_id)
         self._lives = Lives(redis, every_s=self._knobs.life_report_s)
         self._reconciler = Reconciler(
@@ -121,7 +123,8 @@ class Controller:
         new = [pool.name for pool in self._catalog.own_pools if pool.name not in names]
         waiting |= await self._rooms.depths(new)
         due = await self._rooms.due([pool for pool, count in waiting.items() if count])
-        await self._reconciler.run_once(self._catalog, waiting, due)
+        orders = await self._orders.read([pool.name for pool in self._catalog.own_pools])
+        await self._reconciler.run_once(self._catalog, waiting, due, orders)
 
     async def _lead(self) -> bool:
         """Whether this controller acts now. It takes over when its lead begins."""

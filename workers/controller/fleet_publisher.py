@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from routing.gauges import Gauges
 from workers.autoscaling.demand import Pace, Terms
+from workers.autoscaling.stages import Stage
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +20,8 @@ FLEET_KEY = "sluice:fleet"
 
 
 class ReplicaEntry(msgspec.Struct, frozen=True):
-    """`gauges` are the replica's own words, None while it has said none."""
+    """`gauges` are the replica's own words, None while it has said none. `stage` and `eta_s` are of
+    one that starts. `pid` is that of its process, once it has one."""
 
     id: str
     address: str
@@ -28,6 +30,9 @@ class ReplicaEntry(msgspec.Struct, frozen=True):
     running: int
     queued: int
     gauges: Gauges | None = None
+    pid: int | None = None
+    stage: Stage | None = None
+    eta_s: float | None = None
 
 
 class PoolEntry(msgspec.Struct, frozen=True):

@@ -13,11 +13,13 @@ from types import MappingProxyType
 import aiohttp
 import msgspec
 
-from workers.autoscaling.demand import Demand, Due
+from routing.types import CapacityClass
+from workers.autoscaling.demand import Demand, Due, PoolOrder
 from workers.autoscaling.generations import SuccessionDecision
-from workers.autoscaling.keep_alive import keep_s, sparse, start_worth_s
+from workers.autoscaling.keep_alive import keep_s, keep_usd_per_s, sparse, start_worth_s
 from workers.autoscaling.recoveries import LostPart
-from workers.autoscaling.types import Phase, ScaleDecision
+from workers.autoscaling.stages import Stage, eta_s, stage_of_start
+from workers.autoscaling.types import Phase, ReplicaView, ScaleDecision
 from workers.catalog import Catalog, Pool
 from workers.controller.fleet_publisher import Fleet, FleetPublisher, PoolEntry, ReplicaEntry
 from workers.controller.intentions import Intentions, PoolApps
@@ -28,7 +30,13 @@ from workers.controller.paces import Paces
 from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow
 from workers.controller.sighting import Observer, Sighting
 from workers.ray.file import RayFile, read_ray_file
-from workers.ray.serve_api import RayApi, RayRefused, RayUnavailable, ServeDetails
+from workers.ray.serve_api import (
+    RayApi,
+    RayRefused,
+    RayUnavailable,
+    ReplicaDetails,
+    ServeDetails,
+)
 from workers.ray.serve_apps import DEPLOYMENT, app_name, older_apps, serve_config
 from workers.settings import WorkersSettings
 
@@ -39,6 +47,7 @@ SETTLED = ("RUNNING", "DEPLOY_FAILED", "UNHEALTHY")
 
 NANOUSD_PER_USD = 1_000_000_000
 NOBODY_DUE: Mapping[str, tuple[Due, ...]] = MappingProxyType({})
+NO_ORDERS: Mapping[str, PoolOrder] = MappingProxyType({})
 
 
 class Reconciler:
@@ -97,6 +106,7 @@ class Reconciler:
         catalog: Catalog,
         waiting: Mapping[str, int],
         due: Mapping[str, tuple[Due, ...]] = NOBODY_DUE,
+        orders: Mapping[str, PoolOrder] = NO_ORDERS,
     ) -> None:
         """Do one round. An error of Ray is logged, and tried again next time. Raises
         redis.RedisError."""
@@ -114,6 +124,7 @@ class Reconciler:
                 self._demand(
                     *(apps, sightings),
                     *(waiting.get(apps.pool.name, 0), due.get(apps.pool.name, ())),
+                    orders.get(apps.pool.name),
                 ),
             )
             for apps in pools
@@ -148,6 +159,7 @@ class Reconciler:
         sightings: Mapping[str, Sighting],
         waiting: int,
         due: tuple[Due, ...],
+        order: PoolOrder | None,
     ) -> Demand:
         """What is known of the pool's calls besides how many wait or run."""
         pool, paces, at_ms = apps.pool, self._paces, self._now_ms()
@@ -159,7 +171,10 @@ class Reconciler:
         paces.note_load(pool.name, is_busy=is_busy, at_ms=at_ms)
         worth_s = start_worth_s(
             self._intentions.cold_start_s(pool),
-            pool.cost_at(at_ms * 1000) / NANOUSD_PER_USD,
+            keep_usd_per_s(
+                pool.cost_at(at_ms * 1000) / NANOUSD_PER_USD,
+                is_reserved=pool.capacity_class == CapacityClass.RESERVED,
+            ),
             self._knobs.wait_usd_per_s,
         )
         kept_s = keep_s(paces.gaps(pool.name), worth_s)
@@ -168,6 +183,7 @@ class Reconciler:
             begun=paces.begun(pool.name),
             pace=paces.pace(pool.name),
             keep_ms=None if kept_s is None else round(kept_s * 1000),
+            order=order,
         )
 
     def _apps(self, pool: Pool, catalog: Catalog) -> PoolApps:
@@ -301,7 +317,7 @@ class Reconciler:
             replicas=tuple(
                 entry
                 for name in apps.names
-                for entry in self._replica_entries(sightings[name], decision.shown)
+                for entry in self._replica_entries(apps.pool, sightings[name], decision.shown)
             ),
             blocked=scale.detail if scale.quarantined_until_ms is not None else None,
             lost=round(losses.lost, 4),
@@ -312,7 +328,7 @@ class Reconciler:
         )
 
     def _replica_entries(
-        self, sighting: Sighting, phases: Mapping[str, Phase]
+        self, pool: Pool, sighting: Sighting, phases: Mapping[str, Phase]
     ) -> tuple[ReplicaEntry, ...]:
         stats = {each.id: self._observer.stats_of(each.id) for each in sighting.view.replicas}
         return tuple(
@@ -324,9 +340,27 @@ class Reconciler:
                 running=replica.running,
                 queued=replica.queued,
                 gauges=stat.gauges if (stat := stats[replica.id]) else None,
+                pid=sighting.serve[replica.id].pid,
+                stage=self._stage(replica, sighting.serve[replica.id]),
+                eta_s=self._eta_s(pool, replica),
             )
             for replica in sighting.view.replicas
         )
+
+    def _stage(self, replica: ReplicaView, details: ReplicaDetails) -> Stage | None:
+        if replica.phase is not Phase.STARTING:
+            return None
+        return stage_of_start(
+            has_process=details.pid is not None,
+            is_loaded=details.state == "RUNNING",
+            has_place=not self._settings.nodes,
+        )
+
+    def _eta_s(self, pool: Pool, replica: ReplicaView) -> float | None:
+        if replica.phase is not Phase.STARTING:
+            return None
+        age_s = max(0, self._now_ms() - replica.since_ms) / 1000
+        return eta_s(self._intentions.cold_start_s(pool), age_s)
 
     def _with_loss(self, entry: PoolEntry, reason: LostPart | None, at_ms: int) -> PoolEntry:
         loss = self._losses.note(

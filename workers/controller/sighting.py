@@ -30,6 +30,7 @@ class Sighting:
 
     view: PoolView
     addresses: Mapping[str, str] = field(default_factory=dict)
+    serve: Mapping[str, ReplicaDetails] = field(default_factory=dict)
     cluster_target: int | None = None
     unbuilt: bool = False
 
@@ -111,6 +112,7 @@ class Observer:
         return Sighting(
             view=view,
             addresses={id: answer.address for id, answer in answers if answer.address is not None},
+            serve={each.replica_id: each for each in _replicas_of(name, details)},
             cluster_target=None if deployment is None else deployment.target_num_replicas,
             unbuilt=unbuilt,
         )

@@ -7,8 +7,16 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from billing.written_usd import notices
-from gateway.admin.pools.schemas import FleetAnswer, PoolAnswer, PoolBody, PoolCheckAnswer
-from gateway.admin.pools.service import Checker, Pools
+from gateway.admin.pools.schemas import (
+    FleetAnswer,
+    PoolAnswer,
+    PoolBody,
+    PoolCheckAnswer,
+    PoolOrderAnswer,
+    SleepBody,
+    WakeBody,
+)
+from gateway.admin.pools.service import Checker, Orderer, Pools
 from gateway.api.dependencies import parts_of
 from gateway.api.pages import Paged
 from gateway.api.schemas import Page
@@ -16,6 +24,9 @@ from gateway.catalog.pool import PoolName
 
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["pools"])
+
+ONE = WakeBody()
+SLEEPING = SleepBody()
 
 
 @router.get("/pools", response_model=Page[PoolAnswer])
@@ -46,6 +57,19 @@ async def check_pool(checker: Checker, name: PoolName) -> Any:
     """Makes one cheap call of an external pool and tells what came; no tenant pays for it. `ok`
     says whether the pool can serve."""
     return await checker.check(name)
+
+
+@router.post("/pools/{name}/wake", status_code=202, response_model=PoolOrderAnswer)
+async def wake_pool(orderer: Orderer, name: PoolName, body: WakeBody = ONE) -> Any:
+    """Have so many replicas at least, as if callers waited for them. They go by the usual rules."""
+    return await orderer.wake(name, body.replicas)
+
+
+@router.post("/pools/{name}/sleep", status_code=202, response_model=PoolOrderAnswer)
+async def put_pool_to_sleep(orderer: Orderer, name: PoolName, body: SleepBody = SLEEPING) -> Any:
+    """Have no replica. Calls in flight finish, and the next call wakes the pool. 409 where
+    `min_replicas` keeps one."""
+    return await orderer.sleep(name)
 
 
 @router.get("/fleet", response_model=FleetAnswer)

@@ -5,13 +5,31 @@ from typing import Literal
 from pydantic import AliasPath, Field, NonNegativeInt, computed_field
 from sqlmodel._compat import SQLModelConfig
 
-from gateway.api.schemas import Answer, NoneIfEmpty, TokenCounts, Usd, read_from
+from gateway.api.schemas import Answer, Body, NoneIfEmpty, TokenCounts, Usd, read_from
 from gateway.catalog.pool import CapacityClassName, PoolFields
 from gateway.catalog.tables import PoolRow
+from gateway.fields import Several
 from gateway.instants import InstantText
 from routing.gauges import Gauges
 from routing.types import ReplicaState
 from workers.autoscaling.demand import Terms
+from workers.autoscaling.stages import Stage
+
+
+class WakeBody(Body):
+    replicas: Several = 1
+
+
+class SleepBody(Body):
+    to: Literal["sleeping", "cold"] = "sleeping"
+
+
+class PoolOrderAnswer(Answer):
+    """An order that is on its way to the controller."""
+
+    object: Literal["pool_order"] = "pool_order"
+    pool: str
+    replicas: NonNegativeInt = Field(description="so many at least; 0: none")
 
 
 class PoolBody(PoolFields):
@@ -87,6 +105,9 @@ class FleetReplica(Answer):
     running: NonNegativeInt
     queued: NonNegativeInt
     gauges: Gauges | None = Field(description="the replica's own words, in tokens")
+    pid: int | None = Field(description="of its process, once it has one")
+    stage: Stage | None = Field(description="where its start is; null once it has started")
+    eta_s: float | None = Field(description="how long its start goes on, by those before it")
 
 
 class FleetPool(Answer):

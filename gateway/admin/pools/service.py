@@ -23,7 +23,7 @@ from gateway.catalog.fit import mixed_misfits, pool_misfits, variant_of
 from gateway.catalog.fleet import FleetKeeper
 from gateway.catalog.hardware import parts_with
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
-from gateway.errors import bad_request
+from gateway.errors import ApiError, bad_request
 from gateway.tenants.store import Conflict
 from gateway.upstream.check import (
     NOT_SET_UP,
@@ -36,6 +36,8 @@ from gateway.upstream.check import (
 from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Places
 from routing.types import Clock
+from workers.autoscaling.demand import PoolOrder
+from workers.controller.orders import PoolOrders
 from workers.nodes.node_type import NodeType
 
 
@@ -127,6 +129,45 @@ def _in_usd(fields: Mapping[str, Any]) -> dict[str, Any]:
     return in_usd(fields, PoolBody.model_fields)
 
 
+class OrderedPool(NamedTuple):
+    pool: str
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOrderer:
+    """Orders of an administrator, which the controller carries out. Raises ApiError: 404 for an
+    unknown pool, 400 for one without replicas here and for more replicas than it may have, 409
+    where `min_replicas` keeps some."""
+
+    pools: PoolService
+    orders: PoolOrders
+
+    async def wake(self, name: str, replicas: int) -> OrderedPool:
+        pool = await self._own_pool(name)
+        if replicas > pool.max_replicas:
+            raise bad_request(f"'{name}' has at most {pool.max_replicas} replicas.", "replicas")
+        return await self._order("pool.wake", pool, replicas)
+
+    async def sleep(self, name: str) -> OrderedPool:
+        pool = await self._own_pool(name)
+        if pool.min_replicas:
+            raise ApiError(409, f"min_replicas keeps {pool.min_replicas}.", code="conflict")
+        return await self._order("pool.sleep", pool, 0)
+
+    async def _own_pool(self, name: str) -> PoolRow:
+        pool = await self.pools.pool(name)
+        if pool.base_url is not None:
+            raise bad_request(f"'{name}' is an external pool: it has no replicas here.", "name")
+        return pool
+
+    async def _order(self, action: str, pool: PoolRow, replicas: int) -> OrderedPool:
+        """The audit row comes first: no order is unknown."""
+        await self.pools.store.change(action, pool.name, lambda session: pool, replicas=replicas)
+        await self.orders.give(pool.name, PoolOrder(str(self.pools.store.now_us), replicas))
+        return OrderedPool(pool.name, replicas)
+
+
 class CheckedPool(NamedTuple):
     row: PoolRow
     check: PoolCheck
@@ -171,6 +212,13 @@ async def pools_of(request: Request) -> PoolService:
 
 
 Pools = Annotated[PoolService, Depends(pools_of)]
+
+
+async def orderer_of(request: Request, pools: Pools) -> PoolOrderer:
+    return PoolOrderer(pools, PoolOrders(parts_of(request).redis))
+
+
+Orderer = Annotated[PoolOrderer, Depends(orderer_of)]
 
 
 async def checker_of(request: Request, pools: Pools) -> PoolChecker:

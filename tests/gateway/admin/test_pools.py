@@ -14,6 +14,8 @@ from redis.asyncio import Redis
 from tests.gateway.api.described import assert_described
 from tests.gateway.edge import Edge, edge
 from tests.redis_server import RedisServer
+from workers.autoscaling.demand import PoolOrder
+from workers.controller.orders import PoolOrders
 
 KEY = "SLUICE_PROVIDER_KEY_A"
 POOL: dict[str, Any] = {
@@ -113,3 +115,43 @@ async def test_dated_costs_are_written_in_usd_kept_by_patch_and_read_as_they_are
     assert (await send(one, "PATCH", "/pools/far", {"prices": row["prices"]})) == (200, after)
     status, answer = await send(one, "PATCH", "/pools/far", {"prices": prices * 2})
     assert (status, answer["error"]["param"]) == (400, "prices")
+
+
+NEAR: dict[str, Any] = {"model": "tale", "capacity_class": "reserved", "max_replicas": 3}
+
+
+async def order_of(one: Edge, pool: str) -> PoolOrder | None:
+    return (await PoolOrders(one.redis).read([pool])).get(pool)
+
+
+async def test_wake_and_sleep_are_orders_for_the_controller(one: Edge) -> None:
+    assert (await send(one, "PUT", "/pools/near", NEAR))[0] == 200
+    assert await order_of(one, "near") is None
+    status, answer = await send(one, "POST", "/pools/near/wake", {"replicas": 2})
+    assert (status, answer["replicas"]) == (202, 2)
+    woken = await order_of(one, "near")
+    assert woken is not None and woken.replicas == 2
+    for sent in ({}, {"to": "sleeping"}, {"to": "cold"}):
+        status, answer = await send(one, "POST", "/pools/near/sleep", sent)
+        assert (status, answer["replicas"]) == (202, 0)
+    asleep = await order_of(one, "near")
+    assert asleep is not None and asleep.replicas == 0 and asleep.id != woken.id
+
+
+async def test_what_cannot_be_ordered_is_refused_and_orders_nothing(one: Edge) -> None:
+    await send(one, "PUT", "/pools/far", POOL)
+    await send(one, "PUT", "/pools/near", NEAR)
+    await send(one, "PUT", "/pools/steady", NEAR | {"min_replicas": 1})
+    for path, sent, status, param in (
+        ("/pools/near/wake", {"replicas": 4}, 400, "replicas"),
+        ("/pools/near/wake", {"replicas": 0}, 400, "replicas"),
+        ("/pools/near/sleep", {"to": "bed"}, 400, "to"),
+        ("/pools/far/wake", {}, 400, "name"),
+        ("/pools/far/sleep", {}, 400, "name"),
+        ("/pools/steady/sleep", {}, 409, None),
+        ("/pools/nobody/wake", {}, 404, None),
+    ):
+        code, answer = await send(one, "POST", path, sent)
+        assert (code, answer["error"]["param"]) == (status, param), path
+    for pool in ("near", "far", "steady", "nobody"):
+        assert await order_of(one, pool) is None

@@ -14,6 +14,7 @@ from workers.autoscaling.keep_alive import (
     dense,
     hindsight_s,
     keep_s,
+    keep_usd_per_s,
     sparse,
     start_worth_s,
     with_gap,
@@ -87,3 +88,18 @@ def test_memory_of_gaps_is_bounded(gaps: list[float]) -> None:
     known = histogram(gaps)
     assert sum(known) <= 1_001
     assert dense(sparse(known)) == tuple(round(n, 2) for n in known)
+
+
+@given(known=st.lists(st.floats(1, 50_000), min_size=20, max_size=60), cost=st.floats(1e-7, 1))
+def test_reserved_pool_gains_nothing_from_going_cold_and_keeps_its_idle_time(
+    known: list[float], cost: float
+) -> None:
+    """`keep_s` is None: what the operator set holds. A rented one follows its gaps."""
+
+    def kept_s(*, is_reserved: bool) -> float | None:
+        keep = keep_usd_per_s(cost, is_reserved=is_reserved)
+        return keep_s(histogram(known), start_worth_s(2.0, keep, 0.0001))
+
+    assert kept_s(is_reserved=True) is None
+    rented = kept_s(is_reserved=False)
+    assert (rented is None) == (sum(histogram(known)) < GAPS_LEAST)
