@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 
 from tests.workers.deployments.asgi import SECRET, Clock, Visit, serve
 from tests.workers.engines.conftest import MODEL_PATH
+from tests.workers.engines.simulated.cards import H100
 from workers.deployments.parts import parts_named
 from workers.deployments.server import WorkerServer
 from workers.engines.base import EngineSettings
 from workers.engines.fake import ScriptedEngine, word_frames
+from workers.engines.names import SIMULATED
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 STORY = [{"role": "user", "content": "Tell me a story about a fox."}]
@@ -43,9 +45,16 @@ Events = list[dict[str, Any]]
 class Workers:
     """One real worker, visited from one loop."""
 
-    def __init__(self, runner: asyncio.Runner) -> None:
-        bounds = EngineSettings(MODEL_PATH, slots=4, context_tokens=256, frame_interval_s=0.0)
-        parts = parts_named("continuous", bounds)
+    def __init__(self, runner: asyncio.Runner, engine: str) -> None:
+        bounds = EngineSettings(
+            MODEL_PATH,
+            slots=4,
+            context_tokens=256,
+            frame_interval_s=0.0,
+            roofline=H100.at(1000.0),
+        )
+        parts = parts_named(engine, bounds)
+        self.lacks = ("logprobs", "presence_penalty") if engine == SIMULATED else ()
         self._runner = runner
         self._server = WorkerServer(
             engine=parts.engine, doors=parts.doors, secret=SECRET, now_s=Clock()
@@ -67,10 +76,10 @@ class Workers:
         return events
 
 
-@pytest.fixture(scope="module")
-def workers() -> Iterator[Workers]:
+@pytest.fixture(scope="module", params=["continuous", SIMULATED])
+def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
     with asyncio.Runner() as runner:
-        made = Workers(runner)
+        made = Workers(runner, request.param)
         yield made
         made.stop()
 
@@ -130,6 +139,7 @@ def test_call_that_goes_on_is_the_one_that_was_never_cut(
     """Also one that goes on twice."""
     path, fields = CALLS[kind]
     body = {"temperature": 1.0, "max_tokens": 24, "seed": seed} | fields
+    body = {name: value for name, value in body.items() if name not in workers.lacks}
     whole = workers.events(path, body)
     undisturbed = told(whole)
     came, left = [], whole

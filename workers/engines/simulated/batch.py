@@ -2,9 +2,9 @@
 sequences as its memory holds. It computes nothing. A prompt takes `prefill_s`, whatever chunks it
 comes in, and a token of each running sequence takes `step_s` (routing/economics/roofline.py).
 
-Guards that no more tokens are held than the memory has room for. A sequence that has no room any
-more waits again and is computed anew, as in vLLM: the one that came last. Runs on one thread and
-knows no thread."""
+Guards that no more tokens are held than the memory has room for beside the cache of prefixes. A
+sequence that has no room any more waits again and is computed anew, as in vLLM: the one that came
+last. Runs on one thread and knows no thread."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Protocol
 
 from routing.economics.roofline import Roofline
 from workers.engines.base import CheckpointUnsupported, EngineSettings, EngineStats
+from workers.engines.continuous.prefix import PrefixIndex
 from workers.engines.continuous.scheduler import (
     Limits,
     Occupancy,
@@ -47,6 +48,10 @@ class SimulatedBatch:
                 f"{roofline.gpus} x {roofline.hardware} keeps {roofline.kv_capacity_tokens} tokens"
                 f" beside the weights, and one context has {self.context_tokens}"
             )
+        beside = roofline.kv_capacity_tokens - self.context_tokens
+        blocks = min(settings.cache_tokens_max, beside) // settings.block_tokens
+        self._prefixes = PrefixIndex(blocks=blocks, block_tokens=settings.block_tokens)
+        self._kv_tokens = roofline.kv_capacity_tokens - self._prefixes.tokens_max
         self._roofline = roofline
         self._words = words
         self._limits = Limits(settings.slots, settings.staging_rows, PREFILL_TOKENS_MAX)
@@ -85,10 +90,12 @@ class SimulatedBatch:
             running=len(self._held),
             queued=len(self._waiting),
             kv_tokens_used=sum(held.sequence.computed for held in self._held),
-            kv_tokens_total=self._roofline.kv_capacity_tokens,
+            kv_tokens_total=self._kv_tokens,
+            cache_tokens_total=self._prefixes.tokens_max,
             prefill_steps_total=totals.prefill_steps,
             decode_steps_total=totals.decode_steps,
             tokens_prefilled_total=totals.prefilled,
+            tokens_cached_total=totals.cached,
             tokens_out_total=totals.out,
             requests_total=totals.requests,
             busy_us_total=totals.busy_us,
@@ -98,7 +105,7 @@ class SimulatedBatch:
     def _room(self) -> int:
         """Tokens that may still be kept. The next step keeps all that its sequences have."""
         used = sum(len(held.sequence.tokens) for held in self._held)
-        return self._roofline.kv_capacity_tokens - used
+        return self._kv_tokens - used
 
     def _make_room(self) -> None:
         while self._room < 0:
@@ -114,8 +121,20 @@ class SimulatedBatch:
             place = next_in_turn([each.call_id for each in self._waiting], calls)
             if len(self._waiting[place].tokens) > self._room:
                 return  # whoever came later does not pass it
-            sequence = self._waiting.pop(place)
-            self._held.append(_Held(sequence, self._words.answer(sequence.request)))
+            self._held.append(self._hold(self._waiting.pop(place)))
+
+    def _hold(self, sequence: RunningSequence) -> _Held:
+        known = self._prefixes.match(sequence.request.cache_salt, sequence.tokens)
+        held = _Held(sequence, self._words.answer(sequence.request))
+        held.cached = sequence.computed = len(known) * self._prefixes.block_tokens
+        self._totals.cached += held.cached
+        if sequence.unbegun:  # what its caller was told already stays
+            sequence.cached = held.cached
+        return held
+
+    def _remember(self, held: _Held) -> None:
+        sequence = held.sequence
+        self._prefixes.insert(sequence.request.cache_salt, sequence.tokens[: sequence.computed])
 
     def _prefill(self) -> list[RunningSequence]:
         staged = [held for held in self._held if held.remaining]
@@ -127,14 +146,17 @@ class SimulatedBatch:
         self._pass(sum(map(self._chunk_s, staged, chunks)), staged, chunks)
         for held, chunk in zip(staged, chunks, strict=True):
             held.sequence.computed += chunk
-        return self._gain([held for held in staged if not held.remaining])
+        done = [held for held in staged if not held.remaining]
+        for held in done:
+            self._remember(held)
+        return self._gain(done)
 
     def _chunk_s(self, held: _Held, chunk: int) -> float:
         """What the prompt takes up to the end of the chunk, less what it took up to its start: the
         chunks of a prompt take together what it takes whole."""
-        start = held.sequence.computed
-        before_s = self._roofline.prefill_s(start) if start else 0.0
-        return self._roofline.prefill_s(start + chunk) - before_s
+        start, cached = held.sequence.computed, held.cached
+        before_s = self._roofline.prefill_s(start, cached) if start > cached else 0.0
+        return self._roofline.prefill_s(start + chunk, cached) - before_s
 
     def _decode(self, decoding: list[_Held]) -> list[RunningSequence]:
         if not decoding:
@@ -162,6 +184,7 @@ class SimulatedBatch:
         for held in advanced:
             held.sequence.accept(self._next(held))
             if held.sequence.finish_reason is not None:
+                self._remember(held)
                 self._held.remove(held)
         return [held.sequence for held in advanced]
 
@@ -177,11 +200,13 @@ class SimulatedBatch:
 
 class _Held:
     """A sequence that has room. `remaining` of its tokens are computed before it gains one: all of
-    its prompt, and what an answer already has that goes on."""
+    its prompt, and what an answer already has that goes on. Of those the first `cached` ones were
+    computed for another."""
 
     def __init__(self, sequence: RunningSequence, answer: Answer) -> None:
         self.sequence = sequence
         self.answer = answer
+        self.cached = 0
         self._opening = len(sequence.tokens)
 
     @property
@@ -192,4 +217,4 @@ class _Held:
 class _SimulatedTotals:
     def __init__(self) -> None:
         self.requests = self.prefill_steps = self.decode_steps = 0
-        self.prefilled = self.out = self.busy_us = 0
+        self.prefilled = self.cached = self.out = self.busy_us = 0

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workers.engines.base import CheckpointUnsupported, GenerationRequest
-from workers.engines.continuous.sampling import TEMPERATURE_MIN, uniform
+from workers.engines.continuous.sampling import drawn, uniform
 from workers.engines.guides import Matcher, forbidden
 
 LENGTH_MAX = 512
@@ -52,8 +52,8 @@ class Words:
             raise CheckpointUnsupported("the tokenizer has no token that is a word")
 
     def answer(self, request: GenerationRequest) -> Answer:
-        """Without temperature an answer does not depend on the seed."""
-        seed = 0 if request.temperature < TEMPERATURE_MIN else request.seed
+        """A greedy answer does not depend on the seed."""
+        seed = 0 if drawn(request, request.seed, 0).greedy else request.seed
         prompt = np.asarray(request.prompt_token_ids, "<i8").tobytes()
         digest = blake2b(
             prompt, digest_size=8, key=seed.to_bytes(SEED_BYTES, "little", signed=True)

@@ -56,13 +56,14 @@ def test_a_lone_call_takes_what_the_cost_model_predicts(
 
 
 @given(st.lists(st.tuples(PROMPTS, LENGTHS, st.integers(0, 40)), max_size=6), PROMPTS, LENGTHS)
-def test_more_load_never_makes_a_call_quicker(
+def test_more_load_never_makes_a_call_quicker_that_shares_nothing_with_it(
     others: list[tuple[int, int, int]], prompt_tokens: int, length: int
 ) -> None:
     asked = request(prompt_tokens=prompt_tokens, tokens_max=length, ignore_eos=True)
     quiet, busy = alone(asked, small(4000)), Card(small(4000))
     for number, (prompt, tokens, after) in enumerate(others):
-        busy.add(request(f"other {number}", prompt, tokens_max=tokens, ignore_eos=True))
+        other = request(f"other {number}", prompt, tokens_max=tokens, ignore_eos=True)
+        busy.add(with_fields(other, cache_salt=f"{number}"))
         for _ in range(after):
             busy.step() if not busy.batch.idle else None
     begun_s = busy.clock.at_s
@@ -82,7 +83,8 @@ def test_no_more_is_kept_than_there_is_room_and_every_call_ends(
     while not card.batch.idle:
         card.step()
         stats = card.batch.stats()
-        assert stats.kv_tokens_used <= stats.kv_tokens_total == capacity_tokens
+        assert stats.kv_tokens_used <= stats.kv_tokens_total
+        assert stats.kv_tokens_total + stats.cache_tokens_total == capacity_tokens
     assert {name: len(card.tokens(name)) for name in card.frames} == {
         f"{number}": tokens for number, (_, tokens) in enumerate(calls)
     }
@@ -128,6 +130,18 @@ def test_a_call_that_was_cut_goes_on_as_if_it_never_was(
         last.finish_reason,
         last.stopped_by,
     )
+
+
+@given(PROMPTS, st.integers(1, 1800))
+def test_a_known_prefix_is_counted_and_only_the_rest_takes_time(known: int, asked: int) -> None:
+    card = Card()
+    card.run(request(prompt_tokens=known, tokens_max=1))
+    begun_s = card.clock.at_s
+    card.run(with_fields(request(prompt_tokens=asked, tokens_max=1), request_id="again"))
+    cached = min(known, asked - 1) // 16 * 16
+    usage = card.frames["again"][-1].usage
+    assert (usage.input, usage.cached_input) == (asked - cached, cached)
+    assert isclose(card.first_s["again"] - begun_s, H100.prefill_s(asked, cached))
 
 
 def test_a_replayed_answer_is_computed_again() -> None:
