@@ -19,6 +19,7 @@ import psutil
 
 from workers.nodes.folder import End, NodesFolder, NodeState, Notice, Process, Raylet
 from workers.ray.session import members, session_of
+from workers.ray.template_keeper import TemplateKeeper
 
 LOOK_EVERY_S = 0.1
 
@@ -34,6 +35,7 @@ class NodeOrder(msgspec.Struct, frozen=True):
     object_store_mb: int
     resources: dict[str, float]
     labels: dict[str, str]
+    spares: int = 0
 
 
 class RunningNode:
@@ -44,16 +46,22 @@ class RunningNode:
         self._folder = NodesFolder(Path(order.folder))
         self._notice: Notice | None = None
         self._node: Any = None
+        self._template: TemplateKeeper | None = None
 
     def run(self) -> NoReturn:
         self._folder.note_process(self._order.id, Process(session_of(os.getpid())))
         signal.signal(signal.SIGTERM, self._stop)
-        self._node = _raylet(self._order)
+        if self._order.spares:
+            starts = Path(self._order.temp_dir).parent / f"starts-{self._order.id}"
+            self._template = TemplateKeeper(self._order.spares, str(starts))
+        self._node = _raylet(self._order, self._template)
         process = self._node.all_processes["raylet"][0].process
         self._folder.note_raylet(self._order.id, Raylet(process.pid, self._node.node_id))
         print(f"ready node {self._order.id} raylet={process.pid}", flush=True)
         while True:
             time.sleep(LOOK_EVERY_S)
+            if self._template is not None:
+                self._template.mend()
             self._look(process.poll())
 
     def _look(self, code: int | None) -> None:
@@ -96,7 +104,7 @@ class RunningNode:
         os._exit(0)
 
 
-def _raylet(order: NodeOrder) -> Any:
+def _raylet(order: NodeOrder, template: TemplateKeeper | None) -> Any:
     """A started raylet that has registered. Ray's own `Node` is private, so it is pinned with
     Ray."""
     from ray._private.node import Node
@@ -118,6 +126,7 @@ def _raylet(order: NodeOrder) -> Any:
         max_worker_port=0,
         dashboard_agent_listen_port=0,
         include_log_monitor=False,
+        worker_path=None if template is None else template.worker_path,
         resource_isolation_config=ResourceIsolationConfig(enable_resource_isolation=False),
     )
     return Node(params, head=False, shutdown_at_exit=False, spawn_reaper=False)

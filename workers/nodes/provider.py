@@ -161,6 +161,7 @@ class MachineNodes(NodeProvider):  # type: ignore[misc]  # Ray has no types
             object_store_mb=self.provider_config["object_store_mb"],
             resources=type.resources,
             labels=type.labels,
+            spares=type.spares,
         )
         command = [sys.executable, "-m", "workers.nodes.node", msgspec.json.encode(order).decode()]
         with open(self._folder.log_path(id), "wb") as log:

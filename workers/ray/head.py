@@ -12,13 +12,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -28,46 +26,18 @@ from ray._private.node import Node
 from ray._private.parameter import RayParams
 from ray._private.resource_isolation_config import ResourceIsolationConfig
 
-from workers.ray import worker_start
 from workers.ray.session import Session, members, session_of
+from workers.ray.template_keeper import TemplateKeeper
 
 LOOK_EVERY_S = 0.1
 DASHBOARD_MODULES = "ServeHead"
 RAYLET_TRIES = 3
 """It gives up where its agents take more than half a minute to start, as on a very busy machine."""
-RAY_WORKER = "_private/workers/default_worker.py"
 WORKED_AFTER_S = 10.0
 """A raylet or a dashboard that dies sooner than this is not the only thing that is broken."""
 
 AUTOSCALER_PAUSE_S = 1.0
 """Between the end of an autoscaler and the start of the next one."""
-
-
-class TemplateKeeper:
-    """The process that keeps spares. Without it raylets start workers as Ray does."""
-
-    def __init__(self, spares: int, folder: Path) -> None:
-        starts = str(folder / "starts")
-        self._command = [sys.executable, "-m", "workers.ray.template", starts, str(spares)]
-        self._pause_s = WORKED_AFTER_S
-        os.environ |= {
-            worker_start.SOCKET: starts,
-            worker_start.INTERPRETER: sys.executable,
-            worker_start.WORKER: str(Path(ray.__file__).parent / RAY_WORKER),
-        }
-        self._start()
-
-    def _start(self) -> None:
-        self._started_s = time.monotonic()  # noqa: TID251
-        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
-
-    def mend(self) -> None:
-        """Start the template again if it died, later each time."""
-        since_s = time.monotonic() - self._started_s  # noqa: TID251
-        if self._process.poll() is not None and since_s >= self._pause_s:
-            print("the template of workers ended, starting another", flush=True)
-            self._pause_s *= 2
-            self._start()
 
 
 class Head(Node):  # type: ignore[misc]  # Ray has no types
@@ -160,8 +130,8 @@ def main() -> int:
     options: dict[str, Any] = json.loads(sys.argv[1])
     template = None
     if count := options.pop("spares"):
-        template = TemplateKeeper(count, Path(options["temp_dir"]))
-        options["worker_path"] = worker_start.__file__
+        template = TemplateKeeper(count, f"{options['temp_dir']}/starts")
+        options["worker_path"] = template.worker_path
     params = RayParams(
         include_dashboard=True,
         include_log_monitor=False,
