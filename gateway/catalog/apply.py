@@ -25,11 +25,13 @@ from gateway.catalog.plan import (
     contradictions,
     fit_contradictions,
     plan,
+    simulated_models,
     task_contradictions,
 )
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.catalog.weights.cache import WeightCache
 from gateway.catalog.weights.facts import tokenizer_mistake
+from gateway.catalog.weights.files import UnfitWeights, check_weights
 from gateway.catalog.weights.sources import (
     ModelWeights,
     VariantWeights,
@@ -112,6 +114,7 @@ class ModelsApply:
         raises; the catalog is then as it was. Relative paths need `relative_to`."""
         known = self._known()
         mistakes = [*declaration.mistakes, *self._external_mistakes(declaration)]
+        mistakes += _without_weights(declaration, known)
         if mistakes := [*mistakes, *contradictions(declaration, known)]:
             raise BadDeclaration(mistakes)
         with self._weights(declaration, known, relative_to, verify) as weights:
@@ -141,7 +144,10 @@ class ModelsApply:
             row.origin: row.checksum for row in known.models.values() if row.origin and row.checksum
         }
         with ExitStack() as downloads:
-            sources = WeightSources(self.cache, downloads, origins, relative_to, verify, self.tell)
+            sources = WeightSources(
+                *(self.cache, downloads, origins, relative_to, verify, self.tell),
+                simulated=simulated_models(declaration, known),
+            )
             weights = AllWeights()
             mistakes: list[Mistake] = []
             for index, model in declaration.models.items():
@@ -281,3 +287,19 @@ def _known(session: Session) -> Known:
         variants={(row.model, row.name): row for row in variants},
         hardware={row.name: row for row in hardware},
     )
+
+
+def _without_weights(declaration: Declaration, known: Known) -> list[Mistake]:
+    """Pools that take the place of simulated ones, for which the model needed no weights."""
+    simulated = simulated_models(Declaration(), known) - simulated_models(declaration, known)
+    declared = {model.name for model in declaration.models.values()}
+    mistakes = []
+    for index, pool in declaration.pools.items():
+        model = known.models.get(pool.model)
+        if pool.model not in simulated - declared or model is None or model.path is None:
+            continue
+        try:
+            check_weights(Path(model.path))
+        except UnfitWeights as unfit:
+            mistakes.append(Mistake(f"pools.{index}.model", f"{pool.model}: {unfit}"))
+    return mistakes

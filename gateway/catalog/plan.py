@@ -22,7 +22,7 @@ from gateway.catalog.variant import ShapeFields, VariantSettings
 from gateway.settings import PoolSettings
 from routing.hardware.catalogue import Hardware
 from routing.types import Task
-from workers.engines.names import EMBEDDING
+from workers.engines.names import EMBEDDING, SIMULATED
 from workers.nodes.node_type import NodeType
 
 FROM_ADMIN = "admin"
@@ -164,6 +164,16 @@ def task_contradictions(
         if pool.engine is not None
         and (pool.engine == EMBEDDING) != (tasks[pool.model] == Task.EMBED)
     ]
+
+
+def simulated_models(declaration: Declaration, known: Known) -> frozenset[str]:
+    """Models all of whose pools will be simulated."""
+    pools: dict[str, PoolRow | PoolSettings] = {
+        name: row for name, row in known.pools.items() if row.enabled
+    }
+    pools |= {pool.name: pool for pool in declaration.pools.values()}
+    real = {pool.model for pool in pools.values() if pool.engine != SIMULATED}
+    return frozenset(pool.model for pool in pools.values()) - real
 
 
 def fit_contradictions(

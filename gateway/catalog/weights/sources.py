@@ -4,7 +4,7 @@ A folder is read where it lies; a hub name is downloaded beside the cache, unles
 is in the cache already. Nothing is kept before `keep` is called.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,7 +76,8 @@ class VariantWeights(DeclaredWeights):
 
 @dataclass(frozen=True, slots=True)
 class WeightSources:
-    """`origins`: the checksums that hub commits are known to have."""
+    """`origins`: the checksums that hub commits are known to have. `simulated`: models of which
+    only tokenizers are read, whose folders need no weights."""
 
     cache: WeightCache
     downloads: ExitStack
@@ -84,6 +85,7 @@ class WeightSources:
     relative_to: Path | None
     verify: bool
     tell: Callable[[str], None]
+    simulated: Collection[str] = ()
 
     def read(self, model: ModelDeclaration, place: str) -> ModelWeights:
         """Raises BadDeclaration; HubError and CacheError where it is nobody's mistake."""
@@ -100,7 +102,8 @@ class WeightSources:
         if variant.path is None:
             return VariantWeights(variant=ServedVariant(variant, variant.shape))
         source = self._folder(variant.path, f"{place}.path")
-        shape = _shape(variant, source, f"{place}.path")
+        has_weights = variant.model not in self.simulated
+        shape = _shape(variant, source, f"{place}.path", has_weights=has_weights)
         manifest = self._manifest(source, f"{place}.path")
         variant_served = ServedVariant(
             variant,
@@ -128,7 +131,7 @@ class WeightSources:
         origin = f"{HUB}{name}@{commit}"
         checksum = self.origins.get(origin)
         if checksum is not None and self.cache.holds(checksum, verify=self.verify):
-            facts = _served(model, self.cache.folder(checksum), place)
+            facts = self._served(model, self.cache.folder(checksum), place)
             return ModelWeights(model=self._placed(facts, origin, checksum))
         self.tell(f"{name}: downloading {commit}")
         folder = self.downloads.enter_context(self.cache.incoming())
@@ -138,7 +141,7 @@ class WeightSources:
     def _from_folder(
         self, model: ModelDeclaration, source: Path, origin: str, place: str
     ) -> ModelWeights:
-        facts = _served(model, source, place)
+        facts = self._served(model, source, place)
         manifest = self._manifest(source, place)
         placed = self._placed(facts, origin, manifest.checksum)
         return ModelWeights(source, manifest, model=placed)
@@ -149,6 +152,9 @@ class WeightSources:
         except UnfitWeights as unfit:
             raise BadDeclaration([Mistake(place, f"{source}: {unfit}")]) from unfit
 
+    def _served(self, model: ModelDeclaration, folder: Path, place: str) -> ServedModel:
+        return _served(model, folder, place, has_weights=model.name not in self.simulated)
+
     def _placed(self, model: ServedModel, origin: str, checksum: str) -> ServedModel:
         folder = str(self.cache.folder(checksum))
         return replace(model, path=folder, origin=origin, checksum=checksum)
@@ -158,11 +164,12 @@ def _origin(declared: str, source: Path) -> str:
     return declared if declared.startswith(PACKAGE) else str(source)
 
 
-def _shape(variant: VariantSettings, folder: Path, place: str) -> ShapeFields:
+def _shape(variant: VariantSettings, folder: Path, place: str, *, has_weights: bool) -> ShapeFields:
     """As it was declared, else as the checkpoint says. Raises BadDeclaration for a checkpoint that
     cannot be served."""
     try:
-        check_weights(folder)
+        if has_weights:
+            check_weights(folder)
         task = read_facts(folder).task or Task.EMBED
         if reason := unreadable_because(str(folder), task):
             raise BadDeclaration([Mistake(place, reason)])
@@ -177,11 +184,12 @@ def _external(model: ModelDeclaration) -> ServedModel:
     return ServedModel(model, task, model.context_tokens, model.max_output_tokens)
 
 
-def _served(model: ModelDeclaration, folder: Path, place: str) -> ServedModel:
+def _served(model: ModelDeclaration, folder: Path, place: str, *, has_weights: bool) -> ServedModel:
     """What the declaration leaves out, from the checkpoint. Raises BadDeclaration."""
     try:
         facts = read_facts(folder)
-        check_weights(folder)
+        if has_weights:
+            check_weights(folder)
         task = model.task or facts.task
         if task is Task.EMBED:
             check_embedding(folder)

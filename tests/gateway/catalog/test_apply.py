@@ -366,6 +366,21 @@ def test_simulated_pool_names_a_card_that_holds_a_variant_of_known_shape(desk: D
     assert desk.apply(whole | {"pools": [SIMULATED]}).is_applied
 
 
+def test_model_of_simulated_pools_needs_no_weights_and_any_other_does(desk: Desk) -> None:
+    (desk.source / "model.safetensors").unlink()
+    own = VARIANT | {"path": "source", "shape": None}
+    whole = WHOLE | {"variants": [own], "pools": [SIMULATED]}
+    assert desk.apply(whole).is_applied
+    row = desk.tenants.one(VariantRow, ("tale", "int8"))
+    assert row is not None and ShapeFields.model_validate(row.shape).layers == 3
+    told = desk.refused(WHOLE | {"models": [MODEL | {"name": "other"}], "pools": [], "prices": []})
+    assert told[0].endswith("has no *.safetensors"), told
+    told = desk.refused(whole | {"pools": [POOL]})
+    assert [place.partition(":")[0] for place in told] == ["models.0.path", "variants.0.path"]
+    [mistake] = desk.refused({"pools": [POOL]})
+    assert mistake.startswith("pools.0.model: ") and "has no *.safetensors" in mistake
+
+
 def test_real_and_simulated_pools_of_one_model_are_refused_whoever_came_first(desk: Desk) -> None:
     whole = WHOLE | {"variants": [VARIANT]}
     [mistake] = desk.refused(whole | {"pools": [SIMULATED, ON_L40S | REAL]})
