@@ -61,6 +61,11 @@ class PostgresServer:
         return f"postgresql+psycopg://sluice:{self._password}@/{database}?host={self.socket_folder}"
 
     @property
+    def superuser_url(self) -> str:
+        """What libpq takes; it has no password."""
+        return str(self._server.get_uri())
+
+    @property
     def socket_folder(self) -> str:
         """What a libpq URL takes as its host."""
         return str(self._server.get_postmaster_info().socket_dir)
