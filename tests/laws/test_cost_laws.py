@@ -27,12 +27,15 @@ from billing.queries import accounts, call_by_rid
 from billing.types import Attempt, SettledCall, UsageSource, encode
 from billing.verify import verify
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
+from tests.laws.examples import examples
 from tests.laws.ledgers import fresh, priced
 from workers.engines.sharing import shares_us
 
 NOW_US = ADMITTED_US + 10**10
 LAW = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 RATES = [
     PriceRate(model="tale-large", tier="default", component=part, nanousd_per_mtok=777_777)

@@ -17,6 +17,7 @@ from billing.types import OpenedCall, SettledCall, UsageSource
 from billing.verify import verify
 from billing.writer import marks
 from tests.billing.calls import ADMITTED_US, opened_call
+from tests.laws.examples import examples
 from tests.laws.ledgers import fresh
 from tests.laws.test_ledger_laws import LAW, NOW_US, deliver, ended, lives, template, usages
 
@@ -31,7 +32,7 @@ TIMES: list[dict[str, Any]] = [
     {"effective_us": ADMITTED_US + 1},
 ]
 """Of a grant: two in which it pays for these calls, and two in which it does not."""
-FEWER = settings(LAW, max_examples=15)
+FEWER = settings(LAW, max_examples=examples(15))
 
 
 @st.composite

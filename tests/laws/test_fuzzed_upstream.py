@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from billing.limits.holds import Holds
 from gateway.upstream import fake
 from tests.gateway.edge import API_KEY, CHAT, COMPLETIONS, EMBEDDINGS, Edge, Response, body, edge
+from tests.laws.examples import examples
 from tests.openai_api.valid import assert_answer
 from tests.redis_server import RedisServer
 
@@ -263,7 +264,7 @@ CALLING = {"choices": [{"index": 0, "delta": {"content": None, "x": "y", "tool_c
 CALLED = [fake.stream(fake.event(CALLING), fake.plain_frame("", "tool_calls"), fake.DONE)]
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 @given(call=CALLS, sent=SENT)
 @example(call=(CHAT, True, False, True), sent=ABORTED)
 @example(call=(COMPLETIONS, True, False, True), sent=ABORTED)

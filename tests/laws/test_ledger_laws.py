@@ -24,6 +24,7 @@ from billing.types import CallStatus, OpenedCall, SettledCall, Usage, UsageSourc
 from billing.usage.rollup import DAY_US, HOUR_US
 from billing.verify import verify
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
+from tests.laws.examples import examples
 from tests.laws.ledgers import fresh, priced
 
 RATES = [
@@ -39,7 +40,9 @@ BOOK = make_book([PriceVersion("pv_1", 1, None, tuple(RATES))])
 NOW_US = ADMITTED_US + 3 * HOUR_US
 FIRST_DAY_US = ADMITTED_US - ADMITTED_US % DAY_US
 LAW = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 tokens = st.integers(0, 400)

@@ -35,6 +35,7 @@ from billing.writer import marks
 from migrations.run import migrate
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
 from tests.chaos.auditor import Auditor, Books, Client, days_differ, hours_differ, sums_differ
+from tests.laws.examples import examples
 from tests.laws.ledger_model import HOUR_US, Given, Model, Said
 
 ORGS = ("org_0", "org_1")
@@ -491,11 +492,11 @@ def _without_fsync(connection: Any, _record: Any) -> None:
     connection.execute("PRAGMA synchronous = OFF")
 
 
-def _run(ledgers: Ledgers, examples: int, steps: int) -> None:
+def _run(ledgers: Ledgers, runs: int, steps: int) -> None:
     LedgerMachine.ledgers = ledgers
     case = LedgerMachine.TestCase
     case.settings = settings(
-        max_examples=examples,
+        max_examples=runs,
         stateful_step_count=steps,
         deadline=None,
         suppress_health_check=list(HealthCheck),
@@ -505,10 +506,10 @@ def _run(ledgers: Ledgers, examples: int, steps: int) -> None:
 
 
 def test_ledger_agrees_with_the_model_after_every_step(ledgers: Ledgers) -> None:
-    _run(ledgers, examples=60, steps=30)
+    _run(ledgers, examples(60), steps=30)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_ledger_agrees_with_the_model_in_the_long_run(ledgers: Ledgers) -> None:
-    _run(ledgers, examples=500, steps=60)
+    _run(ledgers, runs=500, steps=60)
