@@ -75,6 +75,13 @@ def either_store(request: pytest.FixtureRequest) -> Store:
     return chosen
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Redis and SQL count is compared again without a pause: nothing is on its way."""
+    for laws in ("billing.limits.laws", "billing.budgets.laws"):
+        monkeypatch.setattr(f"{laws}.PAUSES_S", (0.0, 0.001))
+
+
 def _prepare(url: str) -> None:
     migrate(url)
     store = open_store(url)

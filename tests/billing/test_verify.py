@@ -300,11 +300,6 @@ async def test_a_confirmed_segment_that_changed_is_a_break(booked: Store, spoole
     assert str(segment) in broken(report)["spools_unchanged"]
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("billing.limits.laws.PAUSES_S", (0.0, 0.001))
-
-
 @pytest.mark.usefixtures("at_once")
 async def test_redis_that_counts_otherwise_is_a_break(booked: Store, redis: Redis) -> None:
     await open_shards(redis)  # with nothing spent, which is not what the ledger says

@@ -1,7 +1,8 @@
-"""Seeds of chaos: some that never change, every one that failed once, and in long runs fresh ones.
+"""Seeds of chaos: one that never changes, every one that failed once, and in long runs fresh ones.
 
 `failing_seeds.txt` holds lines of a test's name and a seed; a test that fails adds its own there,
-to be committed with what mends it, and runs with it ever after.
+to be committed with what mends it, and runs with it ever after. A short run takes one seed: the
+last one that failed, or else the one that never changes.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ FRESH = int(os.environ.get("CHAOS_SEEDS", "2"))
 
 def of(test: str) -> list[object]:
     """What a test is to be run with. All workers of one run have the same fresh seeds."""
-    failed = [seed for name, seed in _corpus() if name == test and seed not in ALWAYS]
+    known = dict.fromkeys((*ALWAYS, *(seed for name, seed in _corpus() if name == test)))
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
     rng = Random(f"{run} {test}")
-    fresh = [pytest.param(rng.randrange(10**9), marks=pytest.mark.long) for _ in range(FRESH)]
-    return [*ALWAYS, *dict.fromkeys(failed), *fresh]
+    *others, last = known
+    fresh = [rng.randrange(10**9) for _ in range(FRESH)]
+    return [last, *(pytest.param(seed, marks=pytest.mark.long) for seed in (*others, *fresh))]
 
 
 def keep_failed(item: pytest.Item) -> None:

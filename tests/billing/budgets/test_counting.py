@@ -258,6 +258,7 @@ def broken(report: Report) -> dict[str, str]:
     return {c.name: c.detail for c in report.checks if c.outcome is Outcome.BROKEN}
 
 
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("window", [DAILY, Ever(), HOUR], ids=["day", "ever", "hour"])
 async def test_verify_recomputes_the_sums_of_budgets_and_compares_purses(
     store: Store, redis: Redis, window: Window
