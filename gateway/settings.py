@@ -28,7 +28,7 @@ from sqlmodel._compat import SQLModelConfig
 from billing.settings import LedgerSettings, PriceSettings
 from billing.written_usd import Usd, WrittenUsd, notices
 from gateway.catalog.external import ExternalRules
-from gateway.catalog.fit import mixed_misfits, pool_misfits, variant_misfits, variant_of
+from gateway.catalog.fit import mixed_misfits, pool_misfits, priced, variant_misfits, variant_of
 from gateway.catalog.hardware import HardwareSettings, parts_with
 from gateway.catalog.model import ModelFields
 from gateway.catalog.pool import PoolFields, PoolName
@@ -242,7 +242,9 @@ def load_settings(config: Path | None = None, *, now_us: int = LAST_US) -> Setti
         raise SettingsError(_first_mistake(path, mistakes, os.environ)) from mistakes
     models = _absolute(settings.models, path.parent)
     variants = tuple(_shaped(variant, path.parent) for variant in settings.variants)
-    settings = settings.model_copy(update={"models": models, "variants": variants})
+    pools = tuple(priced(pool, settings.nodes) for pool in settings.pools)
+    parts = {"models": models, "variants": variants, "pools": pools}
+    settings = settings.model_copy(update=parts)
     _check_names(path, settings, now_us)
     return settings
 

@@ -15,6 +15,7 @@ from gateway.admin.ledger import routes as admin_ledger
 from gateway.admin.limits import routes as admin_limits
 from gateway.admin.margins import routes as admin_margins
 from gateway.admin.models import routes as admin_models
+from gateway.admin.nodes import routes as admin_nodes
 from gateway.admin.offers import routes as admin_offers
 from gateway.admin.organizations import routes as admin_organizations
 from gateway.admin.outcomes import routes as admin_outcomes
@@ -40,6 +41,7 @@ for part in (
     admin_models,
     admin_variants,
     admin_pools,
+    admin_nodes,
     admin_hardware,
     admin_calibrations,
     admin_policies,

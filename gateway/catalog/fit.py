@@ -3,7 +3,7 @@ hardware. Pure; settings, declarations and the admin API ask the same."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gateway.catalog.pool import PoolFields
 from gateway.catalog.tables import PoolRow, VariantRow
@@ -14,8 +14,9 @@ from routing.hardware.catalogue import Hardware, Precision
 from routing.variants import Validation, Variant
 from workers.engines.names import SIMULATED
 from workers.nodes.node_type import NodeType
-from workers.nodes.placement import node_misfits
+from workers.nodes.placement import EXTERNAL, node_misfits, share_nanousd_per_s
 
+PricedPool = TypeVar("PricedPool", bound=PoolFields)
 VariantKey = tuple[str, str]
 """The names of a model and of a variant of it."""
 EARLIEST_ZONE_US = 14 * 3600 * 1_000_000
@@ -27,6 +28,14 @@ class Misfit(NamedTuple):
 
     key: str
     words: str
+
+
+def priced(pool: PricedPool, nodes: Sequence[NodeType]) -> PricedPool:
+    """A pool that says nothing of its cost costs its share of a node."""
+    if "cost_nanousd_per_s" in pool.model_fields_set or pool.capacity_class == EXTERNAL:
+        return pool
+    share = share_nanousd_per_s(pool, nodes)
+    return pool.model_copy(update={"cost_nanousd_per_s": share}) if share else pool
 
 
 def variant_of(row: VariantRow | VariantSettings, model_context_tokens: int) -> Variant:

@@ -35,6 +35,7 @@ from routing.types import (
 )
 from workers.autoscaling.demand import Terms
 from workers.autoscaling.stages import Stage
+from workers.controller.fleet_publisher import NodeEntry
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class PublishedReplica(msgspec.Struct):
     pid: int | None = None
     stage: Stage | None = None
     eta_s: float | None = None
+    node: str | None = None
 
 
 class PublishedPool(msgspec.Struct):
@@ -82,6 +84,7 @@ class _Fleet(msgspec.Struct):
     seq: int
     at_ms: int
     pools: tuple[PublishedPool, ...] = ()
+    nodes: tuple[NodeEntry, ...] = ()
 
 
 class FleetKeeper:
@@ -112,6 +115,7 @@ class FleetKeeper:
         self._raw = b""
         self._published: dict[str, PublishedPool] = {}
         self._published_at_ms = 0
+        self.nodes: tuple[NodeEntry, ...] = ()
         self._in_flight: Counter[str] = Counter()
         self._in_flight_of_pool: Counter[str] = Counter()
         self._elsewhere: Counter[str] = Counter()
@@ -142,6 +146,7 @@ class FleetKeeper:
     def publish(self, fleet: _Fleet) -> None:
         self._published = {pool.name: pool for pool in fleet.pools}
         self._published_at_ms = fleet.at_ms
+        self.nodes = fleet.nodes
         self._read_s = self._clock()
         if self._next_change is not None:
             self._next_change.set_result(None)

@@ -15,7 +15,14 @@ from billing.prices.book import PriceRate
 from billing.prices.versions import rates_of
 from billing.written_usd import INSIDE, written_name
 from gateway.catalog.declaration import Declaration, Mistake, ModelDeclaration
-from gateway.catalog.fit import VariantKey, mixed_misfits, pool_misfits, variant_misfits, variant_of
+from gateway.catalog.fit import (
+    VariantKey,
+    mixed_misfits,
+    pool_misfits,
+    priced,
+    variant_misfits,
+    variant_of,
+)
 from gateway.catalog.hardware import HardwareSettings, parts_with
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.catalog.variant import ShapeFields, VariantSettings
@@ -233,7 +240,7 @@ def plan(
         _model_row(model, known.models.get(model.declared.name), now_us) for model in models
     ]
     variant_rows = [_variant_row(variant) for variant in variants]
-    pool_rows = [_pool_row(pool) for pool in declaration.pools.values()]
+    pool_rows = [_pool_row(priced(pool, known.nodes)) for pool in declaration.pools.values()]
     rates = [rate for price in declaration.prices.values() for rate in rates_of(price)]
     changes = [
         *(_row_change("hardware", row, known.hardware.get(row.name)) for row in hardware_rows),

@@ -11,6 +11,8 @@ from gateway.catalog.fleet import PublishedPool
 from gateway.metrics.lag import LoopLag
 from gateway.metrics.tally import Tally
 from gateway.upstream.faults import Faults
+from workers.controller.fleet_publisher import NodeEntry
+from workers.nodes.node_type import ENDED, NodeState
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +32,10 @@ class Observer:
 def by_state(pools: Sequence[PublishedPool]) -> Mapping[tuple[str, str], int]:
     """Replicas as the controller published them, by pool and state."""
     return Counter((pool.name, replica.state.value) for pool in pools for replica in pool.replicas)
+
+
+def nodes_by_state(nodes: Sequence[NodeEntry]) -> Mapping[tuple[str, str, str, str], int]:
+    """Nodes that run, by type, market, zone and state; of those that ended nobody counts more than
+    the last ones."""
+    running = [node for node in nodes if NodeState(node.state) not in ENDED]
+    return Counter((node.type, node.market, node.zone or "", node.state) for node in running)

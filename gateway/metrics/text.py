@@ -58,6 +58,8 @@ class Now:
     """As published, by pool and state."""
     pools: Mapping[str, Pool] = field(default_factory=dict)
     """Of the catalogue, by name."""
+    nodes: Mapping[tuple[str, str, str, str], int] = field(default_factory=dict)
+    """As published, by type, market, zone and state."""
     faults: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Refusals of servers outside, by pool and status."""
 
@@ -258,4 +260,11 @@ def _gauges(now: Now) -> Iterator[Metric]:
     )
     for name, each in now.pools.items():
         pools.add_metric((name, each.model, str(each.is_simulated).lower()), 1)
-    yield from (waiting, replicas, pools)
+    nodes = GaugeMetricFamily(
+        "sluice_nodes",
+        "Nodes, as the controller published them",
+        labels=("type", "market", "zone", "state"),
+    )
+    for what, count in now.nodes.items():
+        nodes.add_metric(what, count)
+    yield from (waiting, replicas, pools, nodes)

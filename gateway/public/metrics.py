@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from gateway.admin.authentication import require_admin
 from gateway.api.dependencies import parts_of
-from gateway.metrics.observer import by_state
+from gateway.metrics.observer import by_state, nodes_by_state
 
 router = APIRouter(tags=["health"])
 
@@ -42,6 +42,7 @@ async def metrics(request: Request) -> Response:
         quality_is_broken=parts.quality_keeper.broken is not None,
         replicas=by_state(parts.fleet.published),
         pools={pool.name: pool for pool in parts.catalog.catalog.pools},
+        nodes=nodes_by_state(parts.fleet.nodes),
         faults=observer.faults.counts,
     )
     return Response(text(observer.tally, now), headers={"content-type": CONTENT_TYPE})

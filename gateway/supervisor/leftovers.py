@@ -2,7 +2,7 @@
 
 Every part leads a session, known by its leader's pid and start time; a process leaves its session
 only on purpose, so the session finds what a part left behind even when the part itself is gone.
-Ray has a session of its own, which `workers.ray.launch` records in DATA/ray.json.
+Ray has sessions of its own, of its head and of each node, which DATA/ray.json leads to.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.supervisor.latest_file import KeptFile, Say
+from workers.ray.cluster import end_cluster
 from workers.ray.file import read_ray_file
 from workers.ray.session import Session, end_session
 
@@ -39,10 +40,13 @@ class Record:
 
 def end_leftovers(data: Path) -> list[str]:
     """End whatever is recorded and still runs; returns the names of the parts it belonged to."""
+    ray = read_ray_file(data / RAY_FILE)
+    ended = ["ray"] if ray is not None and end_cluster(ray, grace_s=GRACE_S) else []
     sessions = _recorded(data / FILE)
-    if (ray := read_ray_file(data / RAY_FILE)) is not None:
-        sessions["ray"] = ray.session
-    return [name for name in reversed(sessions) if end_session(sessions[name], grace_s=GRACE_S)]
+    return [
+        *ended,
+        *(name for name in reversed(sessions) if end_session(sessions[name], grace_s=GRACE_S)),
+    ]
 
 
 def _recorded(path: Path) -> dict[str, Session]:

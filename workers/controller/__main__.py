@@ -25,6 +25,7 @@ from workers.catalog import Catalog, read_catalog
 from workers.controller.fleet_publisher import FleetPublisher
 from workers.controller.lease import Lease
 from workers.controller.lifetimes import Lives
+from workers.controller.nodes import NodeWatch
 from workers.controller.orders import PoolOrders
 from workers.controller.queue import WaitingRoom
 from workers.controller.reconciler import Reconciler
@@ -59,6 +60,7 @@ class Controller:
             settings,
             session=session,
             publisher=self._publisher,
+            nodes=NodeWatch(redis, settings.nodes),
             lives=self._lives,
             may_write=lambda: self._lease.held,
             now_ms=lambda: int(now() * 1000),

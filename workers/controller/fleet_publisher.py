@@ -21,7 +21,8 @@ FLEET_KEY = "sluice:fleet"
 
 class ReplicaEntry(msgspec.Struct, frozen=True):
     """`gauges` are the replica's own words, None while it has said none. `stage` and `eta_s` are of
-    one that starts. `pid` is that of its process, once it has one."""
+    one that starts. `pid` is that of its process, once it has one. `node`: where it is, None where
+    no nodes are declared."""
 
     id: str
     address: str
@@ -33,6 +34,7 @@ class ReplicaEntry(msgspec.Struct, frozen=True):
     pid: int | None = None
     stage: Stage | None = None
     eta_s: float | None = None
+    node: str | None = None
 
 
 class PoolEntry(msgspec.Struct, frozen=True):
@@ -61,6 +63,22 @@ class PoolEntry(msgspec.Struct, frozen=True):
     gaps: Mapping[int, float] = {}
 
 
+class NodeEntry(msgspec.Struct, frozen=True):
+    """One node. `pid` is that of its raylet. `why`: what ends it, or ended it."""
+
+    id: str
+    type: str
+    market: str
+    zone: str | None
+    state: str
+    cost_nanousd_per_s: int
+    replicas: int
+    launched_ms: int
+    deadline_ms: int | None = None
+    why: str | None = None
+    pid: int | None = None
+
+
 class Fleet(msgspec.Struct, frozen=True):
     """`recoveries`: seconds of the last recoveries by kind, for the next controller."""
 
@@ -70,6 +88,7 @@ class Fleet(msgspec.Struct, frozen=True):
     controller: str
     pools: tuple[PoolEntry, ...]
     recoveries: Mapping[str, Sequence[float]] = {}
+    nodes: tuple[NodeEntry, ...] = ()
 
 
 class FleetPublisher:
@@ -99,8 +118,9 @@ class FleetPublisher:
         *,
         at_ms: int,
         recoveries: Mapping[str, Sequence[float]] | None = None,
+        nodes: tuple[NodeEntry, ...] = (),
     ) -> Fleet:
         self._seq += 1
-        fleet = Fleet(1, self._seq, at_ms, self._controller_id, pools, recoveries or {})
+        fleet = Fleet(1, self._seq, at_ms, self._controller_id, pools, recoveries or {}, nodes)
         await self._redis.set(FLEET_KEY, msgspec.json.encode(fleet))
         return fleet

@@ -26,6 +26,7 @@ from workers.controller.intentions import Intentions, PoolApps
 from workers.controller.lifetimes import Lives, prices_of, seen_in
 from workers.controller.losses import RAY, Losses
 from workers.controller.lost_replicas import LostReplicas
+from workers.controller.nodes import NodeWatch
 from workers.controller.paces import Paces
 from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow
 from workers.controller.sighting import Observer, Sighting
@@ -59,6 +60,7 @@ class Reconciler:
         *,
         session: aiohttp.ClientSession,
         publisher: FleetPublisher,
+        nodes: NodeWatch,
         lives: Lives,
         may_write: Callable[[], bool],
         now_ms: Callable[[], int],
@@ -67,6 +69,7 @@ class Reconciler:
         self._knobs = settings.controller
         self._session = session
         self._publisher = publisher
+        self._nodes = nodes
         self._lives = lives
         self._may_write = may_write
         self._now_ms = now_ms
@@ -115,7 +118,13 @@ class Reconciler:
         reason = self._gone(before, ray)
         pools = [self._apps(pool, catalog) for pool in catalog.own_pools]
         names = [name for apps in pools for name in apps.names]
+        await self._nodes.look(self._place, self._now_ms())
         sightings = await self._observer.look(names, self._details)
+        sightings |= {
+            name: self._nodes.barred(apps.pool, sightings[name], self._now_ms())
+            for apps in pools
+            for name in apps.names
+        }
         decisions = {
             apps.pool.name: self._intentions.decide(
                 apps,
@@ -145,7 +154,12 @@ class Reconciler:
             for apps in pools
         ]
         recoveries = self._losses.took
-        await self._publisher.publish(tuple(entries), at_ms=at_ms, recoveries=recoveries)
+        await self._publisher.publish(
+            tuple(entries),
+            at_ms=at_ms,
+            recoveries=recoveries,
+            nodes=self._nodes.entries(self._details),
+        )
         if ray is not None:  # else what is known may be long past
             replicas = seen_in(self._details, self._observer.stats_of)
             at_us = self._now_ms() * 1000
@@ -330,12 +344,17 @@ class Reconciler:
     def _replica_entries(
         self, pool: Pool, sighting: Sighting, phases: Mapping[str, Phase]
     ) -> tuple[ReplicaEntry, ...]:
+        """A replica whose node leaves takes no new call, whatever it says itself. Serve starts
+        another one in its place."""
         stats = {each.id: self._observer.stats_of(each.id) for each in sighting.view.replicas}
         return tuple(
             ReplicaEntry(
                 id=replica.id,
                 address=sighting.addresses.get(replica.id, ""),
-                state=phases[replica.id],
+                state=Phase.DRAINING
+                if self._nodes.is_leaving(sighting.serve[replica.id].node_instance_id)
+                else phases[replica.id],
+                node=sighting.serve[replica.id].node_instance_id or None,
                 since_ms=replica.since_ms,
                 running=replica.running,
                 queued=replica.queued,

@@ -7,28 +7,17 @@ killed anywhere leaves nothing half written, and the next one reads on.
 
 import os
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from workers.nodes.node_type import NodeState
 from workers.ray.session import Session, end_session, has_leader
 
 STARTS_WITHIN_MS = 60_000
 """A node whose process has not written its session by then was never started."""
 T = TypeVar("T")
-
-
-class NodeState(StrEnum):
-    LAUNCHING = "launching"
-    READY = "ready"
-    DRAINING = "draining"
-    LOST = "lost"
-    GONE = "gone"
-
-
-ENDED = frozenset({NodeState.LOST, NodeState.GONE})
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -145,10 +134,12 @@ class NodesFolder:
         (self.path / id).rmdir()
 
     def note_deaths(self, now_ms: int) -> None:
-        """Write the end of each node whose process is gone without a word."""
+        """Write the end of each node whose process is gone without a word, and end what it left."""
         for node in self.nodes():
             if node.is_alive and _is_dead(node, now_ms):
                 self.note_end(node.launch.id, End(NodeState.LOST, "its process ended", now_ms))
+                if node.process is not None:
+                    end_session(node.process.session, grace_s=0.0)
 
     def end_all(self, *, grace_s: float) -> int:
         """End the processes of all nodes. Returns how many there were."""

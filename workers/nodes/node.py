@@ -12,16 +12,23 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 import psutil
 
-from workers.nodes.folder import End, NodesFolder, NodeState, Notice, Process, Raylet
+from workers.nodes.folder import End, NodesFolder, Notice, Process, Raylet
+from workers.nodes.node_type import NodeState
 from workers.ray.session import members, session_of
-from workers.ray.template_keeper import TemplateKeeper
+
+if TYPE_CHECKING:
+    from workers.nodes.raylet import MachineRaylet
+    from workers.ray.template_keeper import TemplateKeeper
 
 LOOK_EVERY_S = 0.1
+LOOK_LEAVING_S = 0.5
+"""While it drains: then all processes are looked at."""
+REPLICA_TITLE = "ray::ServeReplica:"
 
 
 class NodeOrder(msgspec.Struct, frozen=True):
@@ -45,27 +52,46 @@ class RunningNode:
         self._order = order
         self._folder = NodesFolder(Path(order.folder))
         self._notice: Notice | None = None
-        self._node: Any = None
         self._template: TemplateKeeper | None = None
 
     def run(self) -> NoReturn:
         self._folder.note_process(self._order.id, Process(session_of(os.getpid())))
         signal.signal(signal.SIGTERM, self._stop)
-        if self._order.spares:
-            starts = Path(self._order.temp_dir).parent / f"starts-{self._order.id}"
-            self._template = TemplateKeeper(self._order.spares, str(starts))
-        self._node = _raylet(self._order, self._template)
-        process = self._node.all_processes["raylet"][0].process
-        self._folder.note_raylet(self._order.id, Raylet(process.pid, self._node.node_id))
-        print(f"ready node {self._order.id} raylet={process.pid}", flush=True)
-        while True:
-            time.sleep(LOOK_EVERY_S)
-            if self._template is not None:
-                self._template.mend()
-            self._look(process.poll())
+        try:
+            raylet = self._start()
+            while True:
+                if self._template is not None:
+                    self._template.mend()
+                self._look(raylet)
+                time.sleep(LOOK_EVERY_S if self._notice is None else LOOK_LEAVING_S)
+        except Exception as wrong:
+            print(f"{type(wrong).__name__}: {wrong}", flush=True)
+            self._end(NodeState.LOST, str(wrong))
 
-    def _look(self, code: int | None) -> None:
-        if code is not None:
+    def _start(self) -> "MachineRaylet":
+        # Not at the top: Ray takes a second, and the session is written before that.
+        from workers.nodes.raylet import start_raylet
+        from workers.ray.template_keeper import TemplateKeeper
+
+        order = self._order
+        if order.spares:
+            starts = Path(order.temp_dir).parent / f"starts-{order.id}"
+            self._template = TemplateKeeper(order.spares, str(starts))
+        raylet = start_raylet(
+            gcs_address=order.gcs_address,
+            node_ip=order.node_ip,
+            temp_dir=order.temp_dir,
+            object_store_mb=order.object_store_mb,
+            resources=order.resources,
+            labels=order.labels,
+            worker_path=None if self._template is None else self._template.worker_path,
+        )
+        self._folder.note_raylet(order.id, Raylet(raylet.raylet.pid, raylet.node_id))
+        print(f"ready node {order.id} raylet={raylet.raylet.pid}", flush=True)
+        return raylet
+
+    def _look(self, raylet: "MachineRaylet") -> None:
+        if (code := raylet.exit_code()) is not None:
             leaves = self._notice is not None or code == 0
             why = self._notice.why if self._notice else "idle" if leaves else f"exit code {code}"
             self._end(NodeState.GONE if leaves else NodeState.LOST, why)
@@ -74,21 +100,12 @@ class RunningNode:
         node = self._folder.node(self._order.id)
         if node is not None and node.notice is not None and self._notice is None:
             self._notice = node.notice
-            self._drain(node.notice)
+            why_not = raylet.drain(node.notice.why, node.notice.deadline_ms)
+            print(f"drain: {node.notice.why} {why_not}", flush=True)
         if self._notice is not None and _now_ms() >= self._notice.deadline_ms:
             self._end(NodeState.LOST, self._notice.why)
-
-    def _drain(self, notice: Notice) -> None:
-        """Tell Ray what comes: no new replica here, and others in place of those that are."""
-        from ray.core.generated import autoscaler_pb2
-
-        accepted, why_not = self._node.get_gcs_client().drain_node(
-            self._node.node_id,
-            autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"),
-            notice.why,
-            notice.deadline_ms,
-        )
-        print(f"drain: {notice.why}" if accepted else f"drain refused: {why_not}", flush=True)
+        if self._notice is not None and not _has_replicas():
+            self._end(NodeState.GONE, self._notice.why)
 
     def _stop(self, signum: int, frame: FrameType | None) -> None:
         self._end(NodeState.GONE, "stopped")
@@ -104,32 +121,14 @@ class RunningNode:
         os._exit(0)
 
 
-def _raylet(order: NodeOrder, template: TemplateKeeper | None) -> Any:
-    """A started raylet that has registered. Ray's own `Node` is private, so it is pinned with
-    Ray."""
-    from ray._private.node import Node
-    from ray._private.parameter import RayParams
-    from ray._private.resource_isolation_config import ResourceIsolationConfig
-
-    resources = dict(order.resources)
-    params = RayParams(
-        gcs_address=order.gcs_address,
-        node_ip_address=order.node_ip,
-        temp_dir=order.temp_dir,
-        num_cpus=resources.pop("CPU", 0),
-        num_gpus=resources.pop("GPU", 0),
-        memory=resources.pop("memory", None),
-        resources=resources,
-        labels=order.labels,
-        object_store_memory=order.object_store_mb * 1_000_000,
-        min_worker_port=0,
-        max_worker_port=0,
-        dashboard_agent_listen_port=0,
-        include_log_monitor=False,
-        worker_path=None if template is None else template.worker_path,
-        resource_isolation_config=ResourceIsolationConfig(enable_resource_isolation=False),
-    )
-    return Node(params, head=False, shutdown_at_exit=False, spawn_reaper=False)
+def _has_replicas() -> bool:
+    """Whether a replica runs here. Ray's raylet goes by itself when it is drained and idle, but it
+    counts more as work than that."""
+    for process in members(session_of(os.getpid())):
+        with suppress(psutil.Error):
+            if "".join(process.cmdline()[:1]).startswith(REPLICA_TITLE):
+                return True
+    return False
 
 
 def _now_ms() -> int:

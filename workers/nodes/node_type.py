@@ -3,6 +3,7 @@ the gateway. Owns the rules that hold inside of one type."""
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,9 @@ HEAD = "head"
 """The type of the node that runs Ray's own services, which no replica runs on."""
 INTEGER_MAX = 2**31 - 1
 
+DRAIN_S = 30.0
+"""How long a node that is drained still runs, where nobody says otherwise."""
+
 Market = Literal["reserved", "on_demand", "spot"]
 MARKET_LABELS: dict[str, str] = {
     "reserved": "reserved",
@@ -32,6 +36,17 @@ MARKET_LABELS: dict[str, str] = {
 """What `ray.io/market-type` says; the last two are Ray's own words."""
 TypeName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 LabelValue = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")]
+
+
+class NodeState(StrEnum):
+    LAUNCHING = "launching"
+    READY = "ready"
+    DRAINING = "draining"
+    LOST = "lost"
+    GONE = "gone"
+
+
+ENDED = frozenset({NodeState.LOST, NodeState.GONE})
 
 
 class NodeType(BaseModel):

@@ -49,6 +49,12 @@ def types_of(pool: PlacedPool, types: Sequence[NodeType]) -> list[NodeType]:
     return [type for type in types if asked <= type.labels.items() and _holds(type, pool)]
 
 
+def share_nanousd_per_s(pool: PlacedPool, types: Sequence[NodeType]) -> int:
+    """What a replica costs as its share of a node, by CPUs or GPUs, whichever it takes more of; of
+    several types the dearest."""
+    return max((_share_nanousd(pool, type) for type in types_of(pool, types)), default=0)
+
+
 def node_misfits(pool: PlacedPool, types: Sequence[NodeType]) -> Iterator[tuple[str, str]]:
     """Keys of a pool that no type can hold, each with the reason; the first one only, because the
     others follow from it."""
@@ -94,6 +100,11 @@ def _without_a_type(pool: PlacedPool, types: Sequence[NodeType]) -> Iterator[tup
             return
     if not any(_holds(type, pool) for type in left):
         yield "num_gpus", f"no node has both its CPUs and its GPUs ({names})"
+
+
+def _share_nanousd(pool: PlacedPool, type: NodeType) -> int:
+    of_gpus = pool.num_gpus / type.gpus if type.gpus else 0.0
+    return round(type.cost_nanousd_per_s * max(pool.num_cpus / type.cpus, of_gpus))
 
 
 def _key(key: str, pool: PlacedPool) -> str:

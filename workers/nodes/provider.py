@@ -30,17 +30,15 @@ from ray.autoscaler.tags import (
 
 from workers.nodes.capacity import CapacityTrace
 from workers.nodes.folder import (
-    ENDED,
     End,
     Failure,
     Launch,
     MachineNode,
     NodesFolder,
-    NodeState,
     Notice,
 )
 from workers.nodes.node import NodeOrder
-from workers.nodes.node_type import HEAD, NodeType
+from workers.nodes.node_type import ENDED, HEAD, NodeState, NodeType
 from workers.ray.session import end_session
 
 GRACE_S = 2.0

@@ -25,7 +25,7 @@ from workers.nodes.folder import NodesFolder
 from workers.nodes.node_type import HEAD
 from workers.ray.file import RayFile, nodes_folder, read_ray_file, write_ray_file
 from workers.ray.ports import RayPorts, claim_ports
-from workers.ray.session import Session, end_session, has_leader, session_of
+from workers.ray.session import Session, end_session, has_leader, reap_children, session_of
 from workers.settings import LOOPBACK, PROJECT_ROOT, RaySettings, WorkersSettings
 
 FOLDER, INNER = "sluice-", "ray"
@@ -37,8 +37,11 @@ AUTOSCALER_VARIABLES = {
     "RAY_CLOUD_INSTANCE_ID": HEAD,
     "RAY_NODE_TYPE_NAME": HEAD,
     "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+    "RAY_max_direct_call_object_size": "1000000",
 }
-"""For Ray's autoscaler and the head that it counts as a node."""
+"""For Ray's autoscaler and the head that it counts as a node. What Serve builds of an application
+is an object of some 110 kB, which Serve keeps. Above the last figure it lies on the node that built
+it, which then never counts as idle."""
 _SOCKET_PATH_MAX = 107
 _SOCKET_TAIL = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 
@@ -112,10 +115,14 @@ class RayCluster:
             return f"Ray's control store does not answer: {refused}"
         return None
 
+    def reap(self) -> None:
+        """Collect processes of nodes that have ended, which are ours since their parents ended."""
+        reap_children(but=None if self._head is None else self._head.pid)
+
     def stop(self) -> None:
         """End every process of the session and remove the temporary folder."""
         if self._file is not None:
-            _end(self._file, grace_s=self._ray.stop_grace_s)
+            end_cluster(self._file, grace_s=self._ray.stop_grace_s)
             self._settings.ray_file.unlink(missing_ok=True)
         if self._head is not None:
             self._head.wait()
@@ -151,7 +158,7 @@ class RayCluster:
     def _end_leftovers(self) -> None:
         former = read_ray_file(self._settings.ray_file)
         if former is not None:
-            count = _end(former, grace_s=self._ray.stop_grace_s)
+            count = end_cluster(former, grace_s=self._ray.stop_grace_s)
             print(f"ended {count} processes of an earlier cluster", file=sys.stderr)
             _remove(Path(former.temp_dir))
 
@@ -192,7 +199,7 @@ class RayCluster:
             return False
 
 
-def _end(file: RayFile, *, grace_s: float) -> int:
+def end_cluster(file: RayFile, *, grace_s: float) -> int:
     """End the head and then its nodes. Without a head nobody starts another one. Returns how many
     processes there were."""
     count = end_session(file.session, grace_s=grace_s)

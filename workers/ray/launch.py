@@ -41,6 +41,7 @@ def _supervise(cluster: RayCluster, settings: WorkersSettings, stopping: threadi
     try:
         print(f"ready workers dashboard={file.dashboard_url} gcs={file.gcs_address}", flush=True)
         while not stopping.wait(settings.ray.watch_interval_s):
+            cluster.reap()
             failure = cluster.failure()
             if failure is not None:
                 print(f"workers: {failure}", file=sys.stderr)

@@ -27,6 +27,8 @@ class ReplicaDetails(msgspec.Struct, frozen=True):
     state: str
     start_time_s: float
     pid: int | None = None
+    node_instance_id: str | None = None
+    """Of the provider of nodes; None on the head."""
 
 
 class DeploymentDetails(msgspec.Struct, frozen=True):
@@ -63,6 +65,16 @@ class ServeDetails(msgspec.Struct, frozen=True):
 
     applications: dict[str, AppDetails] = {}
     target_groups: tuple[TargetGroup, ...] = ()
+
+    @property
+    def nodes(self) -> dict[str, str | None]:
+        """The node of each replica, as its provider calls it."""
+        return {
+            replica.replica_id: replica.node_instance_id or None
+            for app in self.applications.values()
+            for deployment in app.deployments.values()
+            for replica in deployment.replicas
+        }
 
     def address_of(self, actor_name: str) -> str | None:
         """The replica's own HTTP address with its route prefix, once it listens."""

@@ -15,6 +15,7 @@ import msgspec
 
 from workers.catalog import EMBED, Catalog, Model, Pool
 from workers.engines.names import EMBEDDING, SIMULATED, VLLM
+from workers.nodes.node_type import DRAIN_S
 from workers.nodes.placement import labels_of, types_of
 from workers.ray.file import RayFile
 from workers.ray.serve_api import AppDetails, ServeDetails
@@ -154,7 +155,7 @@ def _actor_options(pool: Pool, engine: str, settings: WorkersSettings) -> dict[s
 def _graceful_shutdown_s(pool: Pool, settings: WorkersSettings) -> float:
     """Serve stops a replica of a draining node so long before the deadline. So it is well below
     every notice that the nodes of the pool get."""
-    notices = [type.notice_s for type in types_of(pool, settings.nodes) if type.notice_s]
+    notices = [type.notice_s or DRAIN_S for type in types_of(pool, settings.nodes)]
     return min([settings.controller.graceful_shutdown_s, *(s * OF_NOTICE for s in notices)])
 
 

@@ -67,11 +67,14 @@ def end_session(session: Session, *, grace_s: float) -> int:
     return count
 
 
-def reap_children() -> None:
-    """Collect every child that has ended, adopted ones included."""
+def reap_children(*, but: int | None = None) -> None:
+    """Collect every child that has ended, adopted ones included. `but` is one that another part
+    waits for."""
     with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG) != (0, 0):
-            pass
+        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if ended.si_pid == but:
+                return
+            os.waitpid(ended.si_pid, os.WNOHANG)
 
 
 def _is_leader(process: psutil.Process, session: Session) -> bool:

@@ -108,6 +108,7 @@ class FleetReplica(Answer):
     pid: int | None = Field(description="of its process, once it has one")
     stage: Stage | None = Field(description="where its start is; null once it has started")
     eta_s: float | None = Field(description="how long its start goes on, by those before it")
+    node: str | None = Field(description="where it is; null: on the one node of this machine")
 
 
 class FleetPool(Answer):

@@ -19,7 +19,7 @@ from gateway.api.dependencies import parts_of
 from gateway.api.pages import PageRequest, PageRows
 from gateway.catalog.catalog import CatalogKeeper
 from gateway.catalog.external import ExternalRules
-from gateway.catalog.fit import mixed_misfits, pool_misfits, variant_of
+from gateway.catalog.fit import mixed_misfits, pool_misfits, priced, variant_of
 from gateway.catalog.fleet import FleetKeeper
 from gateway.catalog.hardware import parts_with
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
@@ -62,7 +62,7 @@ class PoolService:
     async def put(self, name: str, body: PoolBody) -> PoolRow:
         for key, words in self.rules.mistakes(body.base_url, body.api_key_env):
             raise bad_request(f"{key}: {words}", key)
-        columns = body.model_dump()
+        columns = priced(body, self.nodes).model_dump()
         row = PoolRow(name=name, source=ADMIN, **columns)
 
         def work(session: Session) -> PoolRow:

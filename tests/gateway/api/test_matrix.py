@@ -112,6 +112,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         *("GET /admin/v1/pools", "PUT /admin/v1/pools/{name}", "PATCH /admin/v1/pools/{name}"),
         "POST /admin/v1/pools/{name}/check",
         *("POST /admin/v1/pools/{name}/wake", "POST /admin/v1/pools/{name}/sleep"),
+        *("GET /admin/v1/nodes", "POST /admin/v1/nodes/{id}/drain"),
         *("DELETE /admin/v1/pools/{name}", "GET /admin/v1/fleet"),
         *("GET /admin/v1/variants", "GET /admin/v1/variants/{model}/{name}"),
         "PUT /admin/v1/variants/{model}/{name}",

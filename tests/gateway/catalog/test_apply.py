@@ -435,7 +435,7 @@ def test_gpus_that_are_taken_for_a_replica_are_those_it_has(desk: Desk) -> None:
 
 
 def test_pool_that_no_node_can_hold_is_refused_by_field(desk: Desk) -> None:
-    nodes = [NodeType(name="spot-a", market="spot", zone="a", cpus=2)]
+    nodes = [NodeType(name="spot-a", market="spot", zone="a", cpus=2, cost_nanousd_per_s=8_000)]
     with_nodes = Desk(desk.folder / "nodes", desk.tenants, desk.ledger, nodes)
     spot = POOL | {"capacity_class": "spot"}
     for pool, mistake in (
@@ -446,6 +446,16 @@ def test_pool_that_no_node_can_hold_is_refused_by_field(desk: Desk) -> None:
     ):
         assert with_nodes.refused(WHOLE | {"pools": [pool]}) == [mistake]
     with_nodes.apply(WHOLE | {"pools": [spot | {"zone": "a", "nodes": "spot-a"}]})
+    row = desk.tenants.one(PoolRow, "tale-reserved")
+    assert row is not None and row.cost_nanousd_per_s == 1_000  # a quarter of a core, of two
+
+
+def test_pool_says_its_own_cost_whatever_its_nodes_cost(desk: Desk) -> None:
+    nodes = [NodeType(name="base", market="reserved", cost_nanousd_per_s=8_000)]
+    with_nodes = Desk(desk.folder / "nodes", desk.tenants, desk.ledger, nodes)
+    with_nodes.apply(WHOLE | {"pools": [POOL | {"cost_usd_per_s": "0"}]})
+    row = desk.tenants.one(PoolRow, "tale-reserved")
+    assert row is not None and row.cost_nanousd_per_s == 0
 
 
 def test_pool_that_names_no_variant_of_a_model_that_has_some_is_noted(desk: Desk) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.nodes.node_type import NodeType
-from workers.nodes.placement import labels_of, node_misfits, types_of
+from workers.nodes.placement import labels_of, node_misfits, share_nanousd_per_s, types_of
 
 MARKETS = ("reserved", "on_demand", "spot")
 ZONES = st.sampled_from([None, "a", "b"])
@@ -75,6 +75,15 @@ def test_every_node_of_a_type_that_holds_a_pool_has_all_labels_it_asks_for(
     for type in types_of(pool, types):
         assert asked.items() <= type.labels.items()
         assert type.cpus >= pool.num_cpus and type.gpus >= pool.num_gpus
+
+
+@given(POOLS, TYPES)
+def test_replicas_that_fill_a_node_cost_no_more_than_it(pool: Asked, types: list[NodeType]) -> None:
+    dear = [type.model_copy(update={"cost_nanousd_per_s": 12_000}) for type in types]
+    share = share_nanousd_per_s(pool, dear)
+    assert bool(share) == bool(types_of(pool, dear)) and share <= 12_000
+    for type in types_of(pool, dear):
+        assert share >= round(12_000 * pool.num_cpus / type.cpus)
 
 
 @given(POOLS)

@@ -11,6 +11,7 @@ from tests.workers.engines.simulated.cards import H100
 from tests.workers.published import make_model, make_pool
 from workers.catalog import Catalog, Pool
 from workers.deployments.engine_app import EngineAppArgs
+from workers.nodes.node_type import DRAIN_S, NodeType
 from workers.ray.file import RayFile
 from workers.ray.serve_api import AppDetails, DeploymentDetails, ServeDetails
 from workers.ray.serve_apps import app_name, older_apps, serve_config
@@ -220,3 +221,27 @@ def test_a_pool_on_vllm_starts_with_its_interpreter_and_leaves_the_others_as_the
     assert options["num_gpus"] == 1.0
     args = EngineAppArgs.model_validate(on_vllm["args"])
     assert (args.engine, args.kv_cache_mb) == ("vllm", SETTINGS.vllm.kv_cache_mb)
+
+
+def test_a_pool_asks_for_its_nodes_by_label_and_stops_well_within_their_notice() -> None:
+    nodes = (
+        NodeType(name="base"),
+        NodeType(name="spot-a", market="spot", zone="a", notice_s=20.0),
+    )
+    settings = WorkersSettings(nodes=nodes)
+    pools = (
+        make_pool("bridge", "m", capacity_class="on_demand"),
+        make_pool("cheap", "m", capacity_class="spot", zone="a"),
+    )
+    config = serve_config(catalog(*pools), ServeDetails(), settings, place=PLACE)
+    assert config is not None
+    bridge, cheap = [app["deployments"][0] for app in config["applications"]]
+    assert bridge["ray_actor_options"]["label_selector"] == {"ray.io/market-type": "on-demand"}
+    assert cheap["ray_actor_options"]["label_selector"] == {
+        "ray.io/market-type": "spot",
+        "ray.io/availability-zone": "a",
+    }
+    assert cheap["graceful_shutdown_timeout_s"] == 10.0
+    assert bridge["graceful_shutdown_timeout_s"] < DRAIN_S
+    [alone] = (document(FakeServe(ServeDetails()), pools[1]) or {})["applications"]
+    assert "label_selector" not in alone["deployments"][0]["ray_actor_options"]

@@ -1,0 +1,237 @@
+"""Nodes on real raylets: Ray's autoscaler brings and takes them, people drain them, kills lose
+them.
+
+One cluster for the file; the tests build on each other's nodes in order, as a day in its life.
+"""
+
+import asyncio
+import json
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.workers.cluster import PATIENCE_S, Cluster, Gateway, Part, pool
+from workers.controller.drains import ask_to_drain
+from workers.controller.fleet_publisher import NodeEntry, PoolEntry
+from workers.nodes.folder import NodesFolder
+from workers.ray.session import members
+
+pytestmark = [pytest.mark.xdist_group("nodes"), pytest.mark.timeout(600)]
+
+TYPES = """
+[ray]
+node_idle_s = 10.0
+
+[[nodes]]
+name = "base-b"
+market = "reserved"
+zone = "b"
+max = 2
+cost_nanousd_per_s = 20000
+
+[[nodes]]
+name = "spot-a"
+market = "spot"
+zone = "a"
+max = 2
+
+[[nodes]]
+name = "spot-none"
+market = "spot"
+zone = "z"
+capacity_file = "none.json"
+
+[[nodes]]
+name = "spot-c"
+market = "spot"
+zone = "c"
+capacity_file = "swings.json"
+notice_s = 1.0
+"""
+NONE = {"metadata": {"gap_seconds": 195}, "data": [0]}
+SWINGS = {"metadata": {"gap_seconds": 60}, "data": [1, 0]}
+BASE = pool("base")
+SPOT = pool("cheap", capacity_class="spot", zone="a")
+SWINGING = pool("swinging", capacity_class="spot", zone="c")
+NOWHERE = pool("nowhere", capacity_class="spot", nodes="spot-none")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with tempfile.TemporaryDirectory(prefix="sluice-test-") as name:
+        folder = Path(name)
+        (folder / "none.json").write_text(json.dumps(NONE))
+        (folder / "swings.json").write_text(json.dumps(SWINGS))
+        (folder / "nodes.toml").write_text(TYPES)
+        cluster = Cluster(folder)
+        cluster.env["SLUICE_CONFIG"] = str(folder / "nodes.toml")
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            sessions = processes(cluster)
+            left = cluster.stop()
+        psutil.wait_procs(sessions, timeout=PATIENCE_S)
+        assert not left and not [each for each in sessions if each.is_running()]
+
+
+def processes(cluster: Cluster) -> list[psutil.Process]:
+    """Of all nodes."""
+    nodes = NodesFolder(cluster.ray_file.nodes_folder).nodes()
+    sessions = [node.process.session for node in nodes if node.process is not None]
+    return [process for session in sessions for process in members(session)]
+
+
+@pytest.fixture
+async def gateway(cluster: Cluster) -> AsyncIterator[Gateway]:
+    async with Gateway(cluster) as gateway:
+        yield gateway
+
+
+async def nodes(gateway: Gateway) -> tuple[NodeEntry, ...]:
+    fleet = await gateway.fleet()
+    return () if fleet is None else fleet.nodes
+
+
+async def node_until(
+    gateway: Gateway, holds: Callable[[NodeEntry], bool], timeout_s: float = PATIENCE_S
+) -> NodeEntry:
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s:
+        seen = await nodes(gateway)
+        if match := [node for node in seen if holds(node)]:
+            return match[0]
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"still {seen}")
+
+
+async def until_gone(node: NodeEntry) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while node.pid is not None and psutil.pid_exists(node.pid):
+        assert time.monotonic() < deadline_s
+        await asyncio.sleep(0.05)
+
+
+def is_warm(entry: PoolEntry) -> bool:
+    return any(r.state == "WARM" for r in entry.replicas)
+
+
+def is_warm_on_another(node: str) -> Callable[[PoolEntry], bool]:
+    return lambda entry: any(r.state == "WARM" and r.node != node for r in entry.replicas)
+
+
+def node_of(entry: PoolEntry) -> str:
+    [node] = {r.node for r in entry.replicas if r.state == "WARM"}
+    assert node is not None
+    return node
+
+
+async def test_no_node_runs_before_one_is_needed(gateway: Gateway) -> None:
+    await gateway.publish(BASE, SPOT, NOWHERE)
+    await gateway.until("nowhere", lambda entry: entry.target == 0)
+    assert await nodes(gateway) == ()
+
+
+async def test_call_brings_a_node_of_the_market_and_zone_of_its_pool(gateway: Gateway) -> None:
+    answers = await asyncio.gather(gateway.call("base", "one"), gateway.call("cheap", "two"))
+    assert [answer["pool"] for answer in answers] == ["base", "cheap"]
+    for name, type, market, zone in (
+        ("base", "base-b", "reserved", "b"),
+        ("cheap", "spot-a", "spot", "a"),
+    ):
+        id = node_of(await gateway.until(name, is_warm))
+        node = await node_until(gateway, lambda node: node.id == id and node.replicas == 1)  # noqa: B023
+        assert (node.type, node.market, node.zone, node.state) == (type, market, zone, "ready")
+        assert node.pid is not None and "raylet" in psutil.Process(node.pid).name()
+
+
+async def test_type_without_capacity_blocks_its_pool_with_the_words_of_the_provider(
+    gateway: Gateway,
+) -> None:
+    await gateway.room.enter("nowhere", "early", wait_ms=round(PATIENCE_S * 1000))
+    entry = await gateway.until("nowhere", lambda entry: entry.blocked is not None)
+    await gateway.room.leave("nowhere", "early")
+    assert entry.blocked and "no capacity for spot-none: spot in z" in entry.blocked
+    assert (await gateway.call("cheap", "late"))["pool"] == "cheap"
+
+
+async def test_drained_node_takes_no_new_call_and_another_one_comes(gateway: Gateway) -> None:
+    id = node_of(await gateway.until("cheap", is_warm))
+    await ask_to_drain(gateway.redis, id, 600.0)
+    node = await node_until(gateway, lambda node: node.id == id and node.state == "draining")
+    assert node.deadline_ms is not None and node.why == "drained by an administrator"
+    await gateway.until(
+        "cheap", lambda e: all(r.state != "WARM" for r in e.replicas if r.node == id)
+    )
+    await gateway.until("cheap", is_warm_on_another(id))
+    ended = await node_until(gateway, lambda node: node.id == id and node.state == "gone")
+    assert ended.why == "drained by an administrator"
+    await until_gone(ended)
+
+
+async def test_killed_raylet_is_a_lost_node_and_its_pool_goes_on_elsewhere(
+    gateway: Gateway,
+) -> None:
+    id = node_of(await gateway.until("cheap", is_warm))
+    node = await node_until(gateway, lambda node: node.id == id)
+    assert node.pid is not None
+    psutil.Process(node.pid).send_signal(signal.SIGKILL)
+    lost = await node_until(gateway, lambda node: node.id == id and node.state == "lost")
+    assert lost.why == "exit code -9"
+    await gateway.until("cheap", is_warm_on_another(id))
+
+
+async def test_killed_autoscaler_is_started_again_and_knows_its_nodes(
+    gateway: Gateway, cluster: Cluster
+) -> None:
+    id = node_of(await gateway.until("base", is_warm))
+    monitors = [p for p in members(cluster.ray_file.session) if "monitor.py" in _line(p)]
+    for process in monitors:
+        process.kill()
+    await gateway.publish(BASE | {"idle_s": 0.5}, SPOT)
+    node = await node_until(gateway, lambda node: node.id == id and node.state == "gone")
+    assert node.why == "idle"
+
+
+async def test_node_goes_with_the_capacity_of_its_trace_after_a_notice(gateway: Gateway) -> None:
+    await gateway.publish(SPOT, SWINGING)
+    await gateway.room.enter("swinging", "waits", wait_ms=round(PATIENCE_S * 1000))
+    node = await node_until(
+        gateway,
+        lambda node: (
+            node.why == "spot capacity in c was taken away" and node.state in ("gone", "lost")
+        ),
+        timeout_s=3 * PATIENCE_S,
+    )
+    await gateway.room.leave("swinging", "waits")
+    assert (
+        node.type == "spot-c"
+        and node.deadline_ms is not None
+        and node.deadline_ms > node.launched_ms
+    )
+
+
+async def test_killed_launcher_and_head_leave_no_node(gateway: Gateway, cluster: Cluster) -> None:
+    left = processes(cluster)
+    assert left
+    launcher = cluster.launcher
+    assert launcher is not None
+    launcher.end(signal.SIGKILL)
+    psutil.Process(cluster.ray_file.session.sid).kill()
+    cluster.launcher = Part("workers.ray.launch", cluster.env, cluster.folder / "launch.log")
+    cluster.launcher.await_ready()
+    _, alive = psutil.wait_procs(left, timeout=PATIENCE_S)
+    assert not alive
+    assert (await gateway.call("cheap", "after"))["pool"] == "cheap"
+
+
+def _line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""

@@ -1,0 +1,26 @@
+"""What docs/fleet.md shows is what the settings read."""
+
+import json
+import re
+from pathlib import Path
+
+from gateway.settings import load_settings
+from workers.nodes.capacity import read_capacity
+
+PAGE = Path(__file__).parents[3] / "docs" / "fleet.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}$\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+
+
+def test_types_and_traces_of_the_page_are_read(tmp_path: Path) -> None:
+    [types] = blocks("toml")
+    (tmp_path / "sluice.toml").write_text(types)
+    nodes = load_settings(tmp_path / "sluice.toml").nodes
+    assert [(node.name, node.market, node.min) for node in nodes] == [
+        *(("base", "reserved", 1), ("spot-b", "spot", 0)),
+    ]
+    [trace] = blocks("json")
+    (tmp_path / "trace.json").write_text(trace)
+    assert list(read_capacity(tmp_path / "trace.json").data) == json.loads(trace)["data"]

@@ -1,0 +1,106 @@
+"""The nodes of this machine as the controller sees them: published for gateways, drained on demand.
+
+Reads the folder where each node says what it is (`workers.nodes.folder`). Where no nodes are
+declared it does nothing.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from redis.asyncio import Redis
+
+from workers.catalog import Pool
+from workers.controller.drains import take_drains
+from workers.controller.fleet_publisher import NodeEntry
+from workers.controller.sighting import Sighting
+from workers.nodes.folder import Failure, MachineNode, NodesFolder, Notice
+from workers.nodes.node_type import NodeState, NodeType
+from workers.nodes.placement import node_misfits, types_of
+from workers.ray.file import RayFile
+from workers.ray.serve_api import ServeDetails
+
+FAILS_NOW_MS = 5_000
+"""Ray tries a launch again every second. A failure older than this is of another attempt."""
+BY_HAND = "drained by an administrator"
+
+
+@dataclass(slots=True)
+class NodeWatch:
+    """Call `look` once a round, then the others."""
+
+    redis: Redis
+    types: Sequence[NodeType]
+    _folder: NodesFolder | None = None
+    _nodes: tuple[MachineNode, ...] = ()
+    _failures: Mapping[str, Failure] = field(default_factory=dict)
+
+    async def look(self, place: RayFile | None, at_ms: int) -> None:
+        """Read the nodes, and tell those that are to be drained. Raises redis.RedisError."""
+        if not self.types:
+            return
+        self._folder = None if place is None else NodesFolder(place.nodes_folder)
+        self._nodes, self._failures = (), {}
+        if self._folder is not None:
+            await self._drain(self._folder, at_ms)
+            self._nodes = tuple(self._folder.nodes())
+            self._failures = self._folder.failures()
+
+    def is_leaving(self, node_id: str | None) -> bool:
+        """Whether no new call goes there any more."""
+        states = {node.launch.id: node.state for node in self._nodes}
+        return states.get(node_id or "") not in (None, NodeState.LAUNCHING, NodeState.READY)
+
+    def barred(self, pool: Pool, sighting: Sighting, at_ms: int) -> Sighting:
+        """The sighting with why its pool cannot start, where no node can be had for it."""
+        why = self._why_not(pool, at_ms)
+        if why is None or sighting.view.failure is not None:
+            return sighting
+        return replace(sighting, view=replace(sighting.view, failure=why))
+
+    def entries(self, details: ServeDetails) -> tuple[NodeEntry, ...]:
+        replicas = Counter(id for id in details.nodes.values() if id is not None)
+        types = {type.name: type for type in self.types}
+        return tuple(
+            _entry(node, types[node.launch.type], replicas[node.launch.id])
+            for node in self._nodes
+            if node.launch.type in types
+        )
+
+    def _why_not(self, pool: Pool, at_ms: int) -> str | None:
+        """The provider's last words where every type that holds the pool fails just now."""
+        if not self.types:
+            return None
+        for key, words in node_misfits(pool, self.types):
+            return f"{key}: {words}"
+        names = [type.name for type in types_of(pool, self.types)]
+        if any(node.is_alive and node.launch.type in names for node in self._nodes):
+            return None
+        failures = [self._failures.get(name) for name in names]
+        if all(each is not None and at_ms - each.at_ms < FAILS_NOW_MS for each in failures):
+            return "; ".join(each.words for each in failures if each is not None)
+        return None
+
+    async def _drain(self, folder: NodesFolder, at_ms: int) -> None:
+        for id, deadline_s in (await take_drains(self.redis)).items():
+            node = folder.node(id)
+            if node is not None and node.is_alive:
+                deadline_ms = at_ms + round(deadline_s * 1000)
+                folder.note_notice(id, Notice(deadline_ms, BY_HAND))
+
+
+def _entry(node: MachineNode, type: NodeType, replicas: int) -> NodeEntry:
+    leaving = node.end or node.notice
+    return NodeEntry(
+        id=node.launch.id,
+        type=type.name,
+        market=type.market,
+        zone=type.zone,
+        state=node.state,
+        cost_nanousd_per_s=type.cost_nanousd_per_s,
+        replicas=replicas if node.is_alive else 0,
+        launched_ms=node.launch.at_ms,
+        deadline_ms=None if node.notice is None else node.notice.deadline_ms,
+        why=None if leaving is None else leaving.why,
+        pid=None if node.raylet is None else node.raylet.pid,
+    )
