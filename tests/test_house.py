@@ -6,6 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from alembic.script import ScriptDirectory
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("gateway", "routing", "billing", "workers")
@@ -35,3 +36,9 @@ def test_no_two_classes_of_a_package_have_one_name(package: str) -> None:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(str(path.relative_to(ROOT)))
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_migrations_have_one_end() -> None:
+    """Two changes that each add the next migration land one after the other: a stack could not
+    start any more."""
+    assert len(ScriptDirectory(ROOT / "migrations").get_heads()) == 1

@@ -8,6 +8,7 @@ from billing.usage.tables import UsageRecord
 from gateway.console.formatting import DisplayTime, Money, count, duration, instant, money, short_id
 from gateway.decisions.explained import ExplainedDecision
 from routing.candidates import TOOK_OVER, reason_of
+from routing.types import Candidate
 
 NOTHING = "\N{EN DASH}"
 
@@ -85,6 +86,13 @@ def ttft(used: UsageRecord) -> str:
     if used.first_token_us is None:
         return NOTHING
     return duration(used.first_token_us - used.admitted_us)
+
+
+def reason_and_sum(candidate: Candidate) -> str:
+    """In words, and the sum behind them where it was weighed."""
+    if not candidate.eligible:
+        return candidate.reason
+    return ": ".join(filter(None, (candidate.reason, candidate.terms)))
 
 
 def decision_words(used: UsageRecord, decision: ExplainedDecision) -> DecisionWords:

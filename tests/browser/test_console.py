@@ -127,6 +127,33 @@ def test_scaling_up_from_zero_is_watched_live(stack: Stack, tenant: Tenant, visi
         expect(pool).to_have_attribute("data-state", "WARM", timeout=SCALE_MS)
         expect(page.locator(f"#{asked.result(60)}")).to_be_visible()
     visitor.shoot("busy-dark")
+    stack.generation(asked.result())
+    page.goto(f"/console/calls/{asked.result()}")
+    expect(page.get_by_role("main")).to_contain_text("While it waited for nap")
+    visitor.look_over("call-that-waited")
+
+
+def test_refused_call_is_found_and_explained(stack: Stack, visit: Open) -> None:
+    tenant = stack.tenant(requests_per_minute=1)
+    ask(stack, tenant)
+    refused = stack.call("POST", CHAT, secret=tenant.secret, json=body(SMALL))
+    assert refused.status_code == 429
+    rid = refused.headers["x-request-id"]
+    assert stack.generation(rid)["status"] == "refused"
+    visitor = visit()
+    page = visitor.sign_in()
+    visitor.look_over("overview")
+    page.get_by_role("main").get_by_role("link", name="Refused calls").click()
+    page.get_by_label("Organization").fill(tenant.organization)
+    page.get_by_label("Reason").select_option("limit")
+    page.get_by_role("button", name="Find").click()
+    row = page.locator(f"#{rid}")
+    expect(row).to_contain_text("rate_limit_exceeded")
+    visitor.look_over("refusals")
+    row.get_by_role("link", name="req_").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("refused")
+    expect(page.locator("table.candidates tbody tr")).not_to_have_count(0)
+    visitor.look_over("call-that-was-refused")
 
 
 def test_theme_follows_the_system_until_it_is_chosen(visit: Open) -> None:
@@ -228,7 +255,7 @@ def test_axe_finds_nothing_serious(stack: Stack, tenant: Tenant, visit: Open, sc
     assert serious(page) == []
     signed_in = visit(scheme=scheme).sign_in()
     policies = ("/policies", "/policies/1", "/policies/edit")
-    for path in ("", f"/calls/{request_id}", "/catalogue", *policies):
+    for path in ("", f"/calls/{request_id}", "/catalogue", "/refusals", *policies):
         signed_in.goto(f"/console{path}")
         assert serious(signed_in) == [], path
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Page
 
+from tests.browser.axe import serious
 from tests.stack import Stack
 from tests.stack_config import ROOT
 
 SCREENSHOTS = ROOT / "build" / "screenshots"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SOON_MS = 15_000
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+WIDTHS = (1440, 390)
 BREACHES = """addEventListener("securitypolicyviolation", (breach) =>
     console.error(`policy: ${breach.violatedDirective} ${breach.blockedURI}`))"""
 
@@ -71,6 +75,21 @@ class Visit:
         path = SCREENSHOTS / f"console-{name}.png"
         self.page.screenshot(path=path, full_page=True)
         return path
+
+    def look_over(self, name: str) -> None:
+        """In both themes and at two widths: axe finds nothing serious, nothing is wider than the
+        window, and there is a picture."""
+        before = self.page.viewport_size
+        for scheme in SCHEMES:
+            self.page.emulate_media(color_scheme=scheme)
+            for width in WIDTHS:
+                self.page.set_viewport_size({"width": width, "height": 900})
+                assert serious(self.page) == [], f"{name}, {scheme}, {width} px"
+                assert self.overflow_px() == 0, f"{name}, {scheme}, {width} px"
+                self.shoot(f"{name}-{scheme}-{width}")
+        self.page.emulate_media(color_scheme="null")
+        assert before is not None, "a visit has a window"
+        self.page.set_viewport_size(before)
 
     def forgive(self, complaint: str) -> None:
         """Chromium reports every status of 4xx and every lost connection as an error."""

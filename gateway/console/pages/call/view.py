@@ -10,7 +10,14 @@ from billing.prices.rating import units_of
 from billing.prices.tariff import OF_TOKENS
 from billing.queries import CallRecord
 from billing.usage.tables import UsageRecord
-from gateway.console.calls import NOTHING, DecisionWords, Name, decision_words, ttft
+from gateway.console.calls import (
+    NOTHING,
+    DecisionWords,
+    Name,
+    decision_words,
+    reason_and_sum,
+    ttft,
+)
 from gateway.console.formatting import (
     DisplayTime,
     Money,
@@ -218,15 +225,8 @@ def _candidate(candidate: Candidate, used: UsageRecord) -> CandidateRow:
         score=money(candidate.score_nanousd),
         cost=money(candidate.cost_nanousd),
         wait=duration(round(candidate.wait_s * 1e6)) if candidate.wait_s > 0 else NOTHING,
-        reason=_reason(candidate),
+        reason=reason_and_sum(candidate),
     )
-
-
-def _reason(candidate: Candidate) -> str:
-    """In words, and the sum behind them."""
-    if not candidate.eligible:
-        return candidate.reason
-    return ": ".join(filter(None, (candidate.reason, candidate.terms)))
 
 
 def _attempt(row: dict[str, Any], used: UsageRecord) -> AttemptRow:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from gateway.console.calls import reason_and_sum
 from gateway.console.formatting import Money, capacity_words, duration, money
 from gateway.decisions.explained import ExplainedDecision, TracedClause
 from routing.types import Candidate
@@ -69,5 +70,5 @@ def _pool(candidate: Candidate, *, is_first: bool) -> TriedPool:
         score=money(candidate.score_nanousd),
         cost=money(candidate.cost_nanousd),
         ttft="" if ttft_s is None else duration(round(ttft_s * 1e6)),
-        reason=": ".join(filter(None, (candidate.reason, candidate.terms))),
+        reason=reason_and_sum(candidate),
     )
