@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any, ClassVar, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,9 +14,12 @@ from billing.types import SettledCall, Usage
 from gateway.call.frame import Choice, Frame
 from gateway.call.open_call import OpenCall
 from gateway.call.request import Streaming
+from gateway.wire.answer import StreamableForm
+from gateway.wire.anthropic.form import MessageForm
 from gateway.wire.bodies.chat import ChatForm
 from gateway.wire.bodies.completions import CompletionForm
 from gateway.wire.reply import Exchange, Reply, ReplySettings, StreamReply, WholeReply
+from gateway.wire.responses.form import ResponseForm
 from routing.types import Candidate, CapacityClass, Tier
 from tests.billing.calls import opened_call, settled_call
 
@@ -181,3 +185,44 @@ def test_stream_and_whole_answer_say_the_same_and_every_choice_ends_once(
             assert told == (choice["message"].get(field) or "")
         ends = [piece["finish_reason"] for piece in said]
         assert [end for end in ends if end] == [ends[-1]] == [choice["finish_reason"]]
+
+
+SIMULATED: dict[str, StreamableForm] = {
+    "chat": ChatForm(1, scored=False),
+    "completions": CompletionForm(("",), scored=False),
+    "responses": ResponseForm({"model": "tale", "input": "Tell."}, scored=False),
+    "messages": MessageForm(stops=()),
+}
+
+
+@pytest.mark.parametrize("dialect", SIMULATED)
+async def test_answer_of_a_simulated_pool_says_so_whole_and_streamed(dialect: str) -> None:
+    form, call = SIMULATED[dialect], cast(OpenCall, Charged())
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    exchange = Exchange("req_1", 0.0, lambda: 0.0, send)
+    whole = WholeReply(exchange, form=form, choices=1)
+    stream = StreamReply(
+        exchange,
+        streaming=Streaming(form, includes_usage=False),
+        choices=1,
+        settings=ReplySettings(),
+        queue_note=_note,
+    )
+    for reply, simulated in ((whole, True), (whole, False), (stream, True), (stream, False)):
+        sent.clear()
+        serving = SERVING._replace(is_simulated=simulated)
+        await reply.begin(call, serving)
+        await reply.forward(Frame((Choice(delta={"content": "Once"}, finish_reason="stop"),)))
+        await reply.finish(call)
+        headers = dict(sent[0]["headers"])
+        assert headers.get(b"x-sluice-simulated") == (b"true" if simulated else None)
+        body = b"".join(message.get("body", b"") for message in sent)
+        assert (b'"simulated":true' in body) is simulated, body
+        if reply is whole:
+            assert json.loads(body).get("sluice") == ({"simulated": True} if simulated else None)
+        reply.start_over()
+        stream.is_committed = False
