@@ -17,10 +17,11 @@ from billing.ledger.booking import Record
 from billing.limits.keys import SHARDS
 from billing.periods import BadPeriod, period
 from billing.prices.book import Component, Discount, PriceRate
+from billing.prices.estimate import cut_call
 from billing.prices.rating import rate_frozen
 from billing.prices.versions import load_book, put_into_force
 from billing.queries import usage_summary
-from billing.types import OpenedCall, SettledCall, UsageSource, encode
+from billing.types import OpenedCall, SettledCall, UsageCheckpoint, UsageSource, encode
 from billing.usage.call_laws import PARTS
 from billing.verify import verify
 from billing.writer import marks
@@ -93,6 +94,32 @@ def test_an_open_month_is_a_draft_computed_anew(store: Store) -> None:
     assert (first.invoice["status"], second.invoice["number"]) == ("draft", None)
     assert second.invoice["subtotal_nanousd"] == 2 * first.invoice["subtotal_nanousd"]
     assert "2026-10 has not ended" in second.draft_because
+    assert holds(store)
+
+
+def test_what_simulated_pools_served_has_lines_of_its_own(store: Store) -> None:
+    """Also where its gateway was lost, and what it left was estimated."""
+    opened = opened_call("req_cut", admitted_us=IN_OCTOBER_US)
+    left = UsageCheckpoint(
+        **{"seq": 1, "model": opened.model, "tier": opened.tier, "pool": "played"},
+        **{"input": 3, "cached_input": 0, "output": 5, "at_us": IN_OCTOBER_US},
+        is_simulated=True,
+    )
+    prices = load_book(store)
+    rate = lambda **of: rate_frozen(prices, **of).amount_nanousd  # noqa: E731
+    cut = cut_call(opened, left, ended_us=IN_OCTOBER_US, rate=rate)
+    played = call(store, "req_played", IN_OCTOBER_US, is_simulated=True)
+    real = call(store, "req_real", IN_OCTOBER_US)
+    assert b"simulated" not in encode(real), "records of other calls keep their bytes"
+    book(store, cut, played, real)
+    (result,) = run(store, "2026-10", now_us=IN_OCTOBER_US)
+    billed = {True: 0, False: 0}
+    for line in result.lines:
+        if line["kind"] == "usage":
+            billed[bool(line["is_simulated"])] += line["amount_nanousd"]
+    assert cut.amount_nanousd > 0
+    assert billed[True] == cut.amount_nanousd + played.amount_nanousd
+    assert billed[False] == real.amount_nanousd
     assert holds(store)
 
 
