@@ -184,7 +184,7 @@ def test_processes_that_start_together_migrate_once(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment)
         for _ in range(3)
     ]
-    assert [process.wait(timeout=60) for process in started] == [0, 0, 0]
+    assert [process.wait(timeout=150) for process in started] == [0, 0, 0]
 
 
 TWO_ACCOUNTS = "INSERT INTO account VALUES ('a', NULL, 'USD', 0, 0), ('b', NULL, 'USD', 0, 0)"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -242,15 +244,16 @@ print(json.dumps(numbered_decisions()))
 
 def numbered_decisions() -> list[list[str]]:
     """Many decisions between equal pools, where only the seed and hashes decide."""
+    return [equal_pools(POOLS, seed) for seed in range(0, 2**40, 2**35)]
+
+
+def equal_pools(names: Sequence[str], seed: int) -> list[str]:
     from tests.routing.fleets import call, fleet, pool, warm
 
-    snapshot = fleet(*(warm(pool(name)) for name in POOLS))
-    order = frozenset(Target(TargetKind.POOL, name) for name in POOLS)
+    snapshot = fleet(*(warm(pool(name)) for name in names))
+    order = frozenset(Target(TargetKind.POOL, name) for name in names)
     action = Action(only=order, regions=None)
-    return [
-        [c.pool for c in decide(call(), snapshot, matched(action), seed).candidates]
-        for seed in range(0, 2**40, 2**35)
-    ]
+    return [c.pool for c in decide(call(), snapshot, matched(action), seed).candidates]
 
 
 def test_another_process_decides_the_same() -> None:
@@ -422,6 +425,29 @@ def test_removing_a_loser_changes_nothing(
     left = tuple(each for each in snapshot.pools if each.pool.name != gone)
     again = decide(call, snapshot._replace(pools=left), matched(action), seed)
     assert [*again.candidates] == [each for each in decided.candidates if each.pool != gone]
+
+
+def test_equal_pools_keep_their_order_whoever_else_is_there() -> None:
+    for seed in range(0, 2**40, 2**35):
+        order = equal_pools(POOLS, seed)
+        for gone in POOLS:
+            left = [name for name in POOLS if name != gone]
+            assert equal_pools(left, seed) == [name for name in order if name != gone]
+
+
+@given(calls, fleets(), seeds)
+def test_a_sort_puts_the_soonest_or_the_cheapest_first(
+    call: Call, snapshot: FleetSnapshot, seed: int
+) -> None:
+    """What a lost spot replica costs is none of the price where the rule says that it is worth
+    nothing."""
+    for sort in (Sort.LATENCY, Sort.PRICE):
+        decided = decide(call, snapshot, matched(Action(sort=sort, spot_loss_nanousd=0)), seed)
+        row = [each for each in decided.candidates if each.eligible]
+        measured = [
+            float(each.cost_nanousd if sort is Sort.PRICE else each.ttft_s or 0) for each in row
+        ]
+        assert all(a <= b + 1e-6 * b for a, b in pairwise(measured)), (sort, measured)
 
 
 def halved(price: int | None) -> int | None:

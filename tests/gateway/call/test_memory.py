@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sqlite3
 from collections import Counter, deque
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -37,13 +38,23 @@ def held() -> Held:
     """Objects that the collector knows of, by type, and under `entries` what containers hold: it
     does not know of strings and numbers, nor of dicts that have nothing else."""
     gc.collect()
-    tracked = gc.get_objects()
+    swept_by_sqlite = cursor_references()
+    tracked = [each for each in gc.get_objects() if id(each) not in swept_by_sqlite]
     plain = {id(e): e for e in gc.get_referents(*tracked) if type(e) is dict}
     counted = Counter(type(each).__qualname__ for each in tracked)
     for each in (*tracked, *(e for e in plain.values() if not gc.is_tracked(e))):
         if issubclass(type(each), HOLDERS):  # what only says that it is one is not asked
             counted["entries"] += len(each)
     return tuple(counted.items())
+
+
+def cursor_references() -> set[int]:
+    """The weak references to cursors that SQLite's connections keep, and their lists: each
+    connection drops the dead ones at every 200th statement, and gateways ask more of them the
+    slower they are."""
+    open_now = [each for each in gc.get_objects() if type(each) is sqlite3.Connection]
+    lists = [each for each in gc.get_referents(*open_now) if type(each) is list]
+    return {id(each) for each in (*lists, *gc.get_referents(*lists))}
 
 
 def grown(before: Held, after: Held, units: int) -> dict[str, int]:
