@@ -103,6 +103,19 @@ async def test_page_has_pools_variants_and_hardware(running: Edge) -> None:
     assert "a label: no such variant is declared" in page, "of the pools that the test began with"
 
 
+async def test_simulated_pool_is_named_as_such_and_no_other_is(running: Edge) -> None:
+    await send(running, "PUT", "/variants/tale/int8", VARIANT)
+    _, pools = await send(running, "GET", "/pools", {})
+    for name in [row["name"] for row in pools["data"] if row["model"] == "tale"]:
+        await send(running, "DELETE", f"/pools/{name}", {})
+    two = POOL | {"gpus_per_replica": 2}
+    assert (await send(running, "PUT", "/pools/played", two))[0] == 200
+    assert "spot, simulated" not in await look(running)
+    played = two | {"engine": "simulated"}
+    assert (await send(running, "PUT", "/pools/played", played))[0] == 200
+    assert "spot, simulated" in await look(running)
+
+
 async def test_pool_that_was_disabled_is_not_shown(running: Edge) -> None:
     assert 'id="pool-tale-spot"' in await look(running)
     await send(running, "DELETE", "/pools/tale-spot", {})

@@ -17,6 +17,7 @@ from gateway.metrics import tally as tallying
 from gateway.metrics.tally import DURATION_US, OTHER, TTFT_US, Tally
 from gateway.metrics.text import Now, text
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
+from tests.routing.fleets import pool as pool_named
 
 NOW = Now(
     gateway="gw-8080-1",
@@ -35,6 +36,7 @@ NOW = Now(
     quality_version=2,
     quality_is_broken=False,
     replicas={("p", "WARM"): 4},
+    pools={"p": pool_named("p", engine="simulated"), "q": pool_named("q")},
 )
 
 
@@ -155,6 +157,9 @@ def test_states_of_now_are_told() -> None:
     assert told["sluice_limiter_outages_total", labelled()] == 5
     assert told["sluice_waiting_calls", labelled(pool="p")] == 2
     assert told["sluice_replicas", labelled(pool="p", state="WARM")] == 4
+    for name, simulated in (("p", "true"), ("q", "false")):
+        labels = labelled(pool=name, model=NOW.pools[name].model, simulated=simulated)
+        assert told["sluice_pool_info", labels] == 1
     assert told["sluice_spool_unconfirmed_bytes", labelled()] == 77
     assert told["sluice_loop_lag_seconds", labelled()] == 0.25
     assert any(name == "process_resident_memory_bytes" for name, _ in told)
