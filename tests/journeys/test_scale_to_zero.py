@@ -18,6 +18,7 @@ import pytest
 from tests.journeys.calls import CHAT, NAP, body, chunks_of, events, opened, rid_of, said
 from tests.plain_http import NOBODY
 from tests.stack import Stack, Tenant
+from tests.workers.ray.test_template import title_of
 from workers.ray.file import read_ray_file
 from workers.ray.session import members
 from workers.ray.template import SPARE_TITLE
@@ -74,7 +75,7 @@ def of_ray(stack: Stack, title: str) -> list[psutil.Process]:
     """The processes of the cluster whose title begins so."""
     ray = read_ray_file(stack.data / "ray.json")
     assert ray is not None
-    return [each for each in members(ray.session) if " ".join(each.cmdline()).startswith(title)]
+    return [each for each in members(ray.session) if title_of(each).startswith(title)]
 
 
 @pytest.mark.usefixtures("cold")

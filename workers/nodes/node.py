@@ -71,12 +71,11 @@ class RunningNode:
     def _start(self) -> "MachineRaylet":
         # Not at the top: Ray takes a second, and the session is written before that.
         from workers.nodes.raylet import start_raylet
-        from workers.ray.template_keeper import TemplateKeeper
+        from workers.ray.template_keeper import template_keeper
 
         order = self._order
-        if order.spares:
-            starts = Path(order.temp_dir).parent / f"starts-{order.id}"
-            self._template = TemplateKeeper(order.spares, str(starts))
+        starts = Path(order.temp_dir).parent / f"starts-{order.id}"
+        self._template = template_keeper(order.spares, str(starts))
         raylet = start_raylet(
             gcs_address=order.gcs_address,
             node_ip=order.node_ip,

@@ -27,7 +27,7 @@ from ray._private.parameter import RayParams
 from ray._private.resource_isolation_config import ResourceIsolationConfig
 
 from workers.ray.session import Session, members, session_of
-from workers.ray.template_keeper import TemplateKeeper
+from workers.ray.template_keeper import template_keeper
 
 LOOK_EVERY_S = 0.1
 DASHBOARD_MODULES = "ServeHead"
@@ -128,9 +128,8 @@ class Head(Node):  # type: ignore[misc]  # Ray has no types
 def main() -> int:
     services.start_ray_process = _with_few_modules(services.start_ray_process)
     options: dict[str, Any] = json.loads(sys.argv[1])
-    template = None
-    if count := options.pop("spares"):
-        template = TemplateKeeper(count, f"{options['temp_dir']}/starts")
+    template = template_keeper(options.pop("spares"), f"{options['temp_dir']}/starts")
+    if template is not None:
         options["worker_path"] = template.worker_path
     params = RayParams(
         include_dashboard=True,

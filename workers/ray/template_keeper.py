@@ -13,6 +13,13 @@ from workers.ray import worker_start
 RAY_WORKER = "_private/workers/default_worker.py"
 PAUSE_S = 10.0
 """Before the first template that died is made again. It doubles each time."""
+FORKABLE = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+"""torch looks for a GPU without opening it: no fork could use one that the template has opened."""
+
+
+def template_keeper(spares: int, starts: str) -> "TemplateKeeper | None":
+    """None where no spares are to be, and on systems whose libraries do not outlive a fork."""
+    return TemplateKeeper(spares, starts) if spares and sys.platform == "linux" else None
 
 
 class TemplateKeeper:
@@ -36,7 +43,9 @@ class TemplateKeeper:
 
     def _start(self) -> None:
         self._started_s = time.monotonic()  # noqa: TID251
-        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, env=os.environ | FORKABLE
+        )
 
     def mend(self) -> None:
         """Start the template again if it died, later each time."""

@@ -7,13 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from workers.ray import worker_start
+from workers.ray import template_keeper, worker_start
 from workers.ray.template import SPARE_TITLE
 
 PATIENCE_S = 60.0
@@ -85,12 +86,18 @@ class Node:
     def spares(self) -> list[psutil.Process]:
         assert self.template is not None
         forks = psutil.Process(self.template.pid).children()
-        return [fork for fork in forks if fork.cmdline()[:1] == [SPARE_TITLE]]
+        return [fork for fork in forks if title_of(fork).startswith(SPARE_TITLE)]
 
     def end(self) -> None:
         if self.template is not None:
             self.template.kill()
             self.template.wait(PATIENCE_S)
+
+
+def title_of(process: psutil.Process) -> str:
+    with suppress(psutil.Error):  # it ended meanwhile
+        return " ".join(process.cmdline())
+    return ""
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -163,3 +170,36 @@ def test_killed_spare_is_replaced_and_spares_end_with_their_template(node: Node)
     node.template.stdin.close()
     psutil.wait_procs(spares, timeout=PATIENCE_S)
     assert not any(spare.is_running() for spare in spares)
+
+
+def test_template_that_died_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_keeper, "PAUSE_S", 0.0)
+    for name in (worker_start.SOCKET, worker_start.INTERPRETER, worker_start.WORKER):
+        monkeypatch.setenv(name, "")
+    me = psutil.Process()
+    before = set(me.children())
+    keeper = template_keeper.TemplateKeeper(1, str(tmp_path / "starts"))
+    try:
+        [first] = set(me.children()) - before
+        keeper.mend()
+        assert set(me.children()) - before == {first}
+        first.kill()
+
+        def is_made_again() -> bool:
+            keeper.mend()
+            return bool(set(me.children()) - before - {first})
+
+        until(is_made_again)
+    finally:
+        for child in set(me.children()) - before:
+            child.kill()
+            child.wait(PATIENCE_S)
+
+
+def test_no_spares_and_no_template_where_a_fork_is_not_safe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = str(tmp_path / "starts")
+    assert template_keeper.template_keeper(0, starts) is None
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert template_keeper.template_keeper(1, starts) is None
