@@ -279,12 +279,15 @@ class Reconciler:
 
     def _later(self, pools: Sequence[PoolApps]) -> set[str]:
         """New applications that are not deployed yet. A new application costs the machine a start
-        even where no replica is to run. So those wait until the applications that are to run do."""
+        even where no replica is to run. So those wait until the applications that are to run do.
+        Where nodes are declared it would bring a node, too. There the first application of a pool
+        waits until a replica is to run."""
         there = self._details.applications
         names = [apps.desired for apps in pools if self._intentions.needs_app(apps.desired)]
+        new = [apps for apps in pools if apps.desired not in there and apps.desired not in names]
         if all(name in there and there[name].status in SETTLED for name in names):
-            return set()
-        return {apps.desired for apps in pools if apps.desired not in there} - set(names)
+            return {apps.desired for apps in new if self._settings.nodes and not apps.older}
+        return {apps.desired for apps in new}
 
     def _must_rebuild(self, pools: Iterable[PoolApps]) -> bool:
         """Whether Serve gave up while building an application that is wanted now."""

@@ -134,7 +134,12 @@ def node_of(entry: PoolEntry) -> str:
 async def test_no_node_runs_before_one_is_needed(gateway: Gateway) -> None:
     await gateway.publish(BASE, SPOT, NOWHERE)
     await gateway.until("nowhere", lambda entry: entry.target == 0)
-    assert await nodes(gateway) == ()
+    first = await gateway.fleet()
+    assert first is not None
+    deadline_s = time.monotonic() + PATIENCE_S
+    while (fleet := await gateway.fleet()) and fleet.seq < first.seq + 30:
+        assert fleet.nodes == () and time.monotonic() < deadline_s
+        await asyncio.sleep(0.05)
 
 
 async def test_call_brings_a_node_of_the_market_and_zone_of_its_pool(gateway: Gateway) -> None:
