@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +21,7 @@ from billing.usage import sum_audit
 from billing.usage.rollup import DAY_US, HOUR_US
 from gateway.tenants.store import TenantStore
 from migrations.run import BrokenReference, alembic_config, migrate, rebuilding
-
-ROOT = Path(__file__).parents[2]
+from tests.nursery import Part
 
 
 def test_the_newest_revision_is_what_the_row_classes_say(url: str) -> None:
@@ -178,12 +175,7 @@ def test_migration_that_leaves_a_row_without_its_parent_changes_nothing(tmp_path
 
 def test_processes_that_start_together_migrate_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'a.db'}"
-    program = f"from migrations.run import migrate; migrate({url!r})"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    started = [
-        subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment)
-        for _ in range(3)
-    ]
+    started = [Part(migrate, url, env=os.environ) for _ in range(3)]
     assert [process.wait(timeout=150) for process in started] == [0, 0, 0]
 
 
