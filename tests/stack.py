@@ -340,6 +340,15 @@ class Stack:
         os.kill(self.pids()[part], signal.SIGCONT)
 
     @contextmanager
+    def paused(self, part: str) -> Iterator[None]:
+        """The part stands still while the block runs."""
+        self.pause(part)
+        try:
+            yield
+        finally:
+            self.resume(part)
+
+    @contextmanager
     def supervisor_paused(self) -> Iterator[None]:
         """While the block runs, a killed part stays down."""
         assert self._up is not None

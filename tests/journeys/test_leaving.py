@@ -146,13 +146,15 @@ async def test_cancelled_task_of_the_async_client_frees_everything(
 
 
 def test_client_that_leaves_while_it_waits_for_a_cold_worker(stack: Stack, tenant: Tenant) -> None:
-    """It leaves the waiting room, and pays nothing: nothing was dispatched."""
+    """It leaves the waiting room, and pays nothing: nothing was dispatched. The controller stands
+    still, so no replica comes."""
     for stream in (False, True):
         stack.wait_until(lambda: not stack.replicas("nap"), 60, "the pool to go to zero")
-        connection = raw_post(stack, tenant, body(NAP, stream=stream))
-        stack.wait_until(lambda: stack.gauges().waiting == 1, 60, "the call to wait")
-        connection.close()
-        stack.wait_until(lambda: stack.gauges().waiting == 0, STOPS_WITHIN_S, "an empty room")
+        with stack.paused("controller"):
+            connection = raw_post(stack, tenant, body(NAP, stream=stream))
+            stack.wait_until(lambda: stack.gauges().waiting == 1, 60, "the call to wait")
+            connection.close()
+            stack.wait_until(lambda: stack.gauges().waiting == 0, STOPS_WITHIN_S, "an empty room")
         stack.wait_quiet()
     for call in booked_of(stack, tenant, 2):
         assert (call["status"], call["cost_usd"]) == ("cancelled", "0.00")
@@ -160,14 +162,18 @@ def test_client_that_leaves_while_it_waits_for_a_cold_worker(stack: Stack, tenan
 
 
 def test_client_that_leaves_after_the_first_keep_alive(stack: Stack, tenant: Tenant) -> None:
-    """Its 200 is out already; it has been sent nothing that costs."""
+    """Its 200 is out already; it has been sent nothing that costs. The controller stands still, so
+    no replica comes."""
     stack.wait_until(lambda: not stack.replicas("nap"), 60, "the pool to go to zero")
-    connection = raw_post(stack, tenant, body(NAP, stream=True))
-    received = b""
-    while b": waiting" not in received:
-        received += connection.recv(4096)
-    connection.close()
-    stack.wait_until(lambda: stack.gauges().waiting == 0, STOPS_WITHIN_S, "an empty room")
+    with stack.paused("controller"):
+        connection = raw_post(stack, tenant, body(NAP, stream=True))
+        received = b""
+        while b": waiting" not in received:
+            more = connection.recv(4096)
+            assert more, received
+            received += more
+        connection.close()
+        stack.wait_until(lambda: stack.gauges().waiting == 0, STOPS_WITHIN_S, "an empty room")
     [call] = booked_of(stack, tenant, 1)
     assert received.startswith(b"HTTP/1.1 200")
     assert (call["status"], call["cost_usd"]) == ("cancelled", "0.00")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import anthropic
@@ -220,7 +221,11 @@ def test_client_reads_a_stream_that_waited_for_a_cold_pool(
 ) -> None:
     """Its headers had left before a worker was there, and pings kept it alive."""
     stack.wait_until(lambda: not stack.replicas("nap"), 60, "the pool to go to zero")
-    with claude.messages.stream(**PROMPT | {"model": NAP, "max_tokens": 8}) as stream:
+    with ExitStack() as reading:
+        with stack.paused("controller"):  # no replica comes before the stream has begun
+            stream = reading.enter_context(
+                claude.messages.stream(**PROMPT | {"model": NAP, "max_tokens": 8})
+            )
         final = stream.get_final_message()
         assert "x-sluice-pool" not in stream.response.headers
     assert final.content[0].text

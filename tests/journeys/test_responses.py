@@ -197,9 +197,11 @@ def test_client_reads_a_stream_that_waited_for_a_cold_pool(
     stack: Stack, client: openai.OpenAI
 ) -> None:
     stack.wait_until(lambda: not stack.replicas("nap"), 60, "the pool to go to zero")
-    with client.responses.create(
-        model=NAP, input=QUESTION, max_output_tokens=8, stream=True
-    ) as stream:
+    with stack.paused("controller"):  # no replica comes before the stream has begun
+        stream = client.responses.create(
+            model=NAP, input=QUESTION, max_output_tokens=8, stream=True
+        )
+    with stream:
         assert "x-sluice-pool" not in stream.response.headers
         seen = list(stream)
     assert (seen[0].type, seen[-1].type) == ("response.created", "response.incomplete")

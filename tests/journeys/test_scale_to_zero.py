@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import httpx2 as httpx
@@ -171,7 +171,9 @@ def test_deadline_shorter_than_the_start_is_refused_at_once(stack: Stack, tenant
 @pytest.mark.usefixtures("cold")
 def test_stream_that_waits_is_kept_alive_and_then_answered(stack: Stack, tenant: Tenant) -> None:
     wanted = body(NAP, max_tokens=8, stream_options={"include_usage": True})
-    with opened(stack, tenant, wanted) as response:
+    with ExitStack() as reading:
+        with stack.paused("controller"):  # no replica comes before the stream has begun
+            response = reading.enter_context(opened(stack, tenant, wanted))
         assert response.status_code == 200
         assert "x-sluice-pool" not in response.headers, "nobody knew yet who would answer"
         found = list(events(response.iter_lines()))
@@ -186,10 +188,14 @@ def test_stream_that_waits_is_kept_alive_and_then_answered(stack: Stack, tenant:
 
 
 @pytest.mark.usefixtures("cold")
-def test_client_understands_a_stream_that_began_with_waiting(client: openai.OpenAI) -> None:
-    with client.chat.completions.create(
-        model=NAP, messages=said(), max_tokens=8, stream=True
-    ) as stream:
+def test_client_understands_a_stream_that_began_with_waiting(
+    stack: Stack, client: openai.OpenAI
+) -> None:
+    with stack.paused("controller"):  # no replica comes before the stream has begun
+        stream = client.chat.completions.create(
+            model=NAP, messages=said(), max_tokens=8, stream=True
+        )
+    with stream:
         reasons = [choice.finish_reason for chunk in stream for choice in chunk.choices]
     assert reasons[-1] in ("stop", "length")
 
@@ -209,11 +215,8 @@ def test_deadline_that_passes_while_waiting_ends_the_wait(stack: Stack, tenant: 
             stream = client.post(url, json=body(NAP, stream=True))
             return await asyncio.gather(whole, stream)
 
-    stack.pause("controller")
-    try:
+    with stack.paused("controller"):
         whole, stream = asyncio.run(ask_both())
-    finally:
-        stack.resume("controller")
     assert whole.status_code == 504
     assert whole.json()["error"]["code"] == "deadline_exceeded"
     assert stream.status_code == 200

@@ -31,6 +31,8 @@ EXTENSIONS: dict[str, tuple[str, ...]] = {
 }
 """Our own words: what a call cost, where it was served, what a model is for, and what one outside
 thought before it answered, in the field that everybody but OpenAI has for it."""
+SIMULATED = {"const": {"simulated": True}}
+"""All that a whole answer says under `sluice`; a stream has more there."""
 CLOSED = (
     "CreateChatCompletionResponse",
     "CreateChatCompletionStreamResponse",
@@ -117,6 +119,7 @@ def _schemas() -> dict[str, Any]:
             for step in outer:
                 place = place["properties"][step]
             place["properties"][last] = {}
+    found["CreateChatCompletionResponse"]["properties"]["sluice"] = SIMULATED
     _differ_where_openai_does(found)
     for name in CLOSED:
         _close(found, found[name])

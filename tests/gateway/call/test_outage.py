@@ -31,7 +31,9 @@ QUICK = {"limiter": {"timeout_ms": 1_000.0, "open_s": 1.0, "failures_max": 1}}
 
 @pytest.fixture
 async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[Edge]:
+    """Nobody starts another pool here: on a busy machine a call might decide to wait for it."""
     async with edge(redis_server, redis, tmp_path, gateway=QUICK) as running:
+        await running.publish_fleet(running.replica(), others="nobody starts it")
         yield running
 
 

@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 
 from tests.workers.engines.conftest import MODEL_PATH, Ask
-from tests.workers.engines.test_contract import NAMES, frames_of, text_of, tokens_of
+from tests.workers.engines.simulated.cards import H100
+from tests.workers.engines.test_contract import MODELS, NAMES, frames_of, text_of, tokens_of
 from workers.deployments.calls_made import CallReaders
 from workers.deployments.choices import ChoiceFrame
 from workers.deployments.events import calling_event
@@ -26,7 +27,13 @@ from workers.engines.forms import Guide, Schema
 from workers.engines.registry import engine_named
 
 SETTINGS = EngineSettings(
-    MODEL_PATH, slots=4, staging_rows=2, queue_max=2, context_tokens=512, block_tokens=32
+    MODEL_PATH,
+    slots=4,
+    staging_rows=2,
+    queue_max=2,
+    context_tokens=512,
+    block_tokens=32,
+    roofline=H100,
 )
 TOWN = {
     "type": "object",
@@ -40,6 +47,8 @@ TOWN = {
 }
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+of_a_model = pytest.mark.parametrize("engine", MODELS, indirect=True, scope="module")
+"""What is simulated has no probabilities, and other words in a form than outside of one."""
 
 
 def schema(value: Any, name: str = "town", param: str = "here", lenient: bool = False) -> Schema:
@@ -138,6 +147,7 @@ def finish_of(frames: Sequence[Frame]) -> str:
     return reason
 
 
+@of_a_model
 async def test_free_text_is_what_it_is_without_tools(engine: Engine, ask: Ask) -> None:
     plain = await frames_of(engine, ask("Hello there.", tokens_max=20))
     constraint = await engine.constrain(Guide(tools=(schema(TOWN, "weather"),)))
@@ -188,6 +198,7 @@ async def test_a_schema_of_too_much_work_is_refused(engine: Engine) -> None:
         await engine.constrain(Guide(tools=many))
 
 
+@of_a_model
 async def test_a_bias_decides_and_one_outside_the_vocabulary_is_refused(
     engine: Engine, ask: Ask
 ) -> None:
@@ -197,6 +208,7 @@ async def test_a_bias_decides_and_one_outside_the_vocabulary_is_refused(
         engine.generate(ask("Hello.", logit_bias={2048: 1.0}))
 
 
+@of_a_model
 async def test_penalties_change_what_is_said(engine: Engine, ask: Ask) -> None:
     """With equal biases, being there costs each token its turn."""
     biased = {"logit_bias": {300: 90.0, 301: 90.0}, "tokens_max": 12}
