@@ -31,6 +31,7 @@ from typing import Protocol
 import numpy as np
 
 from workers.autoscaling.demand import IDLE, UNMEASURED, Demand, Pace, Worked, learned
+from workers.autoscaling.forecast import Forecast, OpenMinutes, Season, Values, after_look, forecast
 from workers.autoscaling.scale import decide
 from workers.autoscaling.types import Knobs, Phase, PoolMemory, PoolView, ReplicaView
 
@@ -171,8 +172,11 @@ def run(trace: Trace, pool: Pool, policy: Policy, tick_s: float, ttft_s: float) 
 class Ours:
     """The product's own decision, with its own measurement of what a replica does."""
 
-    def __init__(self, knobs: Knobs, start_s: float) -> None:
+    def __init__(self, knobs: Knobs, start_s: float, values: Values | None = None) -> None:
         self.knobs = knobs
+        self.values = values
+        self.season, self.seen_ms = Season(), 0
+        self.running: OpenMinutes | None = None
         self.memory = PoolMemory(target=0, cold_start_ms=start_s * 1000)
         self.pace: Pace = UNMEASURED
         self.taken: Worked = IDLE
@@ -189,13 +193,32 @@ class Ours:
             self.pace, self.taken = fresh, now
         at_ms = round(pool.at_s * 1000)
         seen = tuple(self._seen(each, pool) for each in pool.replicas)
-        demand = Demand(begun=pool.begun, pace=self.pace)
+        demand = Demand(begun=pool.begun, pace=self.pace, forecast=self._forecast(pool, at_ms))
         view = PoolView(at_ms, seen, len(pool.queue), demand=demand)
         self.memory, decision = decide(view, self.memory, self.knobs)
         for each in pool.replicas:
             each.leaving = each.id in decision.leaving and decision.target < self._staying(pool)
             each.refusing = each.id in decision.refusing or each.id in decision.leaving
         return decision.target
+
+    def _forecast(self, pool: Pool, at_ms: int) -> Forecast | None:
+        if self.values is None:
+            return None
+        self.season, self.running = after_look(
+            *(self.season, self.running),
+            at_ms=at_ms,
+            since_ms=self.seen_ms,
+            load=pool.open,
+            begun=pool.begun,
+        )
+        self.seen_ms = at_ms
+        return forecast(
+            self.season,
+            at_ms=at_ms,
+            slots=self.knobs.slots,
+            most=self.knobs.max_replicas,
+            values=self.values,
+        )
 
     @staticmethod
     def _staying(pool: Pool) -> int:
@@ -314,6 +337,8 @@ def main() -> None:
     parser.add_argument("--idle", type=float, default=3600.0, help="our `idle_s`")
     parser.add_argument("--ttft", type=float, default=3.0)
     parser.add_argument("--most", type=int, default=40)
+    parser.add_argument("--replica-usd", type=float, default=0.0007, help="USD of its second")
+    parser.add_argument("--wait-usd", type=float, default=0.01, help="USD of a caller's second")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
@@ -333,8 +358,12 @@ def main() -> None:
         ttft_ms=1_000,
         down_ms=180_000,
     )
+    values = Values(
+        args.replica_usd, args.wait_usd, round(args.start * 1000), round(args.idle * 1000)
+    )
     policies: dict[str, Callable[[], Policy]] = {
         "sluice": lambda: Ours(knobs, args.start),
+        "forecast": lambda: Ours(knobs, args.start, values),
         "ray serve, default (2 open calls a replica)": lambda: RayServe(2, 1, args.most),
         "ray serve, 70 % of the slots": lambda: RayServe(0.7 * args.slots, 1, args.most),
     }

@@ -104,6 +104,7 @@ class ControllerSettings(BaseModel):
     )  # the usual load of this one is held; or of idle_s
     down_s: float = Field(default=180.0, ge=0)  # fewer must have done for so long, or for idle_s
     wait_usd_per_s: float = Field(default=0.0001, ge=0)  # what a second of a caller is worth
+    forecast: bool = True  # start replicas before their calls, where that saves more than it costs
     settle_s: float = Field(default=0.6, ge=0)  # between published DRAINING and refusing work
     drain_timeout_s: float = Field(default=60.0, gt=0)
     replace_drain_s: float = Field(default=600.0, gt=0)  # for the calls of replaced replicas

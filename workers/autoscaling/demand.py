@@ -5,13 +5,16 @@ a caller may wait for its first token, a pool has begun all calls if its replica
 done with those before them (Little's law in tokens). A replica that is warm works while another one
 starts, so a queue that it ends by then needs no other. The same holds of each deadline in the
 queue, for replicas that are there by then. And as many are needed as usually are (`levels`). The
-largest of these counts is needed. Every number that led to it stands in the terms.
+largest of these counts is needed, or the count that is worth starting before its calls
+(`forecast`). Every number that led to it stands in the terms.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Final, NamedTuple
+
+from workers.autoscaling.forecast import Forecast
 
 GUESS_TOKENS_PER_CALL: Final = 256.0
 LEFT_OF_A_RUNNING_CALL: Final = 0.5
@@ -76,6 +79,7 @@ class Demand:
     pace: Pace = UNMEASURED
     keep_ms: int | None = None
     order: PoolOrder | None = None
+    forecast: Forecast | None = None
 
 
 NO_DEMAND = Demand()
@@ -83,7 +87,8 @@ NO_DEMAND = Demand()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The numbers of a decision. `for_*`: the replicas that each reason alone needs."""
+    """The numbers of a decision. `for_*`: the replicas that each reason alone needs. What a
+    forecast asks for is needed once; `forecast` stands here for as long as it holds."""
 
     running: int
     waiting: int
@@ -99,11 +104,13 @@ class Terms:
     for_first_token: int
     for_deadlines: int
     for_load: int
+    for_forecast: int = 0
     keep_s: float
+    forecast: Forecast | None = None
 
     @property
     def needed(self) -> int:
-        return max(self.for_first_token, self.for_deadlines, self.for_load)
+        return max(self.for_first_token, self.for_deadlines, self.for_load, self.for_forecast)
 
 
 class Load(NamedTuple):

@@ -88,7 +88,9 @@ def terms_of(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Terms:
             *(due, calls, capacity, tokens_running), warm=warm, start_s=start_s
         ),
         for_load=for_load,
+        for_forecast=0 if is_met(view, memory) else expected_replicas(view, knobs),
         keep_s=keep_ms(view, knobs) / 1000,
+        forecast=view.demand.forecast,
     )
 
 
@@ -102,7 +104,19 @@ def least_needed(view: PoolView, memory: PoolMemory, knobs: Knobs) -> int:
         start_s=memory.cold_start_ms / 1000,
     )
     recent = ceil(open_mean(view, memory, knobs.panic_ms) / capacity.slots)
-    return max(for_first_token, _usual(memory), recent)
+    return max(for_first_token, _usual(memory), recent, expected_replicas(view, knobs))
+
+
+def expected_replicas(view: PoolView, knobs: Knobs) -> int:
+    """The replicas that the forecast asks for, within the bounds of the pool."""
+    forecast = view.demand.forecast
+    return 0 if forecast is None else min(forecast.replicas, knobs.max_replicas)
+
+
+def is_met(view: PoolView, memory: PoolMemory) -> bool:
+    """Whether the pool had the replicas of this forecast already: they are started once."""
+    forecast = view.demand.forecast
+    return forecast is None or forecast.number == memory.forecast
 
 
 def _usual(memory: PoolMemory) -> int:
@@ -112,9 +126,11 @@ def _usual(memory: PoolMemory) -> int:
 
 
 def keep_ms(view: PoolView, knobs: Knobs) -> int:
-    """How long the last idle replica stays."""
+    """How long the last idle replica stays. One whose calls are expected stays for `idle_ms`."""
     demand_ms = view.demand.keep_ms
-    return knobs.idle_ms if demand_ms is None else min(demand_ms, knobs.idle_ms)
+    if demand_ms is None or expected_replicas(view, knobs):
+        return knobs.idle_ms
+    return min(demand_ms, knobs.idle_ms)
 
 
 def _calls(view: PoolView) -> Calls:

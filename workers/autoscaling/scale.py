@@ -1,9 +1,10 @@
 """Decides how many replicas a pool has: (view, memory, knobs) -> (memory, ScaleDecision).
 
 Owns the rules of going up, going down and backing off. Does not know who carries them out. Guards
-law 7: a target is inside the bounds (or zero while quarantined), and 0 to n happens on demand
-alone, once for one need. The way down has two phases. Replicas are published as leaving, then
-refuse work. Only a pool that is then proven idle gives them up. Any demand meanwhile cancels.
+law 7: a target is inside the bounds (or zero while quarantined), and 0 to n happens on demand, an
+order or a forecast alone, once for one need. The way down has two phases. Replicas are published as
+leaving, then refuse work. Only a pool that is then proven idle gives them up. Any demand meanwhile
+cancels.
 """
 
 from dataclasses import replace
@@ -11,7 +12,14 @@ from dataclasses import replace
 from workers.autoscaling.demand import Terms
 from workers.autoscaling.drain import begin_drain, continue_drain
 from workers.autoscaling.failure import note_failure, quarantine
-from workers.autoscaling.need import PANIC, keep_ms, least_needed, note_load, terms_of
+from workers.autoscaling.need import (
+    PANIC,
+    expected_replicas,
+    keep_ms,
+    least_needed,
+    note_load,
+    terms_of,
+)
 from workers.autoscaling.orders import carry_out
 from workers.autoscaling.types import (
     Knobs,
@@ -30,6 +38,8 @@ def decide(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Step:
     terms = terms_of(view, memory, knobs)
     memory = _note_warm(note_failure(view, memory, knobs), view, knobs)
     memory, decision = _decided(view, memory, knobs, terms)
+    if 0 < expected_replicas(view, knobs) <= decision.target:
+        memory = _with_forecast_met(view, memory)
     return memory, replace(decision, terms=terms)
 
 
@@ -48,7 +58,7 @@ def _decided(view: PoolView, memory: PoolMemory, knobs: Knobs, terms: Terms) -> 
     if memory.drain is not None:
         return continue_drain(view, memory, knobs, needed=needed)
     if memory.target == 0:
-        return _while_cold(view, memory, needed)
+        return _while_cold(view, memory, needed, terms)
     if needed > memory.target and _is_more(view, memory):
         return _on_shortage(view, memory, knobs, needed)
     memory = replace(memory, shortage_since_ms=None)
@@ -86,13 +96,32 @@ def _to_bounds(view: PoolView, memory: PoolMemory, knobs: Knobs, target: int) ->
     return memory, ScaleDecision(target, Reason.BOUNDS, detail)
 
 
-def _while_cold(view: PoolView, memory: PoolMemory, needed: int) -> Step:
+def _with_forecast_met(view: PoolView, memory: PoolMemory) -> PoolMemory:
+    forecast = view.demand.forecast
+    return memory if forecast is None else replace(memory, forecast=forecast.number)
+
+
+def _while_cold(view: PoolView, memory: PoolMemory, needed: int, terms: Terms) -> Step:
+    if view.waiting == 0 and terms.for_forecast:
+        return _started_early(view, memory, terms)
     if view.waiting == 0:
         return memory, ScaleDecision(0, Reason.COLD, "nobody waits", _ids(view), _ids(view))
     target = max(needed, 1)
     memory = replace(memory.settled(target), start_since_ms=view.at_ms)
     memory = replace(memory, loading_since_ms=view.at_ms, load_answered=view.load)
     return memory, ScaleDecision(target, Reason.DEMAND, f"{view.waiting} waiting for a cold pool")
+
+
+def _started_early(view: PoolView, memory: PoolMemory, terms: Terms) -> Step:
+    assert terms.forecast is not None
+    target, expected = terms.for_forecast, terms.forecast
+    memory = replace(memory.settled(target), start_since_ms=view.at_ms)
+    memory = replace(memory, loading_since_ms=view.at_ms)
+    detail = (
+        f"calls are expected with probability {expected.probability:.2f}: "
+        f"saves {expected.saving_usd:.6f} USD, costs {expected.cost_usd:.6f}"
+    )
+    return memory, ScaleDecision(target, Reason.FORECAST, detail)
 
 
 def _while_loading(view: PoolView, memory: PoolMemory) -> Step:

@@ -26,6 +26,7 @@ class Reason(StrEnum):
     STEADY = "steady"
     STARTING = "starting"
     DEMAND = "demand"
+    FORECAST = "forecast"
     QUEUE_DEPTH = "queue_depth"
     BOUNDS = "bounds"
     DRAINING = "draining"
@@ -127,6 +128,7 @@ class PoolMemory:
     quarantined_until_ms: int | None = None
     failure: str | None = None
     order: str | None = None  # the last one that was carried out
+    forecast: int | None = None  # the last minutes for which enough replicas were there
 
     def settled(self, target: int) -> "PoolMemory":
         """The same memory at a new target. Every window of the old target is forgotten."""

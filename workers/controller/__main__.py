@@ -29,6 +29,7 @@ from workers.controller.nodes import NodeWatch
 from workers.controller.orders import PoolOrders
 from workers.controller.queue import WaitingRoom
 from workers.controller.reconciler import Reconciler
+from workers.controller.seasons import Seasons
 from workers.settings import SettingsError, WorkersSettings, load_settings
 
 log = logging.getLogger(__name__)
@@ -56,12 +57,14 @@ class Controller:
         self._orders = PoolOrders(redis)
         self._publisher = FleetPublisher(redis, controller_id=controller_id)
         self._lives = Lives(redis, every_s=self._knobs.life_report_s)
+        self._seasons = Seasons(redis, self._knobs)
         self._reconciler = Reconciler(
             settings,
             session=session,
             publisher=self._publisher,
             nodes=NodeWatch(redis, settings.nodes),
             lives=self._lives,
+            seasons=self._seasons,
             may_write=lambda: self._lease.held,
             now_ms=lambda: int(now() * 1000),
         )
@@ -134,6 +137,7 @@ class Controller:
             self._leading = False
         elif not self._leading:
             self._reconciler.begin(await self._publisher.resume())
+            await self._seasons.resume()
             self._leading = True
             log.info("leading")
         return self._leading

@@ -29,6 +29,7 @@ from workers.controller.lost_replicas import LostReplicas
 from workers.controller.nodes import NodeWatch
 from workers.controller.paces import Paces
 from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow
+from workers.controller.seasons import Seasons
 from workers.controller.sighting import Observer, Sighting
 from workers.ray.file import RayFile, read_ray_file
 from workers.ray.serve_api import (
@@ -62,6 +63,7 @@ class Reconciler:
         publisher: FleetPublisher,
         nodes: NodeWatch,
         lives: Lives,
+        seasons: Seasons,
         may_write: Callable[[], bool],
         now_ms: Callable[[], int],
     ) -> None:
@@ -71,6 +73,7 @@ class Reconciler:
         self._publisher = publisher
         self._nodes = nodes
         self._lives = lives
+        self._seasons = seasons
         self._may_write = may_write
         self._now_ms = now_ms
         self._replicas = ReplicaApi(
@@ -165,6 +168,7 @@ class Reconciler:
             at_us = self._now_ms() * 1000
             lives = await self._lives.note(replicas, prices_of(catalog, at_us), at_us=at_us)
             self._lost.note(*lives, at_us=at_us)
+        await self._seasons.save()
         await self._tell(pools, sightings, decisions)
 
     def _demand(
@@ -198,6 +202,13 @@ class Reconciler:
             pace=paces.pace(pool.name),
             keep_ms=None if kept_s is None else round(kept_s * 1000),
             order=order,
+            forecast=self._seasons.note(
+                pool,
+                at_ms=at_ms,
+                load=waiting + sum(view.load for view in views),
+                begun=paces.begun(pool.name),
+                start_s=self._intentions.cold_start_s(pool),
+            ),
         )
 
     def _apps(self, pool: Pool, catalog: Catalog) -> PoolApps:

@@ -152,6 +152,7 @@ def _numbers(terms: Terms | None) -> str:
         ("first tokens", terms.for_first_token),
         ("deadlines", terms.for_deadlines),
         ("usual load", terms.for_load),
+        ("expected calls", terms.for_forecast),
     )
     words = ", ".join(f"{number} for {name}" for name, number in needs if number)
     return f"{calls}, {tokens} tokens to do, {speed} tokens/s a replica; needed: {words}"
