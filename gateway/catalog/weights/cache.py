@@ -9,20 +9,25 @@ happens to the source afterwards, what is served stays what was declared.
 import errno
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from gateway.catalog.weights.files import UnfitWeights, is_served, served_files
+from gateway.catalog.weights.files import UnfitWeights, served_files
+from workers.weights.manifest import (
+    MANIFEST,
+    BadManifest,
+    Manifest,
+    WeightFile,
+    manifest_of,
+    written,
+)
 
-MANIFEST = "sluice-manifest.json"
 INCOMING = ".incoming-"
 CHUNK_BYTES = 4 << 20
 TELL_EVERY_BYTES = 1 << 30
@@ -31,29 +36,6 @@ Tell = Callable[[str], None]
 
 class CacheError(Exception):
     """The cache could not take the weights; nothing of them is left behind."""
-
-
-@dataclass(frozen=True, slots=True)
-class WeightFile:
-    name: str
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a checkpoint consists of."""
-
-    files: tuple[WeightFile, ...]
-
-    @property
-    def checksum(self) -> str:
-        lines = "".join(f"{file.name}\0{file.sha256}\n" for file in self.files)
-        return hashlib.sha256(lines.encode()).hexdigest()
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.bytes for file in self.files)
 
 
 class WeightCache:
@@ -239,10 +221,9 @@ def _is_intact(folder: Path, file: WeightFile, progress: _Progress) -> bool:
 
 
 def _write_manifest(folder: Path, manifest: Manifest) -> None:
-    files = [{"name": f.name, "bytes": f.bytes, "sha256": f.sha256} for f in manifest.files]
     beside = folder / f".{MANIFEST}.part"
     with open(beside, "w") as writing:
-        json.dump({"v": 1, "checksum": manifest.checksum, "files": files}, writing, indent=1)
+        writing.write(written(manifest))
         writing.flush()
         os.fsync(writing.fileno())
     beside.replace(folder / MANIFEST)
@@ -252,13 +233,9 @@ def _write_manifest(folder: Path, manifest: Manifest) -> None:
 def _manifest_in(folder: Path) -> Manifest | None:
     """None where there is none that can be believed."""
     try:
-        files = json.loads((folder / MANIFEST).read_text())["files"]
-        entries = tuple(
-            WeightFile(str(f["name"]), int(f["bytes"]), str(f["sha256"])) for f in files
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        return manifest_of((folder / MANIFEST).read_bytes())
+    except (OSError, BadManifest):
         return None
-    return Manifest(entries) if all(is_served(file.name) for file in entries) else None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -10,26 +10,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-SERVED = (
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "tokenizer.model",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "chat_template.jinja",
-    "*.safetensors",
-    "*.safetensors.index.json",
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    "[0-9]_Pooling/config.json",
-)
-"""Names and patterns, relative to the folder."""
+from workers.weights.manifest import is_served
 
 WEIGHTS = "*.safetensors"
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.h5", "*.msgpack")
@@ -53,13 +34,6 @@ def served_files(folder: Path) -> tuple[str, ...]:
             raise UnfitWeights(f"{name} is not a plain file")
         names.append(name)
     return tuple(sorted(names))
-
-
-def is_served(name: str) -> bool:
-    """Whether a relative name is on the list. A `*` here never reaches into a sub-folder."""
-    return any(
-        fnmatchcase(name, pattern) and name.count("/") == pattern.count("/") for pattern in SERVED
-    )
 
 
 def check_weights(folder: Path) -> None:

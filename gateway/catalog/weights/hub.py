@@ -6,7 +6,7 @@ variables; it is imported when a name is first fetched, not before.
 
 from pathlib import Path
 
-from gateway.catalog.weights.files import SERVED
+from workers.weights.manifest import SERVED
 
 
 class HubError(Exception):

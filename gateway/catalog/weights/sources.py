@@ -14,7 +14,7 @@ from gateway.catalog.declaration import BadDeclaration, Mistake, ModelDeclaratio
 from gateway.catalog.plan import ServedModel, ServedVariant
 from gateway.catalog.variant import ShapeFields, VariantSettings
 from gateway.catalog.weights import hub
-from gateway.catalog.weights.cache import Manifest, WeightCache
+from gateway.catalog.weights.cache import WeightCache
 from gateway.catalog.weights.facts import (
     Facts,
     check_embedding,
@@ -25,6 +25,7 @@ from gateway.catalog.weights.facts import (
 from gateway.catalog.weights.files import UnfitWeights, check_weights
 from gateway.settings import PACKAGE, checkpoint_folder
 from routing.types import Task
+from workers.weights.manifest import Manifest
 
 HUB = "hub:"
 
