@@ -66,6 +66,7 @@ from gateway.tenants.store import CONNECTIONS_MAX, TenantStore
 from gateway.upstream.dispatch import Dispatcher
 from gateway.upstream.faults import Faults
 from gateway.upstream.http1 import Http1Client
+from gateway.upstream.mover import Mover
 from gateway.upstream.openai import OpenAIUpstream, Patience
 from gateway.upstream.places import Places
 from gateway.versions.keeper import VersionKeeper
@@ -258,6 +259,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         quality_keeper=quality_keeper,
         places=servers.places,
         upstream=servers.upstream,
+        mover=Mover(catalogue.fleet, servers.dispatcher.attempts, outside.clock),
         pipeline=pipeline,
         recovery=recovery,
         once=once,

@@ -30,6 +30,7 @@ from gateway.tenants.auth import KeyDirectory
 from gateway.tenants.ids import NewId
 from gateway.tenants.revision import RevisionWatch
 from gateway.tenants.store import TenantStore
+from gateway.upstream.mover import Mover
 from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Places
 from gateway.versions.keeper import VersionKeeper
@@ -76,6 +77,7 @@ class Parts:
     quality_keeper: VersionKeeper[QualityModel | None]
     places: Places
     upstream: OpenAIUpstream
+    mover: Mover
     pipeline: Pipeline
     recovery: Recovery
     once: Once

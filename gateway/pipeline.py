@@ -52,7 +52,9 @@ from gateway.speeds.arrivals import Arrivals
 from gateway.speeds.learner import Learner
 from gateway.tenants.auth import KeyDirectory, Principal
 from gateway.upstream.answer import Cut, Lost
-from gateway.upstream.dispatch import Dispatcher, Dispatching, LiveAnswer
+from gateway.upstream.dispatch import Dispatcher, Dispatching
+from gateway.upstream.http1 import Interrupted
+from gateway.upstream.live import LiveAnswer
 from gateway.wire.reply import Reply
 from routing.decide import decide
 from routing.filters import is_named
@@ -470,6 +472,8 @@ class Pipeline:
                 return
             except Lost as lost:
                 opened = await dispatching.move(arrived, lost)
+            except Interrupted:
+                opened = await dispatching.leave(arrived, opened)
 
     async def _relay(
         self, open_call: OpenCall, opened: LiveAnswer, arrived: Arrived, reply: Reply

@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from gateway.catalog.catalog import Catalog
+from gateway.moves.leaving import Leaving
 from routing.economics.rates import (
     NOTHING_COUNTED,
     PRIOR_LOSSES_PER_S,
@@ -35,11 +36,14 @@ from routing.types import (
 )
 from workers.autoscaling.demand import Terms
 from workers.autoscaling.stages import Stage
+from workers.controller.drains import LEAVING_KEY, deadlines_s
 from workers.controller.fleet_publisher import NodeEntry
 
 log = logging.getLogger(__name__)
 
 FLEET_KEY = "sluice:fleet"
+FORGET_S = 60.0
+"""So long after its end a replica that was leaving is remembered."""
 
 
 def outside_id(pool_name: str) -> str:
@@ -59,6 +63,7 @@ class PublishedReplica(msgspec.Struct):
     stage: Stage | None = None
     eta_s: float | None = None
     node: str | None = None
+    ends_ms: int | None = None
 
 
 class PublishedPool(msgspec.Struct):
@@ -116,6 +121,11 @@ class FleetKeeper:
         self._published: dict[str, PublishedPool] = {}
         self._published_at_ms = 0
         self.nodes: tuple[NodeEntry, ...] = ()
+        self.leaving: dict[str, Leaving] = {}
+        """Replicas whose nodes leave."""
+        self._leaving_nodes: Mapping[str, float] = {}
+        self.notices = 0
+        """How many nodes were heard to leave."""
         self._in_flight: Counter[str] = Counter()
         self._in_flight_of_pool: Counter[str] = Counter()
         self._elsewhere: Counter[str] = Counter()
@@ -130,18 +140,47 @@ class FleetKeeper:
 
     async def refresh(self) -> None:
         self._made = None
+        before = self._leaving_nodes
         try:
-            raw: bytes | None = await self._redis.get(FLEET_KEY)  # type: ignore[assignment]
+            raw, self._leaving_nodes = await self._read()
         except RedisError as unreachable:
             log.warning("fleet: redis is out of reach: %s", unreachable)
             return
-        if raw is None or raw == self._raw:
-            return
-        self._raw = raw
-        try:
-            self.publish(msgspec.json.decode(raw, type=_Fleet))
-        except (msgspec.DecodeError, UnicodeDecodeError) as unreadable:
-            log.error("fleet: what is published cannot be read: %s", unreadable)
+        if raw is not None and raw != self._raw:
+            self._raw = raw
+            try:
+                self.publish(msgspec.json.decode(raw, type=_Fleet))
+            except (msgspec.DecodeError, UnicodeDecodeError) as unreadable:
+                log.error("fleet: what is published cannot be read: %s", unreadable)
+        self.notices += len(self._leaving_nodes.keys() - before)
+        self._note_leaving()
+
+    async def _read(self) -> tuple[bytes | None, Mapping[str, float]]:
+        """What is published, and the nodes that leave, which are known before the next snapshot
+        says so."""
+        async with self._redis.pipeline(transaction=False) as both:
+            both.get(FLEET_KEY)
+            both.hgetall(LEAVING_KEY)
+            raw, marks = await both.execute()
+        return raw, deadlines_s(marks)
+
+    def _note_leaving(self) -> None:
+        """A replica that is not published any more still has its calls, to its end."""
+        now_s = self._clock()
+        replicas = [each for pool in self._published.values() for each in pool.replicas]
+        there = {each.id for each in replicas}
+        kept = {id: each for id, each in self.leaving.items() if id not in there}
+        self.leaving = {id: each for id, each in kept.items() if each.ends_s + FORGET_S > now_s}
+        for each in replicas:
+            ends_s = self._ends_s(each)
+            if ends_s is not None:
+                before = self.leaving.get(each.id)
+                self.leaving[each.id] = Leaving(before.since_s if before else now_s, ends_s)
+
+    def _ends_s(self, replica: PublishedReplica) -> float | None:
+        if replica.ends_ms is not None:
+            return replica.ends_ms / 1000
+        return self._leaving_nodes.get(replica.node) if replica.node else None
 
     def publish(self, fleet: _Fleet) -> None:
         self._published = {pool.name: pool for pool in fleet.pools}
@@ -284,7 +323,9 @@ class FleetKeeper:
         measured_s = published.cold_start_s or pool.cold_start_s
         return PoolState(
             pool=replace(pool, cold_start_s=measured_s),
-            replicas=tuple(_replica(r, pool, is_stale) for r in published.replicas),
+            replicas=tuple(
+                _replica(r, pool, is_stale, r.id in self.leaving) for r in published.replicas
+            ),
             waiting=published.waiting,
             blocked_reason=published.blocked,
             ready_at_s=None if published.ready_at_ms is None else published.ready_at_ms / 1000,
@@ -317,13 +358,15 @@ def _places(state: PoolState) -> Iterable[str]:
     return [each.id for each in state.replicas if each.state is ReplicaState.WARM]
 
 
-def _replica(published: PublishedReplica, pool: Pool, is_stale: bool) -> Replica:
-    """Of what is stale nobody knows how busy it is: it counts as full, and has no gauges."""
+def _replica(published: PublishedReplica, pool: Pool, is_stale: bool, is_leaving: bool) -> Replica:
+    """Of what is stale nobody knows how busy it is: it counts as full, and has no gauges. One whose
+    node leaves takes no new call."""
+    is_draining = is_leaving and published.state is ReplicaState.WARM
     running = max(published.running, pool.max_ongoing) if is_stale else published.running
     return Replica(
         id=published.id,
         address=published.address,
-        state=published.state,
+        state=ReplicaState.DRAINING if is_draining else published.state,
         since_ms=published.since_ms,
         running=running,
         queued=published.queued,

@@ -77,6 +77,8 @@ class Tally:
         self._ended: dict[Calls, EndedCalls] = {}
         self._refused: dict[tuple[int, str], int] = {}
         self.moves: dict[str, int] = {MOVED: 0, LOST: 0}
+        self.replayed_tokens = 0
+        """Of prompts and answers that were computed again where an answer went on."""
 
     @property
     def ended(self) -> Mapping[Calls, EndedCalls]:
@@ -111,7 +113,12 @@ class Tally:
             sums.ttft_us += first_us - began_us
 
     def _count_moves(self, call: SettledCall) -> None:
-        self.moves[MOVED] += sum(attempt.outcome == MOVED for attempt in call.attempts)
+        output = 0
+        for attempt in call.attempts:
+            output += attempt.output
+            if attempt.outcome == MOVED:
+                self.moves[MOVED] += 1
+                self.replayed_tokens += call.usage.prompt + output
         self.moves[LOST] += call.error_code == DISCONNECTED
 
     def refuse(self, error: ApiError) -> None:

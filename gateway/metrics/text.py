@@ -60,6 +60,8 @@ class Now:
     """Of the catalogue, by name."""
     nodes: Mapping[tuple[str, str, str, str], int] = field(default_factory=dict)
     """As published, by type, market, zone and state."""
+    node_notices: int = 0
+    """Nodes that were heard to leave."""
     faults: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Refusals of servers outside, by pool and status."""
 
@@ -118,13 +120,19 @@ def _counters(tally: Tally) -> Iterator[Metric]:
         errors.add_metric((str(status), code), count)
     moves = CounterMetricFamily(
         "sluice_moves",
-        "Answers whose worker or server was lost: gone on with elsewhere (moved), or ended with an"
-        " error (lost)",
+        "Answers whose worker or server was lost or ended: gone on with elsewhere (moved), or ended"
+        " with an error (lost)",
         labels=("outcome",),
     )
     for outcome, count in tally.moves.items():
         moves.add_metric((outcome,), count)
-    yield from (calls, tokens, above_hold, errors, moves)
+    replayed = CounterMetricFamily(
+        "sluice_replayed_tokens",
+        "Tokens of prompts and answers that a worker had to compute again where an answer went on:"
+        " your cost, never charged",
+        value=tally.replayed_tokens,
+    )
+    yield from (calls, tokens, above_hold, errors, moves, replayed)
     by_model = _grouped(tally.ended, 1)
     yield _histogram(
         "sluice_time_to_first_token_seconds",
@@ -158,6 +166,11 @@ def _losses(now: Now) -> Iterator[Metric]:
             "sluice_decision_records_lost",
             "Decisions whose records were not handed over: these cannot be explained",
             now.decisions_lost,
+        ),
+        (
+            "sluice_node_notices",
+            "Nodes of which this gateway heard that they would end: no new call goes there",
+            now.node_notices,
         ),
     ):
         yield CounterMetricFamily(name, words, count)

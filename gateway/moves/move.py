@@ -39,8 +39,10 @@ class Move(msgspec.Struct, frozen=True):
             served.variant,
         ) and candidate.capacity_class is not CapacityClass.EXTERNAL
 
-    def extended(self, call: Call, now_s: float) -> Call:
-        return call._replace(deadline_s=max(call.deadline_s, now_s + MOVE_WITHIN_S))
+
+def extended(call: Call, now_s: float) -> Call:
+    """With time for a move."""
+    return call._replace(deadline_s=max(call.deadline_s, now_s + MOVE_WITHIN_S))
 
 
 def may_move(call: Call, attempts: Sequence[Attempt], served: Candidate, arrived: Arrived) -> bool:

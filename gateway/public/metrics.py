@@ -43,6 +43,7 @@ async def metrics(request: Request) -> Response:
         replicas=by_state(parts.fleet.published),
         pools={pool.name: pool for pool in parts.catalog.catalog.pools},
         nodes=nodes_by_state(parts.fleet.nodes),
+        node_notices=parts.fleet.notices,
         faults=observer.faults.counts,
     )
     return Response(text(observer.tally, now), headers={"content-type": CONTENT_TYPE})

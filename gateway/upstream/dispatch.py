@@ -9,15 +9,10 @@ recorded, every wait is bounded and left again.
 import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
-from billing.types import Attempt
-from gateway.call.attempt import OpenAttempt
-from gateway.call.frame import Frame
 from gateway.call.leases import Leases
-from gateway.call.meter import Meter
 from gateway.call.open_call import OpenCall
 from gateway.call.request import Payload
 from gateway.catalog.fleet import FleetKeeper, outside_id
@@ -25,18 +20,15 @@ from gateway.errors import (
     ApiError,
     bad_request,
     context_length_exceeded,
-    deadline_passed,
     insufficient_quota,
     overloaded,
     provider_misconfigured,
 )
 from gateway.moves.arrived import Arrived
-from gateway.moves.move import MOVED, Move, Share, may_move
-from gateway.replicas.placement import OpenPlace
-from gateway.speeds.learner import Learner, SentCall
+from gateway.moves.move import MOVED, Move, extended, may_move
+from gateway.speeds.learner import Learner
 from gateway.upstream.answer import (
     HintsRefused,
-    Late,
     Lost,
     Misconfigured,
     Rejected,
@@ -46,24 +38,25 @@ from gateway.upstream.answer import (
 )
 from gateway.upstream.come_again import AGAIN_S_MAX, NOBODY_KNOWS_S
 from gateway.upstream.faults import Faults
-from gateway.upstream.hints import note_of
-from gateway.upstream.http1 import SeenThrough
-from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream
+from gateway.upstream.live import LiveAnswer, LiveAttempt
+from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Place, Places
 from routing.decide import decide
 from routing.plans import Plans
-from routing.types import Candidate, CapacityClass, Clock, Refusal, RefusalKind
+from routing.types import Call, Candidate, CapacityClass, Clock, Refusal, RefusalKind
 
 ROUNDS_MAX = 4
 OUTSIDE_PAUSE_S_MAX = 1.0
 """How long a call waits at most, between two rounds, for servers outside that have all failed."""
-OPENING_FRAMES_MAX = 64
-"""Frames without a token that are kept until the first one comes."""
 SATURATED_PAUSE_S = 0.25
 """How long a replica that took no more calls is left alone before it is asked again."""
 LOST_PAUSE_S = 3.0
 """The same for a place that an answer moves from, or could not move to: until the fleet has heard
 that it is gone."""
+LEAVE_WITHIN_S = 3.0
+"""So long another worker may take for the first token of an answer that is still told here."""
+LEAVE_PAUSE_S = 0.5
+"""Until it is asked again, where it could not."""
 FAILED_PAUSE_S = 0.5
 """The same for one that failed: its drain may be called off, and a broken connection says little
 about the next. Never for ever, or a call would outwait its deadline beside the only replica."""
@@ -73,17 +66,6 @@ NOT_COVERED = (
     " it at a server outside, where all of 'max_tokens' is held at once. A smaller 'max_tokens'"
     " costs less."
 )
-
-
-class LiveAnswer(NamedTuple):
-    """An answer that has begun: the frame with its first token is here, what came before it, and
-    `behind` it what has come already; `answer` has the rest."""
-
-    candidate: Candidate
-    meter: Meter
-    opening: list[Frame]
-    behind: list[Frame]
-    answer: OpenAIAnswer
 
 
 class Dispatcher:
@@ -109,6 +91,8 @@ class Dispatcher:
         self._upstream = upstream
         self._plans = plans
         self._clock = clock
+        self.attempts: set[LiveAttempt] = set()
+        """Those that are open."""
 
     def dispatch(self, open_call: OpenCall, payload: Payload) -> "Dispatching":
         """An answer whose first frame has come; the attempt is closed when the block is left.
@@ -128,16 +112,21 @@ class Dispatcher:
             await self._places.want(refusal.soonest_pool)
 
     async def walk(
-        self, open_call: OpenCall, payload: Payload, move: Move | None = None, lost: str = ""
-    ) -> "tuple[_Attempt, LiveAnswer]":
+        self,
+        open_call: OpenCall,
+        payload: Payload,
+        move: Move | None = None,
+        left: str = "",
+        rounds: int = ROUNDS_MAX,
+    ) -> tuple[LiveAttempt, LiveAnswer]:
         """Whoever calls it closes the attempt; what failed before has been closed. Of a `move` the
-        place `lost` is left alone."""
-        avoided = {lost: self._clock() + LOST_PAUSE_S} if move else {}
+        place `left` is left alone, and in a first round nobody is waited for."""
+        avoided = {left: self._clock() + LOST_PAUSE_S} if move else {}
         retry_after_s: float | None = None
         may_recover = False
         lacks_money = False
         candidates: Iterable[Candidate] = open_call.decision.eligible
-        for round_number in range(ROUNDS_MAX):
+        for round_number in range(rounds):
             for candidate in candidates:
                 if move is not None and not move.may_go_to(candidate):
                     continue
@@ -165,7 +154,7 @@ class Dispatcher:
                             avoided[place.id] = self._clock() + pause_s
                         retry_after_s = min(pause_s, retry_after_s or pause_s)
             candidates = again = self._candidates_now(open_call)
-            if round_number < ROUNDS_MAX - 1:
+            if round_number < rounds - 1:
                 await self._pause(open_call, again, avoided)
         if lacks_money:
             raise insufficient_quota(NOT_COVERED, open_call.principal.quota_status)
@@ -209,7 +198,7 @@ class Dispatcher:
 
     async def _try(
         self, open_call: OpenCall, candidate: Candidate, place: Place, move: Move | None
-    ) -> "tuple[_Attempt, LiveAnswer]":
+    ) -> tuple[LiveAttempt, LiveAnswer]:
         """A server outside that refuses a hint is asked once more, without any."""
         try:
             return await self._try_once(open_call, candidate, place, move)
@@ -221,7 +210,7 @@ class Dispatcher:
 
     async def _try_once(
         self, open_call: OpenCall, candidate: Candidate, place: Place, move: Move | None = None
-    ) -> "tuple[_Attempt, LiveAnswer]":
+    ) -> tuple[LiveAttempt, LiveAnswer]:
         """Open the stream and await its first frame; on failure nothing stays open."""
         left_s = open_call.call.deadline_s - self._clock()
         if left_s <= 0:
@@ -229,13 +218,14 @@ class Dispatcher:
         state = self._fleet.state(candidate.pool)
         watch = self._learner.sent_call(open_call.call, place.pool, state, place.id)
         open_place = self._places.open(place)
-        attempt = _Attempt(
-            open_call, candidate, place, self._fleet, open_place, watch, self._faults, self._clock
+        attempt = LiveAttempt(
+            *(open_call, candidate, place, self._fleet, open_place, watch),
+            *(self._faults, self._clock, self.attempts),
         )
         try:
             opened, departed = await attempt.begin(self._upstream, self._places, left_s)
             if move is not None:
-                return attempt, attempt.goes_on(opened, move)
+                return attempt, opened
             for frame in opened.opening:
                 opened.meter.observe(frame, self._clock())
             self._places.computed(place, open_call)
@@ -270,171 +260,64 @@ class Dispatching:
     async def move(self, arrived: Arrived, lost: Lost) -> LiveAnswer:
         """Go on at another worker where this one was lost. Raises `lost` where that cannot be: what
         refuses the call there does not hide how it was cut here."""
-        open_call, served = self._open_call, self._open_call.served
-        assert served is not None and open_call.meter is not None, "it was cut after it had begun"
         await self._attempt.close(lost)
-        arrived.gather()
-        if not may_move(open_call.call, open_call.attempts, served, arrived):
+        if not self._may_move(arrived):
             raise lost
-        number = len(open_call.attempts) - 1
-        meter = open_call.meter
-        move = Move(served, meter, meter.usage, arrived.resume(meter))
+        call = self._open_call.call
         try:
-            opened = await self._gone_on(move)
+            return await self._moved(arrived, extended(call, self._dispatcher.now_s), ROUNDS_MAX)
         except ApiError as refused:
             raise lost from refused
-        left = open_call.attempts[number]
-        open_call.attempts[number] = msgspec.structs.replace(left, outcome=MOVED)
-        return opened
 
-    async def _gone_on(self, move: Move) -> LiveAnswer:
+    async def leave(self, arrived: Arrived, here: LiveAnswer) -> LiveAnswer:
+        """Go on at another worker before this one ends. It is left once the other one answers, so
+        nothing is lost where nobody takes the call; then the answer goes on `here`. At the last
+        moment it is left all the same, to wait for whoever comes."""
+        attempt = self._attempt
+        if not self._may_move(arrived):
+            attempt.stays = True
+        else:
+            try:
+                return await self._moved(arrived, self._call_for_now(), 1)
+            except ApiError as refused:
+                attempt.stays = refused.status == 400
+            if attempt.is_last and not attempt.stays:
+                return await self.move(arrived, Lost("its replica ends"))
+        attempt.goes_on_here(self._dispatcher.now_s + LEAVE_PAUSE_S)
+        return here._replace(opening=[], behind=[])
+
+    def _call_for_now(self) -> Call:
+        return self._open_call.call._replace(deadline_s=self._dispatcher.now_s + LEAVE_WITHIN_S)
+
+    def _may_move(self, arrived: Arrived) -> bool:
+        arrived.gather()
+        open_call, served, meter = self._open_call, self._open_call.served, self._open_call.meter
+        assert served is not None and meter is not None, "an answer moves after it has begun"
+        is_over = meter.is_complete
+        return not is_over and may_move(open_call.call, open_call.attempts, served, arrived)
+
+    async def _moved(self, arrived: Arrived, call: Call, rounds: int) -> LiveAnswer:
+        """Where it has gone on. Raises ApiError where nobody takes it; nothing has changed then."""
+        open_call, before = self._open_call, self._attempt
+        served, meter, attempts = open_call.served, open_call.meter, open_call.attempts
+        assert served is not None and meter is not None, "an answer moves after it has begun"
+        number = len(attempts) - before.is_closed
+        move = Move(served, meter, meter.usage, arrived.resume(meter))
+        self._attempt, opened = await self._walk(move, call, rounds)
+        if not before.is_closed:
+            await before.close(None)
+            attempts.insert(number, attempts.pop())
+        attempts[number] = msgspec.structs.replace(attempts[number], outcome=MOVED)
+        return self._attempt.goes_on(opened, move)
+
+    async def _walk(self, move: Move, bounded: Call, rounds: int) -> tuple[LiveAttempt, LiveAnswer]:
         open_call, call = self._open_call, self._open_call.call
-        open_call.resume = move.resume
-        open_call.call = move.extended(call, self._dispatcher.now_s)
+        open_call.resume, open_call.call = move.resume, bounded
+        place = self._attempt.place_id
         try:
-            self._attempt, opened = await self._dispatcher.walk(
-                open_call, self._payload, move, self._attempt.place_id
-            )
+            return await self._dispatcher.walk(open_call, self._payload, move, place, rounds)
         finally:
             open_call.resume, open_call.call = None, call
-        return opened
-
-
-class _Attempt:
-    """One try at one place: in flight from here on, until `close` ends whatever it opened and
-    writes it into the call's record."""
-
-    def __init__(
-        self,
-        open_call: OpenCall,
-        candidate: Candidate,
-        place: Place,
-        fleet: FleetKeeper,
-        open_place: OpenPlace | None,
-        watch: SentCall,
-        faults: Faults,
-        clock: Clock,
-    ) -> None:
-        self._faults = faults
-        self._sent = watch
-        self._open_call = open_call
-        self._candidate = candidate
-        self._place = place
-        self._fleet = fleet
-        self._counted = open_place
-        self._clock = clock
-        self._answer: OpenAIAnswer | None = None
-        self.started_us = round(clock() * 1e6)
-        self.tried = OpenAttempt(place.pool, place.id, candidate.model, self.started_us)
-        self.meter: Meter | None = None
-        self._share: Share | None = None
-        self._is_closed = False
-        fleet.began(place.id, place.pool.name)
-
-    async def begin(
-        self, upstream: OpenAIUpstream, places: Places, left_s: float
-    ) -> tuple[LiveAnswer, asyncio.CancelledError | None]:
-        """Whichever ends first: the time of the call (ApiError 504), or that of this server, which
-        another one may make good (Late).
-
-        An answer in one piece has a price from its first token on, and says it with its last: one
-        whose caller departs is waited for all the same, until the call's end is asked for again.
-        The departure comes back beside it; of an answer that came to nothing it is raised.
-        """
-        target = self._place.target
-        first_token_s = target.patience.first_token_s
-        seen_through = SeenThrough() if target.whole is not None else None
-        try:
-            opened = await self._open(upstream, min(left_s, first_token_s), seen_through)
-        except Exception as failed:
-            if seen_through is not None and seen_through.departed is not None:
-                raise seen_through.departed from failed
-            if isinstance(failed, Late) and left_s <= first_token_s:
-                again_s = places.again_s(self._open_call, {})
-                raise deadline_passed(
-                    "The deadline passed before the answer began.", again_s
-                ) from failed
-            raise
-        return opened, seen_through.departed if seen_through is not None else None
-
-    async def _open(
-        self, upstream: OpenAIUpstream, within_s: float, seen_through: SeenThrough | None
-    ) -> LiveAnswer:
-        target, candidate = self._place.target, self._candidate
-        self._answer = answer = await upstream.open(target, within_s, seen_through)
-        meter = Meter(self._open_call.call.prompt_tokens[candidate.model], target.choices)
-        if answer.is_document:
-            return LiveAnswer(candidate, meter, [await answer.document()], [], answer)
-        opening, behind = await _until_first_token(answer)
-        answer.begun()
-        return LiveAnswer(candidate, meter, opening, behind, answer)
-
-    def answers(self, meter: Meter) -> None:
-        """Its first token is here."""
-        self.meter = meter
-        if not self._came_whole:
-            self._sent.first_token(meter, self.started_us / 1e6)
-
-    @property
-    def _came_whole(self) -> bool:
-        return self._place.target.whole is not None
-
-    @property
-    def place_id(self) -> str:
-        return self._place.id
-
-    def goes_on(self, opened: LiveAnswer, move: Move) -> LiveAnswer:
-        """All of its frames are to be counted by the meter of the call, and covered like others."""
-        self._share = Share(move.meter, move.base)
-        if self._counted is not None:
-            self._counted.computed(move.meter)
-        self._open_call.go_on_from(self._candidate, self._share, self.tried)
-        behind = [*opened.opening, *opened.behind]
-        return opened._replace(meter=move.meter, opening=[], behind=behind)
-
-    async def close(self, failed: BaseException | None) -> None:
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self._fleet.ended(self._place.id, self._place.pool.name)
-        if self._counted is not None:
-            self._counted.close()
-        if self.meter is not None:
-            choices = self._place.target.choices
-            self._sent.ended(self.meter, choices, self._clock(), came_whole=self._came_whole)
-        self._open_call.attempts.append(self._record(failed))
-        if self._answer is not None:
-            kind, trace = (type(failed), failed.__traceback__) if failed else (None, None)
-            await self._answer.__aexit__(kind, failed, trace)
-
-    def _record(self, failed: BaseException | None) -> Attempt:
-        fault = note_of(self._place.target.left_out)
-        if isinstance(failed, UpstreamError):
-            fault = failed.fault or fault
-            if self._place.pool.is_external:
-                self._faults.add(self._place.pool.name, failed)
-        counted = self._share or self.meter
-        return self.tried.record(counted, round(self._clock() * 1e6), _outcome(failed), fault)
-
-
-def _outcome(failed: BaseException | None) -> str:
-    if failed is None:
-        return "answered"
-    if isinstance(failed, UpstreamError):
-        return failed.outcome
-    return "cancelled" if isinstance(failed, asyncio.CancelledError) else "failed"
-
-
-async def _until_first_token(answer: OpenAIAnswer) -> tuple[list[Frame], list[Frame]]:
-    """Up to the frame with it, and what came behind that frame at the same time. A server that has
-    said its role and no more has not begun: it can still be passed over."""
-    opening: list[Frame] = []
-    while frames := await answer.more():
-        for place, frame in enumerate(frames, 1):
-            opening.append(frame)
-            if frame.says_something or len(opening) == OPENING_FRAMES_MAX:
-                return opening, frames[place:]
-    return opening, []
 
 
 def _callers_fault(rejection: Rejection, payload: Payload) -> ApiError:

@@ -54,6 +54,10 @@ class TooLate(HttpError):
     """What was awaited within a time did not come in it."""
 
 
+class Interrupted(Exception):
+    """Whoever reads an answer is wanted for something else. Nothing of the answer is lost."""
+
+
 class SeenThrough:
     """An exchange that is waited for though its task is cancelled, until that is done again:
     `departed` is the first cancellation, kept for whoever asked for the exchange."""
@@ -280,6 +284,7 @@ class Response:
         self._is_whole = False
         self._has_head = False
         self._is_left = False
+        self._is_interrupted = False
         self._seen_through = seen_through
         self._timer: asyncio.TimerHandle | None = None
         self.waits_since_s: float | None = None
@@ -300,8 +305,12 @@ class Response:
             self._timer = None
 
     async def read(self) -> bytes:
-        """What has come since the last time, at least a byte; b"" at the end. Raises HttpError."""
-        while not self._parts:
+        """What has come since the last time, at least a byte; b"" at the end. Raises HttpError, and
+        Interrupted once after each `interrupt`."""
+        while self._is_interrupted or not self._parts:
+            if self._is_interrupted:
+                self._is_interrupted = False
+                raise Interrupted
             if self._broken is not None:
                 raise self._error("the connection broke") from self._broken
             if self._is_whole:
@@ -313,6 +322,12 @@ class Response:
             self._connection.resume()
         self._size = 0
         return data
+
+    def interrupt(self) -> None:
+        """Have its reader stop reading, unless the answer is over."""
+        if not self._is_whole and self._broken is None:
+            self._is_interrupted = True
+            self._wake()
 
     def leave(self) -> None:
         """The rest does not matter: keep the connection if hardly anything follows."""

@@ -168,6 +168,10 @@ class OpenAIAnswer:
         else:
             self._response.close()
 
+    def interrupt(self) -> None:
+        """Have `more` raise Interrupted; it may be asked for more afterwards."""
+        self._response.interrupt()
+
     def begun(self) -> None:
         """Its first token is here: from now on only silences are too long."""
         self._is_begun = True
@@ -201,8 +205,9 @@ class OpenAIAnswer:
     async def more(self) -> list[Frame]:
         """Of a stream: the frames that have come since the last time, none only where it is over.
 
-        Raises Cut if it ends any other way, once the frames before that have been given, and
-        Misconfigured where the server reports before its first token that it refuses us.
+        Raises Cut if it ends any other way, once the frames before that have been given,
+        Interrupted where it is to be left before its end, and Misconfigured where the server
+        reports before its first token that it refuses us.
         """
         frames: list[Frame] = []
         while not frames and not self.is_over:

@@ -16,7 +16,7 @@ from billing.limits.holds import Holds
 from billing.spool.spool import Spool
 from gateway.call.meter import Meter
 from gateway.server import process as gateway
-from gateway.upstream import dispatch
+from gateway.upstream import live
 from tests.chaos.deadly import Death
 from tests.chaos.halves import HalfMeter
 from tests.chaos.knobs import Knobs
@@ -43,8 +43,8 @@ def run(die: str, knobs: Path, bills_half: bool) -> None:
         assert name in Spool.__init__.__kwdefaults__
         Spool.__init__.__kwdefaults__[name] = value
     if bills_half:
-        assert dispatch.Meter is Meter
-        setattr(dispatch, "Meter", HalfMeter)  # noqa: B010
+        assert live.Meter is Meter
+        setattr(live, "Meter", HalfMeter)  # noqa: B010
     sys.exit(gateway.main())
 
 

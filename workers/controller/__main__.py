@@ -26,6 +26,7 @@ from workers.controller.fleet_publisher import FleetPublisher
 from workers.controller.lease import Lease
 from workers.controller.lifetimes import Lives
 from workers.controller.nodes import NodeWatch
+from workers.controller.notices import NoticeTeller
 from workers.controller.orders import PoolOrders
 from workers.controller.queue import WaitingRoom
 from workers.controller.reconciler import Reconciler
@@ -68,6 +69,11 @@ class Controller:
             may_write=lambda: self._lease.held,
             now_ms=lambda: int(now() * 1000),
         )
+        self._notices = (
+            NoticeTeller(redis, settings.ray_file, lambda: int(now() * 1000))
+            if settings.nodes
+            else None
+        )
         self._catalog: Catalog | None = None
         self._leading = False
         self._observed_s = float("-inf")
@@ -82,6 +88,8 @@ class Controller:
         """Do rounds until `stopping`, then give up the lease. Raises the error that ended a
         round."""
         works = [self._lease.keep(), self._rounds(), stopping.wait()]
+        if self._notices is not None:
+            works.append(self._notices.run())
         tasks = [asyncio.ensure_future(work) for work in works]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

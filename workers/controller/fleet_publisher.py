@@ -22,7 +22,7 @@ FLEET_KEY = "sluice:fleet"
 class ReplicaEntry(msgspec.Struct, frozen=True):
     """`gauges` are the replica's own words, None while it has said none. `stage` and `eta_s` are of
     one that starts. `pid` is that of its process, once it has one. `node`: where it is, None where
-    no nodes are declared."""
+    no nodes are declared. `ends_ms`: when its calls end at the latest, where its node leaves."""
 
     id: str
     address: str
@@ -35,6 +35,7 @@ class ReplicaEntry(msgspec.Struct, frozen=True):
     stage: Stage | None = None
     eta_s: float | None = None
     node: str | None = None
+    ends_ms: int | None = None
 
 
 class PoolEntry(msgspec.Struct, frozen=True):

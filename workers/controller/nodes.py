@@ -22,7 +22,6 @@ from workers.ray.serve_api import ServeDetails
 
 FAILS_NOW_MS = 5_000
 """Ray tries a launch again every second. A failure older than this is of another attempt."""
-BY_HAND = "drained by an administrator"
 
 
 @dataclass(slots=True)
@@ -50,6 +49,12 @@ class NodeWatch:
         """Whether no new call goes there any more."""
         states = {node.launch.id: node.state for node in self._nodes}
         return states.get(node_id or "") not in (None, NodeState.LAUNCHING, NodeState.READY)
+
+    def ends_ms(self, node_id: str | None, graceful_s: float) -> int | None:
+        """When the calls of a replica there end at the latest; None: nothing ends them."""
+        notices = {node.launch.id: node.notice for node in self._nodes}
+        notice = notices.get(node_id or "")
+        return None if notice is None else calls_end_ms(notice, graceful_s)
 
     def barred(self, pool: Pool, sighting: Sighting, at_ms: int) -> Sighting:
         """The sighting with why its pool cannot start, where no node can be had for it."""
@@ -82,11 +87,17 @@ class NodeWatch:
         return None
 
     async def _drain(self, folder: NodesFolder, at_ms: int) -> None:
-        for id, deadline_s in (await take_drains(self.redis)).items():
+        for id, order in (await take_drains(self.redis)).items():
             node = folder.node(id)
             if node is not None and node.is_alive:
-                deadline_ms = at_ms + round(deadline_s * 1000)
-                folder.note_notice(id, Notice(deadline_ms, BY_HAND))
+                deadline_ms = at_ms + round(order.deadline_s * 1000)
+                folder.note_notice(id, Notice(deadline_ms, order.why, at_ms))
+
+
+def calls_end_ms(notice: Notice, graceful_s: float) -> int:
+    """Serve stops a replica once another one runs in its place, and ends it that long after: so at
+    once, for all that is known here."""
+    return min(notice.deadline_ms, notice.at_ms + round(graceful_s * 1000))
 
 
 def _entry(node: MachineNode, type: NodeType, replicas: int) -> NodeEntry:

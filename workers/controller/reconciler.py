@@ -39,7 +39,13 @@ from workers.ray.serve_api import (
     ReplicaDetails,
     ServeDetails,
 )
-from workers.ray.serve_apps import DEPLOYMENT, app_name, older_apps, serve_config
+from workers.ray.serve_apps import (
+    DEPLOYMENT,
+    app_name,
+    graceful_shutdown_s,
+    older_apps,
+    serve_config,
+)
 from workers.settings import WorkersSettings
 
 log = logging.getLogger(__name__)
@@ -361,6 +367,7 @@ class Reconciler:
         """A replica whose node leaves takes no new call, whatever it says itself. Serve starts
         another one in its place."""
         stats = {each.id: self._observer.stats_of(each.id) for each in sighting.view.replicas}
+        ends_s = graceful_shutdown_s(pool, self._settings)
         return tuple(
             ReplicaEntry(
                 id=replica.id,
@@ -369,6 +376,7 @@ class Reconciler:
                 if self._nodes.is_leaving(sighting.serve[replica.id].node_instance_id)
                 else phases[replica.id],
                 node=sighting.serve[replica.id].node_instance_id or None,
+                ends_ms=self._nodes.ends_ms(sighting.serve[replica.id].node_instance_id, ends_s),
                 since_ms=replica.since_ms,
                 running=replica.running,
                 queued=replica.queued,

@@ -142,7 +142,7 @@ class MachineNodes(NodeProvider):  # type: ignore[misc]  # Ray has no types
             why = f"{type.market} capacity{_in_zone(type)} was taken away"
             if type.notice_s:
                 deadline_ms = now_ms + round(type.notice_s * 1000)
-                self._folder.note_notice(node.launch.id, Notice(deadline_ms, why))
+                self._folder.note_notice(node.launch.id, Notice(deadline_ms, why, now_ms))
                 continue
             self._folder.note_end(node.launch.id, End(NodeState.LOST, why, now_ms))
             _end(node, 0.0)

@@ -23,7 +23,7 @@ from workers.settings import WorkersSettings
 
 DEPLOYMENT = "engine"
 DIGEST_CHARS = 8
-OF_NOTICE = 0.5
+OF_NOTICE = 0.8
 """The share of a notice that replicas have to finish their calls after Serve stops them."""
 
 App = dict[str, Any]
@@ -108,7 +108,7 @@ def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
             {
                 "name": DEPLOYMENT,
                 "num_replicas": 1,
-                "graceful_shutdown_timeout_s": _graceful_shutdown_s(pool, settings),
+                "graceful_shutdown_timeout_s": graceful_shutdown_s(pool, settings),
                 "health_check_period_s": controller.health_check_period_s,
                 "health_check_timeout_s": controller.health_check_timeout_s,
                 "ray_actor_options": _actor_options(pool, engine, settings),
@@ -152,7 +152,7 @@ def _actor_options(pool: Pool, engine: str, settings: WorkersSettings) -> dict[s
     return options
 
 
-def _graceful_shutdown_s(pool: Pool, settings: WorkersSettings) -> float:
+def graceful_shutdown_s(pool: Pool, settings: WorkersSettings) -> float:
     """Serve stops a replica of a draining node so long before the deadline. So it is well below
     every notice that the nodes of the pool get."""
     notices = [type.notice_s or DRAIN_S for type in types_of(pool, settings.nodes)]

@@ -109,6 +109,9 @@ class FleetReplica(Answer):
     stage: Stage | None = Field(description="where its start is; null once it has started")
     eta_s: float | None = Field(description="how long its start goes on, by those before it")
     node: str | None = Field(description="where it is; null: on the one node of this machine")
+    ends_ms: int | None = Field(
+        description="when its calls end at the latest, as its node leaves; null: nothing ends them"
+    )
 
 
 class FleetPool(Answer):

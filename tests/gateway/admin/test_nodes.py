@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from tests.gateway.api.described import assert_described
 from tests.gateway.edge import Edge, edge
 from tests.redis_server import RedisServer
-from workers.controller.drains import take_drains
+from workers.controller.drains import DrainOrder, take_drains
 from workers.controller.fleet_publisher import FleetPublisher, NodeEntry, PoolEntry, ReplicaEntry
 
 READY = NodeEntry("spot-a-1", "spot-a", "spot", "a", "ready", 7_000, 1, 1_790_000_000_000, pid=7)
@@ -74,7 +74,10 @@ async def test_drain_is_handed_to_the_controller_once(one: Edge) -> None:
     for id, sent in (("spot-a-1", {"json": {"deadline_s": 12.5}}), ("spot-a-2", {})):
         answer = await ask(one, "POST", f"/admin/v1/nodes/{id}/drain", **sent)
         assert (answer.status_code, answer.json()["id"]) == (202, id)
-    assert await take_drains(one.redis) == {"spot-a-1": 12.5, "spot-a-2": 30.0}
+    assert await take_drains(one.redis) == {
+        "spot-a-1": DrainOrder(12.5),
+        "spot-a-2": DrainOrder(30.0),
+    }
     assert await take_drains(one.redis) == {}
 
 

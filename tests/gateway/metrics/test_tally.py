@@ -144,6 +144,17 @@ def test_answers_that_moved_and_those_that_were_lost_are_counted() -> None:
     assert told["sluice_moves_total", labelled(outcome="lost")] == 1
 
 
+def test_tokens_that_are_computed_again_count_for_each_move() -> None:
+    """The prompt, and what had come of the answer until then."""
+    tally = Tally()
+    first = Attempt(
+        pool="p", replica="r1", started_us=1, ended_us=2, outcome="moved", input=7, output=3
+    )
+    attempts = [first, replace(first, output=4), replace(first, outcome="answered", output=5)]
+    tally(call(input=5, cached_input=2, output=12, attempts=attempts))
+    assert samples(tally)["sluice_replayed_tokens_total", labelled()] == (7 + 3) + (7 + 7)
+
+
 def test_nothing_of_a_tenant_is_told() -> None:
     tally = Tally()
     tally(call(org="org_secret", project="proj_secret", key="key_secret", rid="req_secret"))

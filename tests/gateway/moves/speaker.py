@@ -1,8 +1,9 @@
-"""Workers that all say the same, from the token that they are asked to go on from, and die where a
-test says."""
+"""Workers that all say the same, from the token that they are asked to go on from. They die or
+pause where a test says."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,11 +29,23 @@ Numbered = tuple[Said, list[int]]
 
 
 @dataclass
+class Pause:
+    """Behind so many frames of the whole answer, until it is `over`."""
+
+    frames: int
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass
 class Speaker:
-    """`deaths` are after how many frames each attempt dies, in turn; then none does."""
+    """`deaths` are after how many frames each attempt dies, in turn; then none does. `pauses` are
+    after how many frames each attempt pauses until its event in `paused` is set: it says all of the
+    rest then, whoever still listens."""
 
     frames: Sequence[Said]
     deaths: deque[int] = field(default_factory=deque)
+    pauses: deque[int] = field(default_factory=deque)
+    paused: list[Pause] = field(default_factory=list)
     resumes: list[dict[str, Any] | None] = field(default_factory=list)
     refusal: fake.Script | None = None
     """What whoever is asked to go on says instead."""
@@ -82,6 +95,12 @@ class Speaker:
                 token_ids=ids,
             )
             events.append(event)
+        if self.pauses:
+            said, rest = events[: self.pauses.popleft()], events
+            pause = Pause(sum(skipped) + len(said))
+            self.paused.append(pause)
+            late = [fake.Send(event) for event in (*rest[len(said) :], fake.DONE)]
+            return fake.stream(*said, then=[fake.Wait(pause.over), *late])
         if self.deaths:
             return fake.stream(*events[: self.deaths.popleft()], then=[fake.Close()])
         return fake.stream(*events, fake.DONE)

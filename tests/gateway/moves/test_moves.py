@@ -1,5 +1,5 @@
-"""A call whose worker is lost in the midst of its answer goes on at another one: one answer, one
-usage and one charge, as if nothing had happened."""
+"""A call whose worker is lost or ends in the midst of its answer goes on at another one: one
+answer, one usage and one charge, as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import json
 import tempfile
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +22,17 @@ from billing.limits.holds import Holds
 from billing.types import CallStatus, SettledCall
 from gateway.moves.move import MOVES_MAX
 from gateway.upstream import fake
-from tests.gateway.edge import CHAT, COMPLETIONS, POOLS, Edge, Response, edge
-from tests.gateway.moves.speaker import BUSY_US, PROMPT, Said, Speaker, texts
+from gateway.upstream.live import LiveAttempt
+from tests.gateway.edge import (
+    CHAT,
+    COMPLETIONS,
+    POOLS,
+    SETTLED_WITHIN_S,
+    Edge,
+    Response,
+    edge,
+)
+from tests.gateway.moves.speaker import BUSY_US, PROMPT, Pause, Said, Speaker, texts
 from tests.redis_server import RedisServer
 
 REPLICAS = ("r1", "r2", "r3", "r4", "r5")
@@ -81,11 +90,40 @@ async def answer(
 ) -> tuple[Response, SettledCall]:
     """The answer to one call and its only record."""
     bench.edge.upstream.behaviour = speaker
-    response = await bench.edge.post(wanted, path=path)
+    response = await with_notices(bench.edge, speaker, bench.edge.post(wanted, path=path))
     calls = await bench.edge.settled()
     [rid] = calls.keys() - bench.settled
     bench.settled |= {rid}
     return response, calls[rid]
+
+
+async def with_notices(
+    one: Edge, speaker: Speaker, calling: Coroutine[Any, Any, Response]
+) -> Response:
+    """A call whose attempts hear, where they pause, that their replicas end; and go on."""
+    asking = asyncio.ensure_future(calling)
+    heard = 0
+    while not asking.done():
+        if len(speaker.paused) > heard:
+            pause = speaker.paused[heard]
+            heard += 1
+            (await listening(one, pause)).interrupt(is_last=False)
+            pause.over.set()
+        await asyncio.wait({asking}, timeout=0.001)
+    return asking.result()
+
+
+async def listening(one: Edge, pause: Pause) -> LiveAttempt:
+    """The attempt that pauses, once all that it has said is counted."""
+    async with asyncio.timeout(SETTLED_WITHIN_S):
+        while True:
+            for attempt in one.parts.mover.attempts:
+                meter = attempt.open_call.meter
+                if attempt.standing(0.0, has_place=True) is not None and pause.frames == (
+                    0 if meter is None else meter.frames
+                ):
+                    return attempt
+            await asyncio.sleep(0.001)
 
 
 @st.composite
@@ -100,15 +138,17 @@ def answers(draw: st.DrawFn) -> list[Said]:
 
 @given(
     frames=answers(),
-    deaths=st.lists(st.integers(1, 12), min_size=1, max_size=MOVES_MAX),
+    cuts=st.lists(st.integers(1, 12), min_size=1, max_size=MOVES_MAX),
+    by_notice=st.booleans(),
     path=st.sampled_from(sorted(BODIES)),
     stream=st.booleans(),
 )
 @settings(max_examples=40)
 def test_call_that_moved_is_the_one_that_was_never_cut(
-    bench: Bench, frames: list[Said], deaths: list[int], path: str, stream: bool
+    bench: Bench, frames: list[Said], cuts: list[int], by_notice: bool, path: str, stream: bool
 ) -> None:
-    """Whatever frame a replica dies behind, also several times."""
+    """Whatever frame a replica dies behind, or ends after a notice and says the rest all the same.
+    Also several times."""
     wanted = BODIES[path]
     if path in (CHAT, COMPLETIONS):
         wanted = wanted | {"n": max(frame.index for frame in frames) + 1}
@@ -117,7 +157,8 @@ def test_call_that_moved_is_the_one_that_was_never_cut(
     if stream:
         wanted = wanted | {"stream": True}
     undisturbed, expected = bench.runner.run(answer(bench, Speaker(frames), path, wanted))
-    speaker = Speaker(frames, deque(deaths))
+    deaths, pauses = ((), cuts) if by_notice else (cuts, ())
+    speaker = Speaker(frames, deque(deaths), deque(pauses))
     response, call = bench.runner.run(answer(bench, speaker, path, wanted))
     assert response.status == undisturbed.status == 200
     assert said_in(response, path, stream) == said_in(undisturbed, path, stream)
@@ -130,15 +171,15 @@ def test_call_that_moved_is_the_one_that_was_never_cut(
     )
     assert call.amount_nanousd == expected.amount_nanousd
     *left, last = [attempt.outcome for attempt in call.attempts]
-    assert (last, left) == ("answered", ["moved"] * moves_of(deaths, len(frames)))
+    assert (last, left) == ("answered", ["moved"] * moves_of(cuts, len(frames)))
     assert sum(attempt.output for attempt in call.attempts) == call.output
 
 
-def moves_of(deaths: list[int], frames: int) -> int:
-    """A replica that dies behind its last word leaves nothing to move."""
+def moves_of(cuts: list[int], frames: int) -> int:
+    """A replica that ends behind its last word leaves nothing to move."""
     moves = 0
-    for death in deaths:
-        frames -= death
+    for cut in cuts:
+        frames -= cut
         if frames <= 0:
             break
         moves += 1

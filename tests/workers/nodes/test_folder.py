@@ -41,7 +41,7 @@ def state(folder: NodesFolder) -> NodeState:
 def test_state_follows_from_what_is_written_in_any_order(tmp_path: Path) -> None:
     writes = {
         NodeState.READY: lambda f: f.note_raylet("n-1", Raylet(7, "ab")),
-        NodeState.DRAINING: lambda f: f.note_notice("n-1", Notice(9, "leaves")),
+        NodeState.DRAINING: lambda f: f.note_notice("n-1", Notice(9, "leaves", 1)),
         NodeState.LOST: lambda f: f.note_end("n-1", End(NodeState.LOST, "killed", 9)),
     }
     rank = list(writes)
@@ -93,7 +93,7 @@ def test_no_more_nodes_stay_than_there_is_capacity_for_and_the_newest_go(
 ) -> None:
     alive = [
         MachineNode(
-            Launch(str(n), "n", {}, n), None, None, Notice(9, "x") if is_leaving else None, None
+            Launch(str(n), "n", {}, n), None, None, Notice(9, "x", 1) if is_leaving else None, None
         )
         for n, is_leaving in enumerate(leaving)
     ]

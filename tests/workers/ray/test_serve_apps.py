@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.workers.engines.simulated.cards import H100
 from tests.workers.published import make_model, make_pool
@@ -14,7 +15,7 @@ from workers.deployments.engine_app import EngineAppArgs
 from workers.nodes.node_type import DRAIN_S, NodeType
 from workers.ray.file import RayFile
 from workers.ray.serve_api import AppDetails, DeploymentDetails, ServeDetails
-from workers.ray.serve_apps import app_name, older_apps, serve_config
+from workers.ray.serve_apps import app_name, graceful_shutdown_s, older_apps, serve_config
 from workers.ray.session import Session
 from workers.settings import WorkersSettings
 
@@ -223,6 +224,23 @@ def test_a_pool_on_vllm_starts_with_its_interpreter_and_leaves_the_others_as_the
     assert (args.engine, args.kv_cache_mb) == ("vllm", SETTINGS.vllm.kv_cache_mb)
 
 
+@pytest.mark.parametrize(("notice_s", "expected_s"), [(30.0, 24.0), (0.0, 24.0), (2.0, 1.6)])
+def test_serve_has_less_time_to_stop_a_replica_than_its_node_has(
+    notice_s: float, expected_s: float
+) -> None:
+    """Serve would stop a replica the moment it hears of a drain that is shorter. A type without a
+    notice is drained by people, who give DRAIN_S unless they say otherwise."""
+    nodes = (NodeType(name="spot-a", market="spot", notice_s=notice_s),)
+    pool = make_pool("cheap", "m", capacity_class="spot")
+    assert graceful_shutdown_s(pool, WorkersSettings(nodes=nodes)) == pytest.approx(expected_s)
+    assert expected_s < (notice_s or DRAIN_S)
+
+
+def test_a_pool_without_nodes_has_all_the_time_of_the_settings() -> None:
+    settings = WorkersSettings()
+    assert graceful_shutdown_s(make_pool("cheap", "m"), settings) == 120.0
+
+
 def test_a_pool_asks_for_its_nodes_by_label_and_stops_well_within_their_notice() -> None:
     nodes = (
         NodeType(name="base"),
@@ -241,7 +259,7 @@ def test_a_pool_asks_for_its_nodes_by_label_and_stops_well_within_their_notice()
         "ray.io/market-type": "spot",
         "ray.io/availability-zone": "a",
     }
-    assert cheap["graceful_shutdown_timeout_s"] == 10.0
-    assert bridge["graceful_shutdown_timeout_s"] < DRAIN_S
+    assert cheap["graceful_shutdown_timeout_s"] == 16.0
+    assert bridge["graceful_shutdown_timeout_s"] == 24.0 < DRAIN_S
     [alone] = (document(FakeServe(ServeDetails()), pools[1]) or {})["applications"]
     assert "label_selector" not in alone["deployments"][0]["ray_actor_options"]
