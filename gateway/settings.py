@@ -30,6 +30,7 @@ from billing.written_usd import Usd, WrittenUsd, notices
 from gateway.catalog.external import ExternalRules
 from gateway.catalog.fit import mixed_misfits, pool_misfits, priced, variant_misfits, variant_of
 from gateway.catalog.hardware import HardwareSettings, parts_with
+from gateway.catalog.mix import mix_mistakes
 from gateway.catalog.model import ModelFields
 from gateway.catalog.pool import PoolFields, PoolName
 from gateway.catalog.variant import ShapeFields, VariantSettings
@@ -40,6 +41,7 @@ from gateway.errors import QuotaStatus
 from gateway.instants import LAST_US
 from gateway.limits.limit import OwnerLimitFields
 from routing.types import AUTO_MODEL
+from workers.mix import MixSettings
 from workers.nodes.node_type import NodeTypes, with_folder
 from workers.settings import ControllerSettings, RaySettings, VllmSettings
 
@@ -207,6 +209,7 @@ class Settings(BaseSettings):
     variants: tuple[VariantSettings, ...] = ()
     pools: tuple[PoolSettings, ...] = ()
     nodes: NodeTypes = ()
+    mixes: MixSettings = ()
     prices: tuple[PriceSettings, ...] = ()
 
     @property
@@ -316,9 +319,24 @@ def _check_names(path: Path, settings: Settings, now_us: int) -> None:
             raise SettingsError(f"{path}: pools.{index}.model: no model is named {pool.model}")
         for key, words in settings.gateway.external_rules.mistakes(pool.base_url, pool.api_key_env):
             raise SettingsError(f"{path}: pools.{index}.{key}: {words}")
+    _check_mixes(path, settings)
     for index, price in enumerate(settings.prices):
         if price.model not in models:
             raise SettingsError(f"{path}: prices.{index}.model: no model is named {price.model}")
+
+
+def _check_mixes(path: Path, settings: Settings) -> None:
+    models = {model.name for model in settings.models}
+    pools = {pool.name: pool for pool in settings.pools}
+    for index, mix in enumerate(settings.mixes):
+        if mix.model not in models:
+            raise SettingsError(f"{path}: mixes.{index}.model: no model is named {mix.model}")
+        for name in mix.pools:
+            if name not in pools:
+                words = f"no [[pools]] of this file are named {name}"
+                raise SettingsError(f"{path}: mixes.{index}.pools: {words}")
+        for mistake in mix_mistakes(mix, pools):
+            raise SettingsError(f"{path}: mixes.{index}.{mistake.key}: {mistake.words}")
 
 
 def _check_variants(path: Path, settings: Settings, now_us: int) -> None:

@@ -27,6 +27,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from workers.mix import MixSettings
 from workers.nodes.node_type import NodeTypes, with_folder
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
@@ -142,6 +143,7 @@ class WorkersSettings(BaseSettings):
     vllm: VllmSettings = VllmSettings()
     controller: ControllerSettings = ControllerSettings()
     nodes: NodeTypes = ()
+    mixes: MixSettings = ()
 
     @property
     def ray_file(self) -> Path:

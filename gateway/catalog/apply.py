@@ -40,6 +40,7 @@ from gateway.catalog.weights.sources import (
 from gateway.tenants.store import TenantStore
 from gateway.tenants.tables import Audit
 from routing.types import Clock
+from workers.mix import Mix
 from workers.nodes.node_type import NodeType
 
 ROWS_MAX = 100_000
@@ -99,6 +100,7 @@ class ModelsApply:
     clock: Clock
     tell: Callable[[str], None]
     nodes: Sequence[NodeType] = ()
+    mixes: Sequence[Mix] = ()
     is_gateway: bool = True
     """Whether the environment is that of a gateway, or of somebody's shell."""
 
@@ -190,7 +192,7 @@ class ModelsApply:
         def work(session: Session) -> Audit:
             """Planned again on what is there now: another administrator may have been faster."""
             rates = (*known.rates, *planned.rates)
-            now = replace(_known(session), rates=rates, nodes=self.nodes)
+            now = replace(_known(session), rates=rates, nodes=self.nodes, mixes=self.mixes)
             mistakes = contradictions(declaration, now)
             mistakes += fit_contradictions(declaration, models, variants, now, now_us)
             if mistakes:
@@ -268,6 +270,7 @@ class ModelsApply:
             variants={(row.model, row.name): row for row in self.tenants.every(VariantRow)},
             hardware={row.name: row for row in self.tenants.every(HardwareRow)},
             nodes=self.nodes,
+            mixes=self.mixes,
         )
 
     def _now_us(self) -> int:

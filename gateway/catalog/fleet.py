@@ -35,6 +35,7 @@ from routing.types import (
     ReplicaState,
 )
 from workers.autoscaling.demand import Terms
+from workers.autoscaling.mixes import Share
 from workers.autoscaling.stages import Stage
 from workers.controller.drains import LEAVING_KEY, deadlines_s
 from workers.controller.fleet_publisher import NodeEntry
@@ -78,6 +79,7 @@ class PublishedPool(msgspec.Struct):
     lost: float = 0.0
     warm_s: float = 0.0
     terms: Terms | None = None
+    mix: Share | None = None
     replicas: tuple[PublishedReplica, ...] = ()
 
     @property

@@ -24,12 +24,14 @@ from gateway.catalog.fit import (
     variant_of,
 )
 from gateway.catalog.hardware import HardwareSettings, parts_with
+from gateway.catalog.mix import mix_misfits
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.catalog.variant import ShapeFields, VariantSettings
 from gateway.settings import PoolSettings
 from routing.hardware.catalogue import Hardware
 from routing.types import Task
 from workers.engines.names import EMBEDDING, SIMULATED
+from workers.mix import Mix
 from workers.nodes.node_type import NodeType
 
 FROM_ADMIN = "admin"
@@ -70,6 +72,7 @@ class Known:
     variants: Mapping[VariantKey, VariantRow] = field(default_factory=dict)
     hardware: Mapping[str, HardwareRow] = field(default_factory=dict)
     nodes: Sequence[NodeType] = ()
+    mixes: Sequence[Mix] = ()
 
     @property
     def enabled_models(self) -> dict[str, ModelRow]:
@@ -219,6 +222,10 @@ def fit_contradictions(
         for misfit in mixed_misfits(pool, beside):
             mistakes.append(Mistake(f"pools.{index}.{misfit.key}", misfit.words))
         beside.append(pool)
+    by_name = {pool.name: pool for pool in beside}
+    for index, pool in declaration.pools.items():
+        for misfit in mix_misfits(pool.name, pool, known.mixes, by_name):
+            mistakes.append(Mistake(f"pools.{index}.{misfit.key}", misfit.words))
     for row in staying:
         place = places.get((row.model, row.variant)) or of_parts.get(row.hardware or "")
         if place is not None:

@@ -101,6 +101,7 @@ def _apply(
             cache=WeightCache(settings.weights, tell=click.echo),
             rules=settings.gateway.external_rules,
             nodes=settings.nodes,
+            mixes=settings.mixes,
             environment=os.environ,
             clock=time.time,  # noqa: TID251 composition root
             tell=click.echo,

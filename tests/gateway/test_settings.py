@@ -92,6 +92,7 @@ def test_file_is_the_one_named_else_here_else_the_one_of_the_project(
 POOL = '[[pools]]\nname = "p"\nmodel = "{}"\n'
 SPOT_POOL = POOL.format("m") + 'capacity_class = "spot"\n'
 NODES = '[[nodes]]\nname = "n"\nmarket = "spot"\nzone = "a"\ncpus = 2\n'
+MIX = '[[mixes]]\nname = "x"\nmodel = "m"\npools = ["p"]\n'
 MODEL = """[[models]]
 name = "m"
 context_tokens = 8
@@ -143,6 +144,42 @@ quality = 1
         (
             NODES + MODEL + SPOT_POOL + 'market = "all"',
             "pools.0.market: input should be 'reserved'",
+        ),
+        (MIX, "mixes.0.model: no model is named m"),
+        (MODEL + MIX, "mixes.0.pools: no [[pools]] of this file are named p"),
+        (MODEL + POOL.format("m") + MIX + 'zones = ["a"]', "unknown key mixes.0.zones"),
+        (MODEL + MIX.replace('"p"', '"p", "p"'), "mixes.0.pools: p stands twice"),
+        (MODEL + MIX.replace('"p"', ""), "mixes.0.pools: tuple should have at least 1 item"),
+        (MODEL + POOL.format("m") + MIX + MIX, "mixes: x stands twice"),
+        (
+            MODEL + MIX + MIX.replace('"x"', '"y"'),
+            "mixes: the pool p is in x and y: a pool is in one mix",
+        ),
+        (
+            MODEL + POOL.format("m") + MIX + "base = 2",
+            "mixes.0.base: 2 of x is more than its reserved pools may hold, 1",
+        ),
+        (MODEL + SPOT_POOL + MIX + "base = 1", "mixes.0.base: 1 of x is more than its reserved"),
+        (MODEL + POOL.format("m") + MIX + "spare = 1", "mixes.0.spare: x has no spot pool"),
+        (
+            MODEL
+            + POOL.format("m")
+            + SPOT_POOL.replace('"p"', '"q"')
+            + 'variant = "int8"\n'
+            + MIX.replace('"p"', '"p", "q"'),
+            "mixes.0.pools: q has the variant int8, and p of x has fp16",
+        ),
+        (
+            MODEL + MODEL.replace('"m"', '"n"') + POOL.format("n") + MIX,
+            "mixes.0.pools: p serves n, and x is of m",
+        ),
+        (
+            MODEL
+            + POOL.format("m")
+            + 'capacity_class = "external"\nbase_url = "https://x/v1"\nupstream_model = "u"\n'
+            + SPOT_POOL.replace('"p"', '"q"')
+            + MIX.replace('"p"', '"p", "q"'),
+            "mixes.0.pools: q stands behind the external pool p, which comes last",
         ),
     ],
 )

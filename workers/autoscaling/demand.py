@@ -72,7 +72,7 @@ class PoolOrder:
 class Demand:
     """What is known of a pool's calls besides those that wait or run. `begun`: calls that replicas
     have begun, counted on for ever. `keep_ms`: how long the last idle replica stays, None for
-    `idle_ms`."""
+    `idle_ms`. `share`: what the mix of the pool decided, None for a pool outside of one."""
 
     due: tuple[Due, ...] = ()
     begun: int = 0
@@ -80,6 +80,7 @@ class Demand:
     keep_ms: int | None = None
     order: PoolOrder | None = None
     forecast: Forecast | None = None
+    share: int | None = None
 
 
 NO_DEMAND = Demand()

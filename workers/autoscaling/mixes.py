@@ -199,7 +199,7 @@ def _leaving_spot(
         if pool.name not in names:
             stays = min(pool.ready, short)
             short -= stays
-            shares[pool.name] = max(pool.least, stays)
+            shares[pool.name] = max(pool.least, min(stays, pool.most))
     return shares
 
 

@@ -21,6 +21,7 @@ from workers.autoscaling.need import (
     terms_of,
 )
 from workers.autoscaling.orders import carry_out
+from workers.autoscaling.shares import follow
 from workers.autoscaling.types import (
     Knobs,
     Phase,
@@ -51,6 +52,8 @@ def _decided(view: PoolView, memory: PoolMemory, knobs: Knobs, terms: Terms) -> 
     bounded = min(max(memory.target, knobs.min_replicas), knobs.max_replicas)
     if bounded != memory.target:
         return _to_bounds(view, memory, knobs, bounded)
+    if view.demand.share is not None:
+        return follow(view, memory, knobs, view.demand.share)
     order = view.demand.order
     if order is not None and order.id != memory.order:
         return carry_out(view, memory, knobs, order)

@@ -33,6 +33,7 @@ class Reason(StrEnum):
     DRAIN_CANCELLED = "drain_cancelled"
     DRAINED = "drained"
     ORDER = "order"
+    MIX = "mix"
     QUARANTINED = "quarantined"
 
 

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from routing.gauges import Gauges
 from workers.autoscaling.demand import Pace, Terms
+from workers.autoscaling.mixes import Share
 from workers.autoscaling.stages import Stage
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class PoolEntry(msgspec.Struct, frozen=True):
     without having drained, in `warm_s` of all of them together; both are forgotten slowly
     (`workers.controller.lost_replicas`). `pace`: what its replicas were measured to do.
     `gaps`: how long nobody called (`workers.autoscaling.keep_alive`). Both are for the next
-    controller. `terms`: the numbers of the decision."""
+    controller. `terms`: the numbers of the decision. `mix`: what the mix of the pool decided."""
 
     name: str
     target: int
@@ -62,6 +63,7 @@ class PoolEntry(msgspec.Struct, frozen=True):
     terms: Terms | None = None
     pace: Pace | None = None
     gaps: Mapping[int, float] = {}
+    mix: Share | None = None
 
 
 class NodeEntry(msgspec.Struct, frozen=True):

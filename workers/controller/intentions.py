@@ -68,6 +68,12 @@ class Intentions:
         """The measured time of a start, or the catalog's guess until there is one."""
         return self._measured_s.get(pool.name, pool.cold_start_s)
 
+    def serving(self, apps: PoolApps) -> tuple[str, PoolMemory | None]:
+        """The application that serves a pool, and its memory."""
+        name = self._successions.get(apps.pool.name, Succession()).serving
+        name = name if name in apps.names else apps.desired
+        return name, self._memories.get(name)
+
     def note_unknown(self, apps: PoolApps) -> None:
         """Remember an application that the cluster does not have. It starts with the catalog's
         count, or with its own count from before the cluster was lost. Behind an older one it starts

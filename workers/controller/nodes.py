@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from redis.asyncio import Redis
 
 from workers.catalog import Pool
-from workers.controller.drains import take_drains
+from workers.controller.drains import BY_HAND, take_drains
 from workers.controller.fleet_publisher import NodeEntry
 from workers.controller.sighting import Sighting
 from workers.nodes.folder import Failure, MachineNode, NodesFolder, Notice
@@ -62,6 +62,24 @@ class NodeWatch:
         if why is None or sighting.view.failure is not None:
             return sighting
         return replace(sighting, view=replace(sighting.view, failure=why))
+
+    def zone(self, pool: Pool) -> str:
+        """Where a pool runs, its own name where nobody says one zone."""
+        zones = {type.zone for type in types_of(pool, self.types)}
+        return pool.zone or (zones.pop() if len(zones) == 1 else None) or pool.name
+
+    def trouble_ms(self, pool: Pool, at_ms: int) -> int | None:
+        """When the nodes of a pool last were refused, taken away or lost."""
+        names = {type.name for type in types_of(pool, self.types)}
+        troubles = [each.at_ms for name, each in self._failures.items() if name in names]
+        for node in self._nodes:
+            if node.launch.type not in names:
+                continue
+            if node.end is not None and node.end.state is NodeState.LOST:
+                troubles.append(node.end.at_ms)
+            if node.notice is not None and node.notice.why != BY_HAND:
+                troubles.append(min(at_ms, node.notice.deadline_ms))
+        return max(troubles, default=None)
 
     def entries(self, details: ServeDetails) -> tuple[NodeEntry, ...]:
         replicas = Counter(id for id in details.nodes.values() if id is not None)

@@ -26,6 +26,7 @@ from workers.controller.intentions import Intentions, PoolApps
 from workers.controller.lifetimes import Lives, prices_of, seen_in
 from workers.controller.losses import RAY, Losses
 from workers.controller.lost_replicas import LostReplicas
+from workers.controller.mixes import Mixes
 from workers.controller.nodes import NodeWatch
 from workers.controller.paces import Paces
 from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow
@@ -94,6 +95,9 @@ class Reconciler:
         self._losses = Losses()
         self._lost = LostReplicas()
         self._paces = Paces()
+        self._mixes = Mixes(
+            settings.mixes, settings.controller, self._intentions, nodes, self._lost
+        )
         self._place: RayFile | None = None
         self._asking: asyncio.Task[ServeDetails] | None = None
         self._done: frozenset[str] = frozenset()
@@ -107,6 +111,7 @@ class Reconciler:
         self._lives.begin()
         self._losses.begin(last)
         self._lost.begin(last)
+        self._mixes.begin()
         self._done = frozenset()
 
     def is_cold(self, pool: str) -> bool:
@@ -134,18 +139,19 @@ class Reconciler:
             for apps in pools
             for name in apps.names
         }
-        decisions = {
-            apps.pool.name: self._intentions.decide(
-                apps,
-                sightings,
-                waiting.get(apps.pool.name, 0),
-                self._demand(
-                    *(apps, sightings),
-                    *(waiting.get(apps.pool.name, 0), due.get(apps.pool.name, ())),
-                    orders.get(apps.pool.name),
-                ),
+        demands: Mapping[str, Demand] = {
+            apps.pool.name: self._demand(
+                *(apps, sightings),
+                *(waiting.get(apps.pool.name, 0), due.get(apps.pool.name, ())),
+                orders.get(apps.pool.name),
             )
             for apps in pools
+        }
+        demands = self._mixes.with_shares(pools, sightings, waiting, demands, self._now_ms())
+        decisions = {
+            name: self._intentions.decide(apps, sightings, waiting.get(name, 0), demands[name])
+            for apps in pools
+            for name in [apps.pool.name]
         }
         self._intentions.keep_only(pools)
         self.moving = any(_is_moving(sightings, d) for d in decisions.values())
@@ -342,6 +348,8 @@ class Reconciler:
         scale = decision.scales[decision.serving]
         text = f"{scale.reason}: {scale.detail}"
         losses = self._lost.of(apps.pool.name)
+        has_any = any(sightings[name].view.replicas for name in apps.names)
+        elsewhere = self._mixes.blocked(apps.pool.name, has_any=has_any)
         return PoolEntry(
             name=apps.pool.name,
             target=scale.target,
@@ -353,12 +361,13 @@ class Reconciler:
                 for name in apps.names
                 for entry in self._replica_entries(apps.pool, sightings[name], decision.shown)
             ),
-            blocked=scale.detail if scale.quarantined_until_ms is not None else None,
+            blocked=elsewhere if scale.quarantined_until_ms is None else scale.detail,
             lost=round(losses.lost, 4),
             warm_s=round(losses.warm_s, 1),
             terms=scale.terms,
             pace=self._paces.pace(apps.pool.name),
             gaps=sparse(self._paces.gaps(apps.pool.name)),
+            mix=self._mixes.share(apps.pool.name),
         )
 
     def _replica_entries(

@@ -130,6 +130,7 @@ async def declarations_of(request: Request) -> DeclarationService:
         cache=WeightCache(parts.settings.weights, tell=log.info),
         rules=parts.settings.gateway.external_rules,
         nodes=parts.settings.nodes,
+        mixes=parts.settings.mixes,
         environment=parts.outside.environment,
         clock=parts.outside.clock,
         tell=log.info,

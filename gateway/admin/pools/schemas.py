@@ -13,6 +13,7 @@ from gateway.instants import InstantText
 from routing.gauges import Gauges
 from routing.types import ReplicaState
 from workers.autoscaling.demand import Terms
+from workers.autoscaling.mixes import Share
 from workers.autoscaling.stages import Stage
 
 
@@ -124,6 +125,7 @@ class FleetPool(Answer):
     ready_at_ms: int | None
     gone: Literal["replica", "ray", "cluster"] | None
     terms: Terms | None = Field(description="the numbers of the decision on `target`")
+    mix: Share | None = Field(description="what its mix decided; null: it is in none")
     replicas: list[FleetReplica]
 
 

@@ -22,6 +22,7 @@ from gateway.catalog.external import ExternalRules
 from gateway.catalog.fit import mixed_misfits, pool_misfits, priced, variant_of
 from gateway.catalog.fleet import FleetKeeper
 from gateway.catalog.hardware import parts_with
+from gateway.catalog.mix import mix_misfits, mix_neighbours
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.errors import ApiError, bad_request
 from gateway.tenants.store import Conflict
@@ -38,6 +39,7 @@ from gateway.upstream.places import Places
 from routing.types import Clock
 from workers.autoscaling.demand import PoolOrder
 from workers.controller.orders import PoolOrders
+from workers.mix import Mix
 from workers.nodes.node_type import NodeType
 
 
@@ -51,6 +53,7 @@ class PoolService:
     refresh: Refresh
     why_blocked: Callable[[str], str | None]
     nodes: Sequence[NodeType] = ()
+    mixes: Sequence[Mix] = ()
 
     async def page(self, request: PageRequest) -> PageRows[PoolAnswer]:
         page = await self.store.page(request, PoolRow)
@@ -77,7 +80,11 @@ class PoolService:
             own = session.exec(select(HardwareRow).where(col(HardwareRow.enabled))).all()
             others = session.exec(_others(row)).all()
             misfits = pool_misfits(row, variants, parts_with(own), self.nodes)
-            for field, words in (*misfits, *mixed_misfits(row, others)):
+            beside = {
+                each.name: each for each in session.exec(_named(mix_neighbours(name, self.mixes)))
+            }
+            of_mix = mix_misfits(name, row, self.mixes, beside)
+            for field, words in (*misfits, *mixed_misfits(row, others), *of_mix):
                 raise bad_request(f"{field}: {words}", field)
             return session.merge(row)
 
@@ -123,6 +130,10 @@ class PoolService:
 def _others(row: PoolRow) -> SelectOfScalar[PoolRow]:
     of_model = (PoolRow.model == row.model, PoolRow.name != row.name)
     return select(PoolRow).where(*of_model, col(PoolRow.enabled))
+
+
+def _named(names: Sequence[str]) -> SelectOfScalar[PoolRow]:
+    return select(PoolRow).where(col(PoolRow.name).in_(names), col(PoolRow.enabled))
 
 
 def _in_usd(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,6 +219,7 @@ async def pools_of(request: Request) -> PoolService:
         refresh=parts.catalog.refresh,
         why_blocked=parts.fleet.why_blocked,
         nodes=parts.settings.nodes,
+        mixes=parts.settings.mixes,
     )
 
 

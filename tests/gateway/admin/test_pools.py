@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.gateway.edge import Edge, edge
 from tests.redis_server import RedisServer
 from workers.autoscaling.demand import PoolOrder
 from workers.controller.orders import PoolOrders
+from workers.mix import Mix
 
 KEY = "SLUICE_PROVIDER_KEY_A"
 POOL: dict[str, Any] = {
@@ -41,6 +43,27 @@ async def send(one: Edge, method: str, path: str, sent: dict[str, Any]) -> tuple
             target = f"/admin/v1{path}"
             assert_described(one.app, method, target, answer.status_code, answer.json())
         return answer.status_code, answer.json()
+
+
+async def test_pool_that_does_not_fit_its_mix_is_refused_at_its_field(
+    one: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mix = Mix(name="tales", model="tale", pools=("far", "farther"))
+    settings = one.parts.settings.model_copy(update={"mixes": (mix,)})
+    monkeypatch.setattr(one.app.state, "parts", replace(one.parts, settings=settings))
+    assert (await send(one, "PUT", "/pools/far", POOL))[0] == 200
+    assert (await send(one, "PUT", "/pools/farther", POOL))[0] == 200
+    for wrong, field, words in (
+        ({"variant": "int8"}, "variant", "variant: mix tales: farther has the variant int8, and"),
+        (
+            {"capacity_class": "spot", "base_url": None, "upstream_model": None},
+            "capacity_class",
+            "capacity_class: mix tales: farther stands behind the external pool far",
+        ),
+    ):
+        status, body = await send(one, "PATCH", "/pools/farther", wrong)
+        assert status == 400 and body["error"]["param"] == field
+        assert body["error"]["message"].startswith(words), body
 
 
 WRONG: tuple[tuple[dict[str, Any], str, str], ...] = (

@@ -26,6 +26,7 @@ from gateway.settings import ModelSettings, Settings
 from gateway.tenants.store import TenantStore
 from gateway.tenants.tables import Audit
 from tests.gateway.catalog.served import Served
+from workers.mix import Mix
 from workers.nodes.node_type import NodeType
 
 SMALL = Path(__file__).parents[3] / "models" / "sluice-small"
@@ -40,7 +41,12 @@ class Desk:
     """One administrator, with a checkpoint in `source` beside the declaration."""
 
     def __init__(
-        self, folder: Path, tenants: TenantStore, ledger: Store, nodes: Sequence[NodeType] = ()
+        self,
+        folder: Path,
+        tenants: TenantStore,
+        ledger: Store,
+        nodes: Sequence[NodeType] = (),
+        mixes: Sequence[Mix] = (),
     ) -> None:
         self.folder = folder
         self.source = folder / "source"
@@ -58,6 +64,7 @@ class Desk:
             clock=lambda: self.now_s,
             tell=lambda _: None,
             nodes=nodes,
+            mixes=mixes,
         )
 
     def apply(self, document: dict[str, Any], **options: Any) -> Application:
@@ -448,6 +455,21 @@ def test_pool_that_no_node_can_hold_is_refused_by_field(desk: Desk) -> None:
     with_nodes.apply(WHOLE | {"pools": [spot | {"zone": "a", "nodes": "spot-a"}]})
     row = desk.tenants.one(PoolRow, "tale-reserved")
     assert row is not None and row.cost_nanousd_per_s == 1_000  # a quarter of a core, of two
+
+
+def test_pool_that_does_not_fit_its_mix_is_refused_by_field(desk: Desk) -> None:
+    spot = POOL | {"name": "tale-spot", "capacity_class": "spot"}
+    mix = Mix(name="tales", model="tale", pools=(POOL["name"], "tale-spot"), base=1, spare=1)
+    mixed = Desk(desk.folder / "mixes", desk.tenants, desk.ledger, mixes=[mix])
+    for pool, words in (
+        (spot | {"variant": "int8"}, "variant: mix tales: tale-spot has the variant int8"),
+        (spot | {"capacity_class": "reserved"}, "capacity_class: mix tales: tales has no spot"),
+    ):
+        mistakes = mixed.refused(WHOLE | {"pools": [POOL, pool]})
+        assert mistakes[-1].startswith(f"pools.1.{words}"), mistakes
+    mixed.apply(WHOLE | {"pools": [POOL, spot]})
+    [mistake, *_] = mixed.refused({"pools": [POOL | {"capacity_class": "on_demand"}]})
+    assert mistake.startswith("pools.0.capacity_class: mix tales: 1 of tales is more than"), mistake
 
 
 def test_pool_says_its_own_cost_whatever_its_nodes_cost(desk: Desk) -> None:

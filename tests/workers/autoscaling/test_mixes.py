@@ -42,7 +42,7 @@ def pools(draw: st.DrawFn, market: Market, name: str, at_ms: int) -> MixPool:
     return MixPool(
         name=name,
         market=market,
-        zone=draw(st.sampled_from(ZONES)),
+        zone=draw(st.sampled_from(ZONES)) if market is Market.SPOT else name,
         least=least,
         most=most,
         cost=draw(st.sampled_from((0.0, 0.2, 0.3, 0.7, 1.0))),
@@ -57,7 +57,8 @@ def pools(draw: st.DrawFn, market: Market, name: str, at_ms: int) -> MixPool:
 @st.composite
 def views(draw: st.DrawFn) -> MixView:
     at_ms = draw(st.integers(0, 1_000_000))
-    markets = draw(st.lists(st.sampled_from(Market), min_size=1, max_size=6))
+    others = draw(st.lists(st.sampled_from(Market), max_size=3))
+    markets = [Market.SPOT] * draw(st.integers(1, 4)) + others
     return MixView(
         at_ms=at_ms,
         need=draw(st.integers(0, 12)),
@@ -102,9 +103,7 @@ def test_every_pool_stays_within_its_bounds(
     _, shares = decide_mix("m", view, memory, knobs)
     assert shares.keys() == {pool.name for pool in view.pools}
     for pool in view.pools:
-        assert pool.least <= shares[pool.name].share <= max(pool.most, pool.ready)
-        if pool.market is not Market.SPOT:
-            assert shares[pool.name].share <= pool.most
+        assert pool.least <= shares[pool.name].share <= pool.most
         assert shares[pool.name].why
 
 
@@ -295,3 +294,73 @@ def test_base_that_cannot_start_is_bridged() -> None:
     barred = replace(RESERVED, barred=True)
     _, shares = decide_mix("m", _view(0, 1, (barred, ON_DEMAND, *SPOT)), NOTHING, KNOBS)
     assert shares["rented"].share == 1
+
+
+def test_replicas_beyond_their_share_bridge_nothing() -> None:
+    """They are on their way out."""
+    lost = replace(SPOT[0], ready=4, trouble_ms=999)
+    memory = MixMemory({"spot-a": 1, "spot-b": 2})
+    _, shares = decide_mix("m", _view(1_000, 3, (ON_DEMAND, lost, *SPOT[1:])), memory, _free())
+    assert shares["spot-a"].share == 1 and shares["rented"].share == 3
+
+
+def test_spot_that_is_not_worth_its_cost_keeps_its_least() -> None:
+    dear = replace(SPOT[0], cost=0.9, least=1)
+    _, shares = decide_mix("m", _view(0, 3, (ON_DEMAND, dear)), NOTHING, _free())
+    assert (shares["rented"].share, shares["spot-a"].share) == (3, 1)
+
+
+def test_on_demand_goes_at_once_when_fewer_are_needed() -> None:
+    memory, _ = decide_mix("m", _view(0, 6, (ON_DEMAND, *SPOT)), NOTHING, _free())
+    _, shares = decide_mix("m", _view(1_000, 2, (ON_DEMAND, *SPOT)), memory, _free())
+    assert shares["rented"].share == 2
+    _, shares = decide_mix("m", _view(1_000, 0, (ON_DEMAND, *SPOT)), memory, _free())
+    assert all(share.share == 0 for share in shares.values())
+
+
+def test_reserved_capacity_that_cannot_start_bridges_nothing() -> None:
+    barred = replace(RESERVED, barred=True, most=3)
+    _, shares = decide_mix("m", _view(0, 4, (barred, ON_DEMAND, *SPOT)), NOTHING, KNOBS)
+    assert (shares["reserved"].share, shares["rented"].share) == (1, 4)
+
+
+def test_zone_set_aside_is_not_tried_where_two_active_ones_have_no_room() -> None:
+    full = tuple(replace(each, most=1) for each in SPOT[:2])
+    lost = replace(SPOT[2], trouble_ms=999)
+    _, shares = decide_mix("m", _view(1_000, 5, (ON_DEMAND, *full, lost)), NOTHING, _free())
+    assert [shares[each.name].share for each in SPOT] == [1, 1, 0]
+
+
+def test_order_of_pools_says_nothing() -> None:
+    alike = tuple(replace(each, cost=0.3) for each in SPOT)
+    plans = [
+        decide_mix("m", _view(0, 1, (ON_DEMAND, *each)), NOTHING, _free())[1]
+        for each in (alike, alike[::-1])
+    ]
+    assert plans[0] == plans[1]
+
+
+def test_what_is_not_ready_leaves_first_then_a_zone_set_aside_then_the_dearest() -> None:
+    memory = MixMemory({each.name: 2 for each in SPOT})
+    counts = []
+    for spot in (
+        (SPOT[0], *(replace(each, ready=2) for each in SPOT[1:])),
+        (replace(SPOT[0], ready=2, trouble_ms=999), *(replace(e, ready=2) for e in SPOT[1:])),
+        tuple(replace(each, ready=2) for each in SPOT),
+    ):
+        _, shares = decide_mix("m", _view(1_000, 3, (ON_DEMAND, *spot)), memory, _free())
+        counts.append([shares[each.name].share for each in SPOT])
+    assert counts == [[0, 2, 2], [0, 2, 2], [2, 2, 0]]
+
+
+def test_zone_with_more_than_its_share_gives_up_first() -> None:
+    memory = MixMemory({"spot-a": 5, "spot-b": 1, "spot-c": 1})
+    spot = tuple(replace(each, ready=memory.shares[each.name]) for each in SPOT)
+    _, shares = decide_mix("m", _view(1_000, 3, (ON_DEMAND, *spot)), memory, _free())
+    assert [shares[each.name].share for each in SPOT] == [3, 1, 0]
+
+
+def test_on_demand_that_cannot_start_is_the_last_to_bridge() -> None:
+    barred = replace(ON_DEMAND, name="cheaper", cost=0.9, barred=True)
+    _, shares = decide_mix("m", _view(0, 2, (barred, ON_DEMAND, *SPOT)), NOTHING, _free())
+    assert (shares["cheaper"].share, shares["rented"].share) == (0, 2)

@@ -1,0 +1,43 @@
+"""A pool whose mix decides its count: up at once, down as any pool. Pure.
+
+A replica that still starts is given up at once. One that may hold calls leaves first, refuses then,
+and goes when it is idle (`drain`). Who waits here is served by another pool of the mix.
+"""
+
+from dataclasses import replace
+
+from workers.autoscaling.drain import begin_drain, continue_drain
+from workers.autoscaling.types import (
+    Knobs,
+    Phase,
+    PoolMemory,
+    PoolView,
+    Reason,
+    ScaleDecision,
+    Step,
+)
+
+
+def follow(view: PoolView, memory: PoolMemory, knobs: Knobs, share: int) -> Step:
+    if memory.drain is not None:
+        return continue_drain(replace(view, waiting=0), memory, knobs, needed=share)
+    if share > memory.target:
+        return _grown(view, memory, share)
+    starting = len(view.replicas_in(Phase.STARTING))
+    there = max(share, len(view.replicas) - starting)
+    if there < memory.target:
+        return memory.settled(there), ScaleDecision(there, Reason.MIX, f"{share} of its mix")
+    if share < memory.target and not starting:
+        return begin_drain(view, memory, share)
+    reason = Reason.STARTING if starting else Reason.MIX
+    detail = f"{share} of its mix, {starting} starting"
+    if share:
+        return memory, ScaleDecision(memory.target, reason, detail)
+    ids = frozenset(replica.id for replica in view.replicas)
+    return memory, ScaleDecision(memory.target, reason, detail, ids, ids)
+
+
+def _grown(view: PoolView, memory: PoolMemory, share: int) -> Step:
+    if memory.target == 0:
+        memory = replace(memory, start_since_ms=view.at_ms, loading_since_ms=view.at_ms)
+    return memory.settled(share), ScaleDecision(share, Reason.MIX, f"{share} of its mix")
