@@ -70,6 +70,15 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class MovedCall:
+    """An answer that went on elsewhere: which pool it left, and when."""
+
+    rid: str
+    pool: str
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class CanaryCall:
     """A call that went by a rule with a canary, and on which side."""
 
@@ -237,6 +246,12 @@ def timings(store: Store, from_us: int, to_us: int, limit: int) -> list[Timing]:
     """Timings of the newest `limit` answered calls that ended in [from_us, to_us), newest first."""
     with store.read() as conn:
         return [Timing(*row) for row in usage.timings(conn, from_us, to_us, limit)]
+
+
+def moves(store: Store, from_us: int, to_us: int, limit: int) -> list[MovedCall]:
+    """The newest `limit` moves of attempts that started in [from_us, to_us), newest first."""
+    with store.read() as conn:
+        return [MovedCall(*row) for row in usage.moves(conn, from_us, to_us, limit)]
 
 
 def usage_summary(

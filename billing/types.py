@@ -169,6 +169,10 @@ class OpenedCall(_OfCall, frozen=True, kw_only=True):
     """Not there in records of older releases, which keep their bytes."""
 
 
+MOVED = "moved"
+"""The outcome of an attempt whose answer went on elsewhere."""
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One try at one replica: what it delivered, and the prices of its pool when it began. On our
     own workers it has its share of the replica's time, outside it has tokens."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 from sqlalchemy import BigInteger as Big
 from sqlalchemy import (
     CheckConstraint,
+    Index,
+    text,
 )
 from sqlmodel import Field, SQLModel
 
 from billing.usage.tables import TokenCounts
+
+WAS_MOVED = text("outcome = 'moved'")
 
 
 class AttemptRow(TokenCounts, table=True):
@@ -16,6 +20,9 @@ class AttemptRow(TokenCounts, table=True):
     the attempt whose cost is the call's."""
 
     __tablename__ = "attempt"
+    __table_args__ = (
+        Index("attempt_moved", "started_us", sqlite_where=WAS_MOVED, postgresql_where=WAS_MOVED),
+    )
     rid: str = Field(primary_key=True)
     n: int = Field(primary_key=True)
     pool: str

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, Subquery, delete, func, select, union_all
 
-from billing.costs.tables import AttemptRow
+from billing.costs.tables import WAS_MOVED, AttemptRow
 from billing.db.columns import table_of
 from billing.db.in_list import in_list
 from billing.db.insert import Row, insert_rows
@@ -155,6 +155,19 @@ def timings(
         .limit(limit)
     )
     return [(row[0], row[1], row[2], row[3]) for row in conn.execute(newest)]
+
+
+def moves(conn: Connection, from_us: int, to_us: int, limit: int) -> list[tuple[str, str, int]]:
+    """(id, pool, when it was left) of the newest `limit` moved attempts that started in
+    [from, to)."""
+    newest = (
+        select(ATTEMPT.c.rid, ATTEMPT.c.pool, ATTEMPT.c.ended_us)
+        .where(ATTEMPT.c.started_us >= from_us, ATTEMPT.c.started_us < to_us)
+        .where(WAS_MOVED)
+        .order_by(ATTEMPT.c.started_us.desc())
+        .limit(limit)
+    )
+    return [(row[0], row[1], row[2]) for row in conn.execute(newest)]
 
 
 def of_canaries(

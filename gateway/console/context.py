@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
-from billing.queries import DecidedCall, Timing, UsageSum
+from billing.queries import DecidedCall, MovedCall, Timing, UsageSum
 from gateway.admin.outcomes.service import PolicyOutcomes
 from gateway.console.cache import Cached
 from gateway.console.login_attempts import LoginAttempts
@@ -18,6 +18,7 @@ TODAY_AGE_S = 4.0
 EARLIER_AGE_S = 300.0
 TIMINGS_AGE_S = 4.0
 OUTCOMES_AGE_S = 4.0
+MOVES_AGE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class ConsoleContext:
     earlier: Cached[Sequence[UsageSum]]
     timings: Cached[Sequence[Timing]]
     outcomes: Cached[PolicyOutcomes]
+    moves: Cached[Sequence[MovedCall]]
 
     @property
     def now_us(self) -> int:
@@ -48,6 +50,7 @@ def make_context(parts: Parts) -> ConsoleContext:
         earlier=Cached(EARLIER_AGE_S),
         timings=Cached(TIMINGS_AGE_S),
         outcomes=Cached(OUTCOMES_AGE_S),
+        moves=Cached(MOVES_AGE_S),
     )
 
 

@@ -5,6 +5,7 @@ from fastapi import APIRouter
 from gateway.console import assets, login
 from gateway.console.pages.call import page as explain
 from gateway.console.pages.catalogue import page as catalogue
+from gateway.console.pages.fleet import page as fleet
 from gateway.console.pages.overview import page as overview
 from gateway.console.pages.policies import editor, version
 from gateway.console.pages.policies import page as policies
@@ -15,6 +16,7 @@ for part in (
     login.front,
     login.router,
     overview.router,
+    fleet.router,
     explain.router,
     catalogue.router,
     policies.router,

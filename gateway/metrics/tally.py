@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from billing.costs.attempts import tokens_above_hold
-from billing.types import SettledCall
+from billing.types import MOVED, SettledCall
 from gateway.errors import ApiError
-from gateway.moves.move import MOVED
 
 SERIES_MAX = 2_000
 """Combinations of labels; what comes beyond them is counted as `other`."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from billing.types import Attempt, Usage
+from billing.types import MOVED, Attempt, Usage
 from gateway.call.meter import Meter
 from gateway.moves.arrived import Arrived
 from routing.types import Call, Candidate, CapacityClass, Task
@@ -18,8 +18,6 @@ MOVES_MAX = 3
 MOVE_WITHIN_S = 10.0
 """How long a move may take at least, whatever is left of the call's deadline: that was met when the
 answer began."""
-MOVED = "moved"
-"""The outcome of an attempt whose answer went on elsewhere."""
 
 
 class Move(msgspec.Struct, frozen=True):

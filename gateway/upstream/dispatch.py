@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from billing.types import MOVED
 from gateway.call.leases import Leases
 from gateway.call.open_call import OpenCall
 from gateway.call.request import Payload
@@ -25,7 +26,7 @@ from gateway.errors import (
     provider_misconfigured,
 )
 from gateway.moves.arrived import Arrived
-from gateway.moves.move import MOVED, Move, extended, may_move
+from gateway.moves.move import Move, extended, may_move
 from gateway.speeds.learner import Learner
 from gateway.upstream.answer import (
     HintsRefused,

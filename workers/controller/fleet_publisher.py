@@ -78,6 +78,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
     replicas: int
     launched_ms: int
     deadline_ms: int | None = None
+    ended_ms: int | None = None
     why: str | None = None
     pid: int | None = None
 

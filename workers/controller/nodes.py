@@ -130,6 +130,7 @@ def _entry(node: MachineNode, type: NodeType, replicas: int) -> NodeEntry:
         replicas=replicas if node.is_alive else 0,
         launched_ms=node.launch.at_ms,
         deadline_ms=None if node.notice is None else node.notice.deadline_ms,
+        ended_ms=None if node.end is None else node.end.at_ms,
         why=None if leaving is None else leaving.why,
         pid=None if node.raylet is None else node.raylet.pid,
     )

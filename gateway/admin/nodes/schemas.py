@@ -23,6 +23,7 @@ class NodeAnswer(Answer):
     replicas: NonNegativeInt
     launched_at: At
     deadline: At | None = Field(description="when it ends; null: nothing ends it")
+    ended_at: At | None = Field(description="null: it runs")
     why: str | None = Field(description="what ends it, or ended it")
     pid: int | None = Field(description="of its raylet, where it is a process of this machine")
 
@@ -39,6 +40,7 @@ class NodeAnswer(Answer):
             replicas=node.replicas,
             launched_at=node.launched_ms * 1000,
             deadline=None if node.deadline_ms is None else node.deadline_ms * 1000,
+            ended_at=None if node.ended_ms is None else node.ended_ms * 1000,
             why=node.why,
             pid=node.pid,
         )

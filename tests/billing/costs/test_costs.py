@@ -22,8 +22,9 @@ from billing.ledger import booking
 from billing.ledger.booking import Record
 from billing.ledger.posting import charge_for
 from billing.prices.versions import load_book
+from billing.queries import MovedCall
 from billing.tasks import end
-from billing.types import Attempt, CallStatus, SettledCall, UsageSource, encode
+from billing.types import MOVED, Attempt, CallStatus, SettledCall, UsageSource, encode
 from billing.usage.rollup import DAY_US, HOUR_US
 from billing.verify import verify
 from tests.billing.calls import ADMITTED_US, opened_call, settled_call
@@ -288,6 +289,24 @@ def test_verify_names_the_first_row_that_is_wrong(store: Store, check: str, wron
     report = verify(store, now_us=NOW_US)
     (found,) = [c for c in report.checks if c.name.startswith(check)]
     assert found.outcome == "broken" and found.detail
+
+
+def test_moves_are_found_newest_first(store: Store) -> None:
+    moved = attempt(
+        SPOT, S, outcome=MOVED, started_us=ADMITTED_US + S, ended_us=ADMITTED_US + 2 * S
+    )
+    earlier = msgspec.structs.replace(moved, started_us=ADMITTED_US, ended_us=ADMITTED_US + 9)
+    booked(
+        store,
+        settled(store, "req_1", earlier, attempt()),
+        settled(store, "req_2", attempt(SPOT, S, outcome="cut"), moved, attempt()),
+    )
+    assert queries.moves(store, 0, NOW_US, 9) == [
+        MovedCall("req_2", SPOT, ADMITTED_US + 2 * S),
+        MovedCall("req_1", SPOT, ADMITTED_US + 9),
+    ]
+    assert len(queries.moves(store, 0, NOW_US, 1)) == 1
+    assert queries.moves(store, ADMITTED_US + S + 1, NOW_US, 9) == []
 
 
 @pytest.mark.parametrize(
