@@ -44,6 +44,8 @@ class MoveRow:
 
 @dataclass(frozen=True, slots=True)
 class Hour:
+    start: DisplayTime
+    end: DisplayTime
     lanes: tuple[Lane, ...]
     moves: tuple[MoveRow, ...]
     lost: int
@@ -58,6 +60,8 @@ def last_hour(nodes: Sequence[NodeEntry], moves: Sequence[MovedCall], *, now_us:
     if moves:
         lanes.append(_lane_of_moves(moves, start_us))
     return Hour(
+        start=instant(start_us, now_us),
+        end=instant(now_us, now_us),
         lanes=tuple(lanes),
         moves=tuple(MoveRow(move.rid, move.pool, instant(move.at_us, now_us)) for move in moves),
         lost=sum(NodeState(node.state) is NodeState.LOST for node in shown),
@@ -68,7 +72,7 @@ def _lane(node: NodeEntry, start_us: int, now_us: int) -> Lane:
     end_us = _end_us(node, now_us)
     state = NodeState(node.state)
     age = since(end_us - node.launched_ms * 1000)
-    words = f"{state} after {age}" if node.ended_ms is not None else f"{state} for {age}"
+    words = f"{state} after {age}" if node.ended_ms is not None else f"{state}, launched {age} ago"
     why = f": {node.why}" if node.why else ""
     return Lane(
         node.id,
