@@ -58,6 +58,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "GET /console",
         "GET /console/",
         "GET /console/live",
+        *("GET /console/fleet", "GET /console/fleet/live"),
         "GET /console/calls/{request_id}",
         "POST /console/logout",
         "GET /console/catalogue",
