@@ -58,11 +58,21 @@ def controller(data: Path | None, config: Path | None) -> None:
     become(data, config, "workers.controller")
 
 
-@main.command()
+@main.command(epilog=example("sluice workers --ray-address http://10.0.0.4:8265"))
 @data_folder
-def workers(data: Path | None, config: Path | None) -> None:
-    """Run the Ray cluster of this machine."""
-    become(data, config, "workers.ray.launch")
+@click.option("--ray-address", metavar="URL", help="Dashboard of a Ray cluster to join.")
+@click.option("--wait", type=click.FloatRange(0), help="Seconds that it may take to answer.")
+def workers(
+    data: Path | None, config: Path | None, ray_address: str | None, wait: float | None
+) -> None:
+    """Run the Ray cluster of this machine, or join one that somebody else runs.
+
+    A cluster to join is checked first, and RAY_AUTH_TOKEN must be its token. Then the pools run
+    there, and a controller runs here. Whoever leaves takes away the own applications alone.
+    """
+    pass_on("RAY__ADDRESS", ray_address)
+    pass_on("RAY__JOIN_WAIT_S", wait)
+    become(data, config, "workers.ray.launch", "--alone")
 
 
 @main.command()

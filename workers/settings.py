@@ -10,6 +10,7 @@ import tomllib
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     AliasChoices,
@@ -37,10 +38,13 @@ LOOPBACK = "127.0.0.1"
 
 
 class RaySettings(BaseModel):
-    """[ray]: the cluster that `workers.ray.launch` starts on this machine."""
+    """[ray]: the cluster that `workers.ray.launch` starts on this machine, or joins."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    address: str | None = None  # the dashboard of a cluster to join; None: one of our own
+    join_wait_s: float = Field(default=20.0, ge=0)  # for a cluster that does not answer
+    packages: tuple[str, ...] = ()  # Python packages that a joined cluster installs for replicas
     node_ip: str = LOOPBACK  # with any other address Ray's ports are open on every interface
     dashboard_host: str = "127.0.0.1"
     num_cpus: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
@@ -58,6 +62,14 @@ class RaySettings(BaseModel):
     watch_interval_s: float = Field(default=0.5, gt=0)
     node_idle_s: float = Field(default=60.0, gt=0)  # a node of [[nodes]] without a replica goes
     temp_root: Path = Path("/tmp")  # sockets below it must stay under 107 characters
+
+    @field_validator("address")
+    @classmethod
+    def _of_a_dashboard(cls, address: str | None) -> str | None:
+        parts = urlsplit(address or "http://unset")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("http://HEAD:8265, the address of the cluster's dashboard")
+        return address or None
 
     @field_validator("node_ip")
     @classmethod

@@ -73,11 +73,11 @@ def join(data: Path | None, config: Path | None) -> None:
         os.environ.setdefault(name, value)
 
 
-def become(data: Path | None, config: Path | None, module: str) -> NoReturn:
+def become(data: Path | None, config: Path | None, module: str, *arguments: str) -> NoReturn:
     """Replace this process: signals and exit status are the part's own."""
     join(data, config)
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", module])
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
 
 
 def with_ledger(command: Callable[..., int]) -> Callable[..., Any]:

@@ -6,12 +6,14 @@ what a killed run left, and hands the parts to a Supervisor.
 
 import asyncio
 import json
+import os
 import secrets  # noqa: TID251
 import shlex
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from http.client import HTTPException
 from pathlib import Path
 
@@ -170,6 +172,9 @@ def _prepare(settings: Settings, data: Path) -> Prepared:
         redis_spec, redis_url = None, settings.redis_url
     else:
         redis_spec, redis_url = redis_part(data)
+    if settings.ray.address is not None:  # the token of a cluster that is somebody else's
+        token = os.environ.get("RAY_AUTH_TOKEN", credentials.ray_auth_token)
+        credentials = replace(credentials, ray_auth_token=token)
     variables = environment(settings, find_config(None), data, redis_url, credentials)
 
     async def open_up() -> Ready:

@@ -40,10 +40,10 @@ minute."""
 class Part:
     """One process of the product, known to be ready by the line that it prints."""
 
-    def __init__(self, module: str, env: dict[str, str], log: Path) -> None:
+    def __init__(self, module: str, env: dict[str, str], log: Path, *arguments: str) -> None:
         self.log = log
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-m", module, *arguments],
             cwd=ROOT,
             env=os.environ | env,
             stdin=subprocess.DEVNULL,

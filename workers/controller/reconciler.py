@@ -32,6 +32,7 @@ from workers.controller.paces import Paces
 from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow
 from workers.controller.seasons import Seasons
 from workers.controller.sighting import Observer, Sighting
+from workers.existing.applications import own_details
 from workers.ray.file import RayFile, read_ray_file
 from workers.ray.serve_api import (
     RayApi,
@@ -229,7 +230,7 @@ class Reconciler:
 
     def _gone(self, before: RayFile | None, ray: RayApi | None) -> LostPart | None:
         """What is away besides replicas, as far as it shows."""
-        if self._place is None or (before is not None and before.session != self._place.session):
+        if self._place is None or (before is not None and before.life != self._place.life):
             return LostPart.CLUSTER
         return LostPart.RAY if ray is None else None
 
@@ -244,7 +245,7 @@ class Reconciler:
             return None
         api = self._api(place)
         try:
-            self._details = await self._ask(api)
+            self._details = own_details(await self._ask(api), self._settings)
             await self._deploy(api, place, catalog)
         except (RayUnavailable, RayRefused) as wrong:
             self._note_ray(str(wrong))
@@ -298,7 +299,7 @@ class Reconciler:
         if config is not None and self._may_write():
             log.info("deploying %s", [app["name"] for app in config["applications"]])
             await api.deploy(config)
-            self._details = await api.details()
+            self._details = own_details(await api.details(), self._settings)
 
     def _later(self, pools: Sequence[PoolApps]) -> set[str]:
         """New applications that are not deployed yet. A new application costs the machine a start

@@ -26,6 +26,7 @@ from workers.nodes.node_type import HEAD
 from workers.ray.file import RayFile, nodes_folder, read_ray_file, write_ray_file
 from workers.ray.ports import RayPorts, claim_ports
 from workers.ray.session import Session, end_session, has_leader, reap_children, session_of
+from workers.ray.variables import replica_variables
 from workers.settings import LOOPBACK, PROJECT_ROOT, RaySettings, WorkersSettings
 
 FOLDER, INNER = "sluice-", "ray"
@@ -288,31 +289,25 @@ def _own_variables(settings: WorkersSettings, ports: RayPorts) -> dict[str, str]
     they ask for one on every system. It keeps 127.0.0.1 then, and binds every port to it. Else Ray
     takes the machine's public address, and binds to every interface, as with any other address."""
     ray = settings.ray
-    threads = str(ray.worker_threads)
     variables = AUTOSCALER_VARIABLES if settings.nodes else {}
-    return variables | {
-        "PYTHONPATH": os.pathsep.join(
-            [str(PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        ),
-        "SLUICE_WORKER_SECRET": settings.worker_secret.get_secret_value(),
-        "OMP_NUM_THREADS": threads,
-        "MKL_NUM_THREADS": threads,
-        "OPENBLAS_NUM_THREADS": threads,
-        "TOKENIZERS_PARALLELISM": "false",
-        "HF_HUB_OFFLINE": "1",
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": settings.ray_auth_token.get_secret_value(),
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1" if ray.throughput_optimized else "0",
-        "RAY_SERVE_ENABLE_DIRECT_INGRESS": "1",
-        "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": str(ray.min_draining_s),
-        "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(ports.ingress_first),
-        "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(ports.ingress_last),
-        "RAY_SERVE_PORT_QUARANTINE_S": str(ray.port_quarantine_s),
-        "AUTOSCALER_METRIC_PORT": str(ports.autoscaler_metrics),
-        "DASHBOARD_METRIC_PORT": str(ports.dashboard_metrics),
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": str(int(ray.node_ip != LOOPBACK)),
-    }
+    return (
+        replica_variables(settings)
+        | variables
+        | {
+            "PYTHONPATH": os.pathsep.join(
+                [str(PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+            ),
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": settings.ray_auth_token.get_secret_value(),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(ports.ingress_first),
+            "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(ports.ingress_last),
+            "RAY_SERVE_PORT_QUARANTINE_S": str(ray.port_quarantine_s),
+            "AUTOSCALER_METRIC_PORT": str(ports.autoscaler_metrics),
+            "DASHBOARD_METRIC_PORT": str(ports.dashboard_metrics),
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": str(int(ray.node_ip != LOOPBACK)),
+        }
+    )
 
 
 def _digest(settings: WorkersSettings) -> str:

@@ -14,7 +14,8 @@ from workers.ray.session import Session
 
 class RayFile(msgspec.Struct, frozen=True):
     """The addresses of one cluster. `ingress_ports` is an inclusive range. `made_of` is a digest of
-    the settings with which it was started."""
+    the settings with which it was started. `joined`: how Ray calls the life of a cluster that is
+    somebody else's; `session` is then that of the process which joined."""
 
     dashboard_url: str
     gcs_address: str
@@ -24,6 +25,12 @@ class RayFile(msgspec.Struct, frozen=True):
     temp_dir: str
     session: Session
     made_of: str = ""
+    joined: str = ""
+
+    @property
+    def life(self) -> str | Session:
+        """Another one is another cluster, or one that was started anew."""
+        return self.joined or self.session
 
     @property
     def nodes_folder(self) -> Path:

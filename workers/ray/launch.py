@@ -1,5 +1,8 @@
 """`python -m workers.ray.launch`: the Ray head of this machine, in the foreground.
 
+With `address` of `[ray]` it joins a cluster that somebody else runs (`workers.existing.join`). With
+`--alone` it runs a controller for that as well.
+
 Starts the cluster, says when it is ready, watches it, and ends all of it on SIGTERM or SIGINT. If
 the cluster breaks it ends the rest and exits with code 1, so that its supervisor starts it again.
 Tests run a private cluster with the same functions.
@@ -14,11 +17,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from workers.existing.join import join
 from workers.ray.cluster import RayCluster, RayFailed
 from workers.ray.ports import NoFreePorts
 from workers.ray.session import reap_children
 from workers.settings import SettingsError, WorkersSettings, load_settings
 
+ALONE = "--alone"
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -29,6 +34,8 @@ def main() -> int:
     try:
         settings = load_settings()
         with _alone_on(settings.data):
+            if settings.ray.address is not None:
+                return join(settings, stopping, alone=ALONE in sys.argv)
             return _supervise(RayCluster(settings), settings, stopping)
     except (SettingsError, RayFailed, NoFreePorts, BlockingIOError) as wrong:
         print(f"workers: {wrong}", file=sys.stderr)

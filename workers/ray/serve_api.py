@@ -65,6 +65,8 @@ class ServeDetails(msgspec.Struct, frozen=True):
 
     applications: dict[str, AppDetails] = {}
     target_groups: tuple[TargetGroup, ...] = ()
+    foreign: tuple[dict[str, Any], ...] = ()
+    """Documents of applications that are not ours (`workers.existing.applications`)."""
 
     @property
     def nodes(self) -> dict[str, str | None]:

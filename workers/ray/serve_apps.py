@@ -15,6 +15,7 @@ import msgspec
 
 from workers.catalog import EMBED, Catalog, Model, Pool
 from workers.engines.names import EMBEDDING, SIMULATED, VLLM
+from workers.existing.applications import app_env
 from workers.nodes.node_type import DRAIN_S
 from workers.nodes.placement import labels_of, types_of
 from workers.ray.file import RayFile
@@ -83,7 +84,7 @@ def serve_config(
         # With no proxy at all Serve gives replicas no HTTP port; one idle proxy is the least.
         "proxy_location": "HeadOnly",
         "http_options": {"host": place.node_ip, "port": place.serve_proxy_port},
-        "applications": apps,
+        "applications": [*details.foreign, *apps],
     }
 
 
@@ -92,6 +93,7 @@ def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
     engine = engine_of(pool, model, settings)
     controller = settings.controller
     made_of = {
+        **app_env(settings),
         "import_path": controller.import_path,
         "external_scaler_enabled": True,
         "args": {
@@ -147,7 +149,7 @@ def _actor_options(pool: Pool, engine: str, settings: WorkersSettings) -> dict[s
         options["num_gpus"] = pool.num_gpus
     if labels := labels_of(pool, settings.nodes):
         options["label_selector"] = labels
-    if engine == VLLM:
+    if engine == VLLM and settings.ray.address is None:
         options["runtime_env"] = {"py_executable": str(settings.vllm.interpreter)}
     return options
 
