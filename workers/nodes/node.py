@@ -1,8 +1,9 @@
 """`python -m workers.nodes.node ORDER`: one node of this machine, in the foreground.
 
-A raylet with its agents, as a session of processes of its own. It watches its own notice, as a
-watcher on a rented machine does: a notice becomes Ray's drain with its deadline, and at the
-deadline the node ends whatever still runs. It ends with the head of its cluster.
+A raylet with its agents, as a session of processes of its own. It watches its own notice, whoever
+writes it: a person's drain, a trace of capacity, or the watcher of a cloud's notices beside it. The
+notice becomes Ray's drain with its deadline, and at the deadline the node ends whatever still runs.
+It ends with the head of its cluster.
 """
 
 import os
@@ -19,6 +20,8 @@ import psutil
 
 from workers.nodes.folder import End, NodesFolder, Notice, Process, Raylet
 from workers.nodes.node_type import NodeState
+from workers.notices.keeper import WatcherKeeper
+from workers.notices.order import WatchOrder
 from workers.ray.session import members, session_of
 
 if TYPE_CHECKING:
@@ -43,6 +46,8 @@ class NodeOrder(msgspec.Struct, frozen=True):
     resources: dict[str, float]
     labels: dict[str, str]
     spares: int = 0
+    notices: str | None = None
+    notices_url: str | None = None
 
 
 class RunningNode:
@@ -53,6 +58,7 @@ class RunningNode:
         self._folder = NodesFolder(Path(order.folder))
         self._notice: Notice | None = None
         self._template: TemplateKeeper | None = None
+        self._watcher: WatcherKeeper | None = None
 
     def run(self) -> NoReturn:
         self._folder.note_process(self._order.id, Process(session_of(os.getpid())))
@@ -62,6 +68,8 @@ class RunningNode:
             while True:
                 if self._template is not None:
                     self._template.mend()
+                if self._watcher is not None:
+                    self._watcher.mend()
                 self._look(raylet)
                 time.sleep(LOOK_EVERY_S if self._notice is None else LOOK_LEAVING_S)
         except Exception as wrong:
@@ -86,6 +94,7 @@ class RunningNode:
             worker_path=None if self._template is None else self._template.worker_path,
         )
         self._folder.note_raylet(order.id, Raylet(raylet.raylet.pid, raylet.node_id))
+        self._watcher = _watcher(order)
         print(f"ready node {order.id} raylet={raylet.raylet.pid}", flush=True)
         return raylet
 
@@ -118,6 +127,13 @@ class RunningNode:
                 with suppress(psutil.Error):
                     process.kill()
         os._exit(0)
+
+
+def _watcher(order: NodeOrder) -> WatcherKeeper | None:
+    """Of its cloud's notices, where it has one."""
+    if order.notices is None:
+        return None
+    return WatcherKeeper(WatchOrder(order.id, order.folder, order.notices, order.notices_url))
 
 
 def _has_replicas() -> bool:

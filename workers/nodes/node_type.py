@@ -69,6 +69,8 @@ class NodeType(BaseModel):
     capacity_speed: float = Field(1.0, gt=0, le=1e9)
     notice_s: float = Field(0.0, ge=0, le=86_400)
     spares: int = Field(0, strict=True, ge=0, le=INTEGER_MAX)
+    notices: Literal["aws", "gcp", "azure"] | None = None
+    notices_url: Annotated[str, Field(pattern=r"^http://[^/?#@\s]+$")] | None = None
 
     @model_validator(mode="before")
     @classmethod

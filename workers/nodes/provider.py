@@ -160,6 +160,8 @@ class MachineNodes(NodeProvider):  # type: ignore[misc]  # Ray has no types
             resources=type.resources,
             labels=type.labels,
             spares=type.spares,
+            notices=type.notices,
+            notices_url=type.notices_url,
         )
         command = [sys.executable, "-m", "workers.nodes.node", msgspec.json.encode(order).decode()]
         with open(self._folder.log_path(id), "wb") as log:

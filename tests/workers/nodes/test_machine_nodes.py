@@ -10,13 +10,15 @@ import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.workers.cluster import PATIENCE_S, Cluster, Gateway, Part, pool
-from workers.controller.drains import ask_to_drain
+from tests.workers.notices.metadata_server import MetadataServer, metadata_server
+from workers.controller.drains import ask_to_drain, deadlines_s
 from workers.controller.fleet_publisher import NodeEntry, PoolEntry
 from workers.nodes.folder import NodesFolder
 from workers.ray.session import members
@@ -53,21 +55,37 @@ zone = "c"
 capacity_file = "swings.json"
 notice_s = 1.0
 """
+WATCHED = """
+[[nodes]]
+name = "spot-d"
+market = "spot"
+zone = "d"
+notice_s = 30.0
+notices = "aws"
+notices_url = "{url}"
+"""
 NONE = {"metadata": {"gap_seconds": 195}, "data": [0]}
 SWINGS = {"metadata": {"gap_seconds": 60}, "data": [1, 0]}
 BASE = pool("base")
 SPOT = pool("cheap", capacity_class="spot", zone="a")
+ANNOUNCED = pool("announced", capacity_class="spot", zone="d")
 SWINGING = pool("swinging", capacity_class="spot", zone="c")
 NOWHERE = pool("nowhere", capacity_class="spot", nodes="spot-none")
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def metadata() -> Iterator[MetadataServer]:
+    with metadata_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def cluster(metadata: MetadataServer) -> Iterator[Cluster]:
     with tempfile.TemporaryDirectory(prefix="sluice-test-") as name:
         folder = Path(name)
         (folder / "none.json").write_text(json.dumps(NONE))
         (folder / "swings.json").write_text(json.dumps(SWINGS))
-        (folder / "nodes.toml").write_text(TYPES)
+        (folder / "nodes.toml").write_text(TYPES + WATCHED.format(url=metadata.url))
         cluster = Cluster(folder)
         cluster.env["SLUICE_CONFIG"] = str(folder / "nodes.toml")
         try:
@@ -219,6 +237,38 @@ async def test_node_goes_with_the_capacity_of_its_trace_after_a_notice(gateway: 
         and node.deadline_ms is not None
         and node.deadline_ms > node.launched_ms
     )
+
+
+async def test_notice_of_a_cloud_drains_its_node_and_gateways_hear_of_it(
+    gateway: Gateway, cluster: Cluster, metadata: MetadataServer
+) -> None:
+    """Also where the watcher was killed before: another one hears it."""
+    await gateway.publish(SPOT, ANNOUNCED)
+    assert (await gateway.call("announced", "one"))["pool"] == "announced"
+    id = node_of(await gateway.until("announced", is_warm))
+    [watcher] = watchers(cluster, id)
+    watcher.kill()
+    ends_s = int(time.time()) + 60
+    ends = datetime.fromtimestamp(ends_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    metadata.say(AWS_ACTION=json.dumps({"action": "terminate", "time": ends}))
+    node = await node_until(gateway, lambda node: node.id == id and node.state != "ready")
+    metadata.has.clear()
+    assert (node.state, node.deadline_ms) == ("draining", ends_s * 1000)
+    assert node.why == "EC2 announced: terminate"
+    assert deadlines_s(await gateway.redis.hgetall("sluice:nodes:leaving"))[id] == ends_s
+    leaving = await gateway.until("announced", lambda e: any(r.ends_ms for r in e.replicas))
+    [replica] = [r for r in leaving.replicas if r.node == id]
+    assert replica.state == "DRAINING" and (replica.ends_ms or 0) <= ends_s * 1000
+    await node_until(gateway, lambda node: node.id == id and node.state == "gone")
+
+
+def watchers(cluster: Cluster, node: str) -> list[psutil.Process]:
+    """Of one node's notices."""
+    return [
+        process
+        for process in processes(cluster)
+        if "workers.notices" in (line := _line(process)) and node in line
+    ]
 
 
 async def test_killed_launcher_and_head_leave_no_node(gateway: Gateway, cluster: Cluster) -> None:

@@ -15,7 +15,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_types_and_traces_of_the_page_are_read(tmp_path: Path) -> None:
-    [types] = blocks("toml")
+    types = blocks("toml")[0]
     (tmp_path / "sluice.toml").write_text(types)
     nodes = load_settings(tmp_path / "sluice.toml").nodes
     assert [(node.name, node.market, node.min) for node in nodes] == [
