@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import ceil
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -58,10 +58,11 @@ class Replica:
     active_s: float = 0.0
     leaving: bool = False
     refusing: bool = False
+    pool: str = ""
 
 
 class Policy(Protocol):
-    def targets(self, pool: Pool) -> int: ...
+    def targets(self, pool: Any) -> Any: ...
 
 
 @dataclass
@@ -82,6 +83,10 @@ class Pool:
     starts: int = 0
     _number: int = 0
 
+    def lost_calls(self) -> list[tuple[int, float]]:
+        """Calls whose replicas went since the last tick, and the seconds that they still take."""
+        return []
+
     @property
     def open(self) -> int:
         return len(self.ends) + len(self.queue)
@@ -93,15 +98,18 @@ class Pool:
         """Start or stop. Idle ones and those that still start go first, those at work finish."""
         staying = [each for each in self.replicas if not each.leaving]
         for _ in range(target - len(staying)):
-            self._number += 1
-            self.starts += 1
-            fresh = Replica(f"{self._number:06}", self.at_s, active_s=self.at_s)
-            self.by_number[self._number] = fresh
-            self.replicas.append(fresh)
+            self.start()
         staying.sort(key=lambda each: (each.running, -each.born_s))
         for each in staying[: max(0, len(staying) - target)]:
             each.leaving = True
         self.replicas = [each for each in self.replicas if each.running or not each.leaving]
+
+    def start(self, pool: str = "") -> None:
+        self._number += 1
+        self.starts += 1
+        fresh = Replica(f"{self._number:06}", self.at_s, active_s=self.at_s, pool=pool)
+        self.by_number[self._number] = fresh
+        self.replicas.append(fresh)
 
 
 def run(trace: Trace, pool: Pool, policy: Policy, tick_s: float, ttft_s: float) -> dict[str, float]:
@@ -112,9 +120,14 @@ def run(trace: Trace, pool: Pool, policy: Policy, tick_s: float, ttft_s: float) 
     flow = (trace.prompt + trace.answer) / np.maximum(call_s, 1e-6)
     next_call, calls = 0, len(trace.at_s)
     peak = 0
+    moved: dict[int, float] = {}
+    pauses = np.zeros(len(trace.at_s))
 
     def begin(call: int, at_s: float, free: Replica) -> None:
-        waits[call] = at_s - trace.at_s[call]
+        if call in moved:
+            pauses[call] = max(pauses[call], at_s - moved[call])
+        else:
+            waits[call] = at_s - trace.at_s[call]
         free.running += 1
         pool.begun += 1
         pool.flow += flow[call]
@@ -126,6 +139,10 @@ def run(trace: Trace, pool: Pool, policy: Policy, tick_s: float, ttft_s: float) 
 
     while pool.at_s < trace.end_s or pool.ends or pool.queue:
         pool.at_s += tick_s
+        for call, left_s in pool.lost_calls():
+            pool.flow -= flow[call]
+            call_s[call], moved[call] = left_s, pool.at_s - tick_s
+            pool.queue.appendleft(call)
         warm = pool.warm()
         while pool.queue and (free := chosen()) is not None:  # who waited for a start
             begin(pool.queue.popleft(), pool.at_s - tick_s, free)
@@ -159,6 +176,9 @@ def run(trace: Trace, pool: Pool, policy: Policy, tick_s: float, ttft_s: float) 
         pool.follow(policy.targets(pool))
     first = waits + prompt_s
     return {
+        "moved": len(moved),
+        "paused_max_s": round(float(np.max(pauses, initial=0)), 3),
+        "in_time": round(float(np.mean((first <= ttft_s) & (pauses <= ttft_s))), 6),
         "replica_hours": round(pool.replica_s / 3600, 1),
         "attainment": round(float(np.mean(first <= ttft_s)), 5),
         "ttft_p50_s": round(float(np.quantile(first, 0.5)), 3),

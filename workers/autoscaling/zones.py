@@ -68,7 +68,7 @@ def spread(
     barred = {pool.zone for pool in pools if pool.barred}
     tried = active if len(active) >= ACTIVE_LEAST else {p.zone for p in pools} - barred
     shares = {pool.name: _kept(pool, before[pool.name], pool.zone in active) for pool in pools}
-    most_in_zone = ceil(target / max(1, len(tried))) + 1
+    most_in_zone = ceil(target / max(1, len(active or tried))) + 1
     while sum(shares.values()) > target:
         over = [pool for pool in pools if shares[pool.name] > pool.least]
         if not over:

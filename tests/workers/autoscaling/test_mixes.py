@@ -263,7 +263,10 @@ def _free() -> MixKnobs:
 def test_zones_that_were_set_aside_are_tried_when_only_one_is_left() -> None:
     gone = tuple(replace(each, trouble_ms=1_000) for each in SPOT[:2])
     _, shares = decide_mix("m", _view(2_000, 3, (ON_DEMAND, *gone, SPOT[2])), NOTHING, _free())
-    assert [shares[each.name].share for each in SPOT] == [1, 0, 3]
+    assert [shares[each.name].share for each in SPOT] == [0, 0, 4]
+    small = replace(SPOT[2], most=2)
+    _, shares = decide_mix("m", _view(2_000, 3, (ON_DEMAND, *gone, small)), NOTHING, _free())
+    assert [shares[each.name].share for each in SPOT] == [1, 1, 2]
     assert shares["spot-a"].why.endswith("and tried as fewer than two are left")
 
 
