@@ -23,12 +23,10 @@ class MixNeed:
 
 
 def decide_need(
-    views: Sequence[PoolView], memory: PoolMemory | None, knobs: Knobs, start_s: float
+    views: Sequence[PoolView], memory: PoolMemory, knobs: Knobs, start_s: float
 ) -> tuple[PoolMemory, MixNeed]:
     """`views`: of each pool, without the replicas that leave. `knobs`: of all together."""
     view = together(views)
-    if memory is None:
-        memory = PoolMemory(target=len(view.replicas), cold_start_ms=start_s * 1000)
     view = _without_spares(view, memory.target)
     if memory.target == 0 and view.load:
         view = replace(view, waiting=max(1, view.waiting))

@@ -1,8 +1,9 @@
 """The mixes of `[[mixes]]`, followed from one round to the next: what their pools need together,
 and the share of each.
 
-Joins what is seen of pools and nodes with the pure decisions (`mix_need`, `mixes`). All of it may
-be lost: without a memory the shares are what the pools have.
+Joins what is seen of pools and nodes with the pure decisions (`mix_need`, `mixes`). What is needed
+and what bridges stand in the published fleet, and are taken over from there. The shares of before
+are what the pools have.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from workers.autoscaling.mixes import MixKnobs, MixMemory, MixView, Share, decid
 from workers.autoscaling.types import Phase, PoolMemory, PoolView
 from workers.autoscaling.zones import Market, MixPool
 from workers.catalog import Pool
+from workers.controller.fleet_publisher import Fleet
 from workers.controller.intentions import Intentions, PoolApps, knobs_of
 from workers.controller.lost_replicas import LostReplicas
 from workers.controller.nodes import NodeWatch
@@ -35,9 +37,12 @@ class Mixes:
     _needs: dict[str, PoolMemory] = field(default_factory=dict)
     _memories: dict[str, MixMemory] = field(default_factory=dict)
     _shares: dict[str, Share] = field(default_factory=dict)
+    _last: dict[str, Share] = field(default_factory=dict)
 
-    def begin(self) -> None:
+    def begin(self, last: Fleet | None) -> None:
         self._needs, self._memories, self._shares = {}, {}, {}
+        pools = () if last is None else last.pools
+        self._last = {pool.mix.mix: pool.mix for pool in pools if pool.mix is not None}
 
     def with_shares(
         self,
@@ -79,16 +84,20 @@ class Mixes:
     def _decide(self, mix: Mix, members: Sequence["_Member"], at_ms: int) -> None:
         start_s = max(self.intentions.cold_start_s(each.pool) for each in members)
         knobs = knobs_together([knobs_of(each.pool, self.knobs) for each in members], mix.base)
-        self._needs[mix.name], need = decide_need(
-            [each.staying for each in members], self._needs.get(mix.name), knobs, start_s
+        last = self._last.get(mix.name)
+        before = self._needs.get(mix.name) or PoolMemory(
+            target=last.need if last else sum(each.ready for each in members),
+            cold_start_ms=start_s * 1000,
         )
+        views = [each.staying for each in members]
+        self._needs[mix.name], need = decide_need(views, before, knobs, start_s)
         view = MixView(
             at_ms=at_ms,
             need=need.count,
             start_s=start_s,
             pools=tuple(self._pool(each, at_ms) for each in members),
         )
-        memory = self._memories.get(mix.name) or _taken_over(view, mix.base)
+        memory = self._memories.get(mix.name) or MixMemory(bridge=last.bridge if last else 0)
         self._memories[mix.name], shares = decide_mix(mix.name, view, memory, _knobs(mix))
         self._shares |= shares
 
@@ -118,7 +127,7 @@ class Mixes:
             cost=pool.cost_at(at_ms * 1000),
             ready=member.ready,
             target=member.target if memory is None else memory.target,
-            trouble_ms=self.nodes.trouble_ms(pool, at_ms),
+            trouble_ms=self.nodes.trouble_ms(pool),
             barred=until_ms is not None and until_ms > at_ms,
             losses_per_s=losses_per_s(Occurrences(losses.lost, losses.warm_s)),
         )
@@ -159,10 +168,3 @@ def _knobs(mix: Mix) -> MixKnobs:
         stable_ms=round(mix.stable_s * 1000),
         retry_ms=round(mix.retry_s * 1000),
     )
-
-
-def _taken_over(view: MixView, base: int) -> MixMemory:
-    """Of a controller that begins to lead: what is there in place of spot stays for now."""
-    on_demand = sum(pool.target for pool in view.pools if pool.market is Market.ON_DEMAND)
-    reserved = sum(pool.target for pool in view.pools if pool.market is Market.RESERVED)
-    return MixMemory(bridge=on_demand + max(0, reserved - base))

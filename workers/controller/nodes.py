@@ -68,7 +68,7 @@ class NodeWatch:
         zones = {type.zone for type in types_of(pool, self.types)}
         return pool.zone or (zones.pop() if len(zones) == 1 else None) or pool.name
 
-    def trouble_ms(self, pool: Pool, at_ms: int) -> int | None:
+    def trouble_ms(self, pool: Pool) -> int | None:
         """When the nodes of a pool last were refused, taken away or lost."""
         names = {type.name for type in types_of(pool, self.types)}
         troubles = [each.at_ms for name, each in self._failures.items() if name in names]
@@ -78,7 +78,7 @@ class NodeWatch:
             if node.end is not None and node.end.state is NodeState.LOST:
                 troubles.append(node.end.at_ms)
             if node.notice is not None and node.notice.why != BY_HAND:
-                troubles.append(min(at_ms, node.notice.deadline_ms))
+                troubles.append(node.notice.at_ms)
         return max(troubles, default=None)
 
     def entries(self, details: ServeDetails) -> tuple[NodeEntry, ...]:

@@ -112,7 +112,7 @@ class Reconciler:
         self._lives.begin()
         self._losses.begin(last)
         self._lost.begin(last)
-        self._mixes.begin()
+        self._mixes.begin(last)
         self._done = frozenset()
 
     def is_cold(self, pool: str) -> bool:
