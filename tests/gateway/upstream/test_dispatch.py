@@ -150,6 +150,21 @@ async def test_flex_call_goes_on_once_the_pools_it_waits_for_cannot_start(
         assert (await wait_of(one))[2] == "blocked"
 
 
+async def test_call_that_waits_for_a_cold_spot_pool_is_served_by_what_bridges_it(one: Edge) -> None:
+    """Its mix starts a replica of another pool first, and says that nobody is to wait here."""
+    await one.publish_fleet(blocked="mix tales runs on its other pools: 0 of 1 on spot")
+    waiting = asyncio.create_task(one.post(WHOLE | {"service_tier": "flex"}))
+    await one.waits()
+    await one.publish_fleet(
+        one.replica("bridge"), others="mix tales runs on its other pools: 0 of 1 on spot"
+    )
+    assert (await waiting).status == 200
+    (call,) = (await one.settled()).values()
+    assert [attempt.pool for attempt in call.attempts] == ["tale-reserved"]
+    pool, _, end = await wait_of(one)
+    assert (pool, end) == ("tale-spot", "blocked")
+
+
 async def test_priority_call_never_waits_beside_a_server_that_can_answer(
     redis_server: RedisServer, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
