@@ -200,10 +200,12 @@ def _prepare(settings: Settings, data: Path) -> Prepared:
 
 
 async def _warm(settings: Settings, redis: Redis) -> None:
+    mixed = {name for mix in settings.mixes for name in mix.pools}
     names = [
         pool.name
         for pool in settings.pools
-        if pool.capacity_class != "external" and (pool.initial_replicas or pool.min_replicas)
+        if pool.capacity_class != "external"
+        and (pool.min_replicas or (pool.initial_replicas and pool.name not in mixed))
     ]
     cold = await warm_pools(
         redis,

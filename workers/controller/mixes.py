@@ -86,7 +86,7 @@ class Mixes:
         knobs = knobs_together([knobs_of(each.pool, self.knobs) for each in members], mix.base)
         last = self._last.get(mix.name)
         before = self._needs.get(mix.name) or PoolMemory(
-            target=last.need if last else sum(each.ready for each in members),
+            target=last.need if last else _begun(members),
             cold_start_ms=start_s * 1000,
         )
         views = [each.staying for each in members]
@@ -159,6 +159,13 @@ class _Member:
     def _victims(self) -> frozenset[str]:
         drain = None if self.memory is None else self.memory.drain
         return frozenset() if drain is None else drain.victims
+
+
+def _begun(members: Sequence[_Member]) -> int:
+    """The need of a mix that nobody knows yet: what is there, or what its pools begin with."""
+    return max(
+        sum(each.ready for each in members), sum(each.pool.initial_replicas for each in members)
+    )
 
 
 def _knobs(mix: Mix) -> MixKnobs:

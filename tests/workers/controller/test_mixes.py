@@ -134,6 +134,17 @@ def test_new_leader_goes_on_with_the_need_and_the_bridge_of_the_last_one() -> No
     assert (after["rented"], after["spot-a"], after["spot-b"]) == (0, 1, 1)
 
 
+def test_mix_begins_with_what_its_pools_begin_with_wherever_that_is() -> None:
+    ours = mixes(watch())
+    apps = [
+        PoolApps(spot_pool(name, initial_replicas=count), name)
+        for name, count in (("spot-a", 0), ("spot-b", 1))
+    ]
+    demands = {each.pool.name: NO_DEMAND for each in apps}
+    after = ours.with_shares(apps, seen({}, at_ms=1_000), {}, demands, 1_000)
+    assert [after[each.pool.name].share for each in apps] == [1, 0]
+
+
 def _fleet(need: int, bridge: int) -> Fleet:
     share = Share(
         mix="chat",
