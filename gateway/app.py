@@ -15,6 +15,7 @@ from billing.tasks import end
 from gateway.admin import router as admin
 from gateway.admin.authentication import AdminKeyMiddleware
 from gateway.api.error_handlers import install_error_handlers
+from gateway.catalog.weights import routes as weights
 from gateway.composition import make_parts
 from gateway.console import routes as console
 from gateway.console.context import make_context
@@ -44,6 +45,7 @@ ROUTERS = (
     *(health.router, docs_page.router, metrics.router),
     *(key.router, credits.router, quote.router, models.router, generations.router),
     *(tokenize.router, count_tokens.router, usage.router, admin.router, console.router),
+    weights.router,
 )
 ROUTES = tuple(route for router in ROUTERS for route in router.routes)
 """As their routers made them: to include a router makes FastAPI read the signatures of its handlers

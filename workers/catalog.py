@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 
 from routing.dated_prices import DatedCost, cost_at
 from routing.economics.roofline import Roofline
+from workers.weights.sources import HUB, S3
 
 CATALOG_KEY = "sluice:catalog"
 EMBED = "embed"
@@ -24,6 +25,15 @@ class Model(msgspec.Struct, frozen=True):
     path: str | None
     context_tokens: int
     task: str
+    checksum: str | None = None
+    """The id of its checkpoint; a folder that no gateway took into its store has none."""
+    origin: str | None = None
+    """Where its files are, if not in the store of a gateway; or what was declared."""
+
+    @property
+    def source(self) -> str | None:
+        """What nodes fetch from, besides the store of a gateway."""
+        return self.origin if self.origin and self.origin.startswith((HUB, S3)) else None
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -33,6 +43,8 @@ class Variant(msgspec.Struct, frozen=True):
     name: str
     path: str | None
     context_tokens: int | None
+    checksum: str | None = None
+    origin: str | None = None
 
 
 class PoolPrice(msgspec.Struct, frozen=True):
@@ -102,9 +114,15 @@ class Catalog(msgspec.Struct, frozen=True):
         variant = next((each for each in self.variants if (each.model, each.name) == key), None)
         if variant is None:
             return model
-        path = variant.path or model.path
         context_tokens = variant.context_tokens or model.context_tokens
-        return msgspec.structs.replace(model, path=path, context_tokens=context_tokens)
+        weights = variant if variant.path else model
+        return msgspec.structs.replace(
+            *(model,),
+            context_tokens=context_tokens,
+            path=weights.path,
+            checksum=weights.checksum,
+            origin=weights.origin,
+        )
 
 
 async def read_catalog(redis: Redis) -> Catalog | None:

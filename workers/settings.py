@@ -61,6 +61,10 @@ class RaySettings(BaseModel):
     stop_grace_s: float = Field(default=3.0, gt=0)
     watch_interval_s: float = Field(default=0.5, gt=0)
     node_idle_s: float = Field(default=60.0, gt=0)  # a node of [[nodes]] without a replica goes
+    weights_gb: float | None = Field(default=None, gt=0)  # of fetched checkpoints; None: no bound
+    weights_url: str | None = Field(
+        default=None, pattern=r"^https?://[^\s/]+(/[^\s]*)?$"
+    )  # of a gateway, as nodes reach it; None: the one of this file
     temp_root: Path = Path("/tmp")  # sockets below it must stay under 107 characters
 
     @field_validator("address")
@@ -77,6 +81,31 @@ class RaySettings(BaseModel):
         """Ray's own loopback address in place of any other one. To Ray 127.0.0.2, once the default,
         is a network."""
         return LOOPBACK if ip_address(node_ip).is_loopback else node_ip
+
+
+class GatewayPlace(BaseModel):
+    """[gateway], as far as workers have to reach it."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    host: str = LOOPBACK
+    port: int = 8080
+
+    @property
+    def url(self) -> str:
+        address = ip_address(self.host) if _is_address(self.host) else None
+        if address is not None and address.is_unspecified:
+            return f"http://{LOOPBACK}:{self.port}"
+        host = f"[{self.host}]" if address is not None and address.version == 6 else self.host
+        return f"http://{host}:{self.port}"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class VllmSettings(BaseModel):
@@ -156,6 +185,17 @@ class WorkersSettings(BaseSettings):
     controller: ControllerSettings = ControllerSettings()
     nodes: NodeTypes = ()
     mixes: MixSettings = ()
+    gateway: GatewayPlace = GatewayPlace()
+
+    @property
+    def weights_url(self) -> str:
+        """Where nodes fetch checkpoints."""
+        return self.ray.weights_url or self.gateway.url
+
+    @property
+    def weights(self) -> Path:
+        """What nodes of this machine have fetched: a folder for each, and one that others share."""
+        return self.data.absolute() / "node-weights"
 
     @property
     def ray_file(self) -> Path:

@@ -39,6 +39,7 @@ from workers.autoscaling.mixes import Share
 from workers.autoscaling.stages import Stage
 from workers.controller.drains import LEAVING_KEY, deadlines_s
 from workers.controller.fleet_publisher import NodeEntry
+from workers.weights.reports import FetchProgress
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class PublishedReplica(msgspec.Struct):
     eta_s: float | None = None
     node: str | None = None
     ends_ms: int | None = None
+    fetch: FetchProgress | None = None
 
 
 class PublishedPool(msgspec.Struct):

@@ -22,7 +22,7 @@ from redis.asyncio import Redis
 
 from tests.redis_server import RedisServer
 from tests.workers.published import published_model, published_pool
-from workers.controller.fleet_publisher import FLEET_KEY, Fleet, PoolEntry
+from workers.controller.fleet_publisher import FLEET_KEY, Fleet, NodeEntry, PoolEntry
 from workers.controller.queue import WaitingRoom
 from workers.ray.file import RayFile, read_ray_file
 from workers.ray.session import Session, members
@@ -147,9 +147,12 @@ class Gateway(AbstractAsyncContextManager["Gateway"]):
 
     async def publish(self, *pools: dict[str, Any], path: str = "/models/m") -> None:
         """The catalog of these pools; `path` is that of the model they have unless they say."""
-        self._revision += 1
         folders = {"m": path, "b": "/models/broken"}
         models = [published_model(name=name, path=folder) for name, folder in folders.items()]
+        await self.publish_models(models, *pools)
+
+    async def publish_models(self, models: list[dict[str, Any]], *pools: dict[str, Any]) -> None:
+        self._revision += 1
         catalog = {"revision": self._revision, "models": models, "pools": pools}
         await self.redis.set("sluice:catalog", msgspec.json.encode(catalog))
 
@@ -161,6 +164,12 @@ class Gateway(AbstractAsyncContextManager["Gateway"]):
         fleet = await self.fleet()
         pools = () if fleet is None else fleet.pools
         return next((p for p in pools if p.name == name), None)
+
+    async def until_nodes(self, holds: Callable[[tuple[NodeEntry, ...]], bool]) -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while (fleet := await self.fleet()) is None or not holds(fleet.nodes):
+            assert time.monotonic() < deadline_s, fleet and fleet.nodes
+            await asyncio.sleep(0.02)
 
     async def next_controller(self, controller: str) -> Fleet:
         """The first snapshot that another controller published."""

@@ -2,10 +2,12 @@
 until a file exists.
 
 A deployment by the same `build` contract as `workers.deployments.engine_app`. A model path that
-ends in `broken` fails to start, until there is a folder of that name.
+ends in `broken` fails to start, until there is a folder of that name. One that is told of weights
+answers with what it has of them.
 """
 
 import asyncio
+import hashlib
 import json
 import os
 import time
@@ -22,13 +24,20 @@ class TinyWorker:
         if path.name == "broken" and not path.exists():
             raise RuntimeError("the checkpoint is broken")
         self._pool = args["pool"]
+        self._weights = None
+        if "weights" in args:
+            from workers.deployments.engine_app import EngineAppArgs, weights_of_replica
+
+            self._weights = weights_of_replica(EngineAppArgs.model_validate(args))
 
     def __serve_build_asgi_app__(self) -> Any:
-        return TinyServer(self._pool, os.environ["SLUICE_WORKER_SECRET"])
+        folder = self._weights and self._weights.folder
+        return TinyServer(self._pool, os.environ["SLUICE_WORKER_SECRET"], folder)
 
 
 class TinyServer:
-    def __init__(self, pool: str, secret: str) -> None:
+    def __init__(self, pool: str, secret: str, weights: Path | None = None) -> None:
+        self._weights = weights
         self._pool = pool
         self._secret = secret.encode()
         self._running = 0
@@ -72,7 +81,15 @@ class TinyServer:
         finally:
             self._running -= 1
             self._active_s = time.monotonic()
-        await _answer(send, 200, {"pool": self._pool, "pid": os.getpid()})
+        answer: dict[str, Any] = {"pool": self._pool, "pid": os.getpid()}
+        if self._weights is not None:
+            answer |= {"weights": str(self._weights), "files": _hashes(self._weights)}
+        await _answer(send, 200, answer)
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    files = [path for path in folder.iterdir() if path.suffix != ".json" or path.stem == "config"]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def _may_end(until: str | None) -> bool:

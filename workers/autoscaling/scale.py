@@ -73,12 +73,13 @@ def _decided(view: PoolView, memory: PoolMemory, knobs: Knobs, terms: Terms) -> 
 def _note_warm(memory: PoolMemory, view: PoolView, knobs: Knobs) -> PoolMemory:
     """Note a warm replica. It ends a start, which is measured, and clears earlier failures."""
     if not view.replicas_in(Phase.WARM):
-        loading = memory.loading_since_ms if memory.target > 0 else None
+        is_late = memory.target > 0 and not view.is_fetching  # bytes that come are no hanging start
+        loading = memory.loading_since_ms if is_late else None
         since = view.at_ms if loading is None and memory.target > 0 else loading
         return replace(memory, loading_since_ms=since)
     cold_start_ms = memory.cold_start_ms
     if memory.start_since_ms is not None:
-        measured_ms = view.at_ms - memory.start_since_ms
+        measured_ms = max(0, view.at_ms - memory.start_since_ms - _fetch_ms(view))
         cold_start_ms += knobs.cold_start_weight * (measured_ms - cold_start_ms)
     return replace(
         memory,
@@ -89,6 +90,13 @@ def _note_warm(memory: PoolMemory, view: PoolView, knobs: Knobs) -> PoolMemory:
         failures=0,
         failure=None,
     )
+
+
+def _fetch_ms(view: PoolView) -> int:
+    """How long the checkpoint of the first warm replica took to come. That is no part of a start:
+    the next one finds it there, and its bytes are counted where it does not."""
+    first = min(view.replicas_in(Phase.WARM), key=lambda replica: replica.since_ms)
+    return first.fetch_ms
 
 
 def _to_bounds(view: PoolView, memory: PoolMemory, knobs: Knobs, target: int) -> Step:

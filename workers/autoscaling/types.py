@@ -63,7 +63,8 @@ class Knobs:
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
     """One replica at an instant. `idle_ms`: since its last work, None when it never answered.
-    `tokens_left`: what its running calls still need, None where it does not say."""
+    `tokens_left`: what its running calls still need, None where it does not say. `fetch_ms`: how
+    long its checkpoint took to come."""
 
     id: str
     phase: Phase
@@ -73,13 +74,14 @@ class ReplicaView:
     idle_ms: int | None = None
     tokens_left: int | None = None
     kv_tokens_total: int = 0
+    fetch_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
     """One pool at an instant. `failure`: why it cannot start at all, None while it can.
     `deaths_ms`: when the replicas that died lately had been started. `error`: the last words of the
-    last one."""
+    last one. `is_fetching`: bytes of a checkpoint arrive for a replica that starts."""
 
     at_ms: int
     replicas: tuple[ReplicaView, ...]
@@ -88,6 +90,7 @@ class PoolView:
     deaths_ms: tuple[int, ...] = ()
     error: str = ""
     demand: Demand = NO_DEMAND
+    is_fetching: bool = False
 
     @property
     def load(self) -> int:

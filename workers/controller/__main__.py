@@ -31,6 +31,7 @@ from workers.controller.orders import PoolOrders
 from workers.controller.queue import WaitingRoom
 from workers.controller.reconciler import Reconciler
 from workers.controller.seasons import Seasons
+from workers.controller.weights import WeightsWatch
 from workers.settings import SettingsError, WorkersSettings, load_settings
 
 log = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class Controller:
             session=session,
             publisher=self._publisher,
             nodes=NodeWatch(redis, settings.nodes),
+            weights=WeightsWatch(redis),
             lives=self._lives,
             seasons=self._seasons,
             may_write=lambda: self._lease.held,

@@ -14,6 +14,7 @@ from routing.gauges import Gauges
 from workers.autoscaling.demand import Pace, Terms
 from workers.autoscaling.mixes import Share
 from workers.autoscaling.stages import Stage
+from workers.weights.reports import FetchProgress
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +24,8 @@ FLEET_KEY = "sluice:fleet"
 class ReplicaEntry(msgspec.Struct, frozen=True):
     """`gauges` are the replica's own words, None while it has said none. `stage` and `eta_s` are of
     one that starts. `pid` is that of its process, once it has one. `node`: where it is, None where
-    no nodes are declared. `ends_ms`: when its calls end at the latest, where its node leaves."""
+    no nodes are declared. `ends_ms`: when its calls end at the latest, where its node leaves.
+    `fetch`: how its checkpoint comes, None while none does."""
 
     id: str
     address: str
@@ -37,6 +39,7 @@ class ReplicaEntry(msgspec.Struct, frozen=True):
     eta_s: float | None = None
     node: str | None = None
     ends_ms: int | None = None
+    fetch: FetchProgress | None = None
 
 
 class PoolEntry(msgspec.Struct, frozen=True):
@@ -67,7 +70,8 @@ class PoolEntry(msgspec.Struct, frozen=True):
 
 
 class NodeEntry(msgspec.Struct, frozen=True):
-    """One node. `pid` is that of its raylet. `why`: what ends it, or ended it."""
+    """One node. `pid` is that of its raylet. `why`: what ends it, or ended it. `weights`: ids of
+    the checkpoints that it has fetched."""
 
     id: str
     type: str
@@ -81,6 +85,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
     ended_ms: int | None = None
     why: str | None = None
     pid: int | None = None
+    weights: tuple[str, ...] = ()
 
 
 class Fleet(msgspec.Struct, frozen=True):

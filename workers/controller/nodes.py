@@ -5,9 +5,10 @@ declared it does nothing.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 from redis.asyncio import Redis
 
 from workers.catalog import Pool
@@ -81,11 +82,17 @@ class NodeWatch:
                 troubles.append(node.notice.at_ms)
         return max(troubles, default=None)
 
-    def entries(self, details: ServeDetails) -> tuple[NodeEntry, ...]:
+    def entries(
+        self, details: ServeDetails, held_by: Callable[[str], tuple[str, ...]]
+    ) -> tuple[NodeEntry, ...]:
+        """`held_by`: checkpoints of a node, by Ray's id of it."""
         replicas = Counter(id for id in details.nodes.values() if id is not None)
         types = {type.name: type for type in self.types}
         return tuple(
-            _entry(node, types[node.launch.type], replicas[node.launch.id])
+            msgspec.structs.replace(
+                _entry(node, types[node.launch.type], replicas[node.launch.id]),
+                weights=held_by(node.raylet.node_id) if node.raylet and node.is_alive else (),
+            )
             for node in self._nodes
             if node.launch.type in types
         )

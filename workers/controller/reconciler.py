@@ -32,6 +32,7 @@ from workers.controller.paces import Paces
 from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow
 from workers.controller.seasons import Seasons
 from workers.controller.sighting import Observer, Sighting
+from workers.controller.weights import WeightsWatch
 from workers.existing.applications import own_details
 from workers.ray.file import RayFile, read_ray_file
 from workers.ray.serve_api import (
@@ -70,6 +71,7 @@ class Reconciler:
         session: aiohttp.ClientSession,
         publisher: FleetPublisher,
         nodes: NodeWatch,
+        weights: WeightsWatch,
         lives: Lives,
         seasons: Seasons,
         may_write: Callable[[], bool],
@@ -80,6 +82,7 @@ class Reconciler:
         self._session = session
         self._publisher = publisher
         self._nodes = nodes
+        self._weights = weights
         self._lives = lives
         self._seasons = seasons
         self._may_write = may_write
@@ -129,6 +132,8 @@ class Reconciler:
         """Do one round. An error of Ray is logged, and tried again next time. Raises
         redis.RedisError."""
         before = self._place
+        is_needed = any(catalog.model_of(pool).checksum for pool in catalog.own_pools)
+        await self._weights.look(is_needed=is_needed, at_ms=self._now_ms())
         ray = await self._refresh(catalog)
         reason = self._gone(before, ray)
         pools = [self._apps(pool, catalog) for pool in catalog.own_pools]
@@ -136,7 +141,9 @@ class Reconciler:
         await self._nodes.look(self._place, self._now_ms())
         sightings = await self._observer.look(names, self._details)
         sightings |= {
-            name: self._nodes.barred(apps.pool, sightings[name], self._now_ms())
+            name: self._weights.noted(
+                self._nodes.barred(apps.pool, sightings[name], self._now_ms())
+            )
             for apps in pools
             for name in apps.names
         }
@@ -174,7 +181,7 @@ class Reconciler:
             tuple(entries),
             at_ms=at_ms,
             recoveries=recoveries,
-            nodes=self._nodes.entries(self._details),
+            nodes=self._nodes.entries(self._details, self._weights.held_by),
         )
         if ray is not None:  # else what is known may be long past
             replicas = seen_in(self._details, self._observer.stats_of)
@@ -295,6 +302,7 @@ class Reconciler:
             done=self._done,
             later=self._later(pools),
             rebuild=self._must_rebuild(pools),
+            holders=self._weights.holders,
         )
         if config is not None and self._may_write():
             log.info("deploying %s", [app["name"] for app in config["applications"]])
@@ -394,6 +402,7 @@ class Reconciler:
                 pid=sighting.serve[replica.id].pid,
                 stage=self._stage(replica, sighting.serve[replica.id]),
                 eta_s=self._eta_s(pool, replica),
+                fetch=self._weights.fetch_of(replica.id),
             )
             for replica in sighting.view.replicas
         )
@@ -405,13 +414,15 @@ class Reconciler:
             has_process=details.pid is not None,
             is_loaded=details.state == "RUNNING",
             has_place=not self._settings.nodes,
+            is_fetching=self._weights.fetch_of(replica.id) is not None,
         )
 
     def _eta_s(self, pool: Pool, replica: ReplicaView) -> float | None:
         if replica.phase is not Phase.STARTING:
             return None
-        age_s = max(0, self._now_ms() - replica.since_ms) / 1000
-        return eta_s(self._intentions.cold_start_s(pool), age_s)
+        age_ms = self._now_ms() - replica.since_ms - self._weights.fetch_ms(replica.id)
+        left_s = self._weights.left_s(replica.id)
+        return eta_s(self._intentions.cold_start_s(pool), max(0, age_ms) / 1000, left_s)
 
     def _with_loss(self, entry: PoolEntry, reason: LostPart | None, at_ms: int) -> PoolEntry:
         loss = self._losses.note(

@@ -22,7 +22,7 @@ class ReplicaSlow(Exception):
 
 class ReplicaStats(msgspec.Struct, frozen=True):
     """What a replica says of itself, also for how long it has been warm, and how much of that time
-    it computed. Totals are since it started."""
+    it computed. Totals are since it started. `fetch_ms`: how long its checkpoint took to come."""
 
     running: int
     queued: int
@@ -33,6 +33,7 @@ class ReplicaStats(msgspec.Struct, frozen=True):
     tokens_out_total: int = 0
     tokens_prefilled_total: int = 0
     warm_ms: int | None = None
+    fetch_ms: int = 0
     gauges: Gauges | None = None
 
 

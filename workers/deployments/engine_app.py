@@ -10,12 +10,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import ray
 from pydantic import BaseModel, ConfigDict
 from ray import serve
 from ray.serve.schema import LoggingConfig
 
 from routing.economics.roofline import Roofline
 from workers.engines.base import EngineSettings
+from workers.weights.replica import WeightsHere, weights_here
+from workers.weights.wanted import WantedWeights
 
 DEPLOYMENT = "engine"
 SECRET_ENV = "SLUICE_WORKER_SECRET"
@@ -46,10 +49,13 @@ class EngineAppArgs(BaseModel):
     gpu_memory_share: float = EngineSettings.gpu_memory_share
     dtype: str = EngineSettings.dtype
     roofline: Roofline | None = None
+    weights: WantedWeights | None = None
 
-    def engine_settings(self) -> EngineSettings:
-        bounds = {name: value for name, value in self if name not in ("pool", "engine")}
-        return EngineSettings(**bounds)
+    def engine_settings(self, folder: Path | None = None) -> EngineSettings:
+        """`folder`: where the checkpoint is on this node."""
+        others = ("pool", "engine", "weights")
+        bounds = {name: value for name, value in self if name not in others}
+        return EngineSettings(**bounds | {"model_path": folder or self.model_path})
 
 
 @serve.ingress()
@@ -62,7 +68,9 @@ class EngineReplica:
 
         bind_to_node()
         parsed = EngineAppArgs.model_validate(args)
-        self._parts = parts_named(parsed.engine, parsed.engine_settings())
+        self._weights = weights_of_replica(parsed)
+        settings = parsed.engine_settings(self._weights.folder)
+        self._parts = parts_named(parsed.engine, settings)
 
     def __serve_build_asgi_app__(self) -> Any:
         from workers.deployments.server import WorkerServer
@@ -71,6 +79,7 @@ class EngineReplica:
             engine=self._parts.engine,
             doors=self._parts.doors,
             secret=os.environ[SECRET_ENV],
+            fetch_s=self._weights.fetch_s,
             now_s=time.monotonic,  # noqa: TID251 the replica is a composition root
         )
 
@@ -79,6 +88,18 @@ class EngineReplica:
         reason = self._parts.engine.health()
         if reason is not None:
             raise RuntimeError(reason)
+
+
+def weights_of_replica(args: EngineAppArgs) -> WeightsHere:
+    """The checkpoint on the node of this replica. Raises WeightsError."""
+    if args.weights is None:
+        return WeightsHere(args.model_path)
+    return weights_here(
+        *(args.model_path, args.weights),
+        node=ray.get_runtime_context().get_node_id(),
+        replica=serve.get_replica_context().replica_id.unique_id,
+        secret=os.environ[SECRET_ENV],
+    )
 
 
 def build(args: dict[str, Any]) -> serve.Application:

@@ -29,15 +29,23 @@ SECRET_HEADER = b"x-sluice-worker-secret"
 
 
 class WorkerServer:
-    """`doors` are the routes of calls. They belong to what `engine` makes: text or vectors."""
+    """`doors` are the routes of calls. They belong to what `engine` makes: text or vectors.
+    `fetch_s`: how long its checkpoint took to come."""
 
     def __init__(
-        self, *, engine: EngineLife, doors: Doors, secret: str, now_s: Callable[[], float]
+        self,
+        *,
+        engine: EngineLife,
+        doors: Doors,
+        secret: str,
+        now_s: Callable[[], float],
+        fetch_s: float = 0.0,
     ) -> None:
         if not secret:
             raise ValueError("a worker needs a secret")
         self._engine = engine
         self._secret = secret.encode()
+        self._fetch_ms = round(fetch_s * 1000)
         self._now_s = now_s
         self._warm_since_s = now_s()
         self._calls = OpenCalls(now_s)
@@ -111,6 +119,7 @@ class WorkerServer:
             "decode_steps_total": stats.decode_steps_total,
             "busy_us_total": stats.busy_us_total,
             "warm_ms": round((self._now_s() - self._warm_since_s) * 1000),
+            "fetch_ms": self._fetch_ms,
             "last_active_ms_ago": round(self._calls.idle_s * 1000),
             "draining": self._calls.draining,
         }

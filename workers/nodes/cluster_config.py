@@ -21,6 +21,7 @@ def cluster_config(
     idle_s: float,
     head_cpus: int,
     started_ms: int,
+    weights_folder: str,
 ) -> dict[str, Any]:
     """The document that Ray's monitor reads. `started_ms`: when the traces of capacity begin."""
     of_types = {type.name: _node_type(type) for type in types}
@@ -42,6 +43,7 @@ def cluster_config(
             "temp_dir": temp_dir,
             "object_store_mb": object_store_mb,
             "started_ms": started_ms,
+            "weights_folder": weights_folder,
             "types": [type.model_dump(mode="json") for type in types],
         },
         "auth": {},

@@ -35,7 +35,8 @@ REPLICA_TITLE = "ray::ServeReplica:"
 
 
 class NodeOrder(msgspec.Struct, frozen=True):
-    """What a node is to be. `resources` and `labels` are Ray's."""
+    """What a node is to be. `resources` and `labels` are Ray's. `variables` are of all its
+    processes."""
 
     id: str
     folder: str
@@ -48,6 +49,7 @@ class NodeOrder(msgspec.Struct, frozen=True):
     spares: int = 0
     notices: str | None = None
     notices_url: str | None = None
+    variables: dict[str, str] = {}
 
 
 class RunningNode:
@@ -82,6 +84,7 @@ class RunningNode:
         from workers.ray.template_keeper import template_keeper
 
         order = self._order
+        os.environ |= order.variables
         starts = Path(order.temp_dir).parent / f"starts-{order.id}"
         self._template = template_keeper(order.spares, str(starts))
         raylet = start_raylet(

@@ -71,6 +71,7 @@ class NodeType(BaseModel):
     spares: int = Field(0, strict=True, ge=0, le=INTEGER_MAX)
     notices: Literal["aws", "gcp", "azure"] | None = None
     notices_url: Annotated[str, Field(pattern=r"^http://[^/?#@\s]+$")] | None = None
+    weights_gb: float | None = Field(None, gt=0, le=1e6)
 
     @model_validator(mode="before")
     @classmethod

@@ -28,6 +28,7 @@ from workers.ray.ports import RayPorts, claim_ports
 from workers.ray.session import Session, end_session, has_leader, reap_children, session_of
 from workers.ray.variables import replica_variables
 from workers.settings import LOOPBACK, PROJECT_ROOT, RaySettings, WorkersSettings
+from workers.weights import wanted
 
 FOLDER, INNER = "sluice-", "ray"
 ADOPTION_TRIES = 10
@@ -243,6 +244,7 @@ def _write_node_types(settings: WorkersSettings, ports: RayPorts, temp_dir: Path
         idle_s=ray.node_idle_s,
         head_cpus=ray.num_cpus,
         started_ms=time.time_ns() // 1_000_000,  # noqa: TID251 composition root
+        weights_folder=str(settings.weights),
     )
     path.write_text(json.dumps(config))
 
@@ -306,8 +308,16 @@ def _own_variables(settings: WorkersSettings, ports: RayPorts) -> dict[str, str]
             "AUTOSCALER_METRIC_PORT": str(ports.autoscaler_metrics),
             "DASHBOARD_METRIC_PORT": str(ports.dashboard_metrics),
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": str(int(ray.node_ip != LOOPBACK)),
+            **_store_variables(settings),
         }
     )
+
+
+def _store_variables(settings: WorkersSettings) -> dict[str, str]:
+    """Of the store that nodes share which have none of their own."""
+    gb = settings.ray.weights_gb
+    folder = {wanted.FOLDER: str(settings.weights / wanted.SHARED)}
+    return folder if gb is None else folder | {wanted.GB: str(gb)}
 
 
 def _digest(settings: WorkersSettings) -> str:

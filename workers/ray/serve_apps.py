@@ -7,7 +7,7 @@ pool is another application beside the old one, which goes when it is no longer 
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from typing import Any
 
@@ -21,9 +21,13 @@ from workers.nodes.placement import labels_of, types_of
 from workers.ray.file import RayFile
 from workers.ray.serve_api import AppDetails, ServeDetails
 from workers.settings import WorkersSettings
+from workers.weights.wanted import WantedWeights
 
 DEPLOYMENT = "engine"
 DIGEST_CHARS = 8
+NODE_ID = "ray.io/node-id"
+"""A label that Ray gives every node."""
+NODES_WISHED_MAX = 32
 OF_NOTICE = 0.8
 """The share of a notice that replicas have to finish their calls after Serve stops them."""
 
@@ -54,16 +58,17 @@ def serve_config(
     done: Collection[str] = (),
     later: Collection[str] = (),
     rebuild: bool = False,
+    holders: Callable[[str], Collection[str]] = lambda id: (),
 ) -> dict[str, Any] | None:
     """The document to PUT, or None when Serve already runs just these applications.
 
     `done`: older applications that may go. `later`: applications that are not put yet. `rebuild`:
     put the document again although nothing changed, so that Serve retries the applications that it
-    gave up on.
+    gave up on. `holders`: the nodes that have a checkpoint, by Ray's ids of them.
     """
     deployed = details.applications
     pairs = [
-        (pool, app)
+        (pool, _near_weights(app, holders))
         for pool in catalog.own_pools
         for app in [_wanted(pool, catalog, settings)]
         if app["name"] not in later
@@ -88,6 +93,21 @@ def serve_config(
     }
 
 
+def _near_weights(app: App, holders: Callable[[str], Collection[str]]) -> App:
+    """The application with a wish for nodes that have its checkpoint, which any of its nodes stands
+    in for. A wish is no part of its name, so that what nodes fetch makes no other application."""
+    nodes = sorted(holders(app["args"]["weights"]["id"])) if "weights" in app["args"] else []
+    options = app["deployments"][0]["ray_actor_options"]
+    if not nodes or "label_selector" not in options:
+        return app
+    labels = options["label_selector"]
+    wish = {
+        "label_selector": labels | {NODE_ID: f"in({', '.join(nodes[:NODES_WISHED_MAX])})"},
+        "fallback_strategy": [{"label_selector": labels}],
+    }
+    return app | {"deployments": [app["deployments"][0] | {"ray_actor_options": options | wish}]}
+
+
 def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
     model = catalog.model_of(pool)
     engine = engine_of(pool, model, settings)
@@ -105,6 +125,7 @@ def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
             "threads": settings.ray.worker_threads,
             **_engine_arguments(engine, settings),
             **_roofline(pool, engine, catalog),
+            **_weights(pool, model, settings),
         },
         "deployments": [
             {
@@ -139,6 +160,18 @@ def _roofline(pool: Pool, engine: str, catalog: Catalog) -> dict[str, Any]:
     if engine != SIMULATED or pool.name not in catalog.rooflines:
         return {}
     return {"roofline": msgspec.to_builtins(catalog.rooflines[pool.name])}
+
+
+def _weights(pool: Pool, model: Model, settings: WorkersSettings) -> dict[str, Any]:
+    """What a replica fetches its checkpoint with, where nodes do not all have its folder."""
+    types = types_of(pool, settings.nodes)
+    is_away = settings.ray.weights_url or settings.ray.address or model.source
+    if model.checksum is None or not (is_away or any(type.weights_gb for type in types)):
+        return {}
+    wanted = WantedWeights(
+        model.checksum, settings.weights_url, model.source, settings.ray.weights_gb
+    )
+    return {"weights": msgspec.to_builtins(wanted)}
 
 
 def _actor_options(pool: Pool, engine: str, settings: WorkersSettings) -> dict[str, Any]:

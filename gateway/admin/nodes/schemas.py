@@ -26,6 +26,7 @@ class NodeAnswer(Answer):
     ended_at: At | None = Field(description="null: it runs")
     why: str | None = Field(description="what ends it, or ended it")
     pid: int | None = Field(description="of its raylet, where it is a process of this machine")
+    weights: list[str] = Field(description="checkpoints that it has fetched, by their ids")
 
     @classmethod
     def of(cls, node: NodeEntry) -> "NodeAnswer":
@@ -43,6 +44,7 @@ class NodeAnswer(Answer):
             ended_at=None if node.ended_ms is None else node.ended_ms * 1000,
             why=node.why,
             pid=node.pid,
+            weights=list(node.weights),
         )
 
 

@@ -98,6 +98,13 @@ class PoolCheckAnswer(Answer):
     usage: TokenCounts | None
 
 
+class FleetFetch(Answer):
+    id: str = Field(description="of the checkpoint: the SHA-256 of what is in it")
+    bytes_here: NonNegativeInt
+    bytes_total: NonNegativeInt
+    bytes_per_s: NonNegativeInt = Field(description="as measured; 0 at first")
+
+
 class FleetReplica(Answer):
     id: str
     address: str
@@ -113,6 +120,7 @@ class FleetReplica(Answer):
     ends_ms: int | None = Field(
         description="when its calls end at the latest, as its node leaves; null: nothing ends them"
     )
+    fetch: FleetFetch | None = Field(description="how its checkpoint comes; null while none does")
 
 
 class FleetPool(Answer):

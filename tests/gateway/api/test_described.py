@@ -32,8 +32,8 @@ async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncI
 
 FREE = ("/admin/v1/models/apply", "/admin/v1/pools/{name}")
 """A document of tables, and any fields of a pool."""
-PAGES = ("/console", "/docs", "/openapi.json")
-"""For people, and the description itself."""
+PAGES = ("/console", "/docs", "/openapi.json", "/internal/")
+"""For people, the description itself, and for workers alone."""
 TABLES: dict[str, Mapping[str, Check]] = {
     "/v1/chat/completions": CHAT.checks,
     "/v1/completions": completions.COMPLETION.checks,

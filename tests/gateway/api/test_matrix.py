@@ -36,6 +36,7 @@ class For(StrEnum):
     ADMINISTRATOR = "admin"
     EITHER = "either"
     SIGNED_IN = "signed in"
+    WORKER = "worker"
 
 
 USAGE = (
@@ -88,6 +89,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         *(f"GET /v1/organization/usage/{name}" for name in USAGE),
         "GET /v1/organization/costs",
     ),
+    For.WORKER: ("GET /internal/v1/weights/{id}/{name}", "PUT /internal/v1/weights/report"),
     For.ADMINISTRATOR: (
         "GET /metrics",
         *("POST /admin/v1/organizations", "GET /admin/v1/organizations"),
@@ -158,6 +160,7 @@ LET_IN: Mapping[For, frozenset[str]] = {
     For.EITHER: frozenset({"tenant", "other", ADMIN}),
     For.ADMINISTRATOR: frozenset({ADMIN}),
     For.SIGNED_IN: frozenset(),
+    For.WORKER: frozenset(),
 }
 OURS = re.compile(r"cogs|score|nanousd|margin|\b(run|start|wait|quality|risk) \d")
 """What a call costs us, in whatever field, and the sum it was sent somewhere by."""
@@ -288,7 +291,7 @@ def _said(route: str, who: str, given: Answer) -> str | None:
     if who in LET_IN[whom]:
         if given.status in (401, 403) and route != "POST /console/login":
             return f"kept out: {given.status}"
-    elif who == "frozen" and whom is not For.ADMINISTRATOR:
+    elif who == "frozen" and whom not in (For.ADMINISTRATOR, For.WORKER):
         if (given.status, given.json["error"]["type"]) != (403, "permission_error"):
             return f"frozen, and {given.status} {given.body!r}"
     elif given.status != 401:

@@ -336,3 +336,21 @@ def test_pool_that_is_needed_whole_never_begins_to_leave() -> None:
     pool = Pool(target=1)
     for _ in range(30):
         assert pool.sees(warm(running=1), after_ms=1_000).reason is Reason.STEADY
+
+
+def test_a_fetch_is_no_part_of_the_measured_start() -> None:
+    pool = Pool()
+    pool.sees(waiting=1)
+    pool.sees(loading(), waiting=1, after_ms=40_000, is_fetching=True)
+    pool.sees(replace(warm(running=1), fetch_ms=38_000), after_ms=1_000)
+    assert pool.memory.cold_start_ms == 5_000 + 0.3 * (3_000 - 5_000)
+
+
+def test_a_start_is_not_too_long_while_bytes_of_its_checkpoint_arrive() -> None:
+    pool = Pool()
+    pool.sees(waiting=1)
+    for _ in range(10):
+        decision = pool.sees(loading(), waiting=1, after_ms=50_000, is_fetching=True)
+        assert decision.target == 1
+    assert pool.sees(loading(), waiting=1, after_ms=59_000).target == 1
+    assert pool.sees(loading(), waiting=1, after_ms=2_000).reason is Reason.QUARANTINED

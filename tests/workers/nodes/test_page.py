@@ -15,12 +15,13 @@ def blocks(language: str) -> list[str]:
 
 
 def test_types_and_traces_of_the_page_are_read(tmp_path: Path) -> None:
-    types = blocks("toml")[0]
-    (tmp_path / "sluice.toml").write_text(types)
+    texts = [block for block in blocks("toml") if block.startswith("[[nodes]]")]
+    (tmp_path / "sluice.toml").write_text("".join(texts))
     nodes = load_settings(tmp_path / "sluice.toml").nodes
-    assert [(node.name, node.market, node.min) for node in nodes] == [
-        *(("base", "reserved", 1), ("spot-b", "spot", 0)),
+    assert [(node.name, node.market, node.min, node.weights_gb) for node in nodes] == [
+        *(("base", "reserved", 1, None), ("spot-b", "spot", 0, None)),
+        ("rented", "spot", 0, 80.0),
     ]
-    trace = next(block for block in blocks("json") if "gap_seconds" in block)
+    [trace] = [block for block in blocks("json") if "gap_seconds" in block]
     (tmp_path / "trace.json").write_text(trace)
     assert list(read_capacity(tmp_path / "trace.json").data) == json.loads(trace)["data"]

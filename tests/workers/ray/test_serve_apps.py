@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from ray.serve.schema import RayActorOptionsSchema
 
 from tests.workers.engines.simulated.cards import H100
 from tests.workers.published import make_model, make_pool
@@ -18,6 +19,7 @@ from workers.ray.serve_api import AppDetails, DeploymentDetails, ServeDetails
 from workers.ray.serve_apps import app_name, graceful_shutdown_s, older_apps, serve_config
 from workers.ray.session import Session
 from workers.settings import WorkersSettings
+from workers.weights.wanted import WantedWeights
 
 PLACE = RayFile(
     dashboard_url="http://127.0.0.1:1",
@@ -263,3 +265,70 @@ def test_a_pool_asks_for_its_nodes_by_label_and_stops_well_within_their_notice()
     assert bridge["graceful_shutdown_timeout_s"] == 24.0 < DRAIN_S
     [alone] = (document(FakeServe(ServeDetails()), pools[1]) or {})["applications"]
     assert "label_selector" not in alone["deployments"][0]["ray_actor_options"]
+
+
+ID = "a" * 64
+GATEWAY = "http://10.0.0.5:8080"
+
+
+def with_weights(**fields: Any) -> Catalog:
+    model = make_model("m", f"/data/weights/{ID}")
+    pools = (make_pool("a", "m", capacity_class="on_demand"),)
+    return Catalog(1, (msgspec.structs.replace(model, checksum=ID, **fields),), pools)
+
+
+def only_app(of: Catalog, settings: WorkersSettings, **more: Any) -> dict[str, Any]:
+    config = serve_config(of, ServeDetails(), settings, place=PLACE, **more)
+    assert config is not None
+    [app] = config["applications"]
+    return dict(app)
+
+
+def test_a_folder_of_this_machine_is_read_where_it_is() -> None:
+    assert "weights" not in only_app(with_weights(), SETTINGS)["args"]
+    shared = WorkersSettings(nodes=(NodeType(name="n"),))
+    assert "weights" not in only_app(with_weights(), shared)["args"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "source"),
+    [
+        ({"nodes": (NodeType(name="n", weights_gb=1.0),)}, None),
+        ({"ray": {"weights_url": GATEWAY}}, None),
+        ({}, "hf://org/name@commit"),
+        ({}, "s3://bucket/prefix"),
+    ],
+)
+def test_a_replica_is_told_how_to_fetch_what_is_not_on_its_node(
+    settings: dict[str, Any], source: str | None
+) -> None:
+    settings = {"gateway": {"host": "0.0.0.0", "port": 9000}} | settings
+    app = only_app(with_weights(origin=source), WorkersSettings(**settings))
+    args = EngineAppArgs.model_validate(app["args"])
+    url = GATEWAY if "ray" in settings else "http://127.0.0.1:9000"
+    assert args.weights == WantedWeights(ID, url, source)
+
+
+def test_nodes_that_have_the_checkpoint_are_wished_for_and_any_other_will_do() -> None:
+    settings = WorkersSettings(nodes=(NodeType(name="n", weights_gb=1.0),))
+    alone = only_app(with_weights(), settings)
+    near = only_app(with_weights(), settings, holders={ID: ["f1", "e0"]}.__getitem__)
+    assert near["name"] == alone["name"]
+    labels = {"ray.io/market-type": "on-demand"}
+    options = near["deployments"][0]["ray_actor_options"]
+    assert options["label_selector"] == labels | {"ray.io/node-id": "in(e0, f1)"}
+    assert options["fallback_strategy"] == [{"label_selector": labels}]
+    RayActorOptionsSchema.model_validate(options)
+    assert alone["deployments"][0]["ray_actor_options"]["label_selector"] == labels
+
+
+def test_an_application_that_runs_is_not_replaced_when_other_nodes_have_its_checkpoint() -> None:
+    settings = WorkersSettings(nodes=(NodeType(name="n", weights_gb=1.0),))
+    serve = FakeServe(ServeDetails())
+    config = serve_config(with_weights(), serve.details, settings, place=PLACE)
+    assert config is not None
+    serve.put(config)
+    later = serve_config(
+        *(with_weights(), serve.details, settings), place=PLACE, holders=lambda id: ["e0"]
+    )
+    assert later is None
