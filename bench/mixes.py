@@ -55,6 +55,10 @@ class Zone:
     def has_any(self, at_s: float) -> bool:
         return self.trace.at(self.first_s + at_s) > 0
 
+    def step(self, at_s: float) -> int:
+        """Of its trace: within one nothing changes."""
+        return int((self.first_s + at_s) / self.trace.metadata.gap_seconds)
+
 
 @dataclass
 class Markets(Pool):
@@ -69,6 +73,9 @@ class Markets(Pool):
     spot_s: float = 0.0
     rented_s: float = 0.0
     before_s: float = 0.0
+    steps: tuple[int, ...] = ()
+    gone: frozenset[str] = frozenset()
+    going: frozenset[str] = frozenset()
 
     def lost_calls(self) -> list[tuple[int, float]]:
         """Take away the replicas of zones that have none, and tell those that will."""
@@ -80,11 +87,10 @@ class Markets(Pool):
                 self.warm_s[each.pool] = self.warm_s.get(each.pool, 0.0) + passed_s
             else:
                 self.rented_s += passed_s
-        gone = {name for name, zone in self.zones.items() if not zone.has_any(self.at_s)}
-        going = {n for n, zone in self.zones.items() if not zone.has_any(self.at_s + self.notice_s)}
-        lost = [each for each in self.replicas if each.pool in gone]
+        self._look()
+        lost = [each for each in self.replicas if each.pool in self.gone]
         for each in self.replicas:
-            if each.pool in going:
+            if each.pool in self.going:
                 each.leaving = each.refusing = True
                 self.trouble_s[each.pool] = self.at_s
         if not lost:
@@ -95,7 +101,7 @@ class Markets(Pool):
         cut = [(call, end_s - self.at_s) for end_s, call, number in self.ends if number in numbers]
         self.ends = [end for end in self.ends if end[2] not in numbers]
         heapify(self.ends)
-        self.replicas = [each for each in self.replicas if each.pool not in gone]
+        self.replicas = [each for each in self.replicas if each.pool not in self.gone]
         return [(call, max(0.0, left_s)) for call, left_s in cut]
 
     def follow(self, target: Mapping[str, int]) -> None:  # type: ignore[override]
@@ -112,8 +118,17 @@ class Markets(Pool):
         self.replicas = [e for e in self.replicas if e.running or not e.leaving or self._goes(e)]
 
     def gives(self, pool: str) -> bool:
-        zone = self.zones.get(pool)
-        return zone is None or (zone.has_any(self.at_s) and zone.has_any(self.at_s + self.notice_s))
+        return pool not in self.gone and pool not in self.going
+
+    def _look(self) -> None:
+        later_s = self.at_s + self.notice_s
+        steps = tuple(z.step(at_s) for z in self.zones.values() for at_s in (self.at_s, later_s))
+        if steps == self.steps:
+            return
+        self.steps = steps
+        zones = self.zones.values()
+        self.gone = frozenset(zone.name for zone in zones if not zone.has_any(self.at_s))
+        self.going = frozenset(zone.name for zone in zones if not zone.has_any(later_s))
 
     def cost_of(self, pool: str) -> float:
         return self.zones[pool].cost if pool in self.zones else 1.0
@@ -137,6 +152,8 @@ class Mixed:
         self.pace: Pace = UNMEASURED
         self.taken: Worked = IDLE
         self.needs: list[int] = []
+        self.decided: tuple[object, ...] = ()
+        self.shares: dict[str, int] = {}
 
     def targets(self, pool: Markets) -> dict[str, int]:
         self._measure(pool.worked)
@@ -152,6 +169,8 @@ class Mixed:
         for each in staying:
             if each.born_s + pool.start_s <= pool.at_s:
                 ready[each.pool] = ready.get(each.pool, 0) + 1
+        if not self._is_new(pool, need.count, ready):
+            return self.shares
         mix = MixView(
             at_ms=at_ms,
             need=need.count,
@@ -159,7 +178,19 @@ class Mixed:
             pools=tuple(self._pool(*each, pool, ready) for each in self.pools),
         )
         self.memory, shares = decide_mix("mix", mix, self.memory, self.mix)
-        return {name: share.share for name, share in shares.items()}
+        self.shares = {name: share.share for name, share in shares.items()}
+        return self.shares
+
+    def _is_new(self, pool: Markets, need: int, ready: Mapping[str, int]) -> bool:
+        """Whether the mix could decide otherwise than the last time. Once a minute for what changes
+        slowly."""
+        retry_s = self.mix.retry_ms / 1000
+        aside = [each for each in pool.trouble_s.items() if pool.at_s - each[1] < retry_s]
+        now = (need, sorted(ready.items()), sorted(aside), int(pool.at_s / 60))
+        if now == self.decided and self.memory.fewer_since_ms is None:
+            return False
+        self.decided = now
+        return True
 
     def _pool(
         self, name: str, market: Market, cost: float, pool: Markets, ready: Mapping[str, int]
@@ -239,7 +270,7 @@ def main() -> None:
     parser.add_argument("tokens", type=Path)
     parser.add_argument("markets", type=Path)
     parser.add_argument("--zones", default="")
-    parser.add_argument("--first-day", type=float, default=0.0)
+    parser.add_argument("--first-day", type=float, nargs="*", default=[0.0])
     parser.add_argument("--scale", type=float, default=400.0, help="rates are divided by it")
     parser.add_argument("--days", type=float, default=14.0)
     parser.add_argument("--tick", type=float, default=2.0)
@@ -257,15 +288,7 @@ def main() -> None:
     args = parser.parse_args()
     trace = servegen(args.trace, args.tokens, args.scale, args.days)
     files = sorted(args.markets.glob(f"{args.zones}*.json"))
-    zones = [
-        Zone(
-            path.stem,
-            round(SPOT_COST + SPOT_COST_STEP * place, 2),
-            read_capacity(path),
-            args.first_day * DAY_S,
-        )
-        for place, path in enumerate(files)
-    ]
+    windows = [markets_from(files, first_day) for first_day in args.first_day]
     knobs = Knobs(
         min_replicas=0,
         max_replicas=args.most,
@@ -283,7 +306,7 @@ def main() -> None:
     )
     source = sha256([*sorted(args.trace.glob("chunk-*-trace.csv")), args.tokens, *files])
 
-    def replay(name: str, markets: Sequence[Zone], spare: int, rented: int) -> list[int]:
+    def replay(name: str, zones: Sequence[Zone], spare: int, rented: int) -> list[int]:
         begun_s = time.monotonic()
         mix = MixKnobs(
             base=0,
@@ -294,19 +317,20 @@ def main() -> None:
         pool = Markets(
             args.slots,
             args.start,
-            zones={zone.name: zone for zone in markets},
+            zones={zone.name: zone for zone in zones},
             notice_s=args.notice,
         )
-        policy = Mixed(knobs, mix, args.start, markets, rented)
+        policy = Mixed(knobs, mix, args.start, zones, rented)
         figures = run(trace, pool, policy, args.tick, args.ttft)
         line = {"policy": name, "cost": round(pool.cost / 3600, 2)} | figures
         line |= {"rented_hours": round(pool.rented_s / 3600, 2)}
         line |= {"spot_hours": round(pool.spot_s / 3600, 2), "lost": sum(pool.lost.values())}
-        tell(line | {"took_s": round(time.monotonic() - begun_s, 1)})
+        tell(line | {"took_s": round(time.monotonic() - begun_s, 1)}, zones)
         return policy.needs
 
-    def tell(line: dict[str, object]) -> None:
-        line |= {"calls": len(trace.at_s), "zones": [zone.name for zone in zones]}
+    def tell(line: dict[str, object], zones: Sequence[Zone]) -> None:
+        first_day = zones[0].first_s / DAY_S if zones else None
+        line |= {"calls": len(trace.at_s), "zones": len(zones), "first_day": first_day}
         print(json.dumps(line), flush=True)
         if args.out:
             settings = {k: v for k, v in vars(args).items() if isinstance(v, float | int | str)}
@@ -318,13 +342,26 @@ def main() -> None:
 
     if wants("on-demand") or wants("all-knowing"):
         needs = replay("on-demand alone", (), 0, 1)
-        if wants("all-knowing"):
+        for zones in windows if wants("all-knowing") else ():
             cost = all_knowing(needs, args.tick, zones, args.start) / 3600
-            tell({"policy": "all-knowing", "cost": round(cost, 2)})
-    if wants("sluice"):
-        replay(f"sluice, spare {args.spare}", zones, args.spare, 1)
-    if wants("spot"):
-        replay("spot alone", zones, args.spare, 0)
+            tell({"policy": "all-knowing", "cost": round(cost, 2)}, zones)
+    for zones in windows:
+        if wants("sluice"):
+            replay(f"sluice, spare {args.spare}", zones, args.spare, 1)
+        if wants("spot"):
+            replay(f"spot alone, spare {args.spare}", zones, args.spare, 0)
+
+
+def markets_from(files: Sequence[Path], first_day: float) -> list[Zone]:
+    return [
+        Zone(
+            path.stem,
+            round(SPOT_COST + SPOT_COST_STEP * place, 2),
+            read_capacity(path),
+            first_day * DAY_S,
+        )
+        for place, path in enumerate(files)
+    ]
 
 
 if __name__ == "__main__":

@@ -23,18 +23,16 @@ def follow(view: PoolView, memory: PoolMemory, knobs: Knobs, share: int) -> Step
         return continue_drain(replace(view, waiting=0), memory, knobs, needed=share)
     if share > memory.target:
         return _grown(view, memory, share)
-    starting = len(view.replicas_in(Phase.STARTING))
-    there = max(share, len(view.replicas) - starting)
-    if there < memory.target:
-        return memory.settled(there), ScaleDecision(there, Reason.MIX, f"{share} of its mix")
-    if share < memory.target and not starting:
-        return begin_drain(view, memory, share)
-    reason = Reason.STARTING if starting else Reason.MIX
+    there = tuple(each for each in view.replicas if each.phase is not Phase.STARTING)
+    if (left := max(share, len(there))) < memory.target:
+        return memory.settled(left), ScaleDecision(left, Reason.MIX, f"{share} of its mix")
+    if share < memory.target:
+        return begin_drain(replace(view, replicas=there), memory, share)
+    starting = len(view.replicas) - len(there)
     detail = f"{share} of its mix, {starting} starting"
-    if share:
-        return memory, ScaleDecision(memory.target, reason, detail)
-    ids = frozenset(replica.id for replica in view.replicas)
-    return memory, ScaleDecision(memory.target, reason, detail, ids, ids)
+    gone = frozenset[str]() if share else frozenset(replica.id for replica in view.replicas)
+    reason = Reason.STARTING if starting else Reason.MIX
+    return memory, ScaleDecision(share, reason, detail, gone, gone)
 
 
 def _grown(view: PoolView, memory: PoolMemory, share: int) -> Step:

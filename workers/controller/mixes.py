@@ -54,7 +54,7 @@ class Mixes:
     ) -> Mapping[str, Demand]:
         """The demands, those of pools in a mix with the share that it gives them."""
         by_name = {apps.pool.name: apps for apps in pools}
-        self._shares = {}
+        self._shares, counts = {}, dict[str, int]()
         for mix in self.mixes:
             members = [
                 self._member(by_name[name], sightings, waiting.get(name, 0), demands[name])
@@ -63,12 +63,8 @@ class Mixes:
             ]
             if members:
                 self._decide(mix, members, at_ms)
-        return {
-            name: replace(demand, share=self._shares[name].share)
-            if name in self._shares
-            else demand
-            for name, demand in demands.items()
-        }
+            counts |= {each.pool.name: each.count(self._shares) for each in members}
+        return {name: replace(demand, share=counts.get(name)) for name, demand in demands.items()}
 
     def share(self, pool: str) -> Share | None:
         return self._shares.get(pool)
@@ -142,6 +138,13 @@ class _Member:
     memory: PoolMemory | None
     away: frozenset[str]
     target: int
+
+    def count(self, shares: Mapping[str, Share]) -> int:
+        """The share of the pool, and its replicas whose nodes leave for as long as they are there:
+        Serve may stop another one in their place."""
+        share = shares[self.pool.name].share
+        held = self.target if self.memory is None else self.memory.target
+        return max(share, min(share + len(self.away), held))
 
     @property
     def staying(self) -> PoolView:

@@ -78,6 +78,19 @@ def test_replica_that_works_leaves_before_it_goes_and_cancels_when_the_share_is_
     assert decision.target == 1 and decision.reason is Reason.DRAINED
 
 
+def test_replica_that_works_leaves_although_another_one_starts_in_its_place() -> None:
+    """Serve starts one where a node drains. It is not waited for."""
+    seen = (warm("old", running=1), ReplicaView("new", Phase.STARTING, 9))
+    _, decision = decide(view(0, 0, *seen), replace(EMPTY, target=1), KNOBS)
+    assert (decision.target, decision.leaving, decision.refusing) == (1, {"old"}, frozenset())
+
+
+def test_replicas_that_only_start_are_given_up_at_once() -> None:
+    seen = (warm("old"), ReplicaView("new", Phase.STARTING, 9))
+    _, decision = decide(view(0, 1, *seen), replace(EMPTY, target=2), KNOBS)
+    assert (decision.target, decision.leaving) == (1, frozenset())
+
+
 def test_pool_without_a_share_goes_down_to_nothing_although_callers_wait_for_it() -> None:
     memory = replace(EMPTY, target=1)
     decision: ScaleDecision | None = None

@@ -116,7 +116,8 @@ def test_replicas_of_a_node_that_leaves_are_bridged_at_once_and_replaced_elsewhe
     ours = mixes(watch([node("spot-a", notice=notice)]))
     ours.begin(_fleet(need=1, bridge=0))
     after = shares(ours, seen({"spot-a": 1}, "spot-a-1", at_ms=2_000), {}, 2_000)
-    assert (after["rented"], after["spot-a"], after["spot-b"]) == (1, 0, 1)
+    assert (after["rented"], after["spot-a"], after["spot-b"]) == (1, 1, 1)
+    assert (share := ours.share("spot-a")) is not None and share.share == 0
     gone = mixes(watch([node("spot-a", end=End(NodeState.LOST, "killed", 1_500))]))
     gone.begin(_fleet(need=1, bridge=0))
     after = shares(gone, seen({}, at_ms=2_000), {}, 2_000)

@@ -51,6 +51,7 @@ name = "spot-d"
 market = "spot"
 zone = "d"
 capacity_file = "swings.json"
+notice_s = 5.0
 
 [[mixes]]
 name = "chat"
