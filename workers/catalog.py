@@ -84,6 +84,7 @@ class Pool(msgspec.Struct, frozen=True):
     zone: str | None = None
     accelerator: str | None = None
     nodes: str | None = None
+    num_nodes: int = 1
 
     def cost_at(self, at_us: int) -> int:
         """Nano-USD for a second of a replica."""

@@ -153,6 +153,10 @@ class PoolFields(SQLModel, WrittenUsd):
     idle_s: float = Field(300.0, strict=True, gt=0, le=YEAR_S)
     num_cpus: float = Field(0.25, strict=True, gt=0, le=INTEGER_MAX)
     num_gpus: Share = 0.0
+    num_nodes: Several = Field(
+        1,
+        description="how many nodes a replica spans; each gives its part of num_cpus and num_gpus",
+    )
     max_ongoing: Several = 8
     cost_nanousd_per_s: CostUsd = Column(default=0, sa_type=BigInteger)
     cost_input_nanousd_per_mtok: CostUsd = Column(default=0, sa_type=BigInteger)

@@ -27,6 +27,8 @@ class PlacedPool(Protocol):
     def num_cpus(self) -> float: ...
     @property
     def num_gpus(self) -> float: ...
+    @property
+    def num_nodes(self) -> int: ...
 
 
 def labels_of(pool: PlacedPool, types: Sequence[NodeType]) -> dict[str, str]:
@@ -68,6 +70,8 @@ def node_misfits(pool: PlacedPool, types: Sequence[NodeType]) -> Iterator[tuple[
     if not types:
         if pool.nodes is not None:
             yield "nodes", f"no nodes are named {pool.nodes}: there are no [[nodes]]"
+        elif pool.num_nodes > 1:
+            yield "num_nodes", "all replicas run on one node: there are no [[nodes]]"
         return
     yield from _without_a_type(pool, types)
 
@@ -95,16 +99,25 @@ def _without_a_type(pool: PlacedPool, types: Sequence[NodeType]) -> Iterator[tup
     names = ", ".join(type.name for type in left)
     for key, attribute in (("num_cpus", "cpus"), ("num_gpus", "gpus")):
         most = max(getattr(type, attribute) for type in left)
-        if getattr(pool, key) > most:
+        if getattr(pool, key) > most * pool.num_nodes:
             yield key, f"a node has {most} at most ({names})"
             return
-    if not any(_holds(type, pool) for type in left):
+    holding = [type for type in left if _holds(type, pool)]
+    if not holding:
         yield "num_gpus", f"no node has both its CPUs and its GPUs ({names})"
+    elif (most := sum(type.max for type in holding)) < pool.num_nodes:
+        yield "num_nodes", f"there are {most} such nodes at most ({names})"
 
 
 def _share_nanousd(pool: PlacedPool, type: NodeType) -> int:
     of_gpus = pool.num_gpus / type.gpus if type.gpus else 0.0
     return round(type.cost_nanousd_per_s * max(pool.num_cpus / type.cpus, of_gpus))
+
+
+def bundles_of(pool: PlacedPool) -> list[dict[str, float]]:
+    """What a replica takes of each node that it spans, in Ray's words."""
+    each = {"CPU": pool.num_cpus / pool.num_nodes, "GPU": pool.num_gpus / pool.num_nodes}
+    return [{name: amount for name, amount in each.items() if amount}] * pool.num_nodes
 
 
 def _key(key: str, pool: PlacedPool) -> str:
@@ -117,4 +130,6 @@ def _market(pool: PlacedPool) -> str:
 
 
 def _holds(type: NodeType, pool: PlacedPool) -> bool:
-    return type.cpus >= pool.num_cpus and type.gpus >= pool.num_gpus
+    return (
+        type.cpus * pool.num_nodes >= pool.num_cpus and type.gpus * pool.num_nodes >= pool.num_gpus
+    )

@@ -17,7 +17,7 @@ from workers.catalog import EMBED, Catalog, Model, Pool
 from workers.engines.names import EMBEDDING, SIMULATED, VLLM
 from workers.existing.applications import app_env
 from workers.nodes.node_type import DRAIN_S
-from workers.nodes.placement import labels_of, types_of
+from workers.nodes.placement import bundles_of, labels_of, types_of
 from workers.ray.file import RayFile
 from workers.ray.serve_api import AppDetails, ServeDetails
 from workers.settings import WorkersSettings
@@ -134,6 +134,7 @@ def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
                 "graceful_shutdown_timeout_s": graceful_shutdown_s(pool, settings),
                 "health_check_period_s": controller.health_check_period_s,
                 "health_check_timeout_s": controller.health_check_timeout_s,
+                **_placement(pool, settings),
                 "ray_actor_options": _actor_options(pool, engine, settings),
             }
         ],
@@ -174,13 +175,27 @@ def _weights(pool: Pool, model: Model, settings: WorkersSettings) -> dict[str, A
     return {"weights": msgspec.to_builtins(wanted)}
 
 
+def _placement(pool: Pool, settings: WorkersSettings) -> dict[str, Any]:
+    """The nodes of a replica that spans several: one bundle on each, taken all together or not at
+    all. The replica itself runs in the first one."""
+    if pool.num_nodes == 1:
+        return {}
+    bundles = bundles_of(pool)
+    placement = {"placement_group_bundles": bundles, "placement_group_strategy": "STRICT_SPREAD"}
+    labels = labels_of(pool, settings.nodes)
+    if not labels:
+        return placement
+    return placement | {"placement_group_bundle_label_selector": [labels] * len(bundles)}
+
+
 def _actor_options(pool: Pool, engine: str, settings: WorkersSettings) -> dict[str, Any]:
     """The resources that a replica asks of the cluster. It asks for GPUs only where a pool names
     some. It has another interpreter only for an engine that lives in an environment of its own."""
-    options: dict[str, Any] = {"num_cpus": pool.num_cpus}
+    first = bundles_of(pool)[0]
+    options: dict[str, Any] = {"num_cpus": first["CPU"]}
     if pool.num_gpus:
-        options["num_gpus"] = pool.num_gpus
-    if labels := labels_of(pool, settings.nodes):
+        options["num_gpus"] = first["GPU"]
+    if pool.num_nodes == 1 and (labels := labels_of(pool, settings.nodes)):
         options["label_selector"] = labels
     if engine == VLLM and settings.ray.address is None:
         options["runtime_env"] = {"py_executable": str(settings.vllm.interpreter)}

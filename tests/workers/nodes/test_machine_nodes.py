@@ -9,6 +9,7 @@ import json
 import signal
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +19,10 @@ import pytest
 
 from tests.workers.cluster import PATIENCE_S, Cluster, Gateway, Part, pool
 from tests.workers.notices.metadata_server import MetadataServer, metadata_server
+from workers.autoscaling.demand import PoolOrder
 from workers.controller.drains import ask_to_drain, deadlines_s
 from workers.controller.fleet_publisher import NodeEntry, PoolEntry
+from workers.controller.orders import PoolOrders
 from workers.nodes.folder import NodesFolder
 from workers.ray.session import members
 
@@ -54,6 +57,11 @@ market = "spot"
 zone = "c"
 capacity_file = "swings.json"
 notice_s = 1.0
+
+[[nodes]]
+name = "one-gpu"
+gpus = 1
+max = 2
 """
 WATCHED = """
 [[nodes]]
@@ -70,6 +78,8 @@ BASE = pool("base")
 SPOT = pool("cheap", capacity_class="spot", zone="a")
 ANNOUNCED = pool("announced", capacity_class="spot", zone="d")
 SWINGING = pool("swinging", capacity_class="spot", zone="c")
+HALF = pool("half", capacity_class="on_demand", num_gpus=0.5, max_replicas=4)
+WIDE = pool("wide", capacity_class="on_demand", num_cpus=0.2, num_gpus=2.0, num_nodes=2)
 NOWHERE = pool("nowhere", capacity_class="spot", nodes="spot-none")
 
 
@@ -269,6 +279,35 @@ def watchers(cluster: Cluster, node: str) -> list[psutil.Process]:
         for process in processes(cluster)
         if "workers.notices" in (line := _line(process)) and node in line
     ]
+
+
+def on_nodes(entry: PoolEntry) -> list[int]:
+    """How many warm replicas each node has, the least first."""
+    nodes = Counter(replica.node for replica in entry.replicas if replica.state == "WARM")
+    return sorted(nodes.values())
+
+
+async def test_two_replicas_share_a_gpu_and_a_third_brings_a_node(gateway: Gateway) -> None:
+    await gateway.publish(SPOT, HALF, WIDE)
+    await gateway.until("half", lambda entry: entry.target == 0)
+    orders = PoolOrders(gateway.redis)
+    await orders.give("half", PoolOrder("first", 2))
+    await gateway.until("half", lambda entry: on_nodes(entry) == [2])
+    await orders.give("half", PoolOrder("second", 3))
+    await gateway.until("half", lambda entry: on_nodes(entry) == [1, 2])
+
+
+async def test_replica_over_two_nodes_waits_for_both(gateway: Gateway) -> None:
+    """Nothing of it starts while one of them is taken."""
+    orders = PoolOrders(gateway.redis)
+    await orders.give("wide", PoolOrder("wide", 1))
+    await gateway.until("wide", lambda entry: entry.target == 1)
+    assert (await gateway.call("half", "meanwhile"))["pool"] == "half"
+    wide = await gateway.pool("wide")
+    assert wide is not None and on_nodes(wide) == []
+    await orders.give("half", PoolOrder("none", 0))
+    await gateway.until("wide", lambda entry: on_nodes(entry) == [1])
+    assert (await gateway.call("wide", "wide"))["pool"] == "wide"
 
 
 async def test_killed_launcher_and_head_leave_no_node(gateway: Gateway, cluster: Cluster) -> None:

@@ -1,12 +1,18 @@
 """Which nodes hold a pool: a pool is refused exactly where no type can hold it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.nodes.node_type import NodeType
-from workers.nodes.placement import labels_of, node_misfits, share_nanousd_per_s, types_of
+from workers.nodes.placement import (
+    bundles_of,
+    labels_of,
+    node_misfits,
+    share_nanousd_per_s,
+    types_of,
+)
 
 MARKETS = ("reserved", "on_demand", "spot")
 ZONES = st.sampled_from([None, "a", "b"])
@@ -23,6 +29,7 @@ class Asked:
     nodes: str | None = None
     num_cpus: float = 0.25
     num_gpus: float = 0.0
+    num_nodes: int = 1
 
 
 TYPES = st.lists(
@@ -49,6 +56,7 @@ POOLS = st.builds(
     nodes=st.sampled_from([None, "one", "two"]),
     num_cpus=st.sampled_from([0.25, 2.0, 3.5]),
     num_gpus=st.sampled_from([0.0, 1.0, 3.0]),
+    num_nodes=st.sampled_from([1, 1, 2, 4]),
 )
 
 
@@ -60,6 +68,8 @@ def test_pool_is_refused_at_one_field_where_no_type_holds_it(
     assert len(mistakes) <= 1
     if not mistakes:
         assert types_of(pool, types)
+    elif mistakes[0][0] == "num_nodes":
+        assert sum(type.max for type in types_of(pool, types)) < pool.num_nodes
     elif mistakes[0][0] not in ("market", "capacity_class"):
         assert not types_of(pool, types)
     for key, words in mistakes:
@@ -74,16 +84,38 @@ def test_every_node_of_a_type_that_holds_a_pool_has_all_labels_it_asks_for(
     assert asked
     for type in types_of(pool, types):
         assert asked.items() <= type.labels.items()
-        assert type.cpus >= pool.num_cpus and type.gpus >= pool.num_gpus
+        each = {"CPU": type.cpus, "GPU": type.gpus}
+        assert all(amount <= each[name] for name, amount in bundles_of(pool)[0].items())
 
 
 @given(POOLS, TYPES)
 def test_replicas_that_fill_a_node_cost_no_more_than_it(pool: Asked, types: list[NodeType]) -> None:
+    """Or than the nodes that they span."""
     dear = [type.model_copy(update={"cost_nanousd_per_s": 12_000}) for type in types]
     share = share_nanousd_per_s(pool, dear)
-    assert bool(share) == bool(types_of(pool, dear)) and share <= 12_000
+    assert bool(share) == bool(types_of(pool, dear)) and share <= 12_000 * pool.num_nodes
     for type in types_of(pool, dear):
         assert share >= round(12_000 * pool.num_cpus / type.cpus)
+
+
+@given(POOLS)
+def test_bundles_are_the_whole_of_a_replica(pool: Asked) -> None:
+    bundles = bundles_of(pool)
+    assert len(bundles) == pool.num_nodes
+    for name, whole in (("CPU", pool.num_cpus), ("GPU", pool.num_gpus)):
+        assert abs(sum(each.get(name, 0.0) for each in bundles) - whole) < 1e-9
+
+
+def test_replica_over_several_nodes_needs_so_many() -> None:
+    one = NodeType(name="one", gpus=1, max=2)
+    wide = Asked("on_demand", num_gpus=2.0, num_nodes=2)
+    assert not list(node_misfits(wide, [one]))
+    assert dict(node_misfits(replace(wide, num_gpus=3.0, num_nodes=3), [one])) == {
+        "num_nodes": "there are 2 such nodes at most (one)"
+    }
+    assert dict(node_misfits(wide, ())) == {
+        "num_nodes": "all replicas run on one node: there are no [[nodes]]"
+    }
 
 
 @given(POOLS)
