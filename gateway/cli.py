@@ -19,6 +19,7 @@ OVER_ADMIN_API = ("budget", "credits", "key", "org", "pools", "prices", "project
 IN_MODULES = (
     *OVER_ADMIN_API,
     *("economics", "invoice", "ledger", "models", "policy", "quality", "replay"),
+    "weights",
 )
 
 

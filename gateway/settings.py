@@ -222,11 +222,6 @@ class Settings(BaseSettings):
         """The cache of applied checkpoints, by checksum."""
         return self.data.absolute() / "weights"
 
-    @property
-    def manifests(self) -> Path:
-        """Of checkpoints that nodes fetch elsewhere: their manifests and all files but weights."""
-        return self.data.absolute() / "manifests"
-
     @classmethod
     def settings_customise_sources(
         cls,

@@ -42,6 +42,7 @@ from gateway.tenants.tables import Audit
 from routing.types import Clock
 from workers.mix import Mix
 from workers.nodes.node_type import NodeType
+from workers.weights.sources import is_source
 
 ROWS_MAX = 100_000
 
@@ -301,6 +302,8 @@ def _without_weights(declaration: Declaration, known: Known) -> list[Mistake]:
         model = known.models.get(pool.model)
         if pool.model not in simulated - declared or model is None or model.path is None:
             continue
+        if is_source(model.origin or ""):
+            continue  # its weights are elsewhere
         try:
             check_weights(Path(model.path))
         except UnfitWeights as unfit:

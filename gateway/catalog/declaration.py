@@ -22,8 +22,10 @@ from gateway.catalog.variant import VariantSettings
 from gateway.fields import Count, Several
 from gateway.settings import PoolSettings
 from routing.types import AUTO_MODEL, Task, Tier
+from workers.weights.sources import BadSource, read_source
 
 HUB_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9._-]+$"
+SHA256 = r"^[0-9a-f]{64}$"
 REVISION = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
 TABLES = ("hardware", "models", "variants", "pools", "prices")
 Row = TypeVar("Row", bound=BaseModel)
@@ -50,13 +52,15 @@ class BadDeclaration(ValueError):
 
 class ModelDeclaration(ModelFields):
     """[[models]]: a public name and where its checkpoint is: `path`, a folder or
-    `package:NAME/FOLDER`, or `hub`; neither for a model that only external pools serve. What is
-    left out is read from the checkpoint."""
+    `package:NAME/FOLDER`, or `hub`, or `weights`, a place where nodes fetch it; none of them for a
+    model that only external pools serve. What is left out is read from the checkpoint."""
 
     name: ModelName
     path: str | None = Field(None, min_length=1)
     hub: str | None = Field(None, pattern=HUB_NAME)
     revision: str | None = Field(None, pattern=REVISION)
+    weights: str | None = Field(None, min_length=1)
+    sha256: str | None = Field(None, pattern=SHA256)
     task: Task | None = None  # type: ignore[assignment]
     context_tokens: Several | None = None  # type: ignore[assignment]
     max_output_tokens: Several | None = None  # type: ignore[assignment]
@@ -65,7 +69,7 @@ class ModelDeclaration(ModelFields):
 
     @property
     def is_external(self) -> bool:
-        return self.path is None and self.hub is None
+        return self.path is None and self.hub is None and self.weights is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +182,32 @@ def _model_mistakes(models: Mapping[int, ModelDeclaration]) -> list[Mistake]:
             mistakes.append(Mistake(f"{place}.name", f"'{AUTO_MODEL}' asks the router to choose"))
         if model.path is not None and model.hub is not None:
             mistakes.append(Mistake(f"{place}.hub", "there is a path too: only one of them"))
+        if model.weights is not None:
+            mistakes += _source_mistakes(place, model)
+        if model.sha256 is not None and model.is_external:
+            mistakes.append(Mistake(f"{place}.sha256", "belongs to a checkpoint"))
         if model.revision is not None and model.hub is None:
             mistakes.append(Mistake(f"{place}.revision", "belongs to a hub name"))
         if model.is_external:
             needed = ("context_tokens", "max_output_tokens")
             mistakes += [
-                Mistake(f"{place}.{key}", "an external model (no path, no hub) needs it")
+                Mistake(f"{place}.{key}", "an external model (no path, hub or weights) needs it")
                 for key in needed
                 if getattr(model, key) is None
             ]
     return mistakes
+
+
+def _source_mistakes(place: str, model: ModelDeclaration) -> list[Mistake]:
+    assert model.weights is not None
+    if model.path is not None or model.hub is not None:
+        other = "a path" if model.path is not None else "a hub"
+        return [Mistake(f"{place}.weights", f"there is {other} too: only one of them")]
+    try:
+        read_source(model.weights)
+    except BadSource as bad:
+        return [Mistake(f"{place}.weights", str(bad))]
+    return []
 
 
 def _price_mistakes(prices: Mapping[int, PriceSettings]) -> list[Mistake]:

@@ -18,12 +18,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from gateway.catalog.weights.files import UnfitWeights, served_files
+from gateway.catalog.weights.files import (
+    ELSEWHERE,
+    UnfitWeights,
+    is_weights,
+    served_files,
+)
 from workers.weights.manifest import (
     MANIFEST,
     BadManifest,
     Manifest,
     WeightFile,
+    is_id,
     manifest_of,
     written,
 )
@@ -47,6 +53,16 @@ class WeightCache:
 
     def folder(self, checksum: str) -> Path:
         return self._root.absolute() / checksum
+
+    def ids(self) -> list[str]:
+        """Of all checkpoints whose weights are here."""
+        names = [path.name for path in self._root.iterdir()] if self._root.is_dir() else []
+        return sorted(name for name in names if is_id(name))
+
+    def manifest(self, checksum: str) -> Manifest | None:
+        """None where the folder has none that is its own."""
+        manifest = _manifest_in(self.folder(checksum))
+        return manifest if manifest and manifest.checksum == checksum else None
 
     def read(self, source: Path) -> Manifest:
         """Hash what would be served of a folder. Raises UnfitWeights."""
@@ -80,11 +96,36 @@ class WeightCache:
 
     def holds(self, checksum: str, *, verify: bool = False) -> bool:
         """Whether these weights are here and undamaged, so that no source is needed."""
-        target = self.folder(checksum)
-        manifest = _manifest_in(target)
-        if manifest is None or manifest.checksum != checksum:
+        manifest = self.manifest(checksum)
+        if manifest is None:
             return False
-        return not self._damaged(target, manifest, verify=verify)
+        return not self._damaged(self.folder(checksum), manifest, verify=verify)
+
+    def elsewhere(self, checksum: str) -> Path:
+        return self._root.absolute() / ELSEWHERE / checksum
+
+    def holds_elsewhere(self, checksum: str) -> bool:
+        """Whether all files but weights are here."""
+        manifest = _manifest_in(self.elsewhere(checksum))
+        return manifest is not None and not self._damaged_elsewhere(manifest)
+
+    def take_elsewhere(self, source: Path, manifest: Manifest) -> bool:
+        """Have all files but weights of a checkpoint that stays elsewhere; whether anything had to
+        be written. Raises CacheError."""
+        target = self.elsewhere(manifest.checksum)
+        with self._locked(), _disk_trouble():
+            damaged = self._damaged_elsewhere(manifest)
+            if not damaged and _manifest_in(target) == manifest:
+                return False
+            target.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._bring(source, damaged, target)
+            _write_manifest(target, manifest)
+        return True
+
+    def _damaged_elsewhere(self, manifest: Manifest) -> list[WeightFile]:
+        folder = self.elsewhere(manifest.checksum)
+        small = [file for file in manifest.files if not is_weights(file.name)]
+        return [file for file in small if not _has_size(folder / file.name, file)]
 
     @contextmanager
     def incoming(self) -> Iterator[Path]:

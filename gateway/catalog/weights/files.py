@@ -13,6 +13,8 @@ from pathlib import Path
 from workers.weights.manifest import is_served
 
 WEIGHTS = "*.safetensors"
+ELSEWHERE = "elsewhere"
+"""The folder beside whole checkpoints of those whose weights are not here, by their ids."""
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.h5", "*.msgpack")
 _HEADER_MAX = 100 << 20
 
@@ -34,6 +36,10 @@ def served_files(folder: Path) -> tuple[str, ...]:
             raise UnfitWeights(f"{name} is not a plain file")
         names.append(name)
     return tuple(sorted(names))
+
+
+def is_weights(name: str) -> bool:
+    return fnmatchcase(name, WEIGHTS)
 
 
 def check_weights(folder: Path) -> None:

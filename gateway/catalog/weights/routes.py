@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import FileResponse
 
 from gateway.api.dependencies import parts_of, whole_body
+from gateway.catalog.weights.files import ELSEWHERE
 from gateway.errors import ApiError, bad_request
 from gateway.settings import Settings
 from workers.weights.manifest import MANIFEST, is_id, is_served
@@ -63,5 +64,6 @@ def stored_file(settings: Settings, id: str, name: str) -> Path | None:
     """Nothing but the files of a checkpoint, whatever the names say."""
     if not is_id(id) or not (name == MANIFEST or is_served(name)):
         return None
-    places = [folder / id / name for folder in (settings.weights, settings.manifests)]
+    folders = (settings.weights, settings.weights / ELSEWHERE)
+    places = [folder / id / name for folder in folders]
     return next((path for path in places if path.is_file()), None)

@@ -15,6 +15,7 @@ from gateway.catalog.plan import ServedModel, ServedVariant
 from gateway.catalog.variant import ShapeFields, VariantSettings
 from gateway.catalog.weights import hub
 from gateway.catalog.weights.cache import WeightCache
+from gateway.catalog.weights.elsewhere import pinned, small_files
 from gateway.catalog.weights.facts import (
     Facts,
     check_embedding,
@@ -22,10 +23,11 @@ from gateway.catalog.weights.facts import (
     read_facts,
     read_shape,
 )
-from gateway.catalog.weights.files import UnfitWeights, check_weights
+from gateway.catalog.weights.files import UnfitWeights, check_weights, is_weights
 from gateway.settings import PACKAGE, checkpoint_folder
 from routing.types import Task
 from workers.weights.manifest import Manifest
+from workers.weights.sources import HubName
 
 HUB = "hub:"
 
@@ -37,11 +39,15 @@ class DeclaredWeights:
 
     source: Path | None = None
     manifest: Manifest | None = None
+    is_elsewhere: bool = False
+    """Nodes fetch the weights; here are all other files."""
 
     def keep(self, cache: WeightCache, *, verify: bool) -> bool:
         """Have the files in the cache; whether anything had to be written."""
         if self.source is None or self.manifest is None:
             return False
+        if self.is_elsewhere:
+            return cache.take_elsewhere(self.source, self.manifest)
         return cache.take(self.source, self.manifest, verify=verify)
 
 
@@ -90,8 +96,17 @@ class WeightSources:
 
     def read(self, model: ModelDeclaration, place: str) -> ModelWeights:
         """Raises BadDeclaration; HubError and CacheError where it is nobody's mistake."""
+        weights = self._read(model, place)
+        checksum = weights.model.checksum
+        if model.sha256 is not None and model.sha256 != checksum:
+            raise BadDeclaration([Mistake(f"{place}.sha256", f"the checkpoint is {checksum}")])
+        return weights
+
+    def _read(self, model: ModelDeclaration, place: str) -> ModelWeights:
         if model.is_external:
             return ModelWeights(model=_external(model))
+        if model.weights is not None:
+            return self._from_elsewhere(model, model.weights, f"{place}.weights")
         if model.hub is not None:
             return self._from_hub(model, model.hub, f"{place}.hub")
         assert model.path is not None
@@ -138,6 +153,25 @@ class WeightSources:
         folder = self.downloads.enter_context(self.cache.incoming())
         hub.fetch(name, commit, folder)
         return self._from_folder(model, folder, origin, place)
+
+    def _from_elsewhere(self, model: ModelDeclaration, text: str, place: str) -> ModelWeights:
+        source = pinned(text)
+        known = self.origins.get(str(source)) if isinstance(source, HubName) else None
+        if known is not None and self.cache.holds_elsewhere(known):
+            served = _served(model, self.cache.elsewhere(known), place, has_weights=False)
+            return ModelWeights(model=self._fetched(served, str(source), known))
+        self.tell(f"{source}: reading what it has")
+        folder = self.downloads.enter_context(self.cache.incoming())
+        manifest = small_files(source, folder)
+        if not any(is_weights(file.name) for file in manifest.files):
+            raise BadDeclaration([Mistake(place, f"{source} has no *.safetensors")])
+        served = _served(model, folder, place, has_weights=False)
+        placed = self._fetched(served, str(source), manifest.checksum)
+        return ModelWeights(folder, manifest, is_elsewhere=True, model=placed)
+
+    def _fetched(self, model: ServedModel, origin: str, checksum: str) -> ServedModel:
+        folder = str(self.cache.elsewhere(checksum))
+        return replace(model, path=folder, origin=origin, checksum=checksum)
 
     def _from_folder(
         self, model: ModelDeclaration, source: Path, origin: str, place: str

@@ -19,7 +19,8 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class Hub(ThreadingHTTPServer):
-    """Serves `folder` as the repository `name`; `breaks` is the name of a file that is cut."""
+    """Serves `folder` as the repository `name`; `breaks` is the name of a file that is cut.
+    The SHA-256 of `large` files is told, as a hub tells it of those it keeps apart."""
 
     daemon_threads = True
 
@@ -28,6 +29,7 @@ class Hub(ThreadingHTTPServer):
         self.name = name
         self.folder = folder
         self.breaks: str | None = None
+        self.large: tuple[str, ...] = ()
         self.asked: list[str] = []
 
     @property
@@ -77,9 +79,17 @@ class _Asked(BaseHTTPRequestHandler):
                 "path": name,
                 "size": (self.server.folder / name).stat().st_size,
                 "oid": _etag(self.server.folder / name),
+                **self._large(name),
             }
             for name in self._names()
         ]
+
+    def _large(self, name: str) -> dict[str, Any]:
+        if name not in self.server.large:
+            return {}
+        content = (self.server.folder / name).read_bytes()
+        sha256 = hashlib.sha256(content).hexdigest()
+        return {"lfs": {"oid": sha256, "size": len(content), "pointerSize": 134}}
 
     def _json(
         self, value: object, status: int = 200, headers: dict[str, str] | None = None

@@ -14,6 +14,10 @@ import pytest
 
 from tests.gateway.catalog.weights.hub_server import COMMIT, Hub, running_hub
 from tests.nursery import sluice
+from tests.workers.weights.file_server import FileServer, served
+from workers.weights.sources import GatewayStore, HubName
+from workers.weights.sources import Hub as WeightsHub
+from workers.weights.store import NodeStore
 
 ROOT = Path(__file__).parents[4]
 NAME = "acme/tale"
@@ -66,6 +70,34 @@ def test_name_is_pinned_to_its_commit_and_downloaded_once(desk: Desk) -> None:
     again = desk.apply(hub=NAME, revision="main")
     assert again.returncode == 0 and "nothing to do" in again.stdout
     assert before and desk.downloads() == before
+
+
+def test_weights_stay_on_the_hub_until_a_node_fetches_them(desk: Desk) -> None:
+    desk.hub.large = ("model.safetensors", "tokenizer.json")
+    done = desk.apply(weights=f"hf://{NAME}")
+    assert done.returncode == 0, done.stderr
+    model = desk.model()
+    assert model is not None
+    assert model["origin"] == f"hf://{NAME}@{COMMIT}"
+    kept = Path(model["path"])
+    assert kept.parent.name == "elsewhere" and (kept / "tokenizer.json").exists()
+    assert not [line for line in desk.downloads() if line.endswith("model.safetensors")]
+    before = desk.downloads()
+    again = desk.apply(weights=model["origin"])
+    assert again.returncode == 0 and "nothing to do" in again.stdout
+    assert desk.downloads() == before
+    files = {path.name: path.read_bytes() for path in kept.iterdir()}
+    at = f"/internal/v1/weights/{model['checksum']}"
+    with served(FileServer({f"{at}/{name}": content for name, content in files.items()})) as of:
+        store = NodeStore(
+            desk.folder / "node", bytes_max=None, now_ns=lambda: 1, pause=lambda s: None
+        )
+        store.use(
+            model["checksum"],
+            GatewayStore(of.url, model["checksum"], "secret"),
+            WeightsHub(HubName(NAME, COMMIT), desk.hub.url),
+        )
+    assert store.damaged(model["checksum"]) == []
 
 
 def test_download_that_breaks_off_leaves_nothing(desk: Desk) -> None:
