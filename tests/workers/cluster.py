@@ -26,6 +26,7 @@ from workers.controller.fleet_publisher import FLEET_KEY, Fleet, NodeEntry, Pool
 from workers.controller.queue import WaitingRoom
 from workers.ray.file import RayFile, read_ray_file
 from workers.ray.session import Session, members
+from workers.writer.writes import HIGHEST_PATH, SECRET_HEADER, Leader
 
 ROOT = Path(__file__).parent.parent.parent
 SECRET = "the-workers-secret"
@@ -106,6 +107,19 @@ class Cluster:
         file = read_ray_file(self.folder / "data" / "ray.json")
         assert file is not None
         return file
+
+    def dashboard(self) -> aiohttp.ClientSession:
+        """Ray's own, as anybody uses it who has the token."""
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        return aiohttp.ClientSession(
+            self.ray_file.dashboard_url, headers=headers, raise_for_status=True
+        )
+
+    async def highest_leader(self) -> Leader:
+        """As the writer has it."""
+        url, headers = self.ray_file.writer_url + HIGHEST_PATH, {SECRET_HEADER: SECRET}
+        async with aiohttp.ClientSession(headers=headers) as http, http.get(url) as reply:
+            return msgspec.json.decode(await reply.read(), type=Leader)
 
     def processes(self) -> dict[str, int]:
         """Every process of the Ray session by name, for killing one of them."""

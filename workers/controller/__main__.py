@@ -33,6 +33,8 @@ from workers.controller.reconciler import Reconciler
 from workers.controller.seasons import Seasons
 from workers.controller.weights import WeightsWatch
 from workers.settings import SettingsError, WorkersSettings, load_settings
+from workers.writer.service import LeaderRefused
+from workers.writer.writes import Leader
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +70,7 @@ class Controller:
             weights=WeightsWatch(redis),
             lives=self._lives,
             seasons=self._seasons,
-            may_write=lambda: self._lease.held,
+            leader=lambda: self._lease.leader,
             now_ms=lambda: int(now() * 1000),
         )
         self._notices = (
@@ -77,14 +79,14 @@ class Controller:
             else None
         )
         self._catalog: Catalog | None = None
-        self._leading = False
+        self._leader: Leader | None = None
         self._observed_s = float("-inf")
         self._trouble = ""
         self.ready = asyncio.Event()
 
     @property
     def leading(self) -> bool:
-        return self._lease.held
+        return self._lease.leader is not None
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Do rounds until `stopping`, then give up the lease. Raises the error that ended a
@@ -113,7 +115,7 @@ class Controller:
         """Do one round. An error is logged when it changes, and the round is tried again."""
         trouble = ""
         try:
-            await self._round()
+            await self._round_or_way()
             if self._lease.decided:
                 self.ready.set()
         except (RedisError, OSError, msgspec.MsgspecError) as wrong:
@@ -121,6 +123,12 @@ class Controller:
         if trouble and trouble != self._trouble:
             log.warning("%s", trouble)
         self._trouble = trouble
+
+    async def _round_or_way(self) -> None:
+        try:
+            await self._round()
+        except LeaderRefused as refused:
+            await self._give_way(refused)
 
     async def _round(self) -> None:
         if not await self._lead():
@@ -143,14 +151,19 @@ class Controller:
 
     async def _lead(self) -> bool:
         """Whether this controller acts now. It takes over when its lead begins."""
-        if not self._lease.held:
-            self._leading = False
-        elif not self._leading:
-            self._reconciler.begin(await self._publisher.resume())
-            await self._seasons.resume()
-            self._leading = True
-            log.info("leading")
-        return self._leading
+        leader = self._lease.leader
+        if leader != self._leader and leader is not None:
+            self._reconciler.begin(leader, await self._publisher.resume())
+            log.info("leading with epoch %d", leader.epoch)
+        self._leader = leader
+        return leader is not None
+
+    async def _give_way(self, refused: LeaderRefused) -> None:
+        """Stop leading, as another controller has led since. Where Redis lost its counter this one
+        may still hold the lease: it begins anew with a higher epoch."""
+        log.warning("%s", refused)
+        if not await self._lease.rise_above(refused.highest.epoch):
+            await self._lease.release()
 
     def _is_due(self, waiting: Mapping[str, int]) -> bool:
         period_s = (

@@ -47,10 +47,12 @@ def deadlines_s(marks: Mapping[bytes, bytes]) -> dict[str, float]:
     return {id.decode(): int(ends_ms) / 1000 for id, ends_ms in marks.items()}
 
 
-async def take_drains(redis: Redis) -> dict[str, DrainOrder]:
-    """By node; none of them is told again. Raises redis.RedisError."""
-    async with redis.pipeline(transaction=True) as both:
-        both.hgetall(DRAINS_KEY)
-        both.delete(DRAINS_KEY)
-        drains, _ = cast(tuple[dict[bytes, bytes], int], await both.execute())
+async def read_drains(redis: Redis) -> dict[str, DrainOrder]:
+    """By node. Raises redis.RedisError."""
+    drains = cast(dict[bytes, bytes], await redis.hgetall(DRAINS_KEY))
     return {id.decode(): msgspec.json.decode(raw, type=DrainOrder) for id, raw in drains.items()}
+
+
+async def forget_drain(redis: Redis, node_id: str) -> None:
+    """Raises redis.RedisError."""
+    await redis.hdel(DRAINS_KEY, node_id)

@@ -19,8 +19,8 @@ from redis.asyncio import Redis
 
 from workers.catalog import Catalog
 from workers.controller.replica_api import ReplicaStats
+from workers.ray.app_names import pool_of
 from workers.ray.serve_api import ServeDetails
-from workers.ray.serve_apps import pool_of
 
 LIVES_KEY = "sluice:lives"
 """The stream of reports, which the ledger empties."""
@@ -166,8 +166,8 @@ def seen_in(
         LiveReplica(
             replica.replica_id, pool, int(replica.start_time_s * 1e6), stats_of(replica.replica_id)
         )
-        for app in details.applications.values()
-        if (pool := pool_of(app)) is not None
+        for name, app in details.applications.items()
+        if (pool := pool_of(name)) is not None
         for deployment in app.deployments.values()
         for replica in deployment.replicas
         if replica.pid is not None

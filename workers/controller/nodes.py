@@ -12,7 +12,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from workers.catalog import Pool
-from workers.controller.drains import BY_HAND, take_drains
+from workers.controller.drains import BY_HAND, forget_drain, read_drains
 from workers.controller.fleet_publisher import NodeEntry
 from workers.controller.sighting import Sighting
 from workers.nodes.folder import Failure, MachineNode, NodesFolder, Notice
@@ -20,6 +20,8 @@ from workers.nodes.node_type import NodeState, NodeType
 from workers.nodes.placement import node_misfits, types_of
 from workers.ray.file import RayFile
 from workers.ray.serve_api import ServeDetails
+from workers.writer.controller_writes import ControllerWrites
+from workers.writer.writes import DrainNode
 
 FAILS_NOW_MS = 5_000
 """Ray tries a launch again every second. A failure older than this is of another attempt."""
@@ -35,16 +37,23 @@ class NodeWatch:
     _nodes: tuple[MachineNode, ...] = ()
     _failures: Mapping[str, Failure] = field(default_factory=dict)
 
-    async def look(self, place: RayFile | None, at_ms: int) -> None:
-        """Read the nodes, and tell those that are to be drained. Raises redis.RedisError."""
+    def look(self, place: RayFile | None) -> None:
         if not self.types:
             return
         self._folder = None if place is None else NodesFolder(place.nodes_folder)
         self._nodes, self._failures = (), {}
         if self._folder is not None:
-            await self._drain(self._folder, at_ms)
             self._nodes = tuple(self._folder.nodes())
             self._failures = self._folder.failures()
+
+    async def drain(self, writes: ControllerWrites, at_ms: int) -> None:
+        """Drain what was asked for. Raises redis.RedisError."""
+        if not self.types:
+            return
+        for id, order in (await read_drains(self.redis)).items():
+            deadline_ms = at_ms + round(order.deadline_s * 1000)
+            if (await writes.do(DrainNode(id, deadline_ms, order.why, at_ms))).is_known:
+                await forget_drain(self.redis, id)
 
     def is_leaving(self, node_id: str | None) -> bool:
         """Whether no new call goes there any more."""
@@ -110,13 +119,6 @@ class NodeWatch:
         if all(each is not None and at_ms - each.at_ms < FAILS_NOW_MS for each in failures):
             return "; ".join(each.words for each in failures if each is not None)
         return None
-
-    async def _drain(self, folder: NodesFolder, at_ms: int) -> None:
-        for id, order in (await take_drains(self.redis)).items():
-            node = folder.node(id)
-            if node is not None and node.is_alive:
-                deadline_ms = at_ms + round(order.deadline_s * 1000)
-                folder.note_notice(id, Notice(deadline_ms, order.why, at_ms))
 
 
 def calls_end_ms(notice: Notice, graceful_s: float) -> int:

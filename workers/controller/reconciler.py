@@ -1,13 +1,13 @@
 """One round of making the cluster follow the catalog: look, decide, write.
 
-The one writer of replica counts. It remembers only what the next decision needs. Everything else is
-read again each round, so a restart adopts the cluster as it is. An unreachable Ray changes nothing:
-the replicas that still answer stay published.
+Every write goes to the cluster's one writer. It remembers only what the next decision needs.
+Everything else is read again each round, so a restart adopts the cluster as it is. An unreachable
+Ray changes nothing: the replicas that still answer stay published.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import aiohttp
@@ -21,6 +21,7 @@ from workers.autoscaling.recoveries import LostPart
 from workers.autoscaling.stages import Stage, eta_s, stage_of_start
 from workers.autoscaling.types import Phase, ReplicaView, ScaleDecision
 from workers.catalog import Catalog, Pool
+from workers.controller.applications import Applications
 from workers.controller.fleet_publisher import Fleet, FleetPublisher, PoolEntry, ReplicaEntry
 from workers.controller.intentions import Intentions, PoolApps
 from workers.controller.lifetimes import Lives, prices_of, seen_in
@@ -42,19 +43,12 @@ from workers.ray.serve_api import (
     ReplicaDetails,
     ServeDetails,
 )
-from workers.ray.serve_apps import (
-    DEPLOYMENT,
-    app_name,
-    graceful_shutdown_s,
-    older_apps,
-    serve_config,
-)
+from workers.ray.serve_apps import DEPLOYMENT, app_name, graceful_shutdown_s, older_apps
 from workers.settings import WorkersSettings
+from workers.writer.controller_writes import ControllerWrites
+from workers.writer.writes import Leader, SetReplicas
 
 log = logging.getLogger(__name__)
-
-SETTLED = ("RUNNING", "DEPLOY_FAILED", "UNHEALTHY")
-"""Of an application of Serve: nothing of it is being started for the first time."""
 
 NANOUSD_PER_USD = 1_000_000_000
 NOBODY_DUE: Mapping[str, tuple[Due, ...]] = MappingProxyType({})
@@ -74,7 +68,7 @@ class Reconciler:
         weights: WeightsWatch,
         lives: Lives,
         seasons: Seasons,
-        may_write: Callable[[], bool],
+        leader: Callable[[], Leader | None],
         now_ms: Callable[[], int],
     ) -> None:
         self._settings = settings
@@ -85,7 +79,7 @@ class Reconciler:
         self._weights = weights
         self._lives = lives
         self._seasons = seasons
-        self._may_write = may_write
+        self._writes = ControllerWrites(settings, session, leader)
         self._now_ms = now_ms
         self._replicas = ReplicaApi(
             session,
@@ -96,6 +90,7 @@ class Reconciler:
         self._observer = Observer(self._replicas, now_ms=now_ms, stale_ms=stale_ms)
         self._details = ServeDetails()
         self._intentions = Intentions(settings.controller)
+        self._applications = Applications(settings, self._writes, self._intentions)
         self._losses = Losses()
         self._lost = LostReplicas()
         self._paces = Paces()
@@ -108,8 +103,9 @@ class Reconciler:
         self._trouble = ""
         self.moving = False  # a count is on its way, so look again soon
 
-    def begin(self, last: Fleet | None) -> None:
+    def begin(self, leader: Leader, last: Fleet | None) -> None:
         """Start leading: forget the intentions, and take over the measured times."""
+        self._writes.begin(leader)
         self._intentions.begin(last)
         self._paces.begin(last)
         self._lives.begin()
@@ -138,8 +134,10 @@ class Reconciler:
         reason = self._gone(before, ray)
         pools = [self._apps(pool, catalog) for pool in catalog.own_pools]
         names = [name for apps in pools for name in apps.names]
-        await self._nodes.look(self._place, self._now_ms())
+        await self._nodes.drain(self._writes, self._now_ms())
+        self._nodes.look(self._place)
         sightings = await self._observer.look(names, self._details)
+        sightings = self._applications.barred(sightings)
         sightings |= {
             name: self._weights.noted(
                 self._nodes.barred(apps.pool, sightings[name], self._now_ms())
@@ -163,11 +161,11 @@ class Reconciler:
         }
         self._intentions.keep_only(pools)
         self.moving = any(_is_moving(sightings, d) for d in decisions.values())
-        if not self._may_write():
+        if not self._writes.leads:
             return  # another leads by now; looking took too long
         self._done = frozenset[str]().union(*(d.done for d in decisions.values()))
         if ray is not None:
-            await self._write(ray, sightings, decisions.values())
+            await self._writes.do_all(_counts(sightings, decisions.values()))
         at_ms = self._now_ms()
         self._losses.note(RAY, has_one=ray is not None, is_wanted=True, gone=reason, at_ms=at_ms)
         entries = [
@@ -250,15 +248,23 @@ class Reconciler:
         if place is None:
             self._note_ray("no cluster is running")
             return None
+        await self._writes.claim(place)
         api = self._api(place)
         try:
             self._details = own_details(await self._ask(api), self._settings)
-            await self._deploy(api, place, catalog)
+            await self._follow(api, catalog)
         except (RayUnavailable, RayRefused) as wrong:
             self._note_ray(str(wrong))
             return None
         self._note_ray("")
         return api
+
+    async def _follow(self, api: RayApi, catalog: Catalog) -> None:
+        pools = [self._apps(pool, catalog) for pool in catalog.own_pools]
+        if await self._applications.follow(
+            catalog, self._details, pools, done=self._done, holders=self._weights.holders
+        ):
+            self._details = own_details(await api.details(), self._settings)
 
     async def _ask(self, api: RayApi) -> ServeDetails:
         """Ask Ray for the state of Serve, and wait `ray_patience_s` at most, because the round has
@@ -287,65 +293,6 @@ class Reconciler:
             token=self._settings.ray_auth_token.get_secret_value(),
             timeout_s=self._knobs.ray_timeout_s,
         )
-
-    async def _deploy(self, api: RayApi, place: RayFile, catalog: Catalog) -> None:
-        """Send one PUT for all pools, if there is a difference. Then read Serve again."""
-        pools = [self._apps(pool, catalog) for pool in catalog.own_pools]
-        for apps in pools:
-            if apps.desired not in self._details.applications:
-                self._intentions.note_unknown(apps)
-        config = serve_config(
-            catalog,
-            self._details,
-            self._settings,
-            place=place,
-            done=self._done,
-            later=self._later(pools),
-            rebuild=self._must_rebuild(pools),
-            holders=self._weights.holders,
-        )
-        if config is not None and self._may_write():
-            log.info("deploying %s", [app["name"] for app in config["applications"]])
-            await api.deploy(config)
-            self._details = own_details(await api.details(), self._settings)
-
-    def _later(self, pools: Sequence[PoolApps]) -> set[str]:
-        """New applications that are not deployed yet. A new application costs the machine a start
-        even where no replica is to run. So those wait until the applications that are to run do.
-        Where nodes are declared it would bring a node, too. There the first application of a pool
-        waits until a replica is to run."""
-        there = self._details.applications
-        names = [apps.desired for apps in pools if self._intentions.needs_app(apps.desired)]
-        new = [apps for apps in pools if apps.desired not in there and apps.desired not in names]
-        if all(name in there and there[name].status in SETTLED for name in names):
-            return {apps.desired for apps in new if self._settings.nodes and not apps.older}
-        return {apps.desired for apps in new}
-
-    def _must_rebuild(self, pools: Iterable[PoolApps]) -> bool:
-        """Whether Serve gave up while building an application that is wanted now."""
-        names = {apps.desired for apps in pools if self._intentions.needs_app(apps.desired)}
-        return any(
-            name in names and app.status == "DEPLOY_FAILED" and not app.deployments
-            for name, app in self._details.applications.items()
-        )
-
-    async def _write(
-        self,
-        api: RayApi,
-        sightings: Mapping[str, Sighting],
-        decisions: Iterable[SuccessionDecision],
-    ) -> None:
-        """Write absolute targets, only where the cluster holds another one. An error of one pool
-        does not stop the others."""
-        scales = [scale for decision in decisions for scale in decision.scales.items()]
-        for app, scale in scales:
-            holds = sightings[app].cluster_target
-            if holds is None or holds == scale.target:
-                continue
-            try:
-                await api.scale(app, DEPLOYMENT, scale.target)
-            except (RayUnavailable, RayRefused) as wrong:
-                log.warning("%s: %s", app, wrong)
 
     def _entry(
         self,
@@ -471,6 +418,16 @@ class Reconciler:
         if trouble and trouble != self._trouble:
             log.warning("ray: %s", trouble)
         self._trouble = trouble
+
+
+def _counts(
+    sightings: Mapping[str, Sighting], decisions: Iterable[SuccessionDecision]
+) -> Iterator[SetReplicas]:
+    """Absolute targets, only where the cluster holds another one."""
+    for decision in decisions:
+        for app, scale in decision.scales.items():
+            if sightings[app].cluster_target not in (None, scale.target):
+                yield SetReplicas(app, DEPLOYMENT, scale.target)
 
 
 def _is_moving(sightings: Mapping[str, Sighting], decision: SuccessionDecision) -> bool:

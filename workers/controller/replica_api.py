@@ -8,8 +8,7 @@ import aiohttp
 import msgspec
 
 from routing.gauges import Gauges
-
-SECRET_HEADER = "x-sluice-worker-secret"
+from workers.writer.writes import SECRET_HEADER
 
 
 class ReplicaGone(Exception):

@@ -24,15 +24,13 @@ class Sighting:
     """One application as it is seen: the view to decide on, without the callers that wait for its
     pool, and what acting on the decision needs.
 
-    `cluster_target` is the count that Serve holds, None while there is no deployment. `unbuilt`:
-    Serve gave up on the application itself, so it must be deployed again.
+    `cluster_target` is the count that Serve holds, None while there is no deployment.
     """
 
     view: PoolView
     addresses: Mapping[str, str] = field(default_factory=dict)
     serve: Mapping[str, ReplicaDetails] = field(default_factory=dict)
     cluster_target: int | None = None
-    unbuilt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +98,12 @@ class Observer:
             for r in _replicas_of(name, details)
             if _counts(self._known[r.replica_id])
         ]
-        unbuilt = app is not None and deployment is None and app.status == "DEPLOY_FAILED"
+        is_unbuilt = app is not None and deployment is None and app.status == "DEPLOY_FAILED"
         view = PoolView(
             at_ms=self._now_ms(),
             replicas=tuple(_view(id, answer) for id, answer in answers),
             waiting=0,
-            failure=_last_words(app.message) if app is not None and unbuilt else None,
+            failure=_last_words(app.message) if app is not None and is_unbuilt else None,
             deaths_ms=_deaths_ms(deployment),
             error="" if deployment is None else _last_words(deployment.message),
         )
@@ -114,7 +112,6 @@ class Observer:
             addresses={id: answer.address for id, answer in answers if answer.address is not None},
             serve={each.replica_id: each for each in _replicas_of(name, details)},
             cluster_target=None if deployment is None else deployment.target_num_replicas,
-            unbuilt=unbuilt,
         )
 
 

@@ -20,6 +20,7 @@ from workers.ray.serve_api import ServeDetails
 
 TIMEOUT_S = 30.0
 LOOK_EVERY_S = 0.2
+STOPS_S = 30.0
 SERVE = "/api/serve/applications/"
 INTERPRETER = (
     "raylet=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$PPID/status);"
@@ -47,6 +48,7 @@ class Version(msgspec.Struct, frozen=True):
 class Job(msgspec.Struct, frozen=True):
     status: str
     message: str | None = None
+    submission_id: str | None = None
 
 
 class Dashboard:
@@ -108,16 +110,52 @@ class Dashboard:
             raise CannotJoin(f"a job on the cluster failed: {words}")
         return msgspec.json.decode(facts[-1][len(ANSWER) :], type=ClusterFacts)
 
+    def keep_job(self, id: str, command: str, runtime_env: dict[str, Any]) -> None:
+        """Have this job run on the head: start it unless it runs."""
+        path = f"/api/jobs/{id}"
+        status, content = self._call("GET", path)
+        if status == 200:
+            if msgspec.json.decode(content, type=Job).status not in ENDED:
+                return
+            self._call("DELETE", path)
+        job = {
+            "entrypoint": f"{INTERPRETER} {command}",
+            "runtime_env": runtime_env,
+            "submission_id": id,
+        }
+        status, content = self._call("POST", "/api/jobs/", msgspec.json.encode(job))
+        if status != 200:
+            raise Unreachable(f"the cluster takes no job: {status} {_last_line(content)}")
+
+    def line_of_job(self, id: str, beginning: str, patience_s: float) -> str:
+        """The rest of the first line of its log that begins so."""
+        for _ in range(max(1, round(patience_s / LOOK_EVERY_S))):
+            _, content = self._call("GET", f"/api/jobs/{id}/logs")
+            lines = str(json.loads(content or b"{}").get("logs") or "").splitlines()
+            for line in lines:
+                if line.startswith(beginning):
+                    return line[len(beginning) :]
+            _, content = self._call("GET", f"/api/jobs/{id}")
+            if msgspec.json.decode(content, type=Job).status in ENDED:
+                words = next(filter(str.strip, reversed(lines)), "it said nothing")
+                raise CannotJoin(f"a job on the cluster failed: {words}")
+            time.sleep(LOOK_EVERY_S)
+        raise Unreachable(f"a job on the cluster did not start in {patience_s:.0f} s")
+
+    def end_jobs(self, beginning: str, *, but: str = "") -> None:
+        """End jobs whose ids begin so."""
+        _, content = self._call("GET", "/api/jobs/")
+        for job in msgspec.json.decode(content, type=list[Job]):
+            id = job.submission_id or ""
+            if id.startswith(beginning) and id != but and job.status not in ENDED:
+                self._call("POST", f"/api/jobs/{id}/stop")
+                self._ended(f"/api/jobs/{id}", STOPS_S)
+
     def serve_details(self) -> ServeDetails:
         status, content = self._call("GET", SERVE)
         if status != 200:
             raise Unreachable(f"Serve answered {status}: {_last_line(content)}")
         return msgspec.json.decode(content, type=ServeDetails)
-
-    def deploy(self, config: dict[str, Any]) -> None:
-        status, content = self._call("PUT", SERVE, msgspec.json.encode(config))
-        if status != 200:
-            raise Unreachable(f"Serve answered {status}: {_last_line(content)}")
 
     def _ended(self, path: str, patience_s: float) -> Job:
         for _ in range(max(1, round(patience_s / LOOK_EVERY_S))):

@@ -15,16 +15,19 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
 
-from workers.existing.applications import code_env, document_without_ours, own_details
+from workers.existing.applications import code_env, own_details
 from workers.existing.dashboard import CannotJoin, Dashboard, Unreachable, Version
 from workers.existing.fitness import misfits, misfits_of_version, modules_of, notices
 from workers.existing.package import own_package
-from workers.ray.file import RayFile, write_ray_file
+from workers.existing.writer import EVERY_INTERFACE, SERVE_PORT, WriterJob
+from workers.ray.file import RayFile, read_ray_file, write_ray_file
 from workers.ray.session import session_of
 from workers.settings import WorkersSettings
 
 LOOK_EVERY_S = 30.0
 """How often the cluster is looked at, and our package kept there."""
+WRITER_LOOK_S = 2.5
+"""How often the writer is looked at."""
 PAUSE_S, PAUSE_MAX_S = 0.5, 8.0
 LEAVE_LOOKS = 20
 LEAVE_LOOK_S = 0.5
@@ -33,9 +36,6 @@ LEFT_LOOKS = 2
 CONTROLLER = "workers.controller"
 CONTROLLER_STOPS_S = 5.0
 _PR_SET_PDEATHSIG = 1
-SERVE_PORT = 8000
-EVERY_INTERFACE = "0.0.0.0"
-"""Where Serve's proxies listen if Serve does not run there yet. Its own default."""
 
 
 def pauses(wait_s: float) -> Iterator[float]:
@@ -60,6 +60,7 @@ class ExistingCluster:
         self._dashboard = Dashboard(
             settings.ray.address, settings.ray_auth_token.get_secret_value()
         )
+        self._writer = WriterJob(settings, self._dashboard)
         self._controller: subprocess.Popen[bytes] | None = None
         self._life = ""
 
@@ -104,9 +105,15 @@ class ExistingCluster:
         for notice in notices(facts, has_tokens=self._dashboard.has_tokens()):
             _say(f"notice: {notice}")
         self._life = theirs.session_name
-        write_ray_file(self._settings.ray_file, self._file())
+        self._tell()
 
-    def _file(self) -> RayFile:
+    def _tell(self) -> None:
+        """Say where the cluster and its writer are. Raises CannotJoin, Unreachable."""
+        file = self._file(self._writer.keep())
+        if read_ray_file(self._settings.ray_file) != file:
+            write_ray_file(self._settings.ray_file, file)
+
+    def _file(self, writer_url: str) -> RayFile:
         assert self._settings.ray.address is not None
         return RayFile(
             dashboard_url=self._settings.ray.address.rstrip("/"),
@@ -117,26 +124,33 @@ class ExistingCluster:
             temp_dir=str(self._settings.data / "existing"),
             session=session_of(os.getpid()),
             joined=self._life,
+            writer_url=writer_url,
         )
 
     def _stay(self) -> None:
-        trouble = ""
+        trouble, looked_s = "", 0.0
         while True:
             self._control()
-            if self._stopping.wait(LOOK_EVERY_S if not trouble else PAUSE_MAX_S):
+            pause_s = PAUSE_MAX_S if trouble else WRITER_LOOK_S
+            if self._stopping.wait(pause_s):
                 return
-            before, trouble = trouble, self._look()
+            looked_s += pause_s
+            is_whole = bool(trouble) or looked_s >= LOOK_EVERY_S
+            looked_s = 0.0 if is_whole else looked_s
+            before, trouble = trouble, self._look(is_whole=is_whole)
             if trouble and trouble != before:
                 _say(f"{trouble}; trying again")
 
-    def _look(self) -> str:
+    def _look(self, *, is_whole: bool) -> str:
         """Keep what the cluster has of us. A cluster that was started anew is joined anew. Returns
         why it cannot be reached, if so."""
         try:
-            now = self._dashboard.version()
-            if now.session_name != self._life:
-                self._join(now)
-            self._dashboard.keep_package(own_package())
+            if is_whole:
+                now = self._dashboard.version()
+                if now.session_name != self._life:
+                    self._join(now)
+                self._dashboard.keep_package(own_package())
+            self._tell()
         except Unreachable as away:
             return str(away)
         return ""
@@ -164,17 +178,17 @@ class ExistingCluster:
 
     def _take_away(self) -> None:
         """Wait until none of ours is there, a bounded time. One that still works ends by itself."""
-        clean, names = 0, set[str]()
+        clean = 0
         for _ in range(LEAVE_LOOKS):
-            details = self._dashboard.serve_details()
-            own = own_details(details, self._settings)
-            names |= own.applications.keys()
-            if (document := document_without_ours(own)) is not None:
-                self._dashboard.deploy(document)
-            clean = 0 if names & details.applications.keys() else clean + 1
+            details = own_details(self._dashboard.serve_details(), self._settings)
+            for name, app in details.applications.items():
+                if app.status != "DELETING":
+                    self._writer.delete(name)
+            clean = 0 if details.applications else clean + 1
             if clean == LEFT_LOOKS:
-                return
+                break
             threading.Event().wait(LEAVE_LOOK_S)
+        self._writer.end()
 
 
 def join(settings: WorkersSettings, stopping: threading.Event, *, alone: bool) -> int:

@@ -16,6 +16,7 @@ from workers.settings import PROJECT_ROOT
 
 FOLDERS = ("routing", "workers")
 KINDS = ("*.py", "*.toml", "*.lua")
+PREFIX = "_ray_pkg_"
 BEGINNING = (1980, 1, 1, 0, 0, 0)
 """The oldest instant that a zip can say: when a file was written is no part of it."""
 
@@ -24,6 +25,10 @@ BEGINNING = (1980, 1, 1, 0, 0, 0)
 class Package:
     name: str
     content: bytes
+
+    @property
+    def digest(self) -> str:
+        return self.name.removeprefix(PREFIX).removesuffix(".zip")
 
     @property
     def uri(self) -> str:
@@ -46,4 +51,4 @@ def own_package(root: Path = PROJECT_ROOT) -> Package:
     for path in paths:  # not of the zip: other versions of zlib make other bytes
         digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
         digest.update(sha256(path.read_bytes()).digest())
-    return Package(f"_ray_pkg_{digest.hexdigest()[:32]}.zip", content.getvalue())
+    return Package(f"{PREFIX}{digest.hexdigest()[:32]}.zip", content.getvalue())

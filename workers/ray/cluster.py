@@ -273,10 +273,24 @@ def _command(settings: WorkersSettings, ports: RayPorts, temp_dir: Path) -> list
         "num_gpus": ray.num_gpus,
         "spares": ray.spares,
         "temp_dir": str(temp_dir),
+        "writer": _writer_options(settings, ports, temp_dir),
     }
     if settings.nodes:
         options["autoscaling_config"] = str(_node_types_path(temp_dir))
     return [sys.executable, "-m", "workers.ray.head", json.dumps(options)]
+
+
+def _writer_options(settings: WorkersSettings, ports: RayPorts, temp_dir: Path) -> dict[str, Any]:
+    """Those of `workers.writer`. The highest leader outlives the cluster."""
+    return {
+        "gcs_address": f"{settings.ray.node_ip}:{ports.gcs}",
+        "host": settings.ray.node_ip,
+        "port": ports.writer,
+        "proxy_host": settings.ray.node_ip,
+        "proxy_port": ports.serve_proxy,
+        "leader_file": str((settings.data / "leader.json").absolute()),
+        "nodes": str(nodes_folder(temp_dir)),
+    }
 
 
 def _environment(settings: WorkersSettings, ports: RayPorts) -> dict[str, str]:
@@ -340,4 +354,5 @@ def _ray_file(
         temp_dir=str(temp_dir),
         session=session,
         made_of=made_of,
+        writer_url=f"http://{ray.node_ip}:{ports.writer}",
     )

@@ -14,8 +14,9 @@ from workers.ray.session import Session
 
 class RayFile(msgspec.Struct, frozen=True):
     """The addresses of one cluster. `ingress_ports` is an inclusive range. `made_of` is a digest of
-    the settings with which it was started. `joined`: how Ray calls the life of a cluster that is
-    somebody else's; `session` is then that of the process which joined."""
+    the settings with which it was started. `writer_url`: of the one process that writes to it.
+    `joined`: how Ray calls the life of a cluster that is somebody else's; `session` is then that of
+    the process which joined."""
 
     dashboard_url: str
     gcs_address: str
@@ -25,6 +26,7 @@ class RayFile(msgspec.Struct, frozen=True):
     temp_dir: str
     session: Session
     made_of: str = ""
+    writer_url: str = ""
     joined: str = ""
 
     @property

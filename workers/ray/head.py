@@ -26,6 +26,7 @@ from ray._private.node import Node
 from ray._private.parameter import RayParams
 from ray._private.resource_isolation_config import ResourceIsolationConfig
 
+from workers.ray.kept_process import KeptProcess
 from workers.ray.session import Session, members, session_of
 from workers.ray.template_keeper import template_keeper
 
@@ -35,6 +36,9 @@ RAYLET_TRIES = 3
 """It gives up where its agents take more than half a minute to start, as on a very busy machine."""
 WORKED_AFTER_S = 10.0
 """A raylet or a dashboard that dies sooner than this is not the only thing that is broken."""
+
+WRITER_PAUSE_S, WRITER_PAUSE_MAX_S = 1.0, 10.0
+"""Before a writer that ended is started again. It ends with the raylet, too."""
 
 AUTOSCALER_PAUSE_S = 1.0
 """Between the end of an autoscaler and the start of the next one."""
@@ -128,6 +132,7 @@ class Head(Node):  # type: ignore[misc]  # Ray has no types
 def main() -> int:
     services.start_ray_process = _with_few_modules(services.start_ray_process)
     options: dict[str, Any] = json.loads(sys.argv[1])
+    writer_options = options.pop("writer")
     template = template_keeper(options.pop("spares"), f"{options['temp_dir']}/starts")
     if template is not None:
         options["worker_path"] = template.worker_path
@@ -140,10 +145,18 @@ def main() -> int:
     )
     head = Head(params, head=True, shutdown_at_exit=False, spawn_reaper=False)
     signal.signal(signal.SIGTERM, lambda *_: _end(head, 0))
+    writer = KeptProcess(
+        "writer",
+        [sys.executable, "-m", "workers.writer", json.dumps(writer_options)],
+        env=os.environ,
+        pause_s=WRITER_PAUSE_S,
+        pause_max_s=WRITER_PAUSE_MAX_S,
+    )
     while True:
         time.sleep(LOOK_EVERY_S)
         if template is not None:
             template.mend()
+        writer.mend()
         died = head.died()
         if died and not _mended(head, died):
             print(f"ended: {', '.join(died)}", flush=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _INGRESS = 100
 _WORKERS = 200
-_FIXED = 12
+_FIXED = 13
 BLOCK = _FIXED + 1 + _INGRESS + _WORKERS
 
 
@@ -35,6 +35,7 @@ class RayPorts:
     object_manager: int
     node_manager: int
     serve_proxy: int
+    writer: int
     ingress_first: int
     ingress_last: int
     worker_first: int
@@ -92,6 +93,7 @@ def _layout(start: int) -> RayPorts:
         object_manager=start + 9,
         node_manager=start + 10,
         serve_proxy=start + 11,
+        writer=start + 12,
         ingress_first=ingress,
         ingress_last=workers - 1,
         worker_first=workers,

@@ -1,11 +1,10 @@
-"""Ray Serve over its dashboard's REST API: read the state, deploy pools, set replica counts.
+"""The state of Ray Serve, over its dashboard's REST API. Nothing is written here.
 
-This is the only way to Ray's control plane. It knows the wire, and does not know what should run.
 Every call carries the cluster's token. Raises RayUnavailable when the cluster cannot answer, and
 RayRefused when it understood and refused.
 """
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import aiohttp
 import msgspec
@@ -44,7 +43,6 @@ class AppDetails(msgspec.Struct, frozen=True):
     name: str
     status: str
     message: str = ""
-    deployed_app_config: dict[str, Any] | None = None
     deployments: dict[str, DeploymentDetails] = {}
 
 
@@ -65,8 +63,6 @@ class ServeDetails(msgspec.Struct, frozen=True):
 
     applications: dict[str, AppDetails] = {}
     target_groups: tuple[TargetGroup, ...] = ()
-    foreign: tuple[dict[str, Any], ...] = ()
-    """Documents of applications that are not ours (`workers.existing.applications`)."""
 
     @property
     def nodes(self) -> dict[str, str | None]:
@@ -99,37 +95,25 @@ class RayApi:
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
 
     async def details(self) -> ServeDetails:
-        raw = await self._call("GET", "/api/serve/applications/")
+        raw = await self._get("/api/serve/applications/")
         try:
             return msgspec.json.decode(raw, type=ServeDetails)
         except msgspec.DecodeError as odd:
             raise RayUnavailable(f"serve details in an unknown shape: {odd}") from odd
 
-    async def deploy(self, config: dict[str, Any]) -> None:
-        """Make these applications the only ones. Unchanged ones are left alone."""
-        await self._call("PUT", "/api/serve/applications/", config)
-
-    async def scale(self, app: str, deployment: str, target: int) -> None:
-        path = f"/api/v1/applications/{app}/deployments/{deployment}/scale"
-        await self._call("POST", path, {"target_num_replicas": target})
-
-    async def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+    async def _get(self, path: str) -> bytes:
         try:
-            async with self._session.request(
-                method,
-                self._base + path,
-                json=body,
-                headers=self._headers,
-                timeout=self._timeout,
+            async with self._session.get(
+                self._base + path, headers=self._headers, timeout=self._timeout
             ) as reply:
                 content = await reply.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as unreachable:
             reason = str(unreachable) or type(unreachable).__name__
-            raise RayUnavailable(f"{method} {path}: {reason}") from unreachable
+            raise RayUnavailable(f"GET {path}: {reason}") from unreachable
         if reply.status >= 500:
-            raise RayUnavailable(f"{method} {path}: {reply.status} {_excerpt(content)}")
+            raise RayUnavailable(f"GET {path}: {reply.status} {_excerpt(content)}")
         if reply.status >= 400:
-            raise RayRefused(f"{method} {path}: {reply.status} {_excerpt(content)}")
+            raise RayRefused(f"GET {path}: {reply.status} {_excerpt(content)}")
         return content
 
 

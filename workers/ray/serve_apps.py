@@ -1,13 +1,13 @@
-"""Pools as Serve applications: one for each generation of a pool, all in one document.
+"""Pools as Serve applications: one for each generation of a pool.
 
-Pure. Owns what is the same for every pool: names, the external scaler, health checks. Owns the rule
-that one pool's change leaves every other pool's application byte for byte as Serve has it. An
+Pure. Owns what is the same for every pool: names, the external scaler, health checks. An
 application never changes. Its name holds a digest of everything that it is made of. So a changed
 pool is another application beside the old one, which goes when it is no longer needed.
 """
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -15,16 +15,15 @@ import msgspec
 
 from workers.catalog import EMBED, Catalog, Model, Pool
 from workers.engines.names import EMBEDDING, SIMULATED, VLLM
-from workers.existing.applications import app_env
+from workers.existing.applications import app_env, owner
 from workers.nodes.node_type import DRAIN_S
 from workers.nodes.placement import bundles_of, labels_of, types_of
-from workers.ray.file import RayFile
+from workers.ray.app_names import DIGEST_CHARS, name_of_app, pool_of
 from workers.ray.serve_api import AppDetails, ServeDetails
 from workers.settings import WorkersSettings
 from workers.weights.wanted import WantedWeights
 
 DEPLOYMENT = "engine"
-DIGEST_CHARS = 8
 NODE_ID = "ray.io/node-id"
 """A label that Ray gives every node."""
 NODES_WISHED_MAX = 32
@@ -45,52 +44,47 @@ def older_apps(pool: Pool, newest: str, details: ServeDetails) -> tuple[str, ...
     return tuple(
         name
         for name, app in details.applications.items()
-        if name != newest and app.status != "DELETING" and pool_of(app) == pool.name
+        if name != newest and app.status != "DELETING" and pool_of(name) == pool.name
     )
 
 
-def serve_config(
+@dataclass(frozen=True, slots=True)
+class AppChanges:
+    """What brings Serve to the catalog: applications to deploy, and names of those to delete."""
+
+    deploy: tuple[App, ...] = ()
+    delete: tuple[str, ...] = ()
+
+
+def app_changes(
     catalog: Catalog,
     details: ServeDetails,
     settings: WorkersSettings,
     *,
-    place: RayFile,
     done: Collection[str] = (),
     later: Collection[str] = (),
-    rebuild: bool = False,
     holders: Callable[[str], Collection[str]] = lambda id: (),
-) -> dict[str, Any] | None:
-    """The document to PUT, or None when Serve already runs just these applications.
-
-    `done`: older applications that may go. `later`: applications that are not put yet. `rebuild`:
-    put the document again although nothing changed, so that Serve retries the applications that it
-    gave up on. `holders`: the nodes that have a checkpoint, by Ray's ids of them.
-    """
+) -> AppChanges:
+    """`done`: older applications that may go. `later`: applications that are not deployed yet.
+    `holders`: the nodes that have a checkpoint, by Ray's ids of them. Applications that are not
+    ours are not looked at."""
     deployed = details.applications
-    pairs = [
-        (pool, _near_weights(app, holders))
-        for pool in catalog.own_pools
-        for app in [_wanted(pool, catalog, settings)]
-        if app["name"] not in later
-    ]
-    older = [
-        deployed[name].deployed_app_config
-        for pool, app in pairs
-        for name in older_apps(pool, app["name"], details)
-        if name not in done
-    ]
-    apps = [_as_deployed(app, deployed.get(app["name"])) for _, app in pairs]
-    apps += [app for app in older if app is not None]
-    settled = all(_is_deployed(app, deployed.get(app["name"])) for app in apps)
-    surplus = any(_is_surplus(name, app, apps) for name, app in deployed.items())
-    if settled and not surplus and not rebuild:
-        return None
-    return {
-        # With no proxy at all Serve gives replicas no HTTP port; one idle proxy is the least.
-        "proxy_location": "HeadOnly",
-        "http_options": {"host": place.node_ip, "port": place.serve_proxy_port},
-        "applications": [*details.foreign, *apps],
-    }
+    wanted = [_wanted(pool, catalog, settings) for pool in catalog.own_pools]
+    needed = {app["name"] for app in wanted if app["name"] not in later}
+    for pool, app in zip(catalog.own_pools, wanted, strict=True):
+        needed |= {name for name in older_apps(pool, app["name"], details) if name not in done}
+    return AppChanges(
+        deploy=tuple(
+            _near_weights(app, holders)
+            for app in wanted
+            if app["name"] in needed and not _is_there(app["name"], deployed)
+        ),
+        delete=tuple(
+            name
+            for name in deployed
+            if pool_of(name) is not None and name not in needed and _is_there(name, deployed)
+        ),
+    )
 
 
 def _near_weights(app: App, holders: Callable[[str], Collection[str]]) -> App:
@@ -140,7 +134,7 @@ def _wanted(pool: Pool, catalog: Catalog, settings: WorkersSettings) -> App:
         ],
     }
     digest = sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:DIGEST_CHARS]
-    name = f"pool-{pool.name}.{digest}"
+    name = name_of_app(pool.name, digest, owner(settings))
     return {"name": name, "route_prefix": f"/{name}"} | made_of
 
 
@@ -209,23 +203,5 @@ def graceful_shutdown_s(pool: Pool, settings: WorkersSettings) -> float:
     return min([settings.controller.graceful_shutdown_s, *(s * OF_NOTICE for s in notices)])
 
 
-def _as_deployed(app: App, deployed: AppDetails | None) -> App:
-    """The application as it was deployed, if it is there. Serve applies a count in the document
-    only when the application changes, so the old document is kept."""
-    if deployed is None or deployed.deployed_app_config is None:
-        return app
-    return deployed.deployed_app_config
-
-
-def pool_of(app: AppDetails) -> str | None:
-    """The pool that one of our applications runs."""
-    arguments = (app.deployed_app_config or {}).get("args")
-    return arguments.get("pool") if isinstance(arguments, dict) else None
-
-
-def _is_deployed(app: App, deployed: AppDetails | None) -> bool:
-    return deployed is not None and deployed.deployed_app_config == app
-
-
-def _is_surplus(name: str, app: AppDetails, apps: list[App]) -> bool:
-    return app.status != "DELETING" and name not in {k["name"] for k in apps}
+def _is_there(name: str, deployed: Mapping[str, AppDetails]) -> bool:
+    return name in deployed and deployed[name].status != "DELETING"

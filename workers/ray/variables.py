@@ -1,6 +1,11 @@
 """The variables that the process of every replica has, on our own cluster and on others."""
 
-from workers.settings import WorkersSettings
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workers.settings import WorkersSettings
 
 WORKER_SECRET = "SLUICE_WORKER_SECRET"
 

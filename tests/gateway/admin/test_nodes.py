@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from tests.gateway.api.described import assert_described
 from tests.gateway.edge import Edge, edge
 from tests.redis_server import RedisServer
-from workers.controller.drains import DrainOrder, take_drains
+from workers.controller.drains import DrainOrder, forget_drain, read_drains
 from workers.controller.fleet_publisher import FleetPublisher, NodeEntry, PoolEntry, ReplicaEntry
 
 READY = NodeEntry("spot-a-1", "spot-a", "spot", "a", "ready", 7_000, 1, 1_790_000_000_000, pid=7)
@@ -70,15 +70,16 @@ async def test_list_goes_on_behind_after(one: Edge) -> None:
     assert ids == ["spot-a-1", "spot-a-2", "base-1"]
 
 
-async def test_drain_is_handed_to_the_controller_once(one: Edge) -> None:
+async def test_drain_is_handed_to_the_controller_until_it_is_done(one: Edge) -> None:
     for id, sent in (("spot-a-1", {"json": {"deadline_s": 12.5}}), ("spot-a-2", {})):
         answer = await ask(one, "POST", f"/admin/v1/nodes/{id}/drain", **sent)
         assert (answer.status_code, answer.json()["id"]) == (202, id)
-    assert await take_drains(one.redis) == {
+    assert await read_drains(one.redis) == {
         "spot-a-1": DrainOrder(12.5),
         "spot-a-2": DrainOrder(30.0),
     }
-    assert await take_drains(one.redis) == {}
+    await forget_drain(one.redis, "spot-a-1")
+    assert await read_drains(one.redis) == {"spot-a-2": DrainOrder(30.0)}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ async def test_drain_of_no_node_or_to_no_time_is_refused(
 ) -> None:
     answer = await ask(one, "POST", f"/admin/v1/nodes/{id}/drain", json=sent)
     assert answer.status_code == status, answer.text
-    assert await take_drains(one.redis) == {}
+    assert await read_drains(one.redis) == {}
 
 
 async def test_fleet_names_the_node_of_a_replica_and_metrics_count_those_that_run(

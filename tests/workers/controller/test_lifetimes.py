@@ -120,12 +120,11 @@ def test_every_replica_with_a_process_is_seen_whatever_its_state() -> None:
         ReplicaDetails("pending", "c", "STARTING", 1.0),
     ]
     app = AppDetails(
-        "pool-p.1",
+        "pool-p.01234567",
         "RUNNING",
-        deployed_app_config={"args": {"pool": "p"}},
         deployments={"engine": DeploymentDetails("engine", "HEALTHY", replicas=tuple(replicas))},
     )
-    found = seen_in(ServeDetails({"pool-p.1": app}), lambda _: None)
+    found = seen_in(ServeDetails({app.name: app}), lambda _: None)
     assert [(one.replica, one.pool, one.started_us) for one in found] == [
         ("starting", "p", 1_500_000),
         ("stopping", "p", 1_000_000),

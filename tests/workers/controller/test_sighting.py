@@ -114,5 +114,4 @@ async def test_an_application_that_cannot_be_built_is_a_failure_with_its_last_wo
     scene = Scene()
     broken = AppDetails(APP, "DEPLOY_FAILED", message="Traceback:\n  x\nKeyError: 'slots'\n")
     sighting = await scene.look(ServeDetails(applications={APP: broken}))
-    assert sighting.unbuilt
     assert sighting.view.failure == "KeyError: 'slots'"

@@ -10,7 +10,7 @@ import pytest
 from tests.workers.existing.fake_dashboard import FIT, TOKEN, fake_dashboard
 from workers.existing.facts import ClusterFacts, NodeFacts, ServeFacts
 from workers.existing.fitness import misfits, notices
-from workers.existing.join import join, pauses
+from workers.existing.join import WRITER_LOOK_S, join, pauses
 from workers.settings import RaySettings, WorkersSettings
 
 NODE = FIT.nodes[0]
@@ -18,7 +18,7 @@ BARE = replace(NODE, missing=("torch", "transformers"))
 
 
 class LongWaits(threading.Event):
-    """Is stopped by whoever waits long, which one does who has joined. Counts the others."""
+    """Is stopped by the wait of one who has joined. Counts the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class LongWaits(threading.Event):
 
     def wait(self, timeout: float | None = None) -> bool:
         self.waits.append(timeout or 0.0)
-        if timeout and timeout > 20:
+        if timeout == WRITER_LOOK_S:
             self.set()
         return self.is_set()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import psutil
 import pytest
 
@@ -39,6 +40,30 @@ def is_draining(entry: PoolEntry) -> bool:
 
 async def steady_replica(gateway: Gateway) -> str:
     return (await gateway.until("steady", is_warm)).replicas[0].id
+
+
+async def applications(dashboard: aiohttp.ClientSession) -> dict[str, Any]:
+    async with dashboard.get("/api/serve/applications/") as reply:
+        return dict((await reply.json())["applications"])
+
+
+async def replica_of(dashboard: aiohttp.ClientSession, app: str) -> str:
+    """The one that runs, once it does."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline_s:
+        deployments = (await applications(dashboard)).get(app, {}).get("deployments", {})
+        for replica in deployments.get("engine", {}).get("replicas", ()):
+            if replica["state"] == "RUNNING":
+                return str(replica["replica_id"])
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"no replica of {app} runs")
+
+
+async def gone(dashboard: aiohttp.ClientSession, prefix: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while any(name.startswith(prefix) for name in await applications(dashboard)):
+        assert time.monotonic() < deadline_s, f"{prefix} is still there"
+        await asyncio.sleep(0.1)
 
 
 async def test_pools_are_deployed_as_the_catalog_says(
@@ -172,6 +197,49 @@ async def test_one_pools_change_leaves_the_others_alone(gateway: Gateway) -> Non
     assert (await gateway.call("brief", "changed"))["pool"] == "brief"
     assert await gateway.pool("added") is None
     assert await steady_replica(gateway) == replica
+
+
+THEIRS = {
+    "name": "theirs",
+    "route_prefix": "/theirs",
+    "import_path": "tests.workers.tiny_worker:build",
+    "args": {"pool": "theirs", "model_path": "/models/theirs"},
+}
+
+
+async def test_applications_of_others_and_ours_leave_each_other_alone(
+    cluster: Cluster, gateway: Gateway
+) -> None:
+    """They deploy a document of all of theirs, as `serve deploy` does."""
+    ours = await steady_replica(gateway)
+    async with cluster.dashboard() as dashboard:
+        await dashboard.put("/api/serve/applications/", json={"applications": [THEIRS]})
+        theirs = await replica_of(dashboard, "theirs")
+        await gateway.publish(STEADY, BRIEF, pool("beside"))
+        await gateway.until("beside", is_cold)
+        await gateway.publish(STEADY, BRIEF)
+        await gone(dashboard, "pool-beside.")
+        assert await replica_of(dashboard, "theirs") == theirs
+        await dashboard.put("/api/serve/applications/", json={"applications": []})
+        await gone(dashboard, "theirs")
+    assert await steady_replica(gateway) == ours
+    assert (await gateway.call("steady", "beside-theirs"))["pool"] == "steady"
+
+
+async def test_killed_writer_is_replaced_and_knows_who_leads(
+    cluster: Cluster, gateway: Gateway
+) -> None:
+    replica = await steady_replica(gateway)
+    (writer,) = [p for p in members(cluster.ray_file.session) if "workers.writer" in p.cmdline()]
+    before = await cluster.highest_leader()
+    writer.kill()
+    assert (await gateway.call("steady", "no-writer"))["pool"] == "steady"
+    await gateway.publish(STEADY, BRIEF, pool("after-the-writer"))
+    await gateway.until("after-the-writer", is_cold)
+    assert (await gateway.call("after-the-writer", "deployed"))["pool"] == "after-the-writer"
+    assert await cluster.highest_leader() == before
+    assert await steady_replica(gateway) == replica
+    await gateway.publish(STEADY, BRIEF)
 
 
 async def test_other_weights_replace_the_replica_without_a_gap(

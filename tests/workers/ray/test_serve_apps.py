@@ -1,4 +1,4 @@
-"""One declarative document in which a pool's change touches no other pool."""
+"""Applications in which a pool's change touches no other pool, and none of others."""
 
 import json
 from collections.abc import Sequence
@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from ray.serve.schema import RayActorOptionsSchema
 
 from tests.workers.engines.simulated.cards import H100
@@ -14,82 +16,58 @@ from tests.workers.published import make_model, make_pool
 from workers.catalog import Catalog, Pool
 from workers.deployments.engine_app import EngineAppArgs
 from workers.nodes.node_type import DRAIN_S, NodeType
-from workers.ray.file import RayFile
+from workers.ray.app_names import pool_of
 from workers.ray.serve_api import AppDetails, DeploymentDetails, ServeDetails
-from workers.ray.serve_apps import app_name, graceful_shutdown_s, older_apps, serve_config
-from workers.ray.session import Session
+from workers.ray.serve_apps import (
+    App,
+    AppChanges,
+    app_changes,
+    app_name,
+    graceful_shutdown_s,
+    older_apps,
+)
 from workers.settings import WorkersSettings
 from workers.weights.wanted import WantedWeights
 
-PLACE = RayFile(
-    dashboard_url="http://127.0.0.1:1",
-    gcs_address="127.0.0.2:2",
-    node_ip="127.0.0.2",
-    serve_proxy_port=3,
-    ingress_ports=(4, 5),
-    temp_dir="/tmp/x",
-    session=Session(1, 0.0),
-)
 SETTINGS = WorkersSettings()
 A, B = make_pool("a", "m"), make_pool("b", "m", max_ongoing=4)
 
 
 @dataclass
 class FakeServe:
-    """Remembers documents as Serve does, and scales as it is told."""
+    """Remembers applications as Serve does, and scales as it is told."""
 
     details: ServeDetails
 
-    def put(self, document: dict[str, Any]) -> None:
-        apps = {
-            app["name"]: self._deployed(app, self.details.applications.get(app["name"]))
-            for app in document["applications"]
-        }
-        self.details = ServeDetails(applications=apps)
-
-    def scale(self, app: str, count: int) -> None:
-        deployment = DeploymentDetails("engine", "HEALTHY", target_num_replicas=count)
+    def follow(self, changes: AppChanges) -> None:
         apps = dict(self.details.applications)
-        apps[app] = msgspec.structs.replace(apps[app], deployments={"engine": deployment})
+        for app in changes.deploy:
+            [options] = app["deployments"]
+            count = options["num_replicas"]
+            deployment = DeploymentDetails("engine", "UPDATING", target_num_replicas=count)
+            apps[app["name"]] = AppDetails(app["name"], "RUNNING", "", {"engine": deployment})
+        for name in changes.delete:
+            apps[name] = msgspec.structs.replace(apps[name], status="DELETING")
         self.details = ServeDetails(applications=apps)
-
-    def _deployed(self, app: dict[str, Any], before: AppDetails | None) -> AppDetails:
-        if before is not None and before.deployed_app_config == app:
-            return before
-        count = app["deployments"][0]["num_replicas"]
-        deployment = DeploymentDetails("engine", "UPDATING", target_num_replicas=count)
-        return AppDetails(
-            app["name"], "RUNNING", deployed_app_config=app, deployments={"engine": deployment}
-        )
 
 
 def catalog(*pools: Pool, path: str = "/models/m") -> Catalog:
     return Catalog(1, models=(make_model("m", path),), pools=pools)
 
 
-def document(
-    serve: FakeServe,
-    *pools: Pool,
-    done: Sequence[str] = (),
-    later: Sequence[str] = (),
-    rebuild: bool = False,
-) -> dict[str, Any] | None:
-    return serve_config(
-        catalog(*pools),
-        serve.details,
-        SETTINGS,
-        place=PLACE,
-        done=done,
-        later=later,
-        rebuild=rebuild,
-    )
+def changes(
+    serve: FakeServe, *pools: Pool, done: Sequence[str] = (), later: Sequence[str] = ()
+) -> AppChanges:
+    return app_changes(catalog(*pools), serve.details, SETTINGS, done=done, later=later)
+
+
+def apps_of(*pools: Pool, settings: WorkersSettings = SETTINGS) -> list[App]:
+    return list(app_changes(catalog(*pools), ServeDetails(), settings).deploy)
 
 
 def deployed(*pools: Pool) -> FakeServe:
     serve = FakeServe(ServeDetails())
-    first = document(serve, *pools)
-    assert first is not None
-    serve.put(first)
+    serve.follow(changes(serve, *pools))
     return serve
 
 
@@ -97,55 +75,56 @@ def name_of(pool: Pool) -> str:
     return app_name(pool, catalog(pool), SETTINGS)
 
 
-def counts(config: dict[str, Any] | None) -> dict[str, int]:
-    assert config is not None
-    return {app["name"]: app["deployments"][0]["num_replicas"] for app in config["applications"]}
+def names(apps: Sequence[App]) -> list[str]:
+    return [app["name"] for app in apps]
 
 
-def test_all_pools_are_in_one_document() -> None:
-    assert counts(document(FakeServe(ServeDetails()), A, B)) == {name_of(A): 1, name_of(B): 1}
+NOTHING = AppChanges()
+CHANGED = msgspec.structs.replace(B, max_ongoing=9)
+
+
+def test_each_pool_is_an_application_of_its_own() -> None:
+    apps = apps_of(A, B)
+    assert names(apps) == [name_of(A), name_of(B)]
+    assert [pool_of(app["name"]) for app in apps] == ["a", "b"]
+    assert len({app["route_prefix"] for app in apps}) == 2
 
 
 def test_what_is_deployed_is_not_deployed_again() -> None:
-    serve = deployed(A, B)
-    serve.scale(name_of(A), 0)
-    serve.scale(name_of(B), 3)
-    assert document(serve, A, B) is None
+    assert changes(deployed(A, B), A, B) == NOTHING
 
 
 def test_bounds_and_idle_time_are_no_concern_of_serve() -> None:
     changed = msgspec.structs.replace(A, min_replicas=1, max_replicas=9, idle_s=1.0)
-    assert document(deployed(A, B), changed, B) is None
-
-
-CHANGED = msgspec.structs.replace(B, max_ongoing=9)
+    assert changes(deployed(A, B), changed, B) == NOTHING
 
 
 def test_a_changed_pool_is_another_application_beside_the_one_it_has() -> None:
     serve = deployed(A, B)
-    serve.scale(name_of(A), 2)
-    serve.scale(name_of(B), 3)
-    before = dict(serve.details.applications)
-    config = document(serve, A, CHANGED)
-    assert counts(config).keys() == {name_of(A), name_of(B), name_of(CHANGED)}
-    assert config is not None
-    assert len({app["route_prefix"] for app in config["applications"]}) == 3
-    serve.put(config)
-    assert {name: serve.details.applications[name] for name in before} == before
+    change = changes(serve, A, CHANGED)
+    assert (names(change.deploy), change.delete) == ([name_of(CHANGED)], ())
+    serve.follow(change)
     assert older_apps(CHANGED, name_of(CHANGED), serve.details) == (name_of(B),)
-    assert document(serve, A, CHANGED) is None
+    assert changes(serve, A, CHANGED) == NOTHING
 
 
 def test_an_older_application_goes_when_it_is_done() -> None:
     serve = deployed(A, B)
-    first = document(serve, A, CHANGED)
-    assert first is not None
-    serve.put(first)
-    last = document(serve, A, CHANGED, done=[name_of(B)])
-    assert counts(last).keys() == {name_of(A), name_of(CHANGED)}
-    assert last is not None
-    serve.put(last)
-    assert document(serve, A, CHANGED, done=[name_of(B)]) is None
+    serve.follow(changes(serve, A, CHANGED))
+    last = changes(serve, A, CHANGED, done=[name_of(B)])
+    assert last == AppChanges(delete=(name_of(B),))
+    serve.follow(last)
+    assert changes(serve, A, CHANGED, done=[name_of(B)]) == NOTHING
+
+
+def test_an_older_application_stays_while_the_new_one_waits_for_its_turn() -> None:
+    assert changes(deployed(A, B), A, CHANGED, later=[name_of(CHANGED)]) == NOTHING
+
+
+def test_an_application_that_is_wanted_again_while_it_goes_is_deployed_again() -> None:
+    serve = deployed(A)
+    serve.follow(AppChanges(delete=(name_of(A),)))
+    assert names(changes(serve, A).deploy) == [name_of(A)]
 
 
 def test_same_pool_has_the_same_name_and_other_weights_another() -> None:
@@ -154,38 +133,29 @@ def test_same_pool_has_the_same_name_and_other_weights_another() -> None:
     assert all(name.startswith("pool-a.") for name in names)
 
 
-def test_application_of_an_earlier_version_is_kept_until_it_is_done() -> None:
-    """It was named by its pool alone."""
-    serve = deployed(A)
-    old = serve.details.applications[name_of(A)].deployed_app_config
-    assert old is not None
-    serve.put({"applications": [old | {"name": "pool-a", "route_prefix": "/a"}]})
-    assert older_apps(A, name_of(A), serve.details) == ("pool-a",)
-    assert counts(document(serve, A)).keys() == {"pool-a", name_of(A)}
-    assert counts(document(serve, A, done=["pool-a"])).keys() == {name_of(A)}
-
-
 def test_pool_whose_name_begins_like_anothers_is_not_taken_for_it() -> None:
     longer = make_pool("a-b", "m")
     assert older_apps(A, name_of(A), deployed(A, longer).details) == ()
 
 
 def test_a_pool_that_left_the_catalog_is_removed() -> None:
-    assert counts(document(deployed(A, B), A)) == {name_of(A): 1}
+    assert changes(deployed(A, B), A) == AppChanges(delete=(name_of(B),))
 
 
-def test_an_application_that_comes_later_is_left_out_and_then_put_beside_the_others() -> None:
+@given(names=st.sets(st.text(max_size=20) | st.sampled_from(["pool-a", "pool-a.1", "default"])))
+def test_an_application_of_another_name_is_never_deleted(names: set[str]) -> None:
+    foreign = {name: AppDetails(name, "RUNNING") for name in names if pool_of(name) is None}
+    apps = foreign | deployed(A, B).details.applications
+    assert changes(FakeServe(ServeDetails(apps))).delete == (name_of(A), name_of(B))
+
+
+def test_an_application_that_comes_later_is_left_out_and_then_deployed_beside_the_others() -> None:
     serve = FakeServe(ServeDetails())
-    first = document(serve, A, B, later=[name_of(B)])
-    assert counts(first) == {name_of(A): 1}
-    assert first is not None
-    serve.put(first)
-    assert document(serve, A, B, later=[name_of(B)]) is None
-    assert counts(document(serve, A, B)) == {name_of(A): 1, name_of(B): 1}
-
-
-def test_a_rebuild_puts_the_same_document_again() -> None:
-    assert counts(document(deployed(A), A, rebuild=True)) == {name_of(A): 1}
+    first = changes(serve, A, B, later=[name_of(B)])
+    assert names(first.deploy) == [name_of(A)]
+    serve.follow(first)
+    assert changes(serve, A, B, later=[name_of(B)]) == NOTHING
+    assert names(changes(serve, A, B).deploy) == [name_of(B)]
 
 
 def test_external_disabled_and_pathless_pools_are_not_ours() -> None:
@@ -203,22 +173,15 @@ def test_a_simulated_pool_starts_with_the_roofline_that_is_published_for_it() ->
     pool = msgspec.structs.replace(B, engine="simulated")
     published = msgspec.structs.replace(catalog(A, pool), rooflines={pool.name: H100})
     read = msgspec.json.decode(msgspec.json.encode(published), type=Catalog)
-    config = serve_config(read, ServeDetails(), SETTINGS, place=PLACE)
-    assert config is not None
-    plain, simulated = config["applications"]
+    plain, simulated = app_changes(read, ServeDetails(), SETTINGS).deploy
     assert "roofline" not in plain["args"]
     bound = EngineAppArgs.model_validate(json.loads(json.dumps(simulated["args"])))
     again = EngineAppArgs.model_validate(bound.model_dump(mode="json"))
     assert again.engine_settings().roofline == H100
 
 
-def test_a_pool_on_vllm_starts_with_its_interpreter_and_leaves_the_others_as_they_were() -> None:
-    serve = deployed(A, B)
-    before = serve.details.applications[name_of(A)].deployed_app_config
-    config = document(serve, A, msgspec.structs.replace(B, engine="vllm", num_gpus=1.0))
-    assert config is not None
-    plain, on_vllm, _ = config["applications"]
-    assert plain == before
+def test_a_pool_on_vllm_starts_with_its_interpreter() -> None:
+    [on_vllm] = apps_of(msgspec.structs.replace(B, engine="vllm", num_gpus=1.0))
     options = on_vllm["deployments"][0]["ray_actor_options"]
     assert options["runtime_env"] == {"py_executable": str(SETTINGS.vllm.interpreter)}
     assert options["num_gpus"] == 1.0
@@ -253,9 +216,7 @@ def test_a_pool_asks_for_its_nodes_by_label_and_stops_well_within_their_notice()
         make_pool("bridge", "m", capacity_class="on_demand"),
         make_pool("cheap", "m", capacity_class="spot", zone="a"),
     )
-    config = serve_config(catalog(*pools), ServeDetails(), settings, place=PLACE)
-    assert config is not None
-    bridge, cheap = [app["deployments"][0] for app in config["applications"]]
+    bridge, cheap = [app["deployments"][0] for app in apps_of(*pools, settings=settings)]
     assert bridge["ray_actor_options"]["label_selector"] == {"ray.io/market-type": "on-demand"}
     assert cheap["ray_actor_options"]["label_selector"] == {
         "ray.io/market-type": "spot",
@@ -263,7 +224,7 @@ def test_a_pool_asks_for_its_nodes_by_label_and_stops_well_within_their_notice()
     }
     assert cheap["graceful_shutdown_timeout_s"] == 16.0
     assert bridge["graceful_shutdown_timeout_s"] == 24.0 < DRAIN_S
-    [alone] = (document(FakeServe(ServeDetails()), pools[1]) or {})["applications"]
+    [alone] = apps_of(pools[1])
     assert "label_selector" not in alone["deployments"][0]["ray_actor_options"]
 
 
@@ -278,10 +239,8 @@ def with_weights(**fields: Any) -> Catalog:
 
 
 def only_app(of: Catalog, settings: WorkersSettings, **more: Any) -> dict[str, Any]:
-    config = serve_config(of, ServeDetails(), settings, place=PLACE, **more)
-    assert config is not None
-    [app] = config["applications"]
-    return dict(app)
+    [app] = app_changes(of, ServeDetails(), settings, **more).deploy
+    return app
 
 
 def test_a_folder_of_this_machine_is_read_where_it_is() -> None:
@@ -325,10 +284,6 @@ def test_nodes_that_have_the_checkpoint_are_wished_for_and_any_other_will_do() -
 def test_an_application_that_runs_is_not_replaced_when_other_nodes_have_its_checkpoint() -> None:
     settings = WorkersSettings(nodes=(NodeType(name="n", weights_gb=1.0),))
     serve = FakeServe(ServeDetails())
-    config = serve_config(with_weights(), serve.details, settings, place=PLACE)
-    assert config is not None
-    serve.put(config)
-    later = serve_config(
-        *(with_weights(), serve.details, settings), place=PLACE, holders=lambda id: ["e0"]
-    )
-    assert later is None
+    serve.follow(app_changes(with_weights(), serve.details, settings))
+    later = app_changes(with_weights(), serve.details, settings, holders=lambda id: ["e0"])
+    assert later == NOTHING

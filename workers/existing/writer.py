@@ -1,0 +1,75 @@
+"""The writer of a cluster that is somebody else's: a job on its head.
+
+Another launcher of the same code finds it by its name. Of other code it is replaced, and of other
+Sluices left alone.
+"""
+
+import json
+import shlex
+import urllib.request
+
+import msgspec
+
+from workers.existing.applications import owner, process_env
+from workers.existing.dashboard import Dashboard, Unreachable
+from workers.existing.package import own_package
+from workers.settings import WorkersSettings
+from workers.writer.writes import (
+    HIGHEST_PATH,
+    READY,
+    SECRET_HEADER,
+    WRITES_PATH,
+    DeleteApp,
+    Leader,
+    Order,
+)
+
+SERVE_PORT = 8000
+EVERY_INTERFACE = "0.0.0.0"
+"""Where Serve's proxies listen if Serve does not run there yet. Its own default."""
+TIMEOUT_S = 30.0
+LEAVING = "leaving"
+
+
+class WriterJob:
+    def __init__(self, settings: WorkersSettings, dashboard: Dashboard) -> None:
+        self._settings = settings
+        self._dashboard = dashboard
+        self._prefix = f"sluice-writer-{owner(settings)}-"
+        self._id = self._prefix + own_package().digest
+        self._url = ""
+
+    def keep(self) -> str:
+        """Have it run. Returns its address. Raises CannotJoin, Unreachable."""
+        self._dashboard.end_jobs(self._prefix, but=self._id)
+        options = {
+            "proxy_host": EVERY_INTERFACE,
+            "proxy_port": SERVE_PORT,
+            "owner": owner(self._settings),
+        }
+        command = f"-m workers.writer {shlex.quote(json.dumps(options))}"
+        self._dashboard.keep_job(self._id, command, process_env(self._settings))
+        patience_s = self._settings.ray.start_timeout_s
+        self._url = self._dashboard.line_of_job(self._id, READY, patience_s)
+        return self._url
+
+    def delete(self, app: str) -> None:
+        """As one who leads after all controllers. Raises Unreachable."""
+        highest = msgspec.json.decode(self._call(HIGHEST_PATH), type=Leader)
+        leader = highest
+        if highest.holder != LEAVING:
+            leader = Leader(highest.epoch + 1, LEAVING)
+        self._call(WRITES_PATH, msgspec.json.encode(Order(leader, DeleteApp(app))))
+
+    def end(self) -> None:
+        self._dashboard.end_jobs(self._prefix)
+
+    def _call(self, path: str, body: bytes | None = None) -> bytes:
+        secret = self._settings.worker_secret.get_secret_value()
+        request = urllib.request.Request(self._url + path, body, {SECRET_HEADER: secret})
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as reply:
+                content: bytes = reply.read()
+                return content
+        except OSError as away:
+            raise Unreachable(f"writer: {away}") from away
