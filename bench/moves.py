@@ -35,7 +35,7 @@ TOKENS = 900
 PROBE_EVERY_S = 0.05
 PROBES = 6
 """At once, so that both replicas get some."""
-PROBED_BEFORE_S, PROBED_S = 1.0, 5.0
+PROBED_BEFORE_S, PROBED_S = 2.0, 5.0
 """Before a notice, and after it."""
 GIVE_UP_S = 180.0
 CONFIG = f"""
@@ -229,6 +229,11 @@ class Bench:
         while not stopping.wait(PROBE_EVERY_S):
             rids.append(self._sluice.ask(MODEL).headers["x-request-id"])
 
+    def replica_of(self, rid: str) -> dict[str, Any]:
+        """The one that answered a call."""
+        id = self._attempts(rid)[-1]["replica"]
+        return next(each for each in self._sluice.pool(POOL)["replicas"] if each["id"] == id)
+
     def last_call_at_s(self, rids: Sequence[str], replica: str) -> float:
         """When the last attempt of these calls at a replica began, in epoch seconds."""
         attempts = [each for rid in rids for each in self._attempts(rid)]
@@ -278,14 +283,15 @@ def main() -> None:
 def _notice(
     bench: Bench, expected: Sequence[Stream], options: argparse.Namespace
 ) -> dict[str, Any]:
-    """A node with half of the streams is drained, and probes say when the last call went there."""
+    """The node is drained that calls go to, and probes say when the last one went there."""
     stopping, rids, drained = threading.Event(), list[str](), list[tuple[str, float]]()
     probing = [threading.Thread(target=bench.probe, args=(rids, stopping)) for _ in range(PROBES)]
 
-    def drain(replica: dict[str, Any]) -> float:
+    def drain(_: dict[str, Any]) -> float:
         for probe in probing:
             probe.start()
         time.sleep(PROBED_BEFORE_S)
+        replica = bench.replica_of(rids[-1])
         drained.append((replica["id"], time.time()))
         at_s = bench.drain(replica, options.notice)
         threading.Timer(PROBED_S, stopping.set).start()
@@ -296,6 +302,7 @@ def _notice(
         probe.join()
     [(replica, at_s)] = drained
     last_s = bench.last_call_at_s(rids, replica) - at_s
+    assert last_s > -PROBED_BEFORE_S, "calls went there before"
     bench.until_warm()
     probed = {"probes": len(rids), "last_new_call_s": round(last_s, 3)}
     return {"notice_s": options.notice} | probed | figures

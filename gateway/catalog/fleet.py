@@ -170,21 +170,19 @@ class FleetKeeper:
 
     def _note_leaving(self) -> None:
         """A replica that is not published any more still has its calls, to its end."""
-        now_s = self._clock()
+        now_s, before = self._clock(), self.leaving
         replicas = [each for pool in self._published.values() for each in pool.replicas]
         there = {each.id for each in replicas}
-        kept = {id: each for id, each in self.leaving.items() if id not in there}
-        self.leaving = {id: each for id, each in kept.items() if each.ends_s + FORGET_S > now_s}
+        kept = {id: each for id, each in before.items() if id not in there}
+        self.leaving = {
+            id: each for id, each in kept.items() if each.node_ends_s + FORGET_S > now_s
+        }
         for each in replicas:
-            ends_s = self._ends_s(each)
+            node_ends_s = self._leaving_nodes.get(each.node or "")
+            ends_s = node_ends_s if each.ends_ms is None else each.ends_ms / 1000
             if ends_s is not None:
-                before = self.leaving.get(each.id)
-                self.leaving[each.id] = Leaving(before.since_s if before else now_s, ends_s)
-
-    def _ends_s(self, replica: PublishedReplica) -> float | None:
-        if replica.ends_ms is not None:
-            return replica.ends_ms / 1000
-        return self._leaving_nodes.get(replica.node) if replica.node else None
+                since_s = before[each.id].since_s if each.id in before else now_s
+                self.leaving[each.id] = Leaving(since_s, ends_s, node_ends_s or ends_s)
 
     def publish(self, fleet: _Fleet) -> None:
         self._published = {pool.name: pool for pool in fleet.pools}

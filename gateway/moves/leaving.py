@@ -1,8 +1,9 @@
 """Whether an answer moves whose replica is about to end, and when. Pure.
 
 What can finish in time does. The others move late, since many answers are shorter than they may
-be, and spread over time, since all of them at once would be a stampede. Where no other replica is
-warm they wait for one until the last moment.
+be, and spread over time, since all of them at once would be a stampede. Serve ends a replica only
+once another one runs in its place. So where no other replica is warm they stay until their node
+ends, and leave it at the last moment all the same.
 """
 
 from collections.abc import Sequence
@@ -21,20 +22,29 @@ Name = TypeVar("Name")
 
 
 class Leaving(NamedTuple):
-    """A replica that ends at `ends_s`, as was heard at `since_s`."""
+    """A replica whose node ends at `node_ends_s`, as was heard at `since_s`. Where another replica
+    runs it may end at `ends_s`."""
 
     since_s: float
     ends_s: float
+    node_ends_s: float
 
     @property
     def last_s(self) -> float:
-        """When the last answers move."""
-        time_s = max(0.0, self.ends_s - self.since_s)
-        return self.ends_s - min(MARGIN_S, MARGIN_SHARE * time_s)
+        """When the last answers move for which there is a place."""
+        return self._before(self.ends_s)
+
+    @property
+    def node_last_s(self) -> float:
+        """When all that are left leave it."""
+        return max(self.last_s, self._before(self.node_ends_s))
+
+    def _before(self, ends_s: float) -> float:
+        return ends_s - min(MARGIN_S, MARGIN_SHARE * max(0.0, ends_s - self.since_s))
 
     @property
     def first_s(self) -> float:
-        """When the first answers move."""
+        """When the first answers move for which there is a place."""
         time_s = max(0.0, self.last_s - self.since_s)
         return self.last_s - min(SPREAD_S, SPREAD_SHARE * time_s)
 
@@ -65,8 +75,8 @@ def moves_now(
     left_s = max(0.0, leaving.last_s - now_s)
     too_long = [each for each in answers if each.remaining_s > left_s]
     too_long.sort(key=lambda each: each.remaining_s, reverse=True)
-    if not left_s:
+    if now_s >= leaving.node_last_s:
         return [each.name for each in too_long]
-    looks_left = max(1, int(left_s / every_s))
     ready = [each.name for each in too_long if each.has_place]
+    looks_left = max(1, int(left_s / every_s))
     return ready[: ceil(len(too_long) / looks_left)]

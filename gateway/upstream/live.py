@@ -78,7 +78,7 @@ class LiveAttempt:
         """Where it cannot move: it ends here, whatever becomes of its replica."""
         self._is_interrupted = False
         self.is_last = False
-        """Its replica ends at once."""
+        """Its node ends at once."""
         self.rests_until_s = 0.0
         fleet.began(place.id, place.pool.name)
 

@@ -43,7 +43,7 @@ class Mover:
                 if answer is not None:
                     answers[attempt.place_id].append(answer)
         for place, each in answers.items():
-            is_last = now_s >= leaving[place].last_s
+            is_last = now_s >= leaving[place].node_last_s
             for attempt in moves_now(each, leaving[place], now_s, EVERY_S):
                 attempt.interrupt(is_last=is_last)
 

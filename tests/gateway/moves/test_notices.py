@@ -158,6 +158,24 @@ async def test_at_the_last_moment_an_answer_waits_for_whoever_comes(one: Edge) -
     ]
 
 
+async def test_answer_stays_until_its_node_ends_where_nobody_else_is(one: Edge) -> None:
+    """Serve ends no replica before another one runs, however short its grace is."""
+    await publish(one, "r1")
+    one.upstream.behaviour = speaker = Speaker(STORY, pauses=deque([2]))
+    asking = asyncio.create_task(one.post(STREAM))
+    await until(lambda: bool(speaker.paused))
+    attempt = await listening(one, speaker.paused[0])
+    now_ms = round(time() * 1000)
+    await mark_leaving(one.redis, {"node-r1": now_ms + 600_000}, now_ms)
+    await publish(one, "r1", leaving="r1", ends_in_s=-1.0)
+    one.parts.mover.look()
+    assert attempt.standing(time(), has_place=True) is not None, "it was not told to leave"
+    await publish(one, "r1", "r2", leaving="r1", ends_in_s=-1.0)
+    assert text_of(await asking) == texts(STORY)[0]
+    speaker.paused[0].over.set()
+    assert outcomes(await record(one)) == ["moved", "answered"]
+
+
 async def test_answer_that_moved_often_enough_stays(one: Edge) -> None:
     await publish(one, "r1", "r2", "r3", "r4", "r5")
     speaker = Speaker(STORY, pauses=deque([1] * (MOVES_MAX + 1)))
