@@ -281,7 +281,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=40)
     parser.add_argument("--notice", type=float, default=120.0)
     parser.add_argument("--spare", type=int, default=0)
-    parser.add_argument("--stable", type=float, default=60.0)
+    parser.add_argument("--stable", type=float, default=30.0)
     parser.add_argument("--retry", type=float, default=300.0)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--out", type=Path)

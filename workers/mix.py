@@ -22,7 +22,7 @@ class Mix(BaseModel):
     pools: tuple[Name, ...] = Field(min_length=1)
     base: Replicas = 0
     spare: Replicas = 0
-    stable_s: float = Field(60.0, ge=0, le=86_400)
+    stable_s: float = Field(30.0, ge=0, le=86_400)
     retry_s: float = Field(300.0, ge=0, le=86_400)
 
     @field_validator("pools")
