@@ -7,7 +7,6 @@ Launch failures and losses by a trace of capacity are told as a cloud would tell
 
 import logging
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -30,6 +29,7 @@ from ray.autoscaler.tags import (
 )
 
 from workers.nodes.capacity import CapacityTrace
+from workers.nodes.disks import remove_disks, store_variables
 from workers.nodes.folder import (
     End,
     Failure,
@@ -41,7 +41,6 @@ from workers.nodes.folder import (
 from workers.nodes.node import NodeOrder
 from workers.nodes.node_type import ENDED, HEAD, NodeState, NodeType
 from workers.ray.session import end_session
-from workers.weights import wanted
 
 GRACE_S = 2.0
 CHATTY = "ray.autoscaler._private.util"
@@ -80,7 +79,7 @@ class MachineNodes(NodeProvider):  # type: ignore[misc]  # Ray has no types
                 self._take_away(self._types[name], capacity, now_ms)
             self._note_failed_starts()
             self._forget_old()
-            self._remove_weights()
+            remove_disks(self._weights, {node.launch.id for node in self._alive()})
             ids = [HEAD, *(node.launch.id for node in self._alive())]
         return [id for id in ids if tag_filters.items() <= self.node_tags(id).items()]
 
@@ -166,7 +165,7 @@ class MachineNodes(NodeProvider):  # type: ignore[misc]  # Ray has no types
             spares=type.spares,
             notices=type.notices,
             notices_url=type.notices_url,
-            variables=self._store_variables(type, id),
+            variables=store_variables(type, self._weights / id),
         )
         command = [sys.executable, "-m", "workers.nodes.node", msgspec.json.encode(order).decode()]
         with open(self._folder.log_path(id), "wb") as log:
@@ -199,20 +198,6 @@ class MachineNodes(NodeProvider):  # type: ignore[misc]  # Ray has no types
         path = self._folder.log_path(node.launch.id)
         lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
         return lines[-1][:200] if lines else "it said nothing"
-
-    def _store_variables(self, type: NodeType, id: str) -> dict[str, str]:
-        """The store of a node that has a disk of its own; others share that of the machine."""
-        if type.weights_gb is None:
-            return {}
-        folder = self._weights / id
-        return {wanted.FOLDER: str(folder), wanted.GB: str(type.weights_gb), wanted.OWN: "1"}
-
-    def _remove_weights(self) -> None:
-        """The disk of a rented machine goes with it."""
-        alive = {node.launch.id for node in self._alive()}
-        for folder in self._weights.iterdir() if self._weights.is_dir() else ():
-            if folder.name != wanted.SHARED and folder.name not in alive:
-                shutil.rmtree(folder, ignore_errors=True)
 
     def _forget_old(self) -> None:
         ended = [node for node in self._folder.nodes() if node.state in ENDED]

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from workers.nodes.cluster_config import cluster_config
+from workers.nodes.disks import remove_disks
 from workers.nodes.folder import NodesFolder
 from workers.nodes.node_type import HEAD
 from workers.ray.file import RayFile, nodes_folder, read_ray_file, write_ray_file
@@ -132,6 +133,8 @@ class RayCluster:
             self._claim.close()
         if self._temp_dir is not None:
             _remove(self._temp_dir)
+        if self._settings.nodes:
+            remove_disks(self._settings.weights)
 
     def _adopts(self) -> bool:
         former = read_ray_file(self._settings.ray_file)

@@ -43,8 +43,8 @@ def files(seed: int) -> dict[str, bytes]:
     return checkpoint(seed, size=6_000_000)
 
 
-def of_disk(name: str, model: str) -> dict[str, object]:
-    return pool(name, model=model, capacity_class="on_demand")
+def of_disk(name: str, model: str, **fields: object) -> dict[str, object]:
+    return pool(name, model=model, capacity_class="on_demand", **fields)
 
 
 @pytest.fixture(scope="module")
@@ -110,29 +110,37 @@ async def publish(gateway: Gateway, *pools: dict[str, object]) -> None:
     await gateway.publish_models(models, *pools)
 
 
+LARGE = of_disk("large", "two", num_cpus=3.0)
+OTHER = of_disk("other", "one", num_cpus=1.5)
+"""They do not fit on one node."""
+
+
 async def test_a_replica_fetches_its_checkpoint_to_the_disk_of_its_node(gateway: Gateway) -> None:
-    await publish(gateway, of_disk("first", "one"))
-    answer = await gateway.call("first", "r1")
-    made_of = manifest(files(1))
-    assert answer["files"] == {file.name: file.sha256 for file in made_of.files}
-    entry = await gateway.until("first", is_warm)
-    folder = Path(answer["weights"])
-    assert folder.name == made_of.checksum
-    assert folder.parent.name == node_of(entry)
-    assert (folder / MANIFEST).exists()
+    await publish(gateway, LARGE, OTHER)
+    for name, seed in (("large", 2), ("other", 1)):
+        answer = await gateway.call(name, name)
+        made_of = manifest(files(seed))
+        assert answer["files"] == {file.name: file.sha256 for file in made_of.files}
+        folder = Path(answer["weights"])
+        assert folder.name == made_of.checksum
+        assert folder.parent.name == node_of(await gateway.until(name, is_warm))
+        assert (folder / MANIFEST).exists()
 
 
-async def test_another_pool_of_the_checkpoint_goes_where_it_is(gateway: Gateway) -> None:
-    first = node_of(await gateway.until("first", is_warm))
-    await gateway.until_nodes(lambda nodes: any(node.weights for node in nodes))
-    await publish(gateway, of_disk("first", "one"), of_disk("second", "one"))
-    answer = await gateway.call("second", "r2")
-    assert node_of(await gateway.until("second", is_warm)) == first
-    assert Path(answer["weights"]).parent.name == first
+async def test_a_pool_goes_where_its_checkpoint_is_though_other_nodes_have_more_room(
+    gateway: Gateway,
+) -> None:
+    there = node_of(await gateway.until("large", is_warm))
+    assert there != node_of(await gateway.until("other", is_warm))
+    await gateway.until_nodes(lambda nodes: all(n.weights for n in nodes if n.id == there))
+    await publish(gateway, LARGE, OTHER, of_disk("small", "two"))
+    answer = await gateway.call("small", "small")
+    assert node_of(await gateway.until("small", is_warm)) == there
+    assert Path(answer["weights"]).parent.name == there
 
 
 async def test_what_cannot_be_fetched_blocks_its_pool_with_the_reason(gateway: Gateway) -> None:
-    await publish(gateway, of_disk("first", "one"), of_disk("nowhere", "absent"))
+    await publish(gateway, OTHER, of_disk("nowhere", "absent"))
     calling = asyncio.create_task(gateway.call("nowhere", "r3"))
     blocked = await gateway.until("nowhere", lambda entry: entry.blocked is not None)
     calling.cancel()
@@ -141,4 +149,4 @@ async def test_what_cannot_be_fetched_blocks_its_pool_with_the_reason(gateway: G
     await gateway.room.leave("nowhere", "r3")
     assert blocked.blocked is not None
     assert f"answers 404 to {MANIFEST}" in blocked.blocked
-    assert (await gateway.call("first", "r4"))["pool"] == "first"
+    assert (await gateway.call("other", "r4"))["pool"] == "other"
