@@ -117,6 +117,7 @@ class VllmSettings(BaseModel):
     kv_cache_mb: int = Field(default=256, ge=1)  # for keys and values, on a CPU
     gpu_memory_share: float = Field(default=0.9, gt=0, le=1)  # for everything, on a GPU
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    sleep_level: Literal[1, 2] = 1  # 1: weights in the machine's memory, 2: read again
     memory_mb: int = Field(default=1000, ge=1)  # of a replica beside its cache; `up` wants it free
 
     @property
@@ -147,6 +148,7 @@ class ControllerSettings(BaseModel):
     down_s: float = Field(default=180.0, ge=0)  # fewer must have done for so long, or for idle_s
     wait_usd_per_s: float = Field(default=0.0001, ge=0)  # what a second of a caller is worth
     forecast: bool = True  # start replicas before their calls, where that saves more than it costs
+    sleep_cost_share: float = Field(default=0.1, ge=0, le=1)  # of its price, while one sleeps
     settle_s: float = Field(default=0.6, ge=0)  # between published DRAINING and refusing work
     drain_timeout_s: float = Field(default=60.0, gt=0)
     replace_drain_s: float = Field(default=600.0, gt=0)  # for the calls of replaced replicas

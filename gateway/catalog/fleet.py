@@ -68,6 +68,10 @@ class PublishedReplica(msgspec.Struct):
     ends_ms: int | None = None
     fetch: FetchProgress | None = None
 
+    @property
+    def is_asleep(self) -> bool:
+        return self.state is ReplicaState.SLEEPING
+
 
 class PublishedPool(msgspec.Struct):
     name: str
@@ -82,7 +86,15 @@ class PublishedPool(msgspec.Struct):
     warm_s: float = 0.0
     terms: Terms | None = None
     mix: Share | None = None
+    wake_s: float | None = None
     replicas: tuple[PublishedReplica, ...] = ()
+
+    @property
+    def start_s(self) -> float | None:
+        """How long the next replica takes to come: one that sleeps is woken, before any other is
+        started."""
+        sleeps = any(each.is_asleep or each.stage is Stage.WAKE for each in self.replicas)
+        return self.wake_s if sleeps and self.wake_s else self.cold_start_s
 
     @property
     def losses(self) -> Occurrences:
@@ -322,7 +334,7 @@ class FleetKeeper:
         if published is None:
             lost = _losses_per_s(pool, NOTHING_COUNTED)
             return PoolState(pool=pool, replicas=(), waiting=0, losses_per_s=lost)
-        measured_s = published.cold_start_s or pool.cold_start_s
+        measured_s = published.start_s or pool.cold_start_s
         return PoolState(
             pool=replace(pool, cold_start_s=measured_s),
             replicas=tuple(

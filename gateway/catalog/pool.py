@@ -151,6 +151,13 @@ class PoolFields(SQLModel, WrittenUsd):
     initial_replicas: Count = 0
     max_replicas: Several = Field(1, validate_default=True)
     idle_s: float = Field(300.0, strict=True, gt=0, le=YEAR_S)
+    sleep_idle_s: float | None = Field(
+        None,
+        strict=True,
+        gt=0,
+        le=YEAR_S,
+        description="how long an idle replica sleeps before it goes; null: it goes at once",
+    )
     num_cpus: float = Field(0.25, strict=True, gt=0, le=INTEGER_MAX)
     num_gpus: Share = 0.0
     num_nodes: Several = Field(

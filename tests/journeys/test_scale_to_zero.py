@@ -91,7 +91,7 @@ def test_cold_pool_takes_over_a_spare_and_another_is_made_behind_it(
 
 
 @pytest.mark.usefixtures("cold")
-def test_operator_wakes_a_pool_and_puts_it_to_sleep(stack: Stack) -> None:
+def test_operator_wakes_a_pool_and_puts_it_to_sleep(stack: Stack, tenant: Tenant) -> None:
     assert stack.admin("POST", f"/pools/{POOL}/wake", {"replicas": 1})["replicas"] == 1
     stack.wait_until(lambda: stack.replicas(POOL), 60, "a replica that starts")
     stages = {"node", "spare", "load", "warm-up", None}
@@ -100,6 +100,12 @@ def test_operator_wakes_a_pool_and_puts_it_to_sleep(stack: Stack) -> None:
     [replica] = stack.replicas(POOL)
     assert psutil.Process(replica["pid"]).cmdline()[0].startswith("ray::ServeReplica")
     assert (replica["stage"], replica["eta_s"]) == (None, None)
+    stack.admin("POST", f"/pools/{POOL}/sleep")
+    stack.wait_until(lambda: stack.replicas(POOL, "SLEEPING"), 60, "the replica to sleep")
+    response = stack.call("POST", CHAT, secret=tenant.secret, json=body(NAP, max_tokens=8))
+    assert response.status_code == 200
+    [woken] = stack.replicas(POOL)
+    assert (woken["id"], woken["pid"]) == (replica["id"], replica["pid"])
     stack.admin("POST", f"/pools/{POOL}/sleep", {"to": "cold"})
     stack.wait_until(lambda: not stack.replicas(POOL), 60, "the pool to sleep")
 

@@ -62,22 +62,26 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class PoolOrder:
-    """An operator's: to have so many replicas at least, or none."""
+    """An operator's: to have so many replicas at least, or none. `to_sleep`: those that go keep
+    their processes."""
 
     id: str
     replicas: int
+    to_sleep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What is known of a pool's calls besides those that wait or run. `begun`: calls that replicas
     have begun, counted on for ever. `keep_ms`: how long the last idle replica stays, None for
-    `idle_ms`. `share`: what the mix of the pool decided, None for a pool outside of one."""
+    `idle_ms`. `sleep_ms`: how long it sleeps then, None for the pool's own time. `share`: what the
+    mix of the pool decided, None for a pool outside of one."""
 
     due: tuple[Due, ...] = ()
     begun: int = 0
     pace: Pace = UNMEASURED
     keep_ms: int | None = None
+    sleep_ms: int | None = None
     order: PoolOrder | None = None
     forecast: Forecast | None = None
     share: int | None = None

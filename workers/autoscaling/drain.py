@@ -1,4 +1,4 @@
-"""The way down: leave, refuse, prove idle, give up; or cancel.
+"""The way down: leave, refuse, prove idle, give up or sleep; or cancel.
 
 A call must never be lost between "nobody runs here" and the stop of a replica. So a leaving replica
 is published first, and gateways stop choosing it. After `settle_ms` it refuses work. The lower
@@ -8,6 +8,7 @@ the pool becomes empty, nobody may be waiting either. Any need for the replicas 
 
 from dataclasses import replace
 
+from workers.autoscaling.sleeping import fall_asleep, without_sleepers
 from workers.autoscaling.types import (
     Drain,
     Knobs,
@@ -22,13 +23,19 @@ from workers.autoscaling.types import (
 
 
 def begin_drain(
-    view: PoolView, memory: PoolMemory, target: int, *, is_ordered: bool = False
+    view: PoolView,
+    memory: PoolMemory,
+    target: int,
+    *,
+    is_ordered: bool = False,
+    ends_asleep: bool = False,
 ) -> Step:
     """Pick the newest replicas to leave. On one node those are the ones that Ray Serve stops
     first."""
-    newest_first = sorted(view.replicas, key=lambda r: (r.since_ms, r.id), reverse=True)
+    awake = [replica for replica in view.replicas if replica.id not in memory.asleep]
+    newest_first = sorted(awake, key=lambda r: (r.since_ms, r.id), reverse=True)
     victims = frozenset(r.id for r in newest_first[: memory.target - target])
-    drain = Drain(victims, target, view.at_ms, is_ordered=is_ordered)
+    drain = Drain(victims, target, view.at_ms, is_ordered=is_ordered, ends_asleep=ends_asleep)
     memory = replace(memory, drain=drain, excess_since_ms=None, excess_peak=0)
     return memory, _draining(memory.target, drain, refusing=False, detail="leaving")
 
@@ -48,6 +55,10 @@ def continue_drain(view: PoolView, memory: PoolMemory, knobs: Knobs, *, needed: 
     if elapsed_ms < knobs.settle_ms:
         return memory, _draining(memory.target, drain, refusing=False, detail="leaving")
     if all(_is_done(r) for r in victims):
+        if drain.ends_asleep:
+            return fall_asleep(view, memory, drain.target, drain.victims)
+        if drain.target == 0:
+            memory = without_sleepers(memory)
         posted = replace(drain, posted_ms=view.at_ms)
         memory = replace(memory, target=drain.target, drain=posted)
         decision = _draining(drain.target, drain, refusing=True, detail="refused work, ran nothing")
@@ -70,7 +81,7 @@ def _after_post(
     """
     assert drain.posted_ms is not None
     if drain.target == 0 and view.waiting > 0:
-        memory = replace(memory, target=needed, drain=None, start_since_ms=view.at_ms)
+        memory = replace(memory.settled(needed), start_since_ms=view.at_ms)
         memory = replace(memory, loading_since_ms=view.at_ms, load_answered=view.load)
         detail = f"{view.waiting} waiting for a pool that just went cold"
         return memory, ScaleDecision(needed, Reason.DEMAND, detail)

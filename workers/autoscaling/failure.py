@@ -7,6 +7,7 @@ failures.
 
 from dataclasses import replace
 
+from workers.autoscaling.sleeping import without_sleepers
 from workers.autoscaling.types import (
     Knobs,
     Phase,
@@ -26,7 +27,7 @@ def note_failure(view: PoolView, memory: PoolMemory, knobs: Knobs) -> PoolMemory
     failures = memory.failures + 1
     pause_ms = min(knobs.backoff_ms * 2 ** min(failures - 1, 30), knobs.backoff_max_ms)
     return replace(
-        memory,
+        without_sleepers(memory),
         target=0,
         failures=failures,
         failure=why,

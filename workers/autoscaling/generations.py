@@ -56,6 +56,7 @@ class SuccessionDecision:
     refusing: frozenset[str]
     done: frozenset[str]
     detail: str = ""
+    asleep: frozenset[str] = frozenset()
 
 
 Step = tuple[Succession, Mapping[str, PoolMemory], SuccessionDecision]
@@ -90,6 +91,10 @@ def succeed(
         refusing=frozenset(refused).union(*(scale.refusing for scale in scales.values())),
         done=frozenset(done),
         detail=_detail(newest, serving, memories, leaving),
+        asleep=frozenset[str]().union(
+            *(scale.asleep for scale in scales.values()),
+            *({r.id for r in g.view.replicas_in(Phase.SLEEPING)} for g in leaving),
+        ),
     )
     memories |= {g.name: _at_rest(g.memory) for g in leaving}
     return Succession(serving.name, since_ms), memories, decision
@@ -129,7 +134,7 @@ def _scales(
 def _is_done(leaving: Generation) -> bool:
     """Whether every replica that ever answered refuses work and runs none."""
     return all(
-        r.phase is Phase.STARTING
+        r.phase in (Phase.STARTING, Phase.SLEEPING)
         or (r.phase is Phase.DRAINING and r.running == 0 and r.queued == 0)
         for r in leaving.view.replicas
     )
@@ -141,6 +146,7 @@ def _at_rest(memory: PoolMemory) -> PoolMemory:
     return PoolMemory(
         target=memory.target,
         cold_start_ms=memory.cold_start_ms,
+        wake_ms=memory.wake_ms,
         attempts_since_ms=memory.attempts_since_ms,
         failures=memory.failures,
         quarantined_until_ms=memory.quarantined_until_ms,
@@ -154,15 +160,22 @@ def _shown(
     serving: Generation,
     scales: Mapping[str, ScaleDecision],
 ) -> dict[str, Phase]:
-    leaving_ids = scales[serving.name].leaving
-    phases = {
-        r.id: Phase.DRAINING if r.id in leaving_ids else r.phase for r in serving.view.replicas
-    }
+    scale = scales[serving.name]
+    phases = {r.id: _shown_serving(r, scale) for r in serving.view.replicas}
     for generation in (newest, *older):
         if generation is not serving:
             rising = generation is newest
             phases |= {r.id: _shown_aside(r, rising=rising) for r in generation.view.replicas}
     return phases
+
+
+def _shown_serving(replica: ReplicaView, scale: ScaleDecision) -> Phase:
+    """A sleeper that is to work is on its way, although it may not know yet."""
+    if replica.id in scale.leaving:
+        return Phase.DRAINING
+    if replica.phase is Phase.SLEEPING and replica.id not in scale.asleep | scale.refusing:
+        return Phase.STARTING
+    return replica.phase
 
 
 def _shown_aside(replica: ReplicaView, *, rising: bool) -> Phase:

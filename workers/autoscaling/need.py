@@ -60,7 +60,7 @@ def _first(view: PoolView, memory: PoolMemory, window_ms: int) -> Load | None:
 def terms_of(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Terms:
     """Every number that says how many replicas are needed now."""
     calls, capacity = _calls(view), _capacity(view, knobs)
-    per_call, start_s = capacity.tokens_per_call, memory.cold_start_ms / 1000
+    per_call, start_s = capacity.tokens_per_call, memory.start_ms / 1000
     tokens_running = _tokens_running(calls, capacity)
     tokens_waiting = calls.waiting * per_call
     warm, due = len(view.replicas_in(Phase.WARM)), view.demand.due
@@ -101,7 +101,7 @@ def least_needed(view: PoolView, memory: PoolMemory, knobs: Knobs) -> int:
     for_first_token = capacity.count(
         *(calls.count, tokens, knobs.ttft_ms / 1000),
         warm=inf,
-        start_s=memory.cold_start_ms / 1000,
+        start_s=memory.start_ms / 1000,
     )
     recent = ceil(open_mean(view, memory, knobs.panic_ms) / capacity.slots)
     return max(for_first_token, _usual(memory), recent, expected_replicas(view, knobs))

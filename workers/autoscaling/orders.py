@@ -1,4 +1,4 @@
-"""What an operator orders of a pool: to have replicas now, or none. Pure.
+"""What an operator orders of a pool: replicas now, replicas that sleep, or none. Pure.
 
 An order is carried out once. It moves a count within its bounds, as demand does, and the same rules
 hold from then on: a pool that was woken goes cold after `idle_ms`, and one that sleeps wakes for
@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from workers.autoscaling.demand import PoolOrder
 from workers.autoscaling.drain import begin_drain
+from workers.autoscaling.sleeping import without_sleepers
 from workers.autoscaling.types import (
     Knobs,
     Phase,
@@ -28,9 +29,11 @@ def carry_out(view: PoolView, memory: PoolMemory, knobs: Knobs, order: PoolOrder
         return memory, _unmoved(memory, f"sleep was ordered, min_replicas keeps {memory.target}")
     if view.waiting:
         return memory, _unmoved(memory, f"sleep was ordered, {view.waiting} are waiting")
-    if any(r.phase is not Phase.STARTING for r in view.replicas):
-        return begin_drain(view, memory, 0, is_ordered=True)
-    return memory.settled(0), ScaleDecision(0, Reason.ORDER, "sleep was ordered")
+    sleep = order.to_sleep
+    if any(r.phase is not Phase.STARTING and r.id not in memory.asleep for r in view.replicas):
+        return begin_drain(view, memory, 0, is_ordered=True, ends_asleep=sleep)
+    memory = memory.settled(0) if sleep else without_sleepers(memory.settled(0))
+    return memory, ScaleDecision(0, Reason.ORDER, "sleep was ordered", refusing=memory.asleep)
 
 
 def _woken(view: PoolView, memory: PoolMemory, least: int) -> Step:

@@ -22,6 +22,7 @@ from workers.autoscaling.need import (
 )
 from workers.autoscaling.orders import carry_out
 from workers.autoscaling.shares import follow
+from workers.autoscaling.sleeping import note_asleep, rest, sleep_ms, without_sleepers
 from workers.autoscaling.types import (
     Knobs,
     Phase,
@@ -38,10 +39,10 @@ def decide(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Step:
     memory = note_load(view, memory, knobs)
     terms = terms_of(view, memory, knobs)
     memory = _note_warm(note_failure(view, memory, knobs), view, knobs)
-    memory, decision = _decided(view, memory, knobs, terms)
+    memory, decision = _decided(view, note_asleep(view, memory, knobs), knobs, terms)
     if 0 < expected_replicas(view, knobs) <= decision.target:
         memory = _with_forecast_met(view, memory)
-    return memory, replace(decision, terms=terms)
+    return memory, replace(decision, terms=terms, asleep=memory.asleep)
 
 
 def _decided(view: PoolView, memory: PoolMemory, knobs: Knobs, terms: Terms) -> Step:
@@ -61,7 +62,7 @@ def _decided(view: PoolView, memory: PoolMemory, knobs: Knobs, terms: Terms) -> 
     if memory.drain is not None:
         return continue_drain(view, memory, knobs, needed=needed)
     if memory.target == 0:
-        return _while_cold(view, memory, needed, terms)
+        return _while_cold(view, memory, knobs, needed, terms)
     if needed > memory.target and _is_more(view, memory):
         return _on_shortage(view, memory, knobs, needed)
     memory = replace(memory, shortage_since_ms=None)
@@ -77,19 +78,27 @@ def _note_warm(memory: PoolMemory, view: PoolView, knobs: Knobs) -> PoolMemory:
         loading = memory.loading_since_ms if is_late else None
         since = view.at_ms if loading is None and memory.target > 0 else loading
         return replace(memory, loading_since_ms=since)
-    cold_start_ms = memory.cold_start_ms
-    if memory.start_since_ms is not None:
-        measured_ms = max(0, view.at_ms - memory.start_since_ms - _fetch_ms(view))
-        cold_start_ms += knobs.cold_start_weight * (measured_ms - cold_start_ms)
     return replace(
-        memory,
-        cold_start_ms=cold_start_ms,
+        _with_start(view, memory, knobs),
         start_since_ms=None,
         loading_since_ms=None,
         attempts_since_ms=view.at_ms,
         failures=0,
         failure=None,
     )
+
+
+def _with_start(view: PoolView, memory: PoolMemory, knobs: Knobs) -> PoolMemory:
+    """Learn how long the open start took, or the open waking."""
+    if memory.start_since_ms is None:
+        return memory
+    before_ms = memory.wake_ms if memory.is_wake else memory.cold_start_ms
+    fetch_ms = 0 if memory.is_wake else _fetch_ms(view)
+    measured_ms = max(0, view.at_ms - memory.start_since_ms - fetch_ms)
+    learned_ms = before_ms + knobs.cold_start_weight * (measured_ms - before_ms)
+    if memory.is_wake:
+        return replace(memory, wake_ms=learned_ms, is_wake=False)
+    return replace(memory, cold_start_ms=learned_ms)
 
 
 def _fetch_ms(view: PoolView) -> int:
@@ -112,15 +121,20 @@ def _with_forecast_met(view: PoolView, memory: PoolMemory) -> PoolMemory:
     return memory if forecast is None else replace(memory, forecast=forecast.number)
 
 
-def _while_cold(view: PoolView, memory: PoolMemory, needed: int, terms: Terms) -> Step:
+def _while_cold(
+    view: PoolView, memory: PoolMemory, knobs: Knobs, needed: int, terms: Terms
+) -> Step:
     if view.waiting == 0 and terms.for_forecast:
         return _started_early(view, memory, terms)
     if view.waiting == 0:
+        if (resting := rest(view, memory, knobs)) is not None:
+            return resting
+        memory = without_sleepers(memory)
         return memory, ScaleDecision(0, Reason.COLD, "nobody waits", _ids(view), _ids(view))
-    target = max(needed, 1)
+    target, kind = max(needed, 1), "sleeping" if memory.asleep else "cold"
     memory = replace(memory.settled(target), start_since_ms=view.at_ms)
     memory = replace(memory, loading_since_ms=view.at_ms, load_answered=view.load)
-    return memory, ScaleDecision(target, Reason.DEMAND, f"{view.waiting} waiting for a cold pool")
+    return memory, ScaleDecision(target, Reason.DEMAND, f"{view.waiting} waiting for a {kind} pool")
 
 
 def _started_early(view: PoolView, memory: PoolMemory, terms: Terms) -> Step:
@@ -168,9 +182,11 @@ def _while_warm(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Step:
     excess_ms = _since(view, memory.excess_since_ms)
     is_quiet = knobs.min_replicas == 0 and memory.quiet_since_ms is not None
     if is_quiet and quiet_ms >= keep_ms(view, knobs):
-        return begin_drain(view, memory, 0)
+        ends_asleep = knobs.sleep_ms is not None and sleep_ms(view, knobs) > 0
+        return begin_drain(view, memory, 0, ends_asleep=ends_asleep)
     if memory.excess_since_ms is not None and excess_ms >= _down_ms(memory, knobs):
-        return begin_drain(view, memory, memory.excess_peak)
+        asleep = bool(memory.asleep)  # else the cluster might stop one that works in their place
+        return begin_drain(view, memory, memory.excess_peak, ends_asleep=asleep)
     detail = f"load {view.load} on {memory.target} x {knobs.slots} slots"
     if is_quiet:
         detail += f", 0 needed for {quiet_ms / 1000:.1f} s"

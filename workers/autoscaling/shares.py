@@ -7,6 +7,7 @@ and goes when it is idle (`drain`). Who waits here is served by another pool of 
 from dataclasses import replace
 
 from workers.autoscaling.drain import begin_drain, continue_drain
+from workers.autoscaling.sleeping import without_sleepers
 from workers.autoscaling.types import (
     Knobs,
     Phase,
@@ -23,15 +24,17 @@ def follow(view: PoolView, memory: PoolMemory, knobs: Knobs, share: int) -> Step
         return continue_drain(replace(view, waiting=0), memory, knobs, needed=share)
     if share > memory.target:
         return _grown(view, memory, share)
-    there = tuple(each for each in view.replicas if each.phase is not Phase.STARTING)
+    awake = [each for each in view.replicas if each.id not in memory.asleep]
+    there = tuple(each for each in awake if each.phase is not Phase.STARTING)
     if (left := max(share, len(there))) < memory.target:
         return memory.settled(left), ScaleDecision(left, Reason.MIX, f"{share} of its mix")
     if share < memory.target:
         return begin_drain(replace(view, replicas=there), memory, share)
-    starting = len(view.replicas) - len(there)
+    starting = len(awake) - len(there)
     detail = f"{share} of its mix, {starting} starting"
     gone = frozenset[str]() if share else frozenset(replica.id for replica in view.replicas)
     reason = Reason.STARTING if starting else Reason.MIX
+    memory = memory if share else without_sleepers(memory)
     return memory, ScaleDecision(share, reason, detail, gone, gone)
 
 

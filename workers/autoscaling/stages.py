@@ -10,18 +10,26 @@ LATE: Final = 0.2
 class Stage(StrEnum):
     """In their order. NODE: Ray looks for a place, or a node comes. SPARE: a process is taken over
     or made. WEIGHTS: the checkpoint comes to the node. LOAD: the engine reads it. WARM_UP: it is
-    about to answer."""
+    about to answer. WAKE is the one stage of a replica that slept."""
 
     NODE = "node"
     SPARE = "spare"
     WEIGHTS = "weights"
     LOAD = "load"
     WARM_UP = "warm-up"
+    WAKE = "wake"
 
 
 def stage_of_start(
-    *, has_process: bool, is_loaded: bool, has_place: bool, is_fetching: bool = False
+    *,
+    has_process: bool,
+    is_loaded: bool,
+    has_place: bool,
+    is_fetching: bool = False,
+    is_waking: bool = False,
 ) -> Stage:
+    if is_waking:
+        return Stage.WAKE
     if is_loaded:
         return Stage.WARM_UP
     if is_fetching:

@@ -1,20 +1,27 @@
 """The words of scaling: what is seen of a pool, what is remembered, what is decided.
 
-All values are frozen and hold plain numbers. Times are milliseconds of the clock that the caller
-passes in. Nothing here knows Ray, Redis or HTTP.
+A replica that sleeps holds no model and takes no call. It counts in the cluster and not in a
+target: `ScaleDecision.count` is both together. All values are frozen and hold plain numbers. Times
+are milliseconds of the clock that the caller passes in. Nothing here knows Ray, Redis or HTTP.
 """
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from workers.autoscaling.demand import NO_DEMAND, Demand, Load, Terms
 from workers.autoscaling.levels import NO_LEVELS, Levels
 
+WAKE_GUESS_MS: Final = 500.0
+"""Of a pool that was never woken."""
+
 
 class Phase(StrEnum):
-    """The state of a replica. DRAINING means that the replica itself refuses new work."""
+    """The state of a replica. DRAINING means that the replica itself refuses new work. SLEEPING:
+    its model is away."""
 
     STARTING = "STARTING"
+    SLEEPING = "SLEEPING"
     WARM = "WARM"
     DRAINING = "DRAINING"
 
@@ -32,6 +39,7 @@ class Reason(StrEnum):
     DRAINING = "draining"
     DRAIN_CANCELLED = "drain_cancelled"
     DRAINED = "drained"
+    ASLEEP = "asleep"
     ORDER = "order"
     MIX = "mix"
     QUARANTINED = "quarantined"
@@ -58,6 +66,7 @@ class Knobs:
     panic_ms: int = 10_000  # the window whose mean load may at least double a pool at once,
     stable_ms: int = 3_600_000  # and the one whose usual load it holds; at most `idle_ms`
     down_ms: int = 10**9  # how long fewer replicas must have done; at most `idle_ms`
+    sleep_ms: int | None = None  # how long an idle replica sleeps; None: only where it is ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +118,20 @@ class Drain:
     since_ms: int
     posted_ms: int | None = None  # decided for good; cancellable until then
     is_ordered: bool = False  # calls that run do not cancel it, those that wait do
+    ends_asleep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PoolMemory:
-    """The memory from one decision to the next. `target` is the count intended so far."""
+    """The memory from one decision to the next. `target` is the count intended so far, without the
+    replicas that are to sleep."""
 
     target: int
     cold_start_ms: float
+    wake_ms: float = WAKE_GUESS_MS
+    asleep: frozenset[str] = frozenset()
+    asleep_since_ms: int | None = None
+    is_wake: bool = False  # the open 0 -> 1 wakes a replica
     start_since_ms: int | None = None  # the open 0 -> 1, for the measured cold start
     loading_since_ms: int | None = None  # no replica is warm since then although some are wanted
     attempts_since_ms: int = 0  # replicas started before this do not count as failed attempts
@@ -134,11 +149,22 @@ class PoolMemory:
     order: str | None = None  # the last one that was carried out
     forecast: int | None = None  # the last minutes for which enough replicas were there
 
+    @property
+    def start_ms(self) -> float:
+        """How long the next replica takes to come."""
+        return self.wake_ms if self.asleep else self.cold_start_ms
+
     def settled(self, target: int) -> "PoolMemory":
-        """The same memory at a new target. Every window of the old target is forgotten."""
+        """The same memory at a new target. Every window of the old target is forgotten. What is
+        to come is woken before another one is started."""
+        woken = sorted(self.asleep)[: max(0, target - self.target)]
+        asleep = self.asleep.difference(woken)
         return replace(
             self,
             target=target,
+            asleep=asleep,
+            asleep_since_ms=self.asleep_since_ms if asleep else None,
+            is_wake=bool(woken) if self.target == 0 else self.is_wake,
             shortage_since_ms=None,
             excess_since_ms=None,
             excess_peak=0,
@@ -150,8 +176,8 @@ class PoolMemory:
 @dataclass(frozen=True, slots=True)
 class ScaleDecision:
     """The absolute target with its reason. `leaving` replicas are shown as DRAINING to gateways and
-    get no new calls. `refusing` replicas are told to refuse work. Every other replica is told to
-    take work."""
+    get no new calls. `refusing` replicas are told to refuse work, those `asleep` to let go of their
+    model as well. Every other replica is told to take work."""
 
     target: int
     reason: Reason
@@ -160,6 +186,12 @@ class ScaleDecision:
     refusing: frozenset[str] = frozenset()
     quarantined_until_ms: int | None = None
     terms: Terms | None = None
+    asleep: frozenset[str] = frozenset()
+
+    @property
+    def count(self) -> int:
+        """The replicas that the cluster is to have."""
+        return self.target + len(self.asleep)
 
 
 Step = tuple[PoolMemory, ScaleDecision]

@@ -49,7 +49,8 @@ class PoolEntry(msgspec.Struct, frozen=True):
     without having drained, in `warm_s` of all of them together; both are forgotten slowly
     (`workers.controller.lost_replicas`). `pace`: what its replicas were measured to do.
     `gaps`: how long nobody called (`workers.autoscaling.keep_alive`). Both are for the next
-    controller. `terms`: the numbers of the decision. `mix`: what the mix of the pool decided."""
+    controller. `terms`: the numbers of the decision. `mix`: what the mix of the pool decided.
+    `wake_s`: from sleep to warm."""
 
     name: str
     target: int
@@ -67,6 +68,7 @@ class PoolEntry(msgspec.Struct, frozen=True):
     pace: Pace | None = None
     gaps: Mapping[int, float] = {}
     mix: Share | None = None
+    wake_s: float | None = None
 
 
 class NodeEntry(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from workers.autoscaling.generations import (
     SuccessionDecision,
     succeed,
 )
-from workers.autoscaling.types import Knobs, PoolMemory
+from workers.autoscaling.types import WAKE_GUESS_MS, Knobs, Phase, PoolMemory
 from workers.catalog import Pool
 from workers.controller.fleet_publisher import Fleet
 from workers.controller.sighting import Sighting
@@ -46,12 +46,14 @@ class Intentions:
         self._successions: dict[str, Succession] = {}
         self._told: dict[str, tuple[object, ...]] = {}
         self._measured_s: dict[str, float] = {}
+        self._wake_s: dict[str, float] = {}
 
     def begin(self, last: Fleet | None) -> None:
         """Start leading: forget the intentions, and take over the measured times."""
         self._memories, self._successions, self._told = {}, {}, {}
         if last is not None:
             self._measured_s |= {p.name: p.cold_start_s for p in last.pools}
+            self._wake_s |= {p.name: p.wake_s for p in last.pools if p.wake_s is not None}
 
     def is_cold(self, pool: str) -> bool:
         """Whether a waiting caller would start the pool now."""
@@ -67,6 +69,10 @@ class Intentions:
     def cold_start_s(self, pool: Pool) -> float:
         """The measured time of a start, or the catalog's guess until there is one."""
         return self._measured_s.get(pool.name, pool.cold_start_s)
+
+    def wake_s(self, pool: Pool) -> float:
+        """The measured time of a replica from sleep to warm, or a guess until there is one."""
+        return self._wake_s.get(pool.name, WAKE_GUESS_MS / 1000)
 
     def serving(self, apps: PoolApps) -> tuple[str, PoolMemory | None]:
         """The application that serves a pool, and its memory."""
@@ -113,6 +119,7 @@ class Intentions:
         self._successions[pool.name] = succession
         self._memories |= memories
         self._measured_s[pool.name] = memories[decision.serving].cold_start_ms / 1000
+        self._wake_s[pool.name] = memories[decision.serving].wake_ms / 1000
         self._tell(pool.name, decision)
         return decision
 
@@ -132,11 +139,14 @@ class Intentions:
             target = sighting.cluster_target
             if target is None:
                 target = 0 if apps.older else apps.pool.initial_replicas
-            memory = self._fresh(apps.pool, target)
+            asleep = frozenset(r.id for r in sighting.view.replicas_in(Phase.SLEEPING))
+            memory = self._fresh(apps.pool, max(0, target - len(asleep)))
+            memory = replace(memory, asleep=asleep)
         return Generation(name, sighting.view, memory)
 
     def _fresh(self, pool: Pool, target: int) -> PoolMemory:
-        return PoolMemory(target=target, cold_start_ms=self.cold_start_s(pool) * 1000)
+        start_ms, wake_ms = self.cold_start_s(pool) * 1000, self.wake_s(pool) * 1000
+        return PoolMemory(target=target, cold_start_ms=start_ms, wake_ms=wake_ms)
 
     def _tell(self, pool: str, decision: SuccessionDecision) -> None:
         """Log a decision when it changes, not in every round."""
@@ -167,4 +177,5 @@ def knobs_of(pool: Pool, settings: ControllerSettings) -> Knobs:
         panic_ms=int(settings.panic_s * 1000),
         stable_ms=int(settings.stable_s * 1000),
         down_ms=int(settings.down_s * 1000),
+        sleep_ms=None if pool.sleep_idle_s is None else int(pool.sleep_idle_s * 1000),
     )

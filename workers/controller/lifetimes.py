@@ -48,12 +48,14 @@ class LifeReport(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class LiveReplica:
-    """A replica that exists. `stats` is None where it does not answer."""
+    """A replica that exists. `stats` is None where it does not answer. It costs `price_share` of
+    what its pool does."""
 
     replica: str
     pool: str
     started_us: int
     stats: ReplicaStats | None = None
+    price_share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +116,19 @@ def _seen(
             replica=one.replica,
             pool=one.pool,
             model=price.model,
-            nanousd_per_s=price.nanousd_per_s,
+            nanousd_per_s=_nanousd_per_s(price, one),
             started_us=min(one.started_us, at_us),
             until_us=at_us,
         )
         return _answered(Life(report), one.stats)
     report = replace(before.report, until_us=max(at_us, before.reported_us + 1))
     if price is not None:
-        report = replace(report, model=price.model, nanousd_per_s=price.nanousd_per_s)
+        report = replace(report, model=price.model, nanousd_per_s=_nanousd_per_s(price, one))
     return _answered(dataclasses.replace(before, report=report), one.stats)
+
+
+def _nanousd_per_s(price: Price, one: LiveReplica) -> int:
+    return round(price.nanousd_per_s * one.price_share)
 
 
 def _answered(life: Life, stats: ReplicaStats | None) -> Life:
@@ -158,13 +164,20 @@ def _ended(life: Life, at_us: int) -> LifeReport:
 
 
 def seen_in(
-    details: ServeDetails, stats_of: Callable[[str], ReplicaStats | None]
+    details: ServeDetails,
+    stats_of: Callable[[str], ReplicaStats | None],
+    *,
+    asleep_share: float = 1.0,
 ) -> list[LiveReplica]:
     """Every replica that takes up capacity, whatever its state: from when its process exists until
-    Serve names it no more."""
+    Serve names it no more. One that sleeps costs `asleep_share` of its price."""
     return [
         LiveReplica(
-            replica.replica_id, pool, int(replica.start_time_s * 1e6), stats_of(replica.replica_id)
+            replica.replica_id,
+            pool,
+            int(replica.start_time_s * 1e6),
+            stats := stats_of(replica.replica_id),
+            asleep_share if stats is not None and stats.asleep else 1.0,
         )
         for name, app in details.applications.items()
         if (pool := pool_of(name)) is not None

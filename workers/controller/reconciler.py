@@ -13,16 +13,14 @@ from types import MappingProxyType
 import aiohttp
 import msgspec
 
-from routing.types import CapacityClass
 from workers.autoscaling.demand import Demand, Due, PoolOrder
 from workers.autoscaling.generations import SuccessionDecision
-from workers.autoscaling.keep_alive import keep_s, keep_usd_per_s, sparse, start_worth_s
+from workers.autoscaling.keep_alive import sparse
 from workers.autoscaling.recoveries import LostPart
-from workers.autoscaling.stages import Stage, eta_s, stage_of_start
-from workers.autoscaling.types import Phase, ReplicaView, ScaleDecision
+from workers.autoscaling.types import Phase, ScaleDecision
 from workers.catalog import Catalog, Pool
 from workers.controller.applications import Applications
-from workers.controller.fleet_publisher import Fleet, FleetPublisher, PoolEntry, ReplicaEntry
+from workers.controller.fleet_publisher import Fleet, FleetPublisher, PoolEntry
 from workers.controller.intentions import Intentions, PoolApps
 from workers.controller.lifetimes import Lives, prices_of, seen_in
 from workers.controller.losses import RAY, Losses
@@ -30,7 +28,10 @@ from workers.controller.lost_replicas import LostReplicas
 from workers.controller.mixes import Mixes
 from workers.controller.nodes import NodeWatch
 from workers.controller.paces import Paces
-from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow
+from workers.controller.replica_api import ReplicaApi
+from workers.controller.round.demands import Demands
+from workers.controller.round.instructions import instruct
+from workers.controller.round.replica_entries import ReplicaEntries, Times
 from workers.controller.seasons import Seasons
 from workers.controller.sighting import Observer, Sighting
 from workers.controller.weights import WeightsWatch
@@ -40,7 +41,6 @@ from workers.ray.serve_api import (
     RayApi,
     RayRefused,
     RayUnavailable,
-    ReplicaDetails,
     ServeDetails,
 )
 from workers.ray.serve_apps import DEPLOYMENT, app_name, graceful_shutdown_s, older_apps
@@ -50,7 +50,6 @@ from workers.writer.writes import Leader, SetReplicas
 
 log = logging.getLogger(__name__)
 
-NANOUSD_PER_USD = 1_000_000_000
 NOBODY_DUE: Mapping[str, tuple[Due, ...]] = MappingProxyType({})
 NO_ORDERS: Mapping[str, PoolOrder] = MappingProxyType({})
 
@@ -88,6 +87,9 @@ class Reconciler:
         )
         stale_ms = int(self._knobs.stats_stale_s * 1000)
         self._observer = Observer(self._replicas, now_ms=now_ms, stale_ms=stale_ms)
+        self._entries = ReplicaEntries(
+            self._observer.stats_of, nodes, weights, has_place=not settings.nodes
+        )
         self._details = ServeDetails()
         self._intentions = Intentions(settings.controller)
         self._applications = Applications(settings, self._writes, self._intentions)
@@ -97,6 +99,7 @@ class Reconciler:
         self._mixes = Mixes(
             settings.mixes, settings.controller, self._intentions, nodes, self._lost
         )
+        self._demands = Demands(self._paces, self._intentions, self._seasons, self._knobs)
         self._place: RayFile | None = None
         self._asking: asyncio.Task[ServeDetails] | None = None
         self._done: frozenset[str] = frozenset()
@@ -182,12 +185,19 @@ class Reconciler:
             nodes=self._nodes.entries(self._details, self._weights.held_by),
         )
         if ray is not None:  # else what is known may be long past
-            replicas = seen_in(self._details, self._observer.stats_of)
+            replicas = seen_in(
+                self._details,
+                self._observer.stats_of,
+                asleep_share=self._knobs.sleep_cost_share,
+            )
             at_us = self._now_ms() * 1000
             lives = await self._lives.note(replicas, prices_of(catalog, at_us), at_us=at_us)
             self._lost.note(*lives, at_us=at_us)
         await self._seasons.save()
-        await self._tell(pools, sightings, decisions)
+        await instruct(
+            self._replicas,
+            [(sightings[n], decisions[apps.pool.name]) for apps in pools for n in apps.names],
+        )
 
     def _demand(
         self,
@@ -198,35 +208,15 @@ class Reconciler:
         order: PoolOrder | None,
     ) -> Demand:
         """What is known of the pool's calls besides how many wait or run."""
-        pool, paces, at_ms = apps.pool, self._paces, self._now_ms()
         views = [sightings[name].view for name in apps.names]
         ids = [replica.id for view in views for replica in view.replicas]
-        stats = {id: stats for id in ids if (stats := self._observer.stats_of(id)) is not None}
-        paces.note(pool.name, stats)
-        is_busy = waiting > 0 or any(view.load for view in views)
-        paces.note_load(pool.name, is_busy=is_busy, at_ms=at_ms)
-        worth_s = start_worth_s(
-            self._intentions.cold_start_s(pool),
-            keep_usd_per_s(
-                pool.cost_at(at_ms * 1000) / NANOUSD_PER_USD,
-                is_reserved=pool.capacity_class == CapacityClass.RESERVED,
-            ),
-            self._knobs.wait_usd_per_s,
-        )
-        kept_s = keep_s(paces.gaps(pool.name), worth_s)
-        return Demand(
-            due,
-            begun=paces.begun(pool.name),
-            pace=paces.pace(pool.name),
-            keep_ms=None if kept_s is None else round(kept_s * 1000),
+        return self._demands.demand(
+            apps.pool,
+            {id: stats for id in ids if (stats := self._observer.stats_of(id)) is not None},
+            due=due,
             order=order,
-            forecast=self._seasons.note(
-                pool,
-                at_ms=at_ms,
-                load=waiting + sum(view.load for view in views),
-                begun=paces.begun(pool.name),
-                start_s=self._intentions.cold_start_s(pool),
-            ),
+            load=waiting + sum(view.load for view in views),
+            at_ms=self._now_ms(),
         )
 
     def _apps(self, pool: Pool, catalog: Catalog) -> PoolApps:
@@ -304,18 +294,26 @@ class Reconciler:
         scale = decision.scales[decision.serving]
         text = f"{scale.reason}: {scale.detail}"
         losses = self._lost.of(apps.pool.name)
+        times = Times(
+            self._intentions.cold_start_s(apps.pool),
+            self._intentions.wake_s(apps.pool),
+            graceful_shutdown_s(apps.pool, self._settings),
+        )
         has_any = any(sightings[name].view.replicas for name in apps.names)
         elsewhere = self._mixes.blocked(apps.pool.name, has_any=has_any)
         return PoolEntry(
             name=apps.pool.name,
             target=scale.target,
             reason="; ".join(filter(None, (text, decision.detail))),
-            cold_start_s=round(self._intentions.cold_start_s(apps.pool), 3),
+            cold_start_s=round(times.cold_s, 3),
+            wake_s=round(times.wake_s, 3),
             waiting=waiting.get(apps.pool.name, 0),
             replicas=tuple(
                 entry
                 for name in apps.names
-                for entry in self._replica_entries(apps.pool, sightings[name], decision.shown)
+                for entry in self._entries.of(
+                    sightings[name], decision.shown, times, self._now_ms()
+                )
             ),
             blocked=elsewhere if scale.quarantined_until_ms is None else scale.detail,
             lost=round(losses.lost, 4),
@@ -325,51 +323,6 @@ class Reconciler:
             gaps=sparse(self._paces.gaps(apps.pool.name)),
             mix=self._mixes.share(apps.pool.name),
         )
-
-    def _replica_entries(
-        self, pool: Pool, sighting: Sighting, phases: Mapping[str, Phase]
-    ) -> tuple[ReplicaEntry, ...]:
-        """A replica whose node leaves takes no new call, whatever it says itself. Serve starts
-        another one in its place."""
-        stats = {each.id: self._observer.stats_of(each.id) for each in sighting.view.replicas}
-        ends_s = graceful_shutdown_s(pool, self._settings)
-        return tuple(
-            ReplicaEntry(
-                id=replica.id,
-                address=sighting.addresses.get(replica.id, ""),
-                state=Phase.DRAINING
-                if self._nodes.is_leaving(sighting.serve[replica.id].node_instance_id)
-                else phases[replica.id],
-                node=sighting.serve[replica.id].node_instance_id or None,
-                ends_ms=self._nodes.ends_ms(sighting.serve[replica.id].node_instance_id, ends_s),
-                since_ms=replica.since_ms,
-                running=replica.running,
-                queued=replica.queued,
-                gauges=stat.gauges if (stat := stats[replica.id]) else None,
-                pid=sighting.serve[replica.id].pid,
-                stage=self._stage(replica, sighting.serve[replica.id]),
-                eta_s=self._eta_s(pool, replica),
-                fetch=self._weights.fetch_of(replica.id),
-            )
-            for replica in sighting.view.replicas
-        )
-
-    def _stage(self, replica: ReplicaView, details: ReplicaDetails) -> Stage | None:
-        if replica.phase is not Phase.STARTING:
-            return None
-        return stage_of_start(
-            has_process=details.pid is not None,
-            is_loaded=details.state == "RUNNING",
-            has_place=not self._settings.nodes,
-            is_fetching=self._weights.fetch_of(replica.id) is not None,
-        )
-
-    def _eta_s(self, pool: Pool, replica: ReplicaView) -> float | None:
-        if replica.phase is not Phase.STARTING:
-            return None
-        age_ms = self._now_ms() - replica.since_ms - self._weights.fetch_ms(replica.id)
-        left_s = self._weights.left_s(replica.id)
-        return eta_s(self._intentions.cold_start_s(pool), max(0, age_ms) / 1000, left_s)
 
     def _with_loss(self, entry: PoolEntry, reason: LostPart | None, at_ms: int) -> PoolEntry:
         loss = self._losses.note(
@@ -389,30 +342,6 @@ class Reconciler:
             gone=loss.gone.name.lower(),
         )
 
-    async def _tell(
-        self,
-        pools: Iterable[PoolApps],
-        sightings: Mapping[str, Sighting],
-        decisions: Mapping[str, SuccessionDecision],
-    ) -> None:
-        """Tell each replica that answers whether to take work, if it does otherwise now."""
-        telling = [
-            self._tell_one(sightings[name].addresses[replica.id], replica.id in refusing)
-            for apps in pools
-            for refusing in [decisions[apps.pool.name].refusing]
-            for name in apps.names
-            for replica in sightings[name].view.replicas
-            if replica.phase is not Phase.STARTING
-            and (replica.phase is Phase.DRAINING) != (replica.id in refusing)
-        ]
-        await asyncio.gather(*telling)
-
-    async def _tell_one(self, address: str, draining: bool) -> None:
-        try:
-            await self._replicas.drain(address, draining=draining)
-        except (ReplicaGone, ReplicaSlow) as deaf:
-            log.warning("drain: %s", deaf)
-
     def _note_ray(self, trouble: str) -> None:
         """Log an error of Ray once, not in every round."""
         if trouble and trouble != self._trouble:
@@ -426,8 +355,8 @@ def _counts(
     """Absolute targets, only where the cluster holds another one."""
     for decision in decisions:
         for app, scale in decision.scales.items():
-            if sightings[app].cluster_target not in (None, scale.target):
-                yield SetReplicas(app, DEPLOYMENT, scale.target)
+            if sightings[app].cluster_target not in (None, scale.count):
+                yield SetReplicas(app, DEPLOYMENT, scale.count)
 
 
 def _is_moving(sightings: Mapping[str, Sighting], decision: SuccessionDecision) -> bool:
@@ -438,7 +367,7 @@ def _is_moving(sightings: Mapping[str, Sighting], decision: SuccessionDecision) 
 
 def _is_scaling(sighting: Sighting, decision: ScaleDecision) -> bool:
     return (
-        sighting.cluster_target != decision.target
+        sighting.cluster_target != decision.count
         or len(sighting.view.replicas_in(Phase.WARM)) != decision.target
         or bool(decision.leaving)
     ) and decision.quarantined_until_ms is None

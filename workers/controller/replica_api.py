@@ -26,6 +26,8 @@ class ReplicaStats(msgspec.Struct, frozen=True):
     running: int
     queued: int
     draining: bool = False
+    asleep: bool = False
+    waking: bool = False
     last_active_ms_ago: float | None = None
     busy_us_total: int = 0
     requests_total: int = 0
@@ -52,10 +54,11 @@ class ReplicaApi:
         except msgspec.DecodeError as odd:
             raise ReplicaGone(f"{address}: stats in an unknown shape: {odd}") from odd
 
-    async def drain(self, address: str, *, draining: bool) -> None:
-        """Tell a replica to refuse new work, or to take it again. Raises ReplicaGone or
-        ReplicaSlow."""
-        await self._call("POST", f"{address}/v1/sluice/drain", {"draining": draining})
+    async def drain(self, address: str, *, draining: bool, asleep: bool = False) -> None:
+        """Tell a replica to refuse new work, or to take it again, and to sleep or to be awake.
+        Raises ReplicaGone or ReplicaSlow."""
+        body = {"draining": draining, "asleep": asleep}
+        await self._call("POST", f"{address}/v1/sluice/drain", body)
 
     async def _call(self, method: str, url: str, body: dict[str, bool] | None) -> bytes:
         try:

@@ -86,7 +86,7 @@ class Observer:
         except ReplicaSlow:
             fresh_ms = self._now_ms() - (before.answered_ms or 0)
             return before if fresh_ms < self._stale_ms else replace(before, stats=None)
-        phase = Phase.DRAINING if stats.draining else Phase.WARM
+        phase = _phase(stats)
         since_ms = before.since_ms if phase is before.phase else self._now_ms()
         return _LastAnswer(address, phase, since_ms, stats, self._now_ms())
 
@@ -113,6 +113,14 @@ class Observer:
             serve={each.replica_id: each for each in _replicas_of(name, details)},
             cluster_target=None if deployment is None else deployment.target_num_replicas,
         )
+
+
+def _phase(stats: ReplicaStats) -> Phase:
+    if stats.waking:
+        return Phase.STARTING
+    if stats.asleep:
+        return Phase.SLEEPING
+    return Phase.DRAINING if stats.draining else Phase.WARM
 
 
 def _replicas_of(name: str, details: ServeDetails) -> tuple[ReplicaDetails, ...]:

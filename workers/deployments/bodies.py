@@ -147,7 +147,10 @@ class EmbeddingBody(msgspec.Struct, frozen=True):
 
 
 class DrainBody(msgspec.Struct, frozen=True):
+    """`asleep`: a worker that has nothing to do lets go of its model. False wakes it."""
+
     draining: bool = True
+    asleep: bool = False
 
 
 Body = TypeVar("Body")

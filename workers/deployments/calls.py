@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from workers.deployments.errors import HttpError
+from workers.deployments.errors import DRAINING, HttpError
 
 Frame = TypeVar("Frame")
 
@@ -30,6 +30,7 @@ class OpenCall:
 class OpenCalls:
     def __init__(self, now_s: Callable[[], float]) -> None:
         self.draining = False
+        self.asleep = False
         self._now_s = now_s
         self._open: dict[str, OpenCall] = {}
         self._active_s = now_s()
@@ -48,10 +49,10 @@ class OpenCalls:
         return 0.0 if self._open else self._now_s() - self._active_s
 
     def refuse(self, request_id: str | None = None) -> None:
-        """Refuse a call that is not taken. Raises HttpError while the worker drains, or while a
-        call of this id is open."""
-        if self.draining:
-            raise HttpError(503, "worker_draining", "this worker takes no new calls")
+        """Refuse a call that is not taken. Raises HttpError while the worker drains or sleeps, or
+        while a call of this id is open."""
+        if self.draining or self.asleep:
+            raise HttpError(503, DRAINING, "this worker takes no new calls")
         if request_id in self._open:
             raise HttpError(409, "request_in_flight", f"{request_id} is already being answered")
 

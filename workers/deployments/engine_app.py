@@ -48,6 +48,7 @@ class EngineAppArgs(BaseModel):
     kv_cache_mb: int = EngineSettings.kv_cache_mb
     gpu_memory_share: float = EngineSettings.gpu_memory_share
     dtype: str = EngineSettings.dtype
+    sleep_level: int = EngineSettings.sleep_level
     roofline: Roofline | None = None
     weights: WantedWeights | None = None
 

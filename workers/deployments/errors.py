@@ -8,6 +8,7 @@ import msgspec
 
 from workers.engines.base import (
     ContextLengthExceeded,
+    EngineAsleep,
     EngineError,
     EngineOverloaded,
     GenerationAborted,
@@ -16,6 +17,9 @@ from workers.engines.base import (
     RequestInFlight,
     UnsupportedParameter,
 )
+
+DRAINING = "worker_draining"
+"""A gateway goes elsewhere with such a call, and counts no failure."""
 
 
 @dataclass(eq=False)
@@ -53,6 +57,8 @@ def refusal(error: EngineError, prompt_param: str | None = None) -> HttpError:
             return HttpError(400, _of_schema(error.param), message, error.param)
         case RequestInFlight():
             return HttpError(409, "request_in_flight", f"{message} is already being answered")
+        case EngineAsleep():
+            return HttpError(503, DRAINING, message)
         case EngineOverloaded():
             return HttpError(503, "server_is_overloaded", message)
         case GenerationAborted():

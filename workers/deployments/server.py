@@ -23,6 +23,7 @@ from workers.deployments.exchange import (
     Scope,
     Send,
 )
+from workers.deployments.rest import Rest
 from workers.engines.base import EngineError, EngineLife
 
 SECRET_HEADER = b"x-sluice-worker-secret"
@@ -49,6 +50,7 @@ class WorkerServer:
         self._now_s = now_s
         self._warm_since_s = now_s()
         self._calls = OpenCalls(now_s)
+        self._rest = Rest(engine, self._calls)
         self._routes: dict[tuple[str, str], Callable[[Exchange], Awaitable[None]]] = {
             **{("POST", path): self._opened(door) for path, door in doors.items()},
             ("GET", "/v1/sluice/stats"): self._stats,
@@ -71,6 +73,7 @@ class WorkerServer:
             if message["type"] == "lifespan.startup":
                 await send(await self._started())
             else:
+                await self._rest.leave()
                 await self._engine.stop()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
@@ -122,12 +125,16 @@ class WorkerServer:
             "fetch_ms": self._fetch_ms,
             "last_active_ms_ago": round(self._calls.idle_s * 1000),
             "draining": self._calls.draining,
+            "asleep": self._rest.is_asleep,
+            "waking": self._rest.is_waking,
         }
         await exchange.answer(200, msgspec.json.encode(body))
 
     async def _drain(self, exchange: Exchange) -> None:
         raw = await exchange.body()
-        self._calls.draining = (decoded(raw, DrainBody) if raw else DrainBody()).draining
+        body = decoded(raw, DrainBody) if raw else DrainBody()
+        self._calls.draining = body.draining
+        self._rest.order(asleep=body.asleep)
         await self._stats(exchange)
 
     async def _health(self, exchange: Exchange) -> None:

@@ -5,13 +5,13 @@ cumulative and that its classes are disjoint."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from routing.economics.roofline import Roofline
-from routing.gauges import Gauges
+from routing.gauges import GAUGES, Gauges
 from workers.engines.forms import Constraint, Guide
 from workers.sampling import LOGPROBS_MAX as LOGPROBS_MAX
 from workers.sampling import RENDERING, Rendering, Sampling
@@ -165,6 +165,14 @@ class EngineStats(Gauges):
     busy_us_total: int = 0
 
 
+NOW = frozenset({"running", "queued", *GAUGES})
+"""What is of an instant among an engine's stats. All else counts on for ever."""
+
+
+def totals_of(stats: EngineStats) -> dict[str, int]:
+    return {each.name: getattr(stats, each.name) for each in fields(stats) if each.name not in NOW}
+
+
 @dataclass(frozen=True)  # without slots, so that the defaults can be read from the class
 class EngineSettings:
     """The bounds of an engine. `slots` sequences decode together, `queue_max` more may wait; a step
@@ -172,7 +180,8 @@ class EngineSettings:
     `cache_tokens_max` bounds the prefix cache, which shares whole blocks of `block_tokens`; tokens
     that come faster than every `frame_interval_s` ride in one frame, but for a first and a last.
     vLLM reserves `kv_cache_mb` for keys and values on a CPU, `gpu_memory_share` of a GPU's memory;
-    its `dtype` "auto" is the checkpoint's on a GPU and float32, as ours, on a CPU.
+    its `dtype` "auto" is the checkpoint's on a GPU and float32, as ours, on a CPU. It sleeps at
+    `sleep_level`.
     An engine of embeddings computes at most `batch_tokens_max` together, padding included, for up
     to `slots + queue_max` calls whose inputs may be `waiting_tokens_max` together."""
 
@@ -191,6 +200,7 @@ class EngineSettings:
     kv_cache_mb: int = 256
     gpu_memory_share: float = 0.9
     dtype: str = "auto"
+    sleep_level: int = 1
     roofline: Roofline | None = None
     """What a simulated replica takes its time from; no other engine reads it."""
 
@@ -234,6 +244,15 @@ class EngineLife(Protocol):
     async def start(self) -> None:
         """Load the model and begin. Raises `CheckpointUnsupported` for a model that it cannot
         run."""
+        ...
+
+    async def sleep(self) -> None:
+        """Let go of weights, keys, values and caches. Called while nothing is open. Totals go
+        on, and the engine is well. Calls raise `EngineAsleep` until it is woken."""
+        ...
+
+    async def wake(self) -> None:
+        """Load the model again. Raises as `start`, and the engine is not well then."""
         ...
 
     def abort(self, request_id: str) -> None: ...
@@ -351,6 +370,13 @@ class RequestInFlight(EngineError):
 
 class GenerationAborted(EngineError):
     """The sequence was aborted, and not by its reader."""
+
+
+class EngineAsleep(EngineError):
+    """The engine holds no model now. Another replica may answer."""
+
+    def __init__(self) -> None:
+        super().__init__("this worker sleeps")
 
 
 class EngineFailed(EngineError):

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from workers.engines.base import (
+    EngineAsleep,
     EngineError,
     EngineFailed,
     EngineStats,
@@ -75,12 +76,22 @@ class ScriptedEngine:
         self.requests: list[GenerationRequest] = []
         self.aborted: list[str] = []
         self.context_tokens = 1024
+        self.asleep = False
 
     async def start(self) -> None:
         if self.broken is not None:
             raise EngineFailed(self.broken)
 
+    async def sleep(self) -> None:
+        self.asleep = True
+
+    async def wake(self) -> None:
+        await self.start()
+        self.asleep = False
+
     def generate(self, request: GenerationRequest) -> ScriptedStream:
+        if self.asleep:
+            raise EngineAsleep
         if self.refusal is not None:
             raise self.refusal
         self.requests.append(request)

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Generic, Protocol, TypeVar
 
-from workers.engines.base import CheckpointUnsupported, EngineError
+from workers.engines.base import CheckpointUnsupported, EngineError, EngineFailed
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,8 @@ Loaded = TypeVar("Loaded", bound=Turns)
 
 
 class EngineThread(Generic[Loaded]):
-    """`load` and `turn` run on the thread, `on_break` on the loop that started it."""
+    """`load` and `turn` run on the thread, `on_break` on the loop that started it. It may be
+    started again after a stop, and loads anew then."""
 
     def __init__(
         self,
@@ -52,6 +53,8 @@ class EngineThread(Generic[Loaded]):
     async def start(self) -> Loaded:
         """Start, and return once the model is loaded. Raises EngineError."""
         self._loop = asyncio.get_running_loop()
+        self._stopping = False
+        self._orders.clear()
         started: asyncio.Future[Loaded] = self._loop.create_future()
         self._thread = Thread(target=self._run, args=(started,), name="engine", daemon=True)
         self._thread.start()
@@ -61,6 +64,23 @@ class EngineThread(Generic[Loaded]):
         """Run this on the thread before its next turn. Called from the loop."""
         self._orders.append(order)
         self._work.set()
+
+    async def ask(self, order: Callable[[], object]) -> None:
+        """Run this on the thread before its next turn, and return once it is done. Raises
+        EngineFailed in place of what it raises."""
+        done: asyncio.Future[None] = self._loop.create_future()
+
+        def answer() -> None:
+            try:
+                order()
+            except Exception as error:
+                log.exception("an order to the engine failed")
+                self.post(done.set_exception, EngineFailed(repr(error)))
+            else:
+                self.post(done.set_result, None)
+
+        self.order(answer)
+        await done
 
     def post(self, callback: Callable[..., object], *args: object) -> None:
         """Run this on the loop. Called from the thread."""

@@ -147,7 +147,7 @@ def engine_of(pool: Pool, model: Model, settings: WorkersSettings) -> str:
 
 
 def _engine_arguments(engine: str, settings: WorkersSettings) -> dict[str, Any]:
-    reserved = {"kv_cache_mb", "gpu_memory_share", "dtype"}
+    reserved = {"kv_cache_mb", "gpu_memory_share", "dtype", "sleep_level"}
     return settings.vllm.model_dump(include=reserved) if engine == VLLM else {}
 
 

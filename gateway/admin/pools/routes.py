@@ -67,9 +67,9 @@ async def wake_pool(orderer: Orderer, name: PoolName, body: WakeBody = ONE) -> A
 
 @router.post("/pools/{name}/sleep", status_code=202, response_model=PoolOrderAnswer)
 async def put_pool_to_sleep(orderer: Orderer, name: PoolName, body: SleepBody = SLEEPING) -> Any:
-    """Have no replica. Calls in flight finish, and the next call wakes the pool. 409 where
-    `min_replicas` keeps one."""
-    return await orderer.sleep(name)
+    """Let the replicas sleep, or have none. Calls in flight finish, and the next call wakes the
+    pool. 409 where `min_replicas` keeps one."""
+    return await orderer.sleep(name, body.to)
 
 
 @router.get("/fleet", response_model=FleetAnswer)

@@ -30,7 +30,8 @@ class PoolOrderAnswer(Answer):
 
     object: Literal["pool_order"] = "pool_order"
     pool: str
-    replicas: NonNegativeInt = Field(description="so many at least; 0: none")
+    replicas: NonNegativeInt = Field(description="so many at least; 0: none that is awake")
+    to: Literal["warm", "sleeping", "cold"] = Field(description="the rung that was ordered")
 
 
 class PoolBody(PoolFields):
@@ -128,6 +129,7 @@ class FleetPool(Answer):
     target: NonNegativeInt
     reason: str
     cold_start_s: float | None
+    wake_s: float | None = Field(description="from sleep to warm, measured")
     waiting: NonNegativeInt
     blocked: str | None
     ready_at_ms: int | None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import Depends, Request
 from fastapi.exceptions import RequestValidationError
@@ -140,9 +140,13 @@ def _in_usd(fields: Mapping[str, Any]) -> dict[str, Any]:
     return in_usd(fields, PoolBody.model_fields)
 
 
+Rung = Literal["warm", "sleeping", "cold"]
+
+
 class OrderedPool(NamedTuple):
     pool: str
     replicas: int
+    to: Rung
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +162,13 @@ class PoolOrderer:
         pool = await self._own_pool(name)
         if replicas > pool.max_replicas:
             raise bad_request(f"'{name}' has at most {pool.max_replicas} replicas.", "replicas")
-        return await self._order("pool.wake", pool, replicas)
+        return await self._order("pool.wake", pool, replicas, "warm")
 
-    async def sleep(self, name: str) -> OrderedPool:
+    async def sleep(self, name: str, to: Rung) -> OrderedPool:
         pool = await self._own_pool(name)
         if pool.min_replicas:
             raise ApiError(409, f"min_replicas keeps {pool.min_replicas}.", code="conflict")
-        return await self._order("pool.sleep", pool, 0)
+        return await self._order("pool.sleep", pool, 0, to)
 
     async def _own_pool(self, name: str) -> PoolRow:
         pool = await self.pools.pool(name)
@@ -172,11 +176,13 @@ class PoolOrderer:
             raise bad_request(f"'{name}' is an external pool: it has no replicas here.", "name")
         return pool
 
-    async def _order(self, action: str, pool: PoolRow, replicas: int) -> OrderedPool:
+    async def _order(self, action: str, pool: PoolRow, replicas: int, to: Rung) -> OrderedPool:
         """The audit row comes first: no order is unknown."""
-        await self.pools.store.change(action, pool.name, lambda session: pool, replicas=replicas)
-        await self.orders.give(pool.name, PoolOrder(str(self.pools.store.now_us), replicas))
-        return OrderedPool(pool.name, replicas)
+        change = self.pools.store.change
+        await change(action, pool.name, lambda session: pool, replicas=replicas, to=to)
+        order = PoolOrder(str(self.pools.store.now_us), replicas, to_sleep=to == "sleeping")
+        await self.orders.give(pool.name, order)
+        return OrderedPool(pool.name, replicas, to)
 
 
 class CheckedPool(NamedTuple):

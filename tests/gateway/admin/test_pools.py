@@ -156,9 +156,11 @@ async def test_wake_and_sleep_are_orders_for_the_controller(one: Edge) -> None:
     assert woken is not None and woken.replicas == 2
     for sent in ({}, {"to": "sleeping"}, {"to": "cold"}):
         status, answer = await send(one, "POST", "/pools/near/sleep", sent)
-        assert (status, answer["replicas"]) == (202, 0)
-    asleep = await order_of(one, "near")
-    assert asleep is not None and asleep.replicas == 0 and asleep.id != woken.id
+        rung = sent.get("to", "sleeping")
+        assert (status, answer["replicas"], answer["to"]) == (202, 0, rung)
+        asleep = await order_of(one, "near")
+        assert asleep is not None and asleep.replicas == 0 and asleep.id != woken.id
+        assert asleep.to_sleep is (rung == "sleeping")
 
 
 async def test_what_cannot_be_ordered_is_refused_and_orders_nothing(one: Edge) -> None:

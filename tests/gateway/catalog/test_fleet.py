@@ -231,3 +231,23 @@ async def test_a_pool_is_predicted_once_for_each_poll_however_many_calls_ask(red
         assert len({id(state) for state in states}) == 1
         assert asked == [each.name for each in POOLS] * polls
         assert states[0] is not None and states[0].learned == guessed_speeds(3 * polls - 2)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "start_s"),
+    [
+        ((), 8.0),
+        ((replica(state="SLEEPING"),), 0.3),
+        ((replica(state="STARTING") | {"stage": "wake"},), 0.3),
+        ((replica(state="STARTING") | {"stage": "load"},), 8.0),
+    ],
+)
+async def test_next_replica_of_a_pool_that_sleeps_takes_as_long_as_a_wake(
+    redis: Redis, replicas: Sequence[dict[str, Any]], start_s: float
+) -> None:
+    await publish(redis, *replicas, cold_start_s=8.0, wake_s=0.3)
+    fleet = keeper(redis)
+    await fleet.refresh()
+    state = fleet.state("a")
+    assert state is not None and state.pool.cold_start_s == start_s
+    assert not state.is_paid_for or state.replicas[0].state is ReplicaState.STARTING

@@ -67,3 +67,15 @@ def test_what_left_the_catalog_is_forgotten() -> None:
     ours.keep_only([])
     ours.note_unknown(ALONE)
     assert ours.decide(ALONE, {"new": sighting()}, waiting=0).scales["new"].target == 1
+
+
+def test_new_leader_takes_over_who_sleeps_and_wakes_nobody() -> None:
+    ours = intentions()
+    ours.begin(Fleet(1, 1, 1, "other", (PoolEntry("p", 0, "", 42.0, 0, (), wake_s=0.3),)))
+    replicas = (ReplicaView("a", Phase.SLEEPING, 0),)
+    seen = Sighting(PoolView(10_000, replicas, 0), cluster_target=1)
+    scale = ours.decide(ALONE, {"new": seen}, waiting=0).scales["new"]
+    assert (scale.target, scale.count, scale.asleep) == (0, 1, {"a"})
+    assert ours.wake_s(POOL) == 0.3
+    scale = ours.decide(ALONE, {"new": seen}, waiting=1).scales["new"]
+    assert (scale.target, scale.count, scale.asleep) == (1, 1, frozenset())

@@ -178,3 +178,27 @@ async def test_a_leader_that_leaves_tells_what_it_knows(redis: Redis) -> None:
     await lives.leave()
     assert [report["until_us"] for report in await told_of(redis)] == [2 * S, 9 * S]
     assert await redis.hlen(OPEN_KEY) == 1
+
+
+def test_a_replica_that_sleeps_costs_its_share_from_when_it_is_seen_asleep_until_it_wakes() -> None:
+    asleep = msgspec.structs.replace(warm(3000, draining=True), asleep=True)
+    sleeper = LiveReplica("r", "p", S, asleep, price_share=0.25)
+    _, reports = looked(
+        (2 * S, [replica(warm(1000))]),
+        (5 * S, [sleeper]),
+        (9 * S, [replica(warm(8000))]),
+        (10 * S, []),
+    )
+    told = [(r.until_us // S, r.nanousd_per_s) for r in reports]
+    assert told == [(2, 2_000), (5, 2_000), (9, 500), (10, 2_000)]
+
+
+def test_only_a_replica_that_says_that_it_sleeps_costs_a_share() -> None:
+    one = ReplicaDetails("r", "a", "RUNNING", 1.5, pid=1)
+    deployment = DeploymentDetails("engine", "HEALTHY", replicas=(one,))
+    app = AppDetails("pool-p.01234567", "RUNNING", deployments={"engine": deployment})
+    details = ServeDetails({app.name: app})
+    for asleep, share in ((True, 0.2), (False, 1.0)):
+        stats = ReplicaStats(running=0, queued=0, asleep=asleep)
+        (seen,) = seen_in(details, {"r": stats}.get, asleep_share=0.2)
+        assert seen.price_share == share

@@ -1,5 +1,7 @@
 """Who is warm: only a replica that says so itself."""
 
+import msgspec
+
 from workers.autoscaling.types import Phase, PoolView
 from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow, ReplicaStats
 from workers.controller.sighting import Observer, Sighting
@@ -115,3 +117,16 @@ async def test_an_application_that_cannot_be_built_is_a_failure_with_its_last_wo
     broken = AppDetails(APP, "DEPLOY_FAILED", message="Traceback:\n  x\nKeyError: 'slots'\n")
     sighting = await scene.look(ServeDetails(applications={APP: broken}))
     assert sighting.view.failure == "KeyError: 'slots'"
+
+
+async def test_replica_that_holds_no_model_sleeps_and_one_that_wakes_is_starting() -> None:
+    scene = Scene()
+    seen = []
+    for fields in (
+        {"draining": True, "asleep": True},
+        {"asleep": True, "waking": True},
+        {"draining": False},
+    ):
+        scene.replicas.answer = msgspec.structs.replace(IDLE, **fields)
+        seen += phases((await scene.look(details())).view)
+    assert seen == [Phase.SLEEPING, Phase.STARTING, Phase.WARM]

@@ -20,6 +20,7 @@ from workers.engines.base import (
     CheckpointUnsupported,
     ContextLengthExceeded,
     Engine,
+    EngineAsleep,
     EngineFailed,
     EngineOverloaded,
     EngineSettings,
@@ -29,6 +30,7 @@ from workers.engines.base import (
     GenerationRequest,
     PromptInvalid,
     RequestInFlight,
+    totals_of,
 )
 from workers.engines.names import ENGINE_NAMES, SIMULATED, VLLM
 from workers.engines.registry import engine_named
@@ -339,3 +341,25 @@ async def test_a_model_nobody_knows_fails_the_start(name: str, tmp_path: Path) -
     (tmp_path / "config.json").write_text('{"model_type": "warp", "architectures": ["Warp"]}')
     with pytest.raises(CheckpointUnsupported, match="could not be loaded"):
         await engine_named(name, EngineSettings(tmp_path)).start()
+
+
+async def test_a_sleeping_engine_holds_no_model_takes_no_call_and_goes_on_after_it(
+    brittle: Engine, ask: Ask
+) -> None:
+    request = ask(PARAGRAPH)
+    before = await frames_of(brittle, request)
+    await until_idle(brittle)
+    told = totals_of(brittle.stats())
+    await brittle.sleep()
+    assert brittle.health() is None
+    assert totals_of(brittle.stats()) == told, "totals go on"
+    with pytest.raises(EngineAsleep):
+        brittle.generate(request)
+    await brittle.wake()
+    after = await frames_of(brittle, request)
+    assert (text_of(after), tokens_of(after)) == (text_of(before), tokens_of(before))
+    assert after[-1].usage.cached_input == 0, "its cache went with the model"
+    await until_idle(brittle)
+    now = totals_of(brittle.stats())
+    assert now["requests_total"] == told["requests_total"] + 1
+    assert all(now[name] >= total for name, total in told.items())

@@ -1,15 +1,19 @@
 """The engine with its thread, on a real checkpoint. Waits for states, never for times."""
 
 import asyncio
+import shutil
 import threading
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from tests.workers.engines.conftest import MODEL_PATH, Ask
 from workers.engines.base import (
+    CheckpointUnsupported,
     EngineSettings,
     Frame,
     GenerationRequest,
@@ -93,3 +97,26 @@ async def test_gauges_say_what_is_left_of_open_calls_and_nothing_at_the_end(
     ended = engine.stats()
     assert (ended.prefill_tokens_left, ended.output_tokens_left) == (0, 0)
     assert ended.cache_tokens_total == 8192
+
+
+async def test_weights_keys_and_values_are_gone_while_an_engine_sleeps() -> None:
+    engine = ContinuousEngine(EngineSettings(MODEL_PATH, slots=1, context_tokens=64))
+    await engine.start()
+    batch = engine._loaded.batch
+    refs = [weakref.ref(batch), weakref.ref(batch.runner), weakref.ref(batch._rows)]  # type: ignore[attr-defined]
+    del batch
+    await engine.sleep()
+    assert [ref() for ref in refs] == [None, None, None]
+    await engine.stop()
+
+
+async def test_an_engine_that_cannot_wake_is_not_well(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(MODEL_PATH, folder)
+    engine = ContinuousEngine(EngineSettings(folder, slots=1, context_tokens=64))
+    await engine.start()
+    await engine.sleep()
+    shutil.rmtree(folder)
+    with pytest.raises(CheckpointUnsupported):
+        await engine.wake()
+    assert "could not wake" in str(engine.health())

@@ -3,6 +3,7 @@ once a step, and all streams live on the loop."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from workers.engines.base import (
     ContextLengthExceeded,
+    EngineAsleep,
     EngineFailed,
     EngineOverloaded,
     EngineSettings,
@@ -21,12 +23,14 @@ from workers.engines.base import (
     PromptInvalid,
     RequestInFlight,
     UnsupportedParameter,
+    totals_of,
 )
 from workers.engines.continuous.merging import merge
 from workers.engines.continuous.outbox import Outbox
 from workers.engines.continuous.outlook import Outlook
 from workers.engines.forms import Constraint, Guide
 from workers.engines.guides import Compiled, Guides
+from workers.engines.memory import give_back
 from workers.engines.stream import Stream
 from workers.engines.thread import EngineThread
 
@@ -63,6 +67,14 @@ class Steps(Protocol):
     def stats(self) -> EngineStats: ...
 
 
+class Sleep(Protocol):
+    """How a model that stays lets go of its memory. Called on the engine's thread."""
+
+    def sleep(self) -> None: ...
+
+    def wake(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     batch: Steps
@@ -71,6 +83,8 @@ class Loaded:
     guides: Guides
     resumable: Callable[[GenerationRequest], bool] = lambda request: True
     """Whether an answer of this kind can go on behind a prefix exactly."""
+    own_sleep: Sleep | None = None
+    """None: all of the model goes, and is loaded again."""
 
     @property
     def idle(self) -> bool:
@@ -98,19 +112,60 @@ class ContinuousEngine:
             on_break=self._break,
             model_path=settings.model_path,
         )
+        self._model: Loaded | None = None
+        self._context_tokens = settings.context_tokens
         self._open: dict[str, Running] = {}
         self._broken: str | None = "not started"
         self._stats = EngineStats()
+        self._totals_before = EngineStats()
+        self._asleep = False
         self._outlook = Outlook()
 
     @property
     def context_tokens(self) -> int:
-        return self._loaded.batch.context_tokens
+        return self._context_tokens
+
+    @property
+    def _loaded(self) -> Loaded:
+        if self._model is None:
+            raise EngineAsleep
+        return self._model
 
     async def start(self) -> None:
-        self._loaded = await self._thread.start()
-        self._stats = self._loaded.batch.stats()
+        self._model = await self._thread.start()
+        self._context_tokens = self._model.batch.context_tokens
+        self._stats = self._model.batch.stats()
         self._broken = None
+
+    async def sleep(self) -> None:
+        assert not self._open, "an engine sleeps while nothing is open"
+        self._asleep = True
+        await self._let_go()
+
+    async def wake(self) -> None:
+        try:
+            await self._take_up()
+        except Exception as error:
+            self._broken = f"could not wake: {error}"
+            raise
+        self._asleep = False
+
+    async def _let_go(self) -> None:
+        """Let go of the model. What comes to life again counts on from its totals."""
+        if own_sleep := self._loaded.own_sleep:
+            await self._thread.ask(own_sleep.sleep)
+            return
+        await self._thread.stop()
+        self._totals_before = EngineStats(**totals_of(self.stats()))
+        self._stats = EngineStats()
+        self._model = None
+        await asyncio.to_thread(give_back)
+
+    async def _take_up(self) -> None:
+        if self._model is not None and self._model.own_sleep:
+            await self._thread.ask(self._model.own_sleep.wake)
+        else:
+            await self.start()
 
     def generate(self, request: GenerationRequest) -> Stream[Frame]:
         self._check(request)
@@ -127,8 +182,7 @@ class ContinuousEngine:
         return sequence
 
     async def constrain(self, guide: Guide) -> Constraint:
-        if self._broken is not None:
-            raise EngineFailed(self._broken)
+        self._check_life()
         return await self._loaded.guides.compiled(guide)
 
     def abort(self, request_id: str) -> None:
@@ -140,8 +194,10 @@ class ContinuousEngine:
         running = min(self._stats.running, len(self._open))
         sequences = [each.sequence for each in self._open.values()]
         tokens_left = self._outlook.tokens_left
+        before = totals_of(self._totals_before)
         return replace(
             self._stats,
+            **{name: total + before[name] for name, total in totals_of(self._stats).items()},
             running=running,
             queued=len(self._open) - running,
             prefill_tokens_left=sum(each.prefill_tokens_left for each in sequences),
@@ -151,7 +207,7 @@ class ContinuousEngine:
         )
 
     def health(self) -> str | None:
-        if self._broken is None and not self._thread.alive:
+        if self._broken is None and not (self._asleep or self._thread.alive):
             return "the engine's thread has died"
         return self._broken
 
@@ -161,8 +217,7 @@ class ContinuousEngine:
 
     def _check(self, request: GenerationRequest) -> None:
         prompt_tokens = len(request.prompt_token_ids)
-        if self._broken is not None:
-            raise EngineFailed(self._broken)
+        self._check_life()
         if not prompt_tokens:
             raise PromptInvalid("the prompt has no tokens")
         if (
@@ -190,6 +245,12 @@ class ContinuousEngine:
             raise RequestInFlight(request.request_id)
         if len(self._open) >= self._settings.slots + self._settings.queue_max:
             raise EngineOverloaded(f"{len(self._open)} requests are running or waiting")
+
+    def _check_life(self) -> None:
+        if self._broken is not None:
+            raise EngineFailed(self._broken)
+        if self._asleep:
+            raise EngineAsleep
 
     def _check_prefix(self, request: GenerationRequest) -> None:
         if not self._loaded.resumable(request):

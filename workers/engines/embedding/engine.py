@@ -3,6 +3,7 @@ other side is on the event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from workers.engines.base import (
     Embedding,
     EmbeddingFrame,
     EmbeddingRequest,
+    EngineAsleep,
     EngineFailed,
     EngineOverloaded,
     EngineSettings,
@@ -25,6 +27,7 @@ from workers.engines.base import (
     UnsupportedParameter,
 )
 from workers.engines.embedding.inputs import InputQueue, WaitingInput
+from workers.engines.memory import give_back
 from workers.engines.sharing import between_us, shares_us
 from workers.engines.stream import Stream
 from workers.engines.thread import EngineThread
@@ -96,21 +99,43 @@ class EncoderEngine:
             on_break=self._break,
             model_path=settings.model_path,
         )
+        self._model: LoadedEncoder | None = None
+        self._context_tokens = settings.context_tokens
         self._open: dict[str, RunningCall] = {}
         self._broken: str | None = "not started"
         self._requests = self._batches = self._tokens = self._busy_us = 0
 
     @property
     def context_tokens(self) -> int:
-        return self._loaded.context_tokens
+        return self._context_tokens
 
     @property
     def dimensions(self) -> int:
         return self._loaded.dimensions
 
+    @property
+    def _loaded(self) -> LoadedEncoder:
+        if self._model is None:
+            raise EngineAsleep
+        return self._model
+
     async def start(self) -> None:
-        self._loaded = await self._thread.start()
+        self._model = await self._thread.start()
+        self._context_tokens = self._model.context_tokens
         self._broken = None
+
+    async def sleep(self) -> None:
+        assert not self._open, "an engine sleeps while nothing is open"
+        self._model = None
+        await self._thread.stop()
+        await asyncio.to_thread(give_back)
+
+    async def wake(self) -> None:
+        try:
+            await self.start()
+        except Exception as error:
+            self._broken = f"could not wake: {error}"
+            raise
 
     def embed(self, request: EmbeddingRequest) -> Stream[EmbeddingFrame]:
         self._check(request)
@@ -139,7 +164,7 @@ class EncoderEngine:
         )
 
     def health(self) -> str | None:
-        if self._broken is None and not self._thread.alive:
+        if self._broken is None and not (self._model is None or self._thread.alive):
             return "the engine's thread has died"
         return self._broken
 

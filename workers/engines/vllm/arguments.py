@@ -35,6 +35,7 @@ def _on_gpu(settings: EngineSettings) -> dict[str, Any]:
     return {
         "dtype": settings.dtype,
         "gpu_memory_utilization": settings.gpu_memory_share,
+        "enable_sleep_mode": True,
     }
 
 

@@ -42,6 +42,7 @@ def load_vllm(settings: EngineSettings) -> Loaded:
     from workers.engines.vllm.arguments import engine_arguments
     from workers.engines.vllm.batch import VllmBatch, resumable
     from workers.engines.vllm.draws import SeededDraws
+    from workers.engines.vllm.sleeping import NoSleep, VllmSleep
 
     path = settings.model_path
     if not (path / "config.json").is_file():
@@ -71,6 +72,7 @@ def load_vllm(settings: EngineSettings) -> Loaded:
             spells=False,
         ),
         resumable=partial(resumable, draws=not gpu),
+        own_sleep=VllmSleep(llm, level=settings.sleep_level) if gpu else NoSleep(llm),
     )
 
 

@@ -11,7 +11,12 @@ from workers.autoscaling.demand import Terms
 
 HOUR_S = 3600
 FAULT_IS_NEWS_S = 600.0
-COUNTED = (ReplicaState.WARM, ReplicaState.STARTING, ReplicaState.DRAINING)
+COUNTED = (
+    ReplicaState.WARM,
+    ReplicaState.STARTING,
+    ReplicaState.DRAINING,
+    ReplicaState.SLEEPING,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class FleetView:
     warm: int
     starting: int
     draining: int
+    sleeping: int
     cold_pools: int
     waiting: int
     burn_per_hour: Money
@@ -77,6 +83,7 @@ class FleetView:
         parts = [
             f"{self.starting} starting" if self.starting else "",
             f"{self.draining} draining" if self.draining else "",
+            f"{self.sleeping} asleep" if self.sleeping else "",
             f"{plural(self.cold_pools, 'pool')} cold" if self.cold_pools else "",
         ]
         return ", ".join(part for part in parts if part) or "no pool is cold"
@@ -104,6 +111,7 @@ def fleet_view(
         warm=_count(replicas, ReplicaState.WARM),
         starting=_count(replicas, ReplicaState.STARTING),
         draining=_count(replicas, ReplicaState.DRAINING),
+        sleeping=_count(replicas, ReplicaState.SLEEPING),
         cold_pools=sum(not state.replicas for state in own),
         waiting=sum(state.waiting for state in own),
         burn_per_hour=money(sum(_burn_nanousd_per_hour(state) for state in own)),
@@ -216,12 +224,16 @@ def _doing(replica: Replica, state: PoolState, age_us: int) -> str:
     if replica.state is ReplicaState.STARTING:
         left_us = round(state.pool.cold_start_s * 1e6) - age_us
         return f"ready in about {since(left_us)}" if left_us >= 1e6 else "ready any moment"
+    if replica.state is ReplicaState.SLEEPING:
+        return f"awake in about {since(round(state.pool.cold_start_s * 1e6))}"
     running = f"{replica.running} of {state.pool.max_ongoing} slots"
     return f"{running}, {replica.queued} queued" if replica.queued else running
 
 
 def _burn_nanousd_per_hour(state: PoolState) -> int:
-    return state.pool.cost_nanousd_per_s * HOUR_S * len(state.replicas)
+    """Without what sleeps, which costs a share of this that only the controller knows."""
+    awake = sum(replica.state is not ReplicaState.SLEEPING for replica in state.replicas)
+    return state.pool.cost_nanousd_per_s * HOUR_S * awake
 
 
 def _count(replicas: list[Replica], state: ReplicaState) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -17,6 +18,7 @@ from workers.engines.base import (
     ContextLengthExceeded,
     EmbeddingFrame,
     EmbeddingRequest,
+    EngineAsleep,
     EngineFailed,
     EngineOverloaded,
     EngineSettings,
@@ -24,6 +26,7 @@ from workers.engines.base import (
     PromptInvalid,
     RequestInFlight,
     UnsupportedParameter,
+    totals_of,
 )
 from workers.engines.embedding.encoder import Encoder
 from workers.engines.embedding.engine import EncoderEngine
@@ -214,6 +217,22 @@ async def test_a_stopped_engine_fails_what_is_open(engine: EncoderEngine) -> Non
     with pytest.raises(EngineFailed):
         while True:
             await anext(stream)
+
+
+async def test_a_sleeping_engine_holds_no_model_and_goes_on_after_it(
+    engine: EncoderEngine,
+) -> None:
+    before = vectors(await frames_of(engine, ask("a", 5, 9)))
+    await until_idle(engine)
+    told, encoder = totals_of(engine.stats()), weakref.ref(engine._loaded.encoder)
+    await engine.sleep()
+    assert encoder() is None, "the weights are gone"
+    assert (engine.health(), totals_of(engine.stats())) == (None, told)
+    with pytest.raises(EngineAsleep):
+        engine.embed(ask())
+    await engine.wake()
+    assert np.array_equal(vectors(await frames_of(engine, ask("a", 5, 9))), before)
+    assert totals_of(engine.stats())["requests_total"] == told["requests_total"] + 1
 
 
 async def test_a_folder_that_holds_no_model_fails_the_start(tmp_path: Path) -> None:
