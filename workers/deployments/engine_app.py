@@ -17,8 +17,7 @@ from ray.serve.schema import LoggingConfig
 
 from routing.economics.roofline import Roofline
 from workers.engines.base import EngineSettings
-from workers.weights.replica import WeightsHere, weights_here
-from workers.weights.wanted import WantedWeights
+from workers.weights.wanted import WantedWeights, WeightsHere
 
 DEPLOYMENT = "engine"
 SECRET_ENV = "SLUICE_WORKER_SECRET"
@@ -95,6 +94,8 @@ def weights_of_replica(args: EngineAppArgs) -> WeightsHere:
     """The checkpoint on the node of this replica. Raises WeightsError."""
     if args.weights is None:
         return WeightsHere(args.model_path)
+    from workers.weights.replica import weights_here
+
     return weights_here(
         *(args.model_path, args.weights),
         node=ray.get_runtime_context().get_node_id(),

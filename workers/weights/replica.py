@@ -8,7 +8,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,22 +15,13 @@ import msgspec
 
 from workers.weights.reports import REPORT_PATH, FetchProgress, HeldWeights, WeightsReport
 from workers.weights.sources import SECRET_HEADER, GatewayStore, open_source
-from workers.weights.store import NodeStore, WeightsLease
-from workers.weights.wanted import FOLDER, GB, OWN, WantedWeights
+from workers.weights.store import NodeStore
+from workers.weights.wanted import FOLDER, GB, OWN, WantedWeights, WeightsHere
 
 EVERYWHERE = Path("~/.cache/sluice/weights")
 """Of nodes that say nothing: those of a cluster that others run."""
 TELL_EVERY_S = 1.0
 TELL_TIMEOUT_S = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class WeightsHere:
-    """Hold it as long as the folder is used. `fetch_s`: how long the fetch took."""
-
-    folder: Path
-    fetch_s: float = 0.0
-    lease: WeightsLease | None = None
 
 
 def weights_here(

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -5,6 +7,8 @@ from pydantic import ValidationError
 
 from workers.deployments.engine_app import DEPLOYMENT, EngineAppArgs, build
 from workers.deployments.generating import CHOICES_MAX
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_arguments_are_the_engines_bounds() -> None:
@@ -31,3 +35,16 @@ def test_serve_admits_what_the_engine_can_hold_and_the_controllers_calls() -> No
     deployment = app._bound_deployment
     assert deployment.name == DEPLOYMENT
     assert deployment.max_ongoing_requests == 3 + 5 + 16
+
+
+def test_a_replica_that_fetches_nothing_imports_no_client_of_any_store() -> None:
+    script = (
+        "import sys, workers.deployments.engine_app as app; "
+        "args = app.EngineAppArgs(pool='p', model_path='/m'); "
+        "assert str(app.weights_of_replica(args).folder) == '/m'; "
+        "print([m for m in sys.modules if m in ('redis', 'workers.weights.replica')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout.strip() == "[]"
