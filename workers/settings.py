@@ -72,7 +72,7 @@ class RaySettings(BaseModel):
     def _of_a_dashboard(cls, address: str | None) -> str | None:
         parts = urlsplit(address or "http://unset")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("http://HEAD:8265, the address of the cluster's dashboard")
+            raise ValueError("name the dashboard of the cluster, as in http://HEAD:8265")
         return address or None
 
     @field_validator("node_ip")
@@ -198,6 +198,11 @@ class WorkersSettings(BaseSettings):
     def weights(self) -> Path:
         """What nodes of this machine have fetched: a folder for each, and one that others share."""
         return self.data.absolute() / "node-weights"
+
+    @property
+    def grows(self) -> bool:
+        """Whether a replica without a place may bring a node."""
+        return bool(self.nodes) or self.ray.address is not None
 
     @property
     def ray_file(self) -> Path:

@@ -72,7 +72,7 @@ class Applications:
     def _later(self, details: ServeDetails, pools: Sequence[PoolApps]) -> set[str]:
         """New applications that are not deployed yet. A new application costs the machine a start
         even where no replica is to run. So those wait until the applications that are to run do.
-        Where nodes are declared it would bring a node, too. There the first application of a pool
+        Where the cluster grows it would bring a node, too. There the first application of a pool
         waits until a replica is to run."""
         there = details.applications
         names = [apps.desired for apps in pools if self._intentions.needs_app(apps.desired)]
@@ -80,7 +80,7 @@ class Applications:
         refused = {apps.desired for apps in new if apps.desired in self._refused}
         if all(name in there and there[name].status in SETTLED for name in names):
             return refused | {
-                apps.desired for apps in new if self._settings.nodes and not apps.older
+                apps.desired for apps in new if self._settings.grows and not apps.older
             }
         return {apps.desired for apps in new}
 

@@ -1,7 +1,7 @@
 """The nodes of this machine as the controller sees them: published for gateways, drained on demand.
 
-Reads the folder where each node says what it is (`workers.nodes.folder`). Where no nodes are
-declared it does nothing.
+Reads the folder where each node says what it is (`workers.nodes.folder`), or where the nodes of a
+joined cluster are kept. Where no nodes are declared it does nothing.
 """
 
 from collections import Counter
@@ -34,6 +34,7 @@ class NodeWatch:
     redis: Redis
     types: Sequence[NodeType]
     _folder: NodesFolder | None = None
+    _is_joined: bool = False
     _nodes: tuple[MachineNode, ...] = ()
     _failures: Mapping[str, Failure] = field(default_factory=dict)
 
@@ -41,6 +42,7 @@ class NodeWatch:
         if not self.types:
             return
         self._folder = None if place is None else NodesFolder(place.nodes_folder)
+        self._is_joined = place is not None and bool(place.joined)
         self._nodes, self._failures = (), {}
         if self._folder is not None:
             self._nodes = tuple(self._folder.nodes())
@@ -52,8 +54,16 @@ class NodeWatch:
             return
         for id, order in (await read_drains(self.redis)).items():
             deadline_ms = at_ms + round(order.deadline_s * 1000)
-            if (await writes.do(DrainNode(id, deadline_ms, order.why, at_ms))).is_known:
+            outcome = await writes.do(DrainNode(id, deadline_ms, order.why, at_ms))
+            if outcome.is_known:
                 await forget_drain(self.redis, id)
+            if outcome.is_known and not outcome.refusal and self._is_joined:
+                self._note_drain(id, Notice(deadline_ms, order.why, at_ms))
+
+    def _note_drain(self, id: str, notice: Notice) -> None:
+        """No watcher of ours beside a node of somebody else's cluster says so."""
+        if self._folder is not None and self._folder.node(id) is not None:
+            self._folder.note_notice(id, notice)
 
     def is_leaving(self, node_id: str | None) -> bool:
         """Whether no new call goes there any more."""

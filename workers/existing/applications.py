@@ -10,7 +10,7 @@ import msgspec
 
 from workers.existing.package import own_package
 from workers.ray.app_names import OWN, owner_of, owner_of_secret
-from workers.ray.serve_api import ServeDetails
+from workers.ray.serve_api import AppDetails, ServeDetails
 from workers.ray.variables import replica_variables
 from workers.settings import WorkersSettings
 
@@ -42,4 +42,23 @@ def own_details(details: ServeDetails, settings: WorkersSettings) -> ServeDetail
     """The state of Serve with our applications alone."""
     us = owner(settings)
     ours = {name: app for name, app in details.applications.items() if owner_of(name) == us}
+    if settings.ray.address is not None:
+        ours = {name: _on_nodes_of_ray(app) for name, app in ours.items()}
     return msgspec.structs.replace(details, applications=ours)
+
+
+def _on_nodes_of_ray(app: AppDetails) -> AppDetails:
+    """The application with its replicas on nodes as Ray calls them. Their provider's names are not
+    in the list of nodes (`workers.existing.nodes`)."""
+    replaced = msgspec.structs.replace
+    deployments = {
+        name: replaced(
+            deployment,
+            replicas=tuple(
+                replaced(replica, node_instance_id=replica.node_id)
+                for replica in deployment.replicas
+            ),
+        )
+        for name, deployment in app.deployments.items()
+    }
+    return replaced(app, deployments=deployments)

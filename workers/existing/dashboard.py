@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from workers.existing.facts import ANSWER, ClusterFacts
+from workers.existing.nodes import RayNode
 from workers.existing.package import Package
 from workers.ray.serve_api import ServeDetails
 
@@ -22,6 +23,7 @@ TIMEOUT_S = 30.0
 LOOK_EVERY_S = 0.2
 STOPS_S = 30.0
 SERVE = "/api/serve/applications/"
+NODES = "/api/v0/nodes?limit=1000"
 INTERPRETER = (
     "raylet=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$PPID/status);"
     r" python=$(tr '\0' '\n' < /proc/$raylet/cmdline"
@@ -110,14 +112,16 @@ class Dashboard:
             raise CannotJoin(f"a job on the cluster failed: {words}")
         return msgspec.json.decode(facts[-1][len(ANSWER) :], type=ClusterFacts)
 
+    def runs(self, id: str) -> bool:
+        """Whether this job is there and has not ended."""
+        status, content = self._call("GET", f"/api/jobs/{id}")
+        return status == 200 and msgspec.json.decode(content, type=Job).status not in ENDED
+
     def keep_job(self, id: str, command: str, runtime_env: dict[str, Any]) -> None:
         """Have this job run on the head: start it unless it runs."""
-        path = f"/api/jobs/{id}"
-        status, content = self._call("GET", path)
-        if status == 200:
-            if msgspec.json.decode(content, type=Job).status not in ENDED:
-                return
-            self._call("DELETE", path)
+        if self.runs(id):
+            return
+        self._call("DELETE", f"/api/jobs/{id}")
         job = {
             "entrypoint": f"{INTERPRETER} {command}",
             "runtime_env": runtime_env,
@@ -150,6 +154,13 @@ class Dashboard:
             if id.startswith(beginning) and id != but and job.status not in ENDED:
                 self._call("POST", f"/api/jobs/{id}/stop")
                 self._ended(f"/api/jobs/{id}", STOPS_S)
+
+    def nodes(self) -> list[RayNode]:
+        status, content = self._call("GET", NODES)
+        if status != 200:
+            raise Unreachable(f"the list of nodes: {status} {_last_line(content)}")
+        rows = msgspec.json.decode(content)["data"]["result"]["result"]
+        return msgspec.convert(rows, list[RayNode])
 
     def serve_details(self) -> ServeDetails:
         status, content = self._call("GET", SERVE)

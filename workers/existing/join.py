@@ -7,10 +7,12 @@ SIGTERM it takes away our applications and nothing else.
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
@@ -18,16 +20,18 @@ from importlib.metadata import version
 from workers.existing.applications import code_env, own_details
 from workers.existing.dashboard import CannotJoin, Dashboard, Unreachable, Version
 from workers.existing.fitness import misfits, misfits_of_version, modules_of, notices
+from workers.existing.nodes import NodesMirror
 from workers.existing.package import own_package
 from workers.existing.writer import EVERY_INTERFACE, SERVE_PORT, WriterJob
+from workers.nodes.folder import NodesFolder
 from workers.ray.file import RayFile, read_ray_file, write_ray_file
 from workers.ray.session import session_of
 from workers.settings import WorkersSettings
 
 LOOK_EVERY_S = 30.0
 """How often the cluster is looked at, and our package kept there."""
-WRITER_LOOK_S = 2.5
-"""How often the writer is looked at."""
+WRITER_LOOK_S = 2.0
+"""How often the writer and the nodes are looked at."""
 PAUSE_S, PAUSE_MAX_S = 0.5, 8.0
 LEAVE_LOOKS = 20
 LEAVE_LOOK_S = 0.5
@@ -62,11 +66,17 @@ class ExistingCluster:
         )
         self._writer = WriterJob(settings, self._dashboard)
         self._controller: subprocess.Popen[bytes] | None = None
+        self._folder = settings.data / "existing"
         self._life = ""
 
     def run(self) -> int:
         """Join, stay until `stopping`, and leave. Raises CannotJoin."""
-        self._join_in_time()
+        try:
+            self._join_in_time()
+        except CannotJoin:
+            with suppress(CannotJoin, Unreachable):
+                self._writer.end()
+            raise
         try:
             print(f"ready workers dashboard={self._settings.ray.address}", flush=True)
             self._stay()
@@ -108,10 +118,13 @@ class ExistingCluster:
         self._tell()
 
     def _tell(self) -> None:
-        """Say where the cluster and its writer are. Raises CannotJoin, Unreachable."""
+        """Say where the cluster, its writer and its nodes are. Raises CannotJoin, Unreachable."""
         file = self._file(self._writer.keep())
         if read_ray_file(self._settings.ray_file) != file:
             write_ray_file(self._settings.ray_file, file)
+        if types := self._settings.nodes:
+            now_ms = time.time_ns() // 1_000_000  # noqa: TID251 composition root
+            NodesMirror(NodesFolder(file.nodes_folder), types).note(self._dashboard.nodes(), now_ms)
 
     def _file(self, writer_url: str) -> RayFile:
         assert self._settings.ray.address is not None
@@ -121,7 +134,7 @@ class ExistingCluster:
             node_ip=EVERY_INTERFACE,
             serve_proxy_port=SERVE_PORT,
             ingress_ports=(0, 0),
-            temp_dir=str(self._settings.data / "existing"),
+            temp_dir=str(self._folder / self._life / "ray"),
             session=session_of(os.getpid()),
             joined=self._life,
             writer_url=writer_url,
@@ -164,6 +177,7 @@ class ExistingCluster:
     def _leave(self) -> bool:
         """Take away our applications. Without the file no controller deploys another one."""
         self._settings.ray_file.unlink(missing_ok=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
         if self._controller is not None:
             self._controller.terminate()
             with suppress(subprocess.TimeoutExpired):

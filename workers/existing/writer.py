@@ -38,9 +38,13 @@ class WriterJob:
         self._prefix = f"sluice-writer-{owner(settings)}-"
         self._id = self._prefix + own_package().digest
         self._url = ""
+        self._begun = False
 
     def keep(self) -> str:
         """Have it run. Returns its address. Raises CannotJoin, Unreachable."""
+        if self._url and self._dashboard.runs(self._id):
+            return self._url
+        self._begun, self._url = True, ""
         self._dashboard.end_jobs(self._prefix, but=self._id)
         options = {
             "proxy_host": EVERY_INTERFACE,
@@ -62,7 +66,9 @@ class WriterJob:
         self._call(WRITES_PATH, msgspec.json.encode(Order(leader, DeleteApp(app))))
 
     def end(self) -> None:
-        self._dashboard.end_jobs(self._prefix)
+        """End it, if it was ever to run."""
+        if self._begun:
+            self._dashboard.end_jobs(self._prefix)
 
     def _call(self, path: str, body: bytes | None = None) -> bytes:
         secret = self._settings.worker_secret.get_secret_value()

@@ -28,6 +28,8 @@ class ReplicaDetails(msgspec.Struct, frozen=True):
     pid: int | None = None
     node_instance_id: str | None = None
     """Of the provider of nodes; None on the head."""
+    node_id: str | None = None
+    """Ray's own."""
 
 
 class DeploymentDetails(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ class FakeDashboard(ThreadingHTTPServer):
     def __init__(self, facts: ClusterFacts, ray: str, token: str | None) -> None:
         super().__init__(("127.0.0.1", 0), Answers)
         self.token = token
+        self.writer = {"status": "RUNNING", "logs": "ready writer http://127.0.0.1:1\n"}
         self.calls: list[tuple[str, str]] = []
         self.answers: dict[str, Any] = {
             "/api/version": {"ray_version": ray, "session_name": "session_1"},
@@ -33,6 +34,7 @@ class FakeDashboard(ThreadingHTTPServer):
             "/api/jobs/job_1": {"status": "SUCCEEDED", "message": None},
             "/api/jobs/job_1/logs": {"logs": f"noise\n{ANSWER}{json.dumps(asdict(facts))}\n"},
             "/api/serve/applications/": {"applications": {}},
+            "/api/v0/nodes?limit=1000": {"data": {"result": {"result": []}}},
         }
 
     @property
@@ -52,7 +54,7 @@ class Answers(BaseHTTPRequestHandler):
         self.server.calls.append((self.command, self.path))
         answer = self.server.answers.get(self.path)
         if self.path.startswith("/api/jobs/sluice-writer-"):
-            answer = {"status": "RUNNING", "logs": "ready writer http://127.0.0.1:1\n"}
+            answer = self.server.writer
         if (self.command, self.path) == ("GET", "/api/jobs/"):
             answer = []
         if answer is None and not self.path.startswith("/api/packages/gcs/_ray_pkg_"):

@@ -32,6 +32,7 @@ class ForeignCluster:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._sessions: list[Session] = []
+        self._running: list[tuple[tuple[str, ...], subprocess.Popen[bytes]]] = []
         self._ports: RayPorts
         self._claim: socket.socket
 
@@ -55,12 +56,29 @@ class ForeignCluster:
         )
         self._until_it_answers("/api/version")
 
-    def add_node(self, ip: str) -> None:
+    def add_node(self, ip: str, zone: str) -> None:
+        labels = f"ray.io/market-type=reserved,ray.io/availability-zone={zone}"
         address = f"--address=127.0.0.1:{self._ports.gcs}"
         self._run(
             *(address, f"--node-ip-address={ip}", "--num-cpus=2"),
-            "--dashboard-agent-listen-port=0",
+            *("--dashboard-agent-listen-port=0", f"--labels={labels}"),
         )
+
+    def await_nodes(self, count: int) -> None:
+        """Until so many have registered. Ray gives up a node that takes half a minute to start, as
+        on a busy machine, and whoever runs the cluster starts it again then."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while sum(not each["is_head_node"] for each in self._alive()) < count:
+            assert time.monotonic() < deadline_s, "the nodes do not come"
+            for options, process in [*self._running]:
+                if process.poll() is not None:
+                    self._running.remove((options, process))
+                    self._run(*options)
+            time.sleep(0.2)
+
+    def _alive(self) -> list[dict[str, Any]]:
+        rows = self.call("GET", "/api/v0/nodes?limit=1000")["data"]["result"]["result"]
+        return [row for row in rows if row["state"] == "ALIVE"]
 
     def deploy_foreign_app(self) -> None:
         """Together with Serve, whose proxy it has."""
@@ -123,6 +141,7 @@ class ForeignCluster:
             start_new_session=True,
         )
         self._sessions.append(session_of(process.pid))
+        self._running.append((options, process))
 
     def _until_it_answers(self, path: str) -> None:
         deadline_s = time.monotonic() + PATIENCE_S

@@ -20,11 +20,26 @@ from tests.workers.engines.conftest import MODEL_PATH
 from tests.workers.engines.simulated.cards import H100
 from tests.workers.existing.foreign import TOKEN, ForeignCluster
 from tests.workers.published import published_model
-from workers.controller.fleet_publisher import PoolEntry
+from workers.controller.drains import ask_to_drain
+from workers.controller.fleet_publisher import Fleet, NodeEntry, PoolEntry
 
 pytestmark = [pytest.mark.xdist_group("existing"), pytest.mark.timeout(480)]
 
-NODE_IPS = ("127.0.0.2", "127.0.0.3")
+ZONES = {"127.0.0.2": "a", "127.0.0.3": "b"}
+"""By the address of a node."""
+TYPES = """
+[[nodes]]
+name = "base-a"
+market = "reserved"
+zone = "a"
+cpus = 2
+
+[[nodes]]
+name = "base-b"
+market = "reserved"
+zone = "b"
+cpus = 2
+"""
 POOL = pool("joined", engine="simulated", initial_replicas=2, max_replicas=2, num_cpus=1.5)
 CALL = {
     "messages": [{"role": "user", "content": "Tell me about the gate."}],
@@ -40,6 +55,8 @@ class Joined(Cluster):
         super().__init__(folder)
         self.env["SLUICE_RAY__ADDRESS"] = foreign.address
         self.env["RAY_AUTH_TOKEN"] = TOKEN
+        (folder / "sluice.toml").write_text(TYPES)
+        self.env["SLUICE_CONFIG"] = str(folder / "sluice.toml")
         del self.env["SLUICE_CONTROLLER__IMPORT_PATH"]
 
     def launch(self) -> None:
@@ -113,8 +130,9 @@ def test_a_cluster_without_nodes_is_joined_and_its_nodes_are_used_when_they_come
 ) -> None:
     ours.launch()
     assert "no node has CPUs yet" in (ours.folder / "controller.log").read_text()
-    for ip in NODE_IPS:
-        foreign.add_node(ip)
+    for ip, zone in ZONES.items():
+        foreign.add_node(ip, zone)
+    foreign.await_nodes(len(ZONES))
 
 
 async def test_replicas_of_other_nodes_answer_at_the_addresses_of_their_nodes(
@@ -123,7 +141,7 @@ async def test_replicas_of_other_nodes_answer_at_the_addresses_of_their_nodes(
     await ours.publish(POOL)
     entry = await gateway.until("joined", are_warm)
     hosts = {replica.address.split("//")[1].split(":")[0] for replica in entry.replicas}
-    assert hosts == set(NODE_IPS)
+    assert hosts == set(ZONES)
     for replica in entry.replicas:
         assert await status(replica.address, SECRET) == 200
         assert await status(replica.address, "wrong") == 401
@@ -131,6 +149,21 @@ async def test_replicas_of_other_nodes_answer_at_the_addresses_of_their_nodes(
         assert "_ray_pkg_" in process.cwd()
         listens = {each.laddr for each in process.net_connections() if each.status == "LISTEN"}
         assert ("127.0.0.1" not in {ip for ip, _ in listens}) and "0.0.0.0" not in dict(listens)
+
+
+async def test_its_nodes_are_listed_with_the_replicas_on_them(gateway: Gateway) -> None:
+    entry = await gateway.until("joined", are_warm)
+    fleet = await gateway.fleet()
+    assert fleet is not None
+    assert [(each.type, each.zone, each.state, each.replicas) for each in by_type(fleet)] == [
+        ("base-a", "a", "ready", 1),
+        ("base-b", "b", "ready", 1),
+    ]
+    assert {replica.node for replica in entry.replicas} == {each.id for each in fleet.nodes}
+
+
+def by_type(fleet: Fleet) -> list[NodeEntry]:
+    return sorted(fleet.nodes, key=lambda each: each.type)
 
 
 async def status(address: str, secret: str) -> int:
@@ -156,6 +189,21 @@ async def test_after_a_kill_it_takes_over_its_own_applications(
     after = await gateway.until("joined", are_warm)
     assert {each.pid for each in after.replicas} == {each.pid for each in before.replicas}
     assert foreign.foreign_answer() == "foreign"
+
+
+async def test_a_node_that_is_drained_takes_no_call(gateway: Gateway) -> None:
+    fleet = await gateway.fleet()
+    assert fleet is not None
+    node = by_type(fleet)[1]
+    await ask_to_drain(gateway.redis, node.id, deadline_s=600.0)
+
+    def is_draining(entry: PoolEntry) -> bool:
+        return {each.node: each.state for each in entry.replicas}.get(node.id) == "DRAINING"
+
+    await gateway.until("joined", is_draining)
+    fleet = await gateway.fleet()
+    assert fleet is not None
+    assert [each.state for each in by_type(fleet)] == ["ready", "draining"]
 
 
 def test_leaving_takes_away_its_own_applications_alone(

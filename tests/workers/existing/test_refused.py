@@ -4,31 +4,40 @@ import socket
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
+import msgspec
 import pytest
 
 from tests.workers.existing.fake_dashboard import FIT, TOKEN, fake_dashboard
 from workers.existing.facts import ClusterFacts, NodeFacts, ServeFacts
 from workers.existing.fitness import misfits, notices
-from workers.existing.join import WRITER_LOOK_S, join, pauses
+from workers.existing.join import join, pauses
+from workers.ray.file import RayFile
 from workers.settings import RaySettings, WorkersSettings
 
 NODE = FIT.nodes[0]
 BARE = replace(NODE, missing=("torch", "transformers"))
 
 
-class LongWaits(threading.Event):
-    """Is stopped by the wait of one who has joined. Counts the others."""
+class Waits(threading.Event):
+    """Nobody waits. Whoever has joined is stopped after so many looks at the cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path, looks: int = 1) -> None:
         super().__init__()
-        self.waits: list[float] = []
+        self._file = folder / "ray.json"
+        self._looks = looks
 
     def wait(self, timeout: float | None = None) -> bool:
-        self.waits.append(timeout or 0.0)
-        if timeout == WRITER_LOOK_S:
+        if self._file.exists():
+            self._looks -= 1
+            self.note(msgspec.json.decode(self._file.read_bytes(), type=RayFile))
+        if self._looks <= 0:
             self.set()
         return self.is_set()
+
+    def note(self, file: RayFile) -> None:
+        """What is said of the cluster."""
 
 
 def settings_of(folder: Path, address: str, token: str = TOKEN) -> WorkersSettings:
@@ -44,7 +53,7 @@ def said(
     capsys: pytest.CaptureFixture[str], folder: Path, address: str, token: str = TOKEN
 ) -> list[str]:
     """The lines of one that cannot join."""
-    assert join(settings_of(folder, address, token), LongWaits(), alone=False) == 1
+    assert join(settings_of(folder, address, token), Waits(folder), alone=False) == 1
     assert not (folder / "ray.json").exists()
     lines = capsys.readouterr().err.splitlines()
     return [line.removeprefix(f"workers: cannot join {address}: ") for line in lines]
@@ -161,7 +170,7 @@ def test_a_job_that_fails_says_why(capsys: Capsys, tmp_path: Path) -> None:
 def test_a_fit_cluster_is_joined_and_left(capsys: Capsys, tmp_path: Path) -> None:
     with fake_dashboard() as dashboard:
         settings = settings_of(tmp_path, dashboard.address)
-        assert join(settings, LongWaits(), alone=False) == 0
+        assert join(settings, Waits(tmp_path), alone=False) == 0
         assert ("PUT", "/api/serve/applications/") not in dashboard.calls
     out, err = capsys.readouterr()
     assert out == f"ready workers dashboard={dashboard.address}\n"
@@ -169,9 +178,31 @@ def test_a_fit_cluster_is_joined_and_left(capsys: Capsys, tmp_path: Path) -> Non
     assert not settings.ray_file.exists()
 
 
+def test_a_cluster_that_was_started_anew_is_checked_and_joined_anew(tmp_path: Path) -> None:
+    class Noted(Waits):
+        lives: ClassVar[list[str]] = []
+
+        def note(self, file: RayFile) -> None:
+            if file.joined not in self.lives:
+                self.lives.append(file.joined)
+            dashboard.answers["/api/version"]["session_name"] = "session_2"
+
+    with fake_dashboard() as dashboard:
+        settings = settings_of(tmp_path, dashboard.address)
+        assert join(settings, Noted(tmp_path, looks=20), alone=False) == 0
+    assert Noted.lives == ["session_1", "session_2"]
+
+
+def test_nothing_is_left_where_the_writer_does_not_start(capsys: Capsys, tmp_path: Path) -> None:
+    with fake_dashboard() as dashboard:
+        dashboard.writer = {"status": "FAILED", "logs": "Traceback\nno port is free\n"}
+        (line,) = said(capsys, tmp_path, dashboard.address)
+    assert line == "a job on the cluster failed: no port is free"
+
+
 def test_a_cluster_without_tokens_is_joined_with_a_notice(capsys: Capsys, tmp_path: Path) -> None:
     with fake_dashboard(token=None) as dashboard:
-        assert join(settings_of(tmp_path, dashboard.address), LongWaits(), alone=False) == 0
+        assert join(settings_of(tmp_path, dashboard.address), Waits(tmp_path), alone=False) == 0
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("workers: notice: the cluster asks for no token")
 
