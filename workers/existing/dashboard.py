@@ -105,7 +105,6 @@ class Dashboard:
         job = self._ended(path, patience_s)
         _, content = self._call("GET", f"{path}/logs")
         lines = str(json.loads(content).get("logs") or "").splitlines()
-        self._call("DELETE", path)
         facts = [line for line in lines if line.startswith(ANSWER)]
         if job.status != "SUCCEEDED" or not facts:
             words = next(filter(str.strip, reversed(lines)), job.message)
@@ -117,11 +116,15 @@ class Dashboard:
         status, content = self._call("GET", f"/api/jobs/{id}")
         return status == 200 and msgspec.json.decode(content, type=Job).status not in ENDED
 
-    def keep_job(self, id: str, command: str, runtime_env: dict[str, Any]) -> None:
-        """Have this job run on the head: start it unless it runs."""
-        if self.runs(id):
-            return
-        self._call("DELETE", f"/api/jobs/{id}")
+    def running_jobs(self, beginning: str) -> list[str]:
+        """Those whose ids begin so."""
+        _, content = self._call("GET", "/api/jobs/")
+        jobs = msgspec.json.decode(content, type=list[Job])
+        ids = [job.submission_id or "" for job in jobs if job.status not in ENDED]
+        return [id for id in ids if id.startswith(beginning)]
+
+    def start_job(self, id: str, command: str, runtime_env: dict[str, Any]) -> None:
+        """On the head. The id is new: another job of the same one would share its log."""
         job = {
             "entrypoint": f"{INTERPRETER} {command}",
             "runtime_env": runtime_env,
@@ -130,6 +133,10 @@ class Dashboard:
         status, content = self._call("POST", "/api/jobs/", msgspec.json.encode(job))
         if status != 200:
             raise Unreachable(f"the cluster takes no job: {status} {_last_line(content)}")
+
+    def end_job(self, id: str) -> None:
+        self._call("POST", f"/api/jobs/{id}/stop")
+        self._ended(f"/api/jobs/{id}", STOPS_S)
 
     def line_of_job(self, id: str, beginning: str, patience_s: float) -> str:
         """The rest of the first line of its log that begins so."""
@@ -145,15 +152,6 @@ class Dashboard:
                 raise CannotJoin(f"a job on the cluster failed: {words}")
             time.sleep(LOOK_EVERY_S)
         raise Unreachable(f"a job on the cluster did not start in {patience_s:.0f} s")
-
-    def end_jobs(self, beginning: str, *, but: str = "") -> None:
-        """End jobs whose ids begin so."""
-        _, content = self._call("GET", "/api/jobs/")
-        for job in msgspec.json.decode(content, type=list[Job]):
-            id = job.submission_id or ""
-            if id.startswith(beginning) and id != but and job.status not in ENDED:
-                self._call("POST", f"/api/jobs/{id}/stop")
-                self._ended(f"/api/jobs/{id}", STOPS_S)
 
     def nodes(self) -> list[RayNode]:
         status, content = self._call("GET", NODES)

@@ -61,6 +61,7 @@ class ExistingCluster:
         self._settings = settings
         self._stopping = stopping
         self._alone = alone
+        self._parent = os.getppid()
         self._dashboard = Dashboard(
             settings.ray.address, settings.ray_auth_token.get_secret_value()
         )
@@ -175,7 +176,10 @@ class ExistingCluster:
             )
 
     def _leave(self) -> bool:
-        """Take away our applications. Without the file no controller deploys another one."""
+        """Take away our applications. Without the file no controller deploys another one. Where
+        `sluice up` was killed, and the next one ends what is left, it takes over instead."""
+        if not self._alone and os.getppid() != self._parent:
+            return True
         self._settings.ray_file.unlink(missing_ok=True)
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._controller is not None:

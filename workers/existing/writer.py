@@ -5,6 +5,7 @@ Sluices left alone.
 """
 
 import json
+import os
 import shlex
 import urllib.request
 
@@ -29,33 +30,43 @@ EVERY_INTERFACE = "0.0.0.0"
 """Where Serve's proxies listen if Serve does not run there yet. Its own default."""
 TIMEOUT_S = 30.0
 LEAVING = "leaving"
+CODE_CHARS = 8
 
 
 class WriterJob:
     def __init__(self, settings: WorkersSettings, dashboard: Dashboard) -> None:
         self._settings = settings
         self._dashboard = dashboard
-        self._prefix = f"sluice-writer-{owner(settings)}-"
-        self._id = self._prefix + own_package().digest
+        self._of_owner = f"sluice-writer-{owner(settings)}-"
+        self._of_code = f"{self._of_owner}{own_package().digest[:CODE_CHARS]}-"
+        self._id = ""
         self._url = ""
-        self._begun = False
 
     def keep(self) -> str:
         """Have it run. Returns its address. Raises CannotJoin, Unreachable."""
         if self._url and self._dashboard.runs(self._id):
             return self._url
-        self._begun, self._url = True, ""
-        self._dashboard.end_jobs(self._prefix, but=self._id)
+        self._url = ""
+        running = self._dashboard.running_jobs(self._of_owner)
+        same = [id for id in running if id.startswith(self._of_code)][:1]
+        for id in running:
+            if id not in same:  # two writers would not know of each other's leaders
+                self._dashboard.end_job(id)
+        self._id = same[0] if same else self._start()
+        patience_s = self._settings.ray.start_timeout_s
+        self._url = self._dashboard.line_of_job(self._id, READY, patience_s)
+        return self._url
+
+    def _start(self) -> str:
         options = {
             "proxy_host": EVERY_INTERFACE,
             "proxy_port": SERVE_PORT,
             "owner": owner(self._settings),
         }
+        id = self._of_code + os.urandom(4).hex()  # noqa: TID251 composition root
         command = f"-m workers.writer {shlex.quote(json.dumps(options))}"
-        self._dashboard.keep_job(self._id, command, process_env(self._settings))
-        patience_s = self._settings.ray.start_timeout_s
-        self._url = self._dashboard.line_of_job(self._id, READY, patience_s)
-        return self._url
+        self._dashboard.start_job(id, command, process_env(self._settings))
+        return id
 
     def delete(self, app: str) -> None:
         """As one who leads after all controllers. Raises Unreachable."""
@@ -67,8 +78,9 @@ class WriterJob:
 
     def end(self) -> None:
         """End it, if it was ever to run."""
-        if self._begun:
-            self._dashboard.end_jobs(self._prefix)
+        if self._id:
+            for id in self._dashboard.running_jobs(self._of_owner):
+                self._dashboard.end_job(id)
 
     def _call(self, path: str, body: bytes | None = None) -> bytes:
         secret = self._settings.worker_secret.get_secret_value()
