@@ -134,7 +134,7 @@ class ControllerSettings(BaseModel):
     tick_s: float = Field(default=0.1, gt=0)  # how often waiting callers are looked for
     observe_s: float = Field(default=0.3, gt=0)  # how often everything is observed when quiet,
     observe_moving_s: float = Field(default=0.2, gt=0)  # and while a count changes
-    lease_ttl_s: float = Field(default=3.0, gt=0)
+    lease_ttl_s: float = Field(default=1.5, gt=0)
     ray_timeout_s: float = Field(default=15.0, gt=0)
     ray_patience_s: float = Field(default=1.0, gt=0)  # then a round goes on with what is known
     stats_timeout_s: float = Field(default=1.0, gt=0)

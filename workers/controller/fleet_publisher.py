@@ -14,6 +14,7 @@ from routing.gauges import Gauges
 from workers.autoscaling.demand import Pace, Terms
 from workers.autoscaling.mixes import Share
 from workers.autoscaling.stages import Stage
+from workers.controller.lease import LEASE_KEY
 from workers.weights.reports import FetchProgress
 
 log = logging.getLogger(__name__)
@@ -91,7 +92,8 @@ class NodeEntry(msgspec.Struct, frozen=True):
 
 
 class Fleet(msgspec.Struct, frozen=True):
-    """`recoveries`: seconds of the last recoveries by kind, for the next controller."""
+    """`epoch`: of the controller that leads. `recoveries`: seconds of the last recoveries by kind,
+    for the next controller."""
 
     v: int
     seq: int
@@ -100,13 +102,24 @@ class Fleet(msgspec.Struct, frozen=True):
     pools: tuple[PoolEntry, ...]
     recoveries: Mapping[str, Sequence[float]] = {}
     nodes: tuple[NodeEntry, ...] = ()
+    epoch: int = 0
+
+
+_PUBLISH = """
+local holder = redis.call('GET', KEYS[2])
+if holder and holder ~= ARGV[2] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1])
+return 1
+"""
 
 
 class FleetPublisher:
-    """Writes numbered snapshots. The number goes on where an earlier controller stopped."""
+    """Writes numbered snapshots, unless another controller holds the lease. The number goes on
+    where an earlier controller stopped."""
 
     def __init__(self, redis: Redis, *, controller_id: str) -> None:
         self._redis = redis
+        self._publish = redis.register_script(_PUBLISH)
         self._controller_id = controller_id
         self._seq = 0
 
@@ -130,8 +143,13 @@ class FleetPublisher:
         at_ms: int,
         recoveries: Mapping[str, Sequence[float]] | None = None,
         nodes: tuple[NodeEntry, ...] = (),
-    ) -> Fleet:
+        epoch: int = 0,
+    ) -> None:
+        """Look at the lease and write in one step: a controller may pause anywhere before."""
         self._seq += 1
-        fleet = Fleet(1, self._seq, at_ms, self._controller_id, pools, recoveries or {}, nodes)
-        await self._redis.set(FLEET_KEY, msgspec.json.encode(fleet))
-        return fleet
+        fleet = Fleet(
+            1, self._seq, at_ms, self._controller_id, pools, recoveries or {}, nodes, epoch
+        )
+        keys, raw = [FLEET_KEY, LEASE_KEY], msgspec.json.encode(fleet)
+        if not await self._publish(keys=keys, args=[raw, self._controller_id]):
+            log.warning("another controller leads: snapshot %d is not published", self._seq)

@@ -2,9 +2,10 @@
 time, and the epoch of each lease.
 
 A standby tries to take the key whenever it looks. A leader that stops renewing is replaced after
-`ttl_s`, and stops believing that it leads at the same moment. A lease alone is no fence: a leader
-may pause between its look at the lease and its write. The epoch is: the cluster's writer refuses
-one below the highest that it saw.
+`ttl_s`, and stops believing that it leads at the same moment. Where nobody else took the lease
+meanwhile, it leads on in the same epoch. A lease alone is no fence: a leader may pause between its
+look at the lease and its write. The epoch is: the cluster's writer refuses one below the highest
+that it saw.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ log = logging.getLogger(__name__)
 
 LEASE_KEY = "sluice:controller:lease"
 EPOCH_KEY = "sluice:controller:epoch"
+"""A hash: the last epoch, and whose it was."""
 KEYS = [LEASE_KEY, EPOCH_KEY]
 
 RENEWALS = 5
@@ -28,15 +30,17 @@ _HOLD = """
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-local epoch = redis.call('GET', KEYS[2])
-if not holder or not epoch then return redis.call('INCR', KEYS[2]) end
-return tonumber(epoch)
+local last = redis.call('HMGET', KEYS[2], 'epoch', 'holder')
+if last[1] and last[2] == ARGV[1] then return tonumber(last[1]) end
+redis.call('HSET', KEYS[2], 'holder', ARGV[1])
+return redis.call('HINCRBY', KEYS[2], 'epoch', 1)
 """
 
 _RISE = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-local epoch = math.max(tonumber(redis.call('GET', KEYS[2]) or 0), tonumber(ARGV[2])) + 1
-redis.call('SET', KEYS[2], epoch)
+local epoch = tonumber(redis.call('HGET', KEYS[2], 'epoch') or 0)
+epoch = math.max(epoch, tonumber(ARGV[2])) + 1
+redis.call('HSET', KEYS[2], 'epoch', epoch, 'holder', ARGV[1])
 return epoch
 """
 
