@@ -63,6 +63,9 @@ class Part:
             self._process.send_signal(signum)
         return self._process.wait(PATIENCE_S)
 
+    def signal(self, signum: int) -> None:
+        self._process.send_signal(signum)
+
     def wait(self, timeout_s: float) -> int:
         return self._process.wait(timeout=timeout_s)
 

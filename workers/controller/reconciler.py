@@ -183,6 +183,7 @@ class Reconciler:
             at_ms=at_ms,
             recoveries=recoveries,
             nodes=self._nodes.entries(self._details, self._weights.held_by),
+            epoch=self._writes.epoch,
         )
         if ray is not None:  # else what is known may be long past
             replicas = seen_in(

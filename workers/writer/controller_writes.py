@@ -55,6 +55,10 @@ class ControllerWrites:
     def leads(self) -> bool:
         return self._lead is not None and self._leader() == self._lead
 
+    @property
+    def epoch(self) -> int:
+        return 0 if self._lead is None else self._lead.epoch
+
     async def claim(self, place: RayFile | None) -> None:
         """Claim the lead at the writer of this cluster, once. Nothing is written before that."""
         url = None if place is None else place.writer_url

@@ -326,6 +326,34 @@ async def test_standby_takes_over_and_adopts_what_it_finds(
     assert (await gateway.call("steady", "adopted"))["pool"] == "steady"
 
 
+async def test_a_leader_that_is_stopped_and_wakes_up_when_another_leads_writes_nothing(
+    cluster: Cluster, gateway: Gateway
+) -> None:
+    """Meanwhile a pool came that it does not know, and that it would delete."""
+    await gateway.until("steady", is_warm)
+    cluster.control()
+    stopped = cluster.controllers.pop(0)
+    before = await gateway.fleet()
+    assert before is not None
+    stopped.signal(signal.SIGSTOP)
+    after = await gateway.next_controller(before.controller)
+    await gateway.publish(STEADY, BRIEF, pool("news"))
+    await gateway.until("news", is_cold)
+    leader = await cluster.highest_leader()
+    assert leader.holder == after.controller and leader.epoch > before.epoch
+    stopped.signal(signal.SIGCONT)
+    seq = after.seq
+    while seq < after.seq + 20:
+        fleet = await gateway.fleet()
+        assert fleet is not None and fleet.controller == after.controller
+        seq = fleet.seq
+        await asyncio.sleep(0.02)
+    assert await cluster.highest_leader() == leader
+    assert (await gateway.call("news", "still-there"))["pool"] == "news"
+    stopped.end(signal.SIGKILL)
+    await gateway.publish(STEADY, BRIEF)
+
+
 async def test_wiped_redis_removes_nothing(cluster: Cluster, gateway: Gateway) -> None:
     replica = await steady_replica(gateway)
     cluster.redis.wipe()
