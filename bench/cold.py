@@ -1,4 +1,5 @@
-"""A call to a cold pool, from the request to the whole answer: with a spare, and without one.
+"""A call to a cold pool, from the request to the whole answer: with a spare, without one, and to a
+pool whose replica sleeps. Beside each time stands how far the fleet's prediction was from it.
 
 `python -m bench.cold [--rounds 3] [--out bench/raw/cold.jsonl]` starts Sluice with the example
 settings, once for each number of spares in turn, and lets a pool of its own go cold again and
@@ -13,7 +14,7 @@ import os
 from pathlib import Path
 
 from bench.running import ROOT, Running, new_folder
-from bench.serving import start_s, zero_to_one
+from bench.serving import asleep_to_one, start_s, zero_to_one
 
 SPARES = (0, 1)
 
@@ -30,6 +31,7 @@ def main() -> None:
                 figures = {"spares": spares, "load": os.getloadavg()[0], "start": start_s(sluice)}
                 figures["memory_mb"] = sluice.memory_mb()
                 figures["zero_to_one_s"] = zero_to_one(sluice)
+                figures["asleep_to_one_s"] = asleep_to_one(sluice)
             print(json.dumps(figures), flush=True)
             with open(options.out, "a") as lines:
                 lines.write(json.dumps(figures) + "\n")

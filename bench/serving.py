@@ -154,14 +154,39 @@ def _timed_ms(call: Callable[[int], None], number: int) -> float:
 def zero_to_one(sluice: Running) -> dict[str, Any]:
     """A call to a cold pool of its own, from the request to the whole answer, then cold again."""
     _add_napping_pool(sluice)
-    times = []
+    return _calls(sluice, lambda pool: not pool["replicas"], "cold_start_s")
+
+
+def asleep_to_one(sluice: Running) -> dict[str, Any]:
+    """The same of a pool whose one replica sleeps, after `zero_to_one`."""
+    headers = {"authorization": f"Bearer {sluice.ready['admin_key']}"}
+    url = f"{sluice.base_url}/admin/v1/pools/bench-nap"
+    sluice.http.patch(url, headers=headers, json={"sleep_idle_s": 600.0}).raise_for_status()
+    time.sleep(3.0)
+    sluice.ask("bench-nap")
+    return _calls(
+        sluice, lambda pool: {r["state"] for r in pool["replicas"]} == {"SLEEPING"}, "wake_s"
+    )
+
+
+def _calls(
+    sluice: Running, is_ready: Callable[[dict[str, Any]], bool], predicted: str
+) -> dict[str, Any]:
+    """`predicted` is the field of the fleet that says how long the start will take. The error is
+    that of the whole call."""
+    times, errors = [], []
     for _ in range(COLD_STARTS):
-        while sluice.pool("bench-nap")["replicas"]:
+        while not is_ready(pool := sluice.pool("bench-nap")):
             time.sleep(0.2)
         started = time.perf_counter()
         sluice.ask("bench-nap")
-        times.append(round(time.perf_counter() - started, 2))
-    return {"median": statistics.median(times), "rounds": times}
+        times.append(round(time.perf_counter() - started, 3))
+        errors.append(round(abs(pool[predicted] - times[-1]) / times[-1], 3))
+    return {
+        "median": statistics.median(times),
+        "rounds": times,
+        "prediction_errors": errors,
+    }
 
 
 def _add_napping_pool(sluice: Running) -> None:
