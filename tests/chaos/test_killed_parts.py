@@ -38,7 +38,7 @@ def witness(stack: Stack, request: pytest.FixtureRequest) -> Iterator[Witness]:
     assert records, "no call got far enough to be audited"
 
 
-async def test_gateway_killed_and_restarted_at_once(stack: Stack, witness: Witness) -> None:
+async def test_sl_gateway_killed_and_restarted_at_once(stack: Stack, witness: Witness) -> None:
     pid = stack.pids()["gateway"]
     await witness.break_while_streaming(STREAMS, 4, lambda: stack.kill9("gateway"))
     stack.wait_restarted("gateway", pid)

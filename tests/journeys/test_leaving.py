@@ -68,7 +68,7 @@ def test_client_that_leaves_before_the_first_chunk(
         assert (nano(call["cost_usd"]) > 0) == any(call["usage"].values())
 
 
-def test_client_that_leaves_in_the_middle_of_a_stream(stack: Stack, tenant: Tenant) -> None:
+def test_sa_client_that_leaves_in_the_middle_of_a_stream(stack: Stack, tenant: Tenant) -> None:
     """The worker generates less than the whole answer; what was received is billed."""
     wanted = body(LARGE, temperature=0, max_tokens=200)
     with stack.openai(tenant.secret) as client:
@@ -145,7 +145,9 @@ async def test_cancelled_task_of_the_async_client_frees_everything(
     assert call["usage"]["output"] in ({2} if stream else {0, 1, 2})
 
 
-def test_client_that_leaves_while_it_waits_for_a_cold_worker(stack: Stack, tenant: Tenant) -> None:
+def test_sa_client_that_leaves_while_it_waits_for_a_cold_worker(
+    stack: Stack, tenant: Tenant
+) -> None:
     """It leaves the waiting room, and pays nothing: nothing was dispatched. The controller stands
     still, so no replica comes."""
     for stream in (False, True):
@@ -192,7 +194,7 @@ def test_client_that_leaves_in_the_middle_of_its_body(stack: Stack, tenant: Tena
     assert stack.call("GET", "/healthz").status_code == 200
 
 
-def test_many_that_leave_at_once_leave_nothing(stack: Stack, tenant: Tenant) -> None:
+def test_sa_many_that_leave_at_once_leave_nothing(stack: Stack, tenant: Tenant) -> None:
     """Twelve streams, each left after its first chunk: exactly one record for each."""
 
     async def leave_all() -> None:

@@ -101,7 +101,7 @@ def is_whole(answer: dict[str, Any], undisturbed: dict[str, Any], kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_streams_of_a_killed_replica_go_on_elsewhere(
+def test_se_streams_of_a_killed_replica_go_on_elsewhere(
     stack: Stack, tenant: Tenant, kind: str
 ) -> None:
     stack.wake(*POOLS)

@@ -136,7 +136,7 @@ LONG = pytest.mark.long
 @pytest.mark.parametrize(
     "after_s", [pytest.param(0.0, marks=LONG), 0.5, pytest.param(1.0, marks=LONG)]
 )
-def test_call_on_the_way_down_is_not_lost(stack: Stack, tenant: Tenant, after_s: float) -> None:
+def test_sd_call_on_the_way_down_is_not_lost(stack: Stack, tenant: Tenant, after_s: float) -> None:
     """A lone call meets the replica as it leaves, refuses, is proven idle, is gone: answered.
     `tests/workers/ray/test_cluster.py` always looks at all of these, without a gateway."""
     stack.call("POST", CHAT, secret=tenant.secret, json=body(NAP, max_tokens=1))
@@ -152,7 +152,9 @@ def test_call_on_the_way_down_is_not_lost(stack: Stack, tenant: Tenant, after_s:
 
 
 @pytest.mark.usefixtures("cold")
-def test_deadline_shorter_than_the_start_is_refused_at_once(stack: Stack, tenant: Tenant) -> None:
+def test_sb_deadline_shorter_than_the_start_is_refused_at_once(
+    stack: Stack, tenant: Tenant
+) -> None:
     """Decided before anything is taken: no record and no charge. The pool is started all the same,
     so that `retry-after` is true."""
     for stream in (False, True):

@@ -155,7 +155,7 @@ async def test_the_only_server_outside_is_asked_again_in_a_moment(
     assert (len(call.attempts), len(two.server.requests)) == (3, 3)
 
 
-async def test_a_server_outside_that_says_when_it_has_room_is_not_asked_before(two: Two) -> None:
+async def test_sk_server_outside_that_says_when_it_has_room_is_not_asked_before(two: Two) -> None:
     full = fake.refusal(429, {}, (("retry-after", "30"),))
     two.server.scripts += [full]
     response = await two.edge.post(WHOLE)

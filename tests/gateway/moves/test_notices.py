@@ -72,7 +72,7 @@ async def call_with_notices(
     return response, await record(one)
 
 
-async def test_marked_node_takes_no_new_call_before_the_controller_says_so(one: Edge) -> None:
+async def test_sf_marked_node_takes_no_new_call_before_the_controller_says_so(one: Edge) -> None:
     await publish(one, "r1", "r2")
     await ask_to_drain(one.redis, "node-r1", 600.0)
     await one.parts.fleet.refresh()
@@ -209,7 +209,7 @@ async def test_answer_without_token_ids_stays(one: Edge) -> None:
     assert outcomes(await record(one)) == ["answered"]
 
 
-async def test_all_streams_of_a_node_move_and_lose_nothing(one: Edge) -> None:
+async def test_sf_all_streams_of_a_node_move_and_lose_nothing(one: Edge) -> None:
     await publish(one, "r1")
     speakers: dict[str, Speaker] = {}
 

@@ -55,7 +55,7 @@ class OpenCalls(RuleBasedStateMachine):
 TestOpenCalls = OpenCalls.TestCase
 
 
-def test_counters_are_zero_after_ten_thousand_random_cancels() -> None:
+def test_sg_counters_are_zero_after_ten_thousand_random_cancels() -> None:
     rng = Random(5)
     outstanding = Outstanding()
     still_open: list[OpenPiece] = []

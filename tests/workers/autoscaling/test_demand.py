@@ -175,7 +175,9 @@ def test_one_need_of_a_cold_pool_is_one_decision(
     low_s=st.integers(1, 50),
     start_ms=st.integers(500, 10_000),
 )
-def test_no_square_wave_flaps(high: int, high_s: int, low: int, low_s: int, start_ms: int) -> None:
+def test_sh_no_square_wave_flaps(
+    high: int, high_s: int, low: int, low_s: int, start_ms: int
+) -> None:
     """A wave whose low is shorter than the window of the way down: the count settles."""
     life = Life(LIFE, start_ms, call_ms=700)
     for second in range(6 * (high_s + low_s)):

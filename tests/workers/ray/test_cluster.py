@@ -24,6 +24,7 @@ Record = Callable[[str, object], None]
 
 STEADY = pool("steady", initial_replicas=1)
 BRIEF = pool("brief", idle_s=1.0)
+CALLERS = 200
 
 
 def is_warm(entry: PoolEntry) -> bool:
@@ -76,11 +77,14 @@ async def test_pools_are_deployed_as_the_catalog_says(
     assert is_cold(await gateway.until("brief", is_cold))
 
 
-async def test_ten_callers_of_a_cold_pool_cause_one_start(
+async def test_sc_two_hundred_callers_of_a_cold_pool_cause_one_start(
     gateway: Gateway, record_property: Record
 ) -> None:
+    """Nearly all of them only wait; ten ask again and again, and are answered at once then."""
+    for i in range(10, CALLERS):
+        await gateway.room.enter("brief", f"cold-{i}", wait_ms=round(PATIENCE_S * 1000))
     started_s = time.monotonic()
-    calls = [asyncio.create_task(gateway.call("brief", f"ten-{i}")) for i in range(10)]
+    calls = [asyncio.create_task(gateway.call("brief", f"cold-{i}")) for i in range(10)]
     replicas, targets = set(), set()
     while not all(call.done() for call in calls):
         entry = await gateway.pool("brief")
@@ -92,6 +96,8 @@ async def test_ten_callers_of_a_cold_pool_cause_one_start(
     assert len({call.result()["pid"] for call in calls}) == 1
     assert len(replicas) == 1
     assert targets <= {0, 1}
+    late = [gateway.call("brief", f"cold-{i}") for i in range(10, CALLERS)]
+    assert len({answer["pid"] for answer in await asyncio.gather(*late)}) == 1
     assert await gateway.room.depth("brief") == 0
 
 
@@ -301,7 +307,7 @@ async def test_broken_weights_leave_the_old_ones_serving_whoever_leads(
     await gateway.publish(STEADY, BRIEF)
 
 
-async def test_broken_pool_is_left_alone_and_says_why(gateway: Gateway) -> None:
+async def test_sm_broken_pool_is_left_alone_and_says_why(gateway: Gateway) -> None:
     await gateway.publish(STEADY, BRIEF, pool("broken", model="b"))
     await gateway.until("broken", is_cold)
     await gateway.room.enter("broken", "hopeful", wait_ms=round(PATIENCE_S * 1000))
