@@ -16,7 +16,7 @@ from billing.usage.rollups import DAY
 from billing.usage.store import ATTEMPT, CORRECTION, EVENT
 
 HEARD_US = 20_000_000
-PREFIXES = ("cogs:pool:", "unallocated:pool:", "payable:pool:")
+PREFIXES = ("cogs:pool:", "unallocated:", "payable:pool:")
 
 
 def balances(conn: Connection) -> dict[str, int]:

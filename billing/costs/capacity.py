@@ -23,6 +23,8 @@ from billing.ledger.posting import Posting, transfer
 from billing.usage.rollup import HOUR_CELL, SUMMED, Added, hour_of
 
 COST, UNALLOCATED = "cost", "unallocated"
+SPARES = "spares"
+"""The pool of all spares: no pool can be declared by this name."""
 _POOL = HOUR_CELL.index("pool")
 _COST = SUMMED.index("cost_nanousd")
 
@@ -150,7 +152,10 @@ def cogs(pool: str) -> str:
 
 
 def unallocated(pool: str, part: str) -> str:
-    """The account of capacity that nobody used of a pool, by what became of it."""
+    """The account of capacity that nobody used of a pool, by what became of it. Spares only idle,
+    and have one account."""
+    if pool == SPARES and part == "idle":
+        return f"{UNALLOCATED}:{SPARES}"
     return f"unallocated:pool:{pool}:{part}"
 
 

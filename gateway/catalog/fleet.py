@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import msgspec
 from redis.asyncio import Redis
@@ -106,6 +107,16 @@ class _Fleet(msgspec.Struct):
     at_ms: int
     pools: tuple[PublishedPool, ...] = ()
     nodes: tuple[NodeEntry, ...] = ()
+    spares: Mapping[str, int] = {}
+    controller: str = ""
+    epoch: int = 0
+
+
+class Leader(NamedTuple):
+    """The controller that published last, and its epoch: each lead has a higher one."""
+
+    id: str
+    epoch: int
 
 
 class FleetKeeper:
@@ -137,6 +148,9 @@ class FleetKeeper:
         self._published: dict[str, PublishedPool] = {}
         self._published_at_ms = 0
         self.nodes: tuple[NodeEntry, ...] = ()
+        self.leader = Leader("", 0)
+        self.spares: Mapping[str, int] = {}
+        """How many run, by the type of their node."""
         self.leaving: dict[str, Leaving] = {}
         """Replicas whose nodes leave."""
         self._leaving_nodes: Mapping[str, float] = {}
@@ -200,6 +214,8 @@ class FleetKeeper:
         self._published = {pool.name: pool for pool in fleet.pools}
         self._published_at_ms = fleet.at_ms
         self.nodes = fleet.nodes
+        self.spares = fleet.spares
+        self.leader = Leader(fleet.controller, fleet.epoch)
         self._read_s = self._clock()
         if self._next_change is not None:
             self._next_change.set_result(None)

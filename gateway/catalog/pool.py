@@ -7,13 +7,14 @@ Owns the rules that hold inside of one pool, each told at its key; knows no othe
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from sqlalchemy import JSON, BigInteger, String
 from sqlmodel import Field as Column
 from sqlmodel import SQLModel
 from sqlmodel._compat import SQLModelConfig
 
+from billing.costs.capacity import SPARES
 from billing.written_usd import CostUsd, WrittenUsd
 from gateway.fields import DAY_S, INTEGER_MAX, YEAR_S, Count, Label, Several
 from gateway.instants import InstantText, instant_us
@@ -57,7 +58,17 @@ ExtraField = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
 CapacityClassName = Literal["reserved", "on_demand", "spot", "external"]
 OfferName = Literal["serverless", "dedicated", "bare_metal"]
 HardwareName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-PoolName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+
+
+def _not_of_spares(name: str) -> str:
+    if name == SPARES:
+        raise _wrong("what spares cost is called that in the ledger: give the pool another name")
+    return name
+
+
+PoolName = Annotated[
+    str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$"), AfterValidator(_not_of_spares)
+]
 Share = Annotated[float, Field(strict=True, ge=0, le=INTEGER_MAX)]
 
 

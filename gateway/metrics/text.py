@@ -60,6 +60,9 @@ class Now:
     """Of the catalogue, by name."""
     nodes: Mapping[tuple[str, str, str, str], int] = field(default_factory=dict)
     """As published, by type, market, zone and state."""
+    spares: Mapping[str, int] = field(default_factory=dict)
+    """As published, by the type of their node."""
+    controller_epoch: int = 0
     node_notices: int = 0
     """Nodes that were heard to leave."""
     faults: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -280,4 +283,16 @@ def _gauges(now: Now) -> Iterator[Metric]:
     )
     for what, count in now.nodes.items():
         nodes.add_metric(what, count)
-    yield from (waiting, replicas, pools, nodes)
+    spares = GaugeMetricFamily(
+        "sluice_spares",
+        "Processes that have imported everything and hold no model, by the type of their node",
+        labels=("type",),
+    )
+    for type, count in now.spares.items():
+        spares.add_metric((type,), count)
+    epoch = GaugeMetricFamily(
+        "sluice_controller_epoch",
+        "Of the controller that published last: each one that begins to lead has a higher one",
+        value=now.controller_epoch,
+    )
+    yield from (waiting, replicas, pools, nodes, spares, epoch)

@@ -43,6 +43,8 @@ async def metrics(request: Request) -> Response:
         replicas=by_state(parts.fleet.published),
         pools={pool.name: pool for pool in parts.catalog.catalog.pools},
         nodes=nodes_by_state(parts.fleet.nodes),
+        spares=parts.fleet.spares,
+        controller_epoch=parts.fleet.leader.epoch,
         node_notices=parts.fleet.notices,
         faults=observer.faults.counts,
     )

@@ -93,7 +93,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
 
 class Fleet(msgspec.Struct, frozen=True):
     """`epoch`: of the controller that leads. `recoveries`: seconds of the last recoveries by kind,
-    for the next controller."""
+    for the next controller. `spares`: how many run, by the type of their node."""
 
     v: int
     seq: int
@@ -103,6 +103,7 @@ class Fleet(msgspec.Struct, frozen=True):
     recoveries: Mapping[str, Sequence[float]] = {}
     nodes: tuple[NodeEntry, ...] = ()
     epoch: int = 0
+    spares: Mapping[str, int] = {}
 
 
 _PUBLISH = """
@@ -144,11 +145,13 @@ class FleetPublisher:
         recoveries: Mapping[str, Sequence[float]] | None = None,
         nodes: tuple[NodeEntry, ...] = (),
         epoch: int = 0,
+        spares: Mapping[str, int] | None = None,
     ) -> None:
         """Look at the lease and write in one step: a controller may pause anywhere before."""
         self._seq += 1
         fleet = Fleet(
-            1, self._seq, at_ms, self._controller_id, pools, recoveries or {}, nodes, epoch
+            *(1, self._seq, at_ms, self._controller_id, pools),
+            *(recoveries or {}, nodes, epoch, spares or {}),
         )
         keys, raw = [FLEET_KEY, LEASE_KEY], msgspec.json.encode(fleet)
         if not await self._publish(keys=keys, args=[raw, self._controller_id]):

@@ -48,14 +48,16 @@ class LifeReport(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class LiveReplica:
-    """A replica that exists. `stats` is None where it does not answer. It costs `price_share` of
-    what its pool does."""
+    """A replica that exists, or what is reported as one (`round.upkeep`). `stats` is None where it
+    does not answer. It costs `price_share` of what its pool does, or a price of its own."""
 
     replica: str
     pool: str
     started_us: int
     stats: ReplicaStats | None = None
     price_share: float = 1.0
+    node: str | None = None
+    nanousd_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def _seen(
 ) -> Life | None:
     """The life of a replica after one more look. A pool that was taken out of the catalog keeps its
     price. A pool that was never in it is not reported."""
-    price = prices.get(one.pool)
+    price = _price_of(one, prices)
     if before is None:
         if price is None:
             return None
@@ -116,19 +118,24 @@ def _seen(
             replica=one.replica,
             pool=one.pool,
             model=price.model,
-            nanousd_per_s=_nanousd_per_s(price, one),
+            nanousd_per_s=price.nanousd_per_s,
             started_us=min(one.started_us, at_us),
             until_us=at_us,
         )
         return _answered(Life(report), one.stats)
     report = replace(before.report, until_us=max(at_us, before.reported_us + 1))
     if price is not None:
-        report = replace(report, model=price.model, nanousd_per_s=_nanousd_per_s(price, one))
+        report = replace(report, model=price.model, nanousd_per_s=price.nanousd_per_s)
     return _answered(dataclasses.replace(before, report=report), one.stats)
 
 
-def _nanousd_per_s(price: Price, one: LiveReplica) -> int:
-    return round(price.nanousd_per_s * one.price_share)
+def _price_of(one: LiveReplica, prices: Mapping[str, Price]) -> Price | None:
+    if one.nanousd_per_s is not None:
+        return Price("", one.nanousd_per_s)
+    price = prices.get(one.pool)
+    if price is None:
+        return None
+    return Price(price.model, round(price.nanousd_per_s * one.price_share))
 
 
 def _answered(life: Life, stats: ReplicaStats | None) -> Life:
@@ -178,6 +185,7 @@ def seen_in(
             int(replica.start_time_s * 1e6),
             stats := stats_of(replica.replica_id),
             asleep_share if stats is not None and stats.asleep else 1.0,
+            replica.node_instance_id or None,
         )
         for name, app in details.applications.items()
         if (pool := pool_of(name)) is not None

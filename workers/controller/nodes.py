@@ -65,6 +65,10 @@ class NodeWatch:
         if self._folder is not None and self._folder.node(id) is not None:
             self._folder.note_notice(id, notice)
 
+    @property
+    def all(self) -> Sequence[MachineNode]:
+        return self._nodes
+
     def is_leaving(self, node_id: str | None) -> bool:
         """Whether no new call goes there any more."""
         states = {node.launch.id: node.state for node in self._nodes}

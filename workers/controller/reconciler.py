@@ -32,6 +32,7 @@ from workers.controller.replica_api import ReplicaApi
 from workers.controller.round.demands import Demands
 from workers.controller.round.instructions import instruct
 from workers.controller.round.replica_entries import ReplicaEntries, Times
+from workers.controller.round.upkeep import Spares, spares_by_type, upkeep
 from workers.controller.seasons import Seasons
 from workers.controller.sighting import Observer, Sighting
 from workers.controller.weights import WeightsWatch
@@ -94,6 +95,7 @@ class Reconciler:
         self._intentions = Intentions(settings.controller)
         self._applications = Applications(settings, self._writes, self._intentions)
         self._losses = Losses()
+        self._spares = Spares()
         self._lost = LostReplicas()
         self._paces = Paces()
         self._mixes = Mixes(
@@ -178,11 +180,14 @@ class Reconciler:
             for apps in pools
         ]
         recoveries = self._losses.took
+        nodes = self._nodes.entries(self._details, self._weights.held_by)
+        await self._spares.count(self._place, self._nodes.all, at_ms)
         await self._publisher.publish(
             tuple(entries),
             at_ms=at_ms,
             recoveries=recoveries,
-            nodes=self._nodes.entries(self._details, self._weights.held_by),
+            nodes=nodes,
+            spares=spares_by_type(self._spares.counts, nodes),
             epoch=self._writes.epoch,
         )
         if ray is not None:  # else what is known may be long past
@@ -192,7 +197,17 @@ class Reconciler:
                 asleep_share=self._knobs.sleep_cost_share,
             )
             at_us = self._now_ms() * 1000
-            lives = await self._lives.note(replicas, prices_of(catalog, at_us), at_us=at_us)
+            prices = prices_of(catalog, at_us)
+            replicas += upkeep(
+                *(replicas, prices),
+                nodes=nodes,
+                types=self._settings.nodes,
+                spares=self._spares.counts,
+                pools=catalog.own_pools,
+                life="" if self._place is None else str(self._place.session.started_s),
+                at_us=at_us,
+            )
+            lives = await self._lives.note(replicas, prices, at_us=at_us)
             self._lost.note(*lives, at_us=at_us)
         await self._seasons.save()
         await instruct(

@@ -85,6 +85,9 @@ async def show_fleet(request: Request) -> Any:
     return {
         "age_s": age_s,
         "is_stale": parts.fleet.is_stale,
+        "controller": parts.fleet.leader.id,
+        "epoch": parts.fleet.leader.epoch,
+        "spares": parts.fleet.spares,
         "pools": parts.fleet.published,
         "gateway": load,
     }

@@ -149,5 +149,8 @@ class FleetAnswer(Answer):
     object: Literal["fleet"] = "fleet"
     age_s: float
     is_stale: bool = Field(description="too old to be believed: replicas count as full")
+    controller: str = Field(description="the one that leads, as of the last snapshot; empty: none")
+    epoch: NonNegativeInt = Field(description="of its lead: the next one has a higher one")
+    spares: dict[str, NonNegativeInt] = Field(description="that run, by the type of their node")
     pools: list[FleetPool]
     gateway: GatewayLoad

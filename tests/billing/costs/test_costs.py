@@ -291,6 +291,24 @@ def test_verify_names_the_first_row_that_is_wrong(store: Store, check: str, wron
     assert found.outcome == "broken" and found.detail
 
 
+def test_spares_and_what_nobody_takes_of_nodes_have_lines_of_their_own(store: Store) -> None:
+    changes = {"model": "", "ready_us": ADMITTED_US - 20 * S, "ended": True}
+    lived(
+        store,
+        life(30, 5, ended=True),
+        life(10, 0, pool="spares", **changes | {"nanousd_per_s": 1_000}),
+        life(10, 0, pool="node:base", **changes),
+    )
+    stands = {row["code"]: row["debits"] - row["credits"] for row in queries.accounts(store)}
+    assert stands["unallocated:spares"] == 30 * 1_000
+    assert stands["payable:pool:spares"] == -30 * 1_000
+    assert stands["unallocated:pool:node:base:idle"] == 30 * 90_000
+    rows = margins(store, HOUR - HOUR_US, HOUR + HOUR_US, [MarginBy.POOL])
+    bills = {row.group["pool"]: row.bill_nanousd for row in rows}
+    assert bills == {POOL: 4_500_000, "spares": 30_000, "node:base": 2_700_000}
+    holds(store)
+
+
 def test_moves_are_found_newest_first(store: Store) -> None:
     moved = attempt(
         SPOT, S, outcome=MOVED, started_us=ADMITTED_US + S, ended_us=ADMITTED_US + 2 * S
