@@ -24,6 +24,7 @@ from workers.autoscaling.orders import carry_out
 from workers.autoscaling.shares import follow
 from workers.autoscaling.sleeping import note_asleep, rest, sleep_ms, without_sleepers
 from workers.autoscaling.types import (
+    WAKE_GUESS_MS,
     Knobs,
     Phase,
     PoolMemory,
@@ -89,13 +90,15 @@ def _note_warm(memory: PoolMemory, view: PoolView, knobs: Knobs) -> PoolMemory:
 
 
 def _with_start(view: PoolView, memory: PoolMemory, knobs: Knobs) -> PoolMemory:
-    """Learn how long the open start took, or the open waking."""
+    """Learn how long the open start took, or the open waking. The first one replaces the guess."""
     if memory.start_since_ms is None:
         return memory
     before_ms = memory.wake_ms if memory.is_wake else memory.cold_start_ms
+    guess_ms = WAKE_GUESS_MS if memory.is_wake else knobs.cold_start_guess_ms
+    weight = 1.0 if before_ms == guess_ms else knobs.cold_start_weight
     fetch_ms = 0 if memory.is_wake else _fetch_ms(view)
     measured_ms = max(0, view.at_ms - memory.start_since_ms - fetch_ms)
-    learned_ms = before_ms + knobs.cold_start_weight * (measured_ms - before_ms)
+    learned_ms = before_ms + weight * (measured_ms - before_ms)
     if memory.is_wake:
         return replace(memory, wake_ms=learned_ms, is_wake=False)
     return replace(memory, cold_start_ms=learned_ms)

@@ -62,6 +62,7 @@ class Knobs:
     backoff_ms: int
     backoff_max_ms: int
     cold_start_weight: float = 0.3
+    cold_start_guess_ms: float | None = None  # what nobody measured: the first start replaces it
     ttft_ms: int = 0  # a caller's first token is to come within this time of a full pool
     panic_ms: int = 10_000  # the window whose mean load may at least double a pool at once,
     stable_ms: int = 3_600_000  # and the one whose usual load it holds; at most `idle_ms`

@@ -173,6 +173,7 @@ def knobs_of(pool: Pool, settings: ControllerSettings) -> Knobs:
         backoff_ms=int(settings.backoff_s * 1000),
         backoff_max_ms=int(settings.backoff_max_s * 1000),
         cold_start_weight=settings.cold_start_weight,
+        cold_start_guess_ms=pool.cold_start_s * 1000,
         ttft_ms=int(settings.ttft_s * 1000),
         panic_ms=int(settings.panic_s * 1000),
         stable_ms=int(settings.stable_s * 1000),

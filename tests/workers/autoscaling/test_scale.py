@@ -229,6 +229,13 @@ def test_measured_start_moves_the_estimate_towards_it() -> None:
     assert pool.memory.cold_start_ms == 5_000 + 0.3 * (2_000 - 5_000)
 
 
+def test_first_measured_start_replaces_the_guess() -> None:
+    pool = Pool(knobs=replace(KNOBS, cold_start_guess_ms=5_000))
+    pool.sees(waiting=1)
+    pool.sees(warm(), after_ms=2_000)
+    assert pool.memory.cold_start_ms == 2_000
+
+
 def test_adopted_pool_takes_no_needless_action() -> None:
     pool = Pool(target=2)
     assert pool.sees(warm("a", 3), warm("b", 3)).target == 2

@@ -157,7 +157,7 @@ def test_wake_is_measured_apart_from_a_start() -> None:
     view = PoolView(1_300, (replica("a", Phase.WARM),), 1)
     memory, _ = decide(view, memory, SLEEPY)
     assert memory.cold_start_ms == 8_000.0
-    assert memory.wake_ms == 500 + SLEEPY.cold_start_weight * (300 - 500)
+    assert memory.wake_ms == 300.0
 
 
 def test_sleepers_of_a_pool_that_cannot_wake_go() -> None:
