@@ -87,7 +87,7 @@ class ForeignCluster:
             "http_options": {"host": "127.0.0.1", "port": self._ports.serve_proxy},
             "applications": [APP],
         }
-        self.call("PUT", "/api/serve/applications/", document)
+        self._until_it_answers("/api/serve/applications/", "PUT", document)
         deadline_s = time.monotonic() + PATIENCE_S
         while self.foreign_answer() != "foreign":
             assert time.monotonic() < deadline_s, "the foreign application does not answer"
@@ -143,12 +143,14 @@ class ForeignCluster:
         self._sessions.append(session_of(process.pid))
         self._running.append((options, process))
 
-    def _until_it_answers(self, path: str) -> None:
+    def _until_it_answers(self, path: str, method: str = "GET", body: Any = None) -> None:
+        """The parts of a dashboard come one after another."""
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             try:
-                self.call("GET", path)
+                self.call(method, path, body)
                 return
-            except OSError:
-                assert time.monotonic() < deadline_s, (self._folder / "ray-0.log").read_text()
+            except OSError as wrong:
+                log = (self._folder / "ray-0.log").read_text()
+                assert time.monotonic() < deadline_s, f"{wrong}\n{log}"
                 time.sleep(0.1)
