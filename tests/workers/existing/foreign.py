@@ -48,13 +48,35 @@ class ForeignCluster:
             "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(ports.ingress_last),
             "PYTHONPATH": str(ROOT),
         } | variables
+        self._start_head()
+        while not self._has_dashboard():
+            end_session(self._sessions.pop(), grace_s=1.0)
+            self._running.clear()
+            self._start_head()
+
+    def _start_head(self) -> None:
+        ports = self._ports
         self._run(
             *("--head", f"--port={ports.gcs}", "--dashboard-host=127.0.0.1", "--num-cpus=0"),
             *(f"--dashboard-port={ports.dashboard}", f"--temp-dir={self._folder / 'ray'}"),
             f"--ray-client-server-port={ports.client_server}",
             f"--dashboard-agent-listen-port={ports.dashboard_agent}",
         )
-        self._until_it_answers("/api/version")
+
+    def _has_dashboard(self) -> bool:
+        """Once it answers. Ray gives up a dashboard that takes a minute to start, and runs on
+        without it."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self.call("GET", "/api/version")
+                return True
+            except OSError:
+                log = (self._folder / f"ray-{len(self._sessions) - 1}.log").read_text()
+                if "Failed to start the dashboard" in log:
+                    return False
+                assert time.monotonic() < deadline_s, log
+                time.sleep(0.1)
 
     def add_node(self, ip: str, zone: str) -> None:
         labels = f"ray.io/market-type=reserved,ray.io/availability-zone={zone}"
@@ -87,7 +109,7 @@ class ForeignCluster:
             "http_options": {"host": "127.0.0.1", "port": self._ports.serve_proxy},
             "applications": [APP],
         }
-        self._until_it_answers("/api/serve/applications/", "PUT", document)
+        self._put("/api/serve/applications/", document)
         deadline_s = time.monotonic() + PATIENCE_S
         while self.foreign_answer() != "foreign":
             assert time.monotonic() < deadline_s, "the foreign application does not answer"
@@ -143,14 +165,13 @@ class ForeignCluster:
         self._sessions.append(session_of(process.pid))
         self._running.append((options, process))
 
-    def _until_it_answers(self, path: str, method: str = "GET", body: Any = None) -> None:
-        """The parts of a dashboard come one after another."""
+    def _put(self, path: str, body: Any) -> None:
+        """Until it is taken: the parts of a dashboard come one after another."""
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             try:
-                self.call(method, path, body)
+                self.call("PUT", path, body)
                 return
             except OSError as wrong:
-                log = (self._folder / "ray-0.log").read_text()
-                assert time.monotonic() < deadline_s, f"{wrong}\n{log}"
+                assert time.monotonic() < deadline_s, wrong
                 time.sleep(0.1)
