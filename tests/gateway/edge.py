@@ -53,7 +53,9 @@ OUTSIDE: dict[str, Any] = {
     "upstream_model": "their-tale",
 }
 FAR = "far"
-"""A model that only a server outside has."""
+"""A model that only servers outside have."""
+LARGE = "large"
+"""Another one, with four times the context of FAR."""
 CHAT, COMPLETIONS, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 OUTPUT_PRICE = 5_000_000_000
 """Nano-USD per million tokens: 5000 nano-USD a token, so that budgets are easy to reckon."""
@@ -323,10 +325,12 @@ def _settings(
     data: Path,
     gateway: dict[str, Any],
     limits: dict[str, Any],
-    outside: dict[str, Any] | None,
+    outside: Sequence[dict[str, Any]],
 ) -> Settings:
     pool = {"max_ongoing": 64, "cost_usd_per_s": "0.000001", "cold_start_s": 0.2}
     size = {"context_tokens": 4096, "max_output_tokens": 2048, "size_rank": 1, "quality": 0.5}
+    outer_sizes = {FAR: size, LARGE: size | {"context_tokens": 16_384, "quality": 0.6}}
+    outer_models = {pool.get("model") for pool in outside}
     return Settings(
         data=data,
         sql_url=f"sqlite:///{data / 'sluice.db'}",
@@ -340,13 +344,13 @@ def _settings(
             ModelSettings(name="tale", **size),
             ModelSettings(name="free", **size),
             ModelSettings(name="vectors", task="embed", **size | {"context_tokens": 64}),
-            *([ModelSettings(name=FAR, **size)] if outside and outside.get("model") == FAR else []),
+            *(ModelSettings(name=n, **of) for n, of in outer_sizes.items() if n in outer_models),
         ),
         pools=(
             PoolSettings(name=POOLS[0], model="tale", capacity_class="reserved", **pool),
             PoolSettings(name=POOLS[1], model="tale", capacity_class="spot", **pool),
             PoolSettings(name=POOLS[2], model="vectors", capacity_class="reserved", **pool),
-            *([PoolSettings(**OUTSIDE | outside)] if outside else []),
+            *(PoolSettings(**OUTSIDE | pool) for pool in outside),
         ),
     )
 
@@ -355,7 +359,7 @@ def _prices(now_us: int) -> bytes:
     parts = {Component.INPUT: 1_000_000_000, Component.OUTPUT: OUTPUT_PRICE}
     rates = tuple(
         PriceRate(model=model, tier=tier, component=component, nanousd_per_mtok=price)
-        for model in ("tale", "vectors", FAR)
+        for model in ("tale", "vectors", FAR, LARGE)
         for tier in ("default", "priority", "flex")
         for component, price in parts.items()
     )
@@ -402,12 +406,13 @@ async def edge(
     behaviour: fake.Behaviour = lambda _: story(),
     outer: str | None = None,
     outer_pool: dict[str, Any] | None = None,
+    outer_pools: Sequence[dict[str, Any]] = (),
     environment: dict[str, str] | None = None,
 ) -> AsyncIterator[Edge]:
     """A gateway that is ready, with one warm replica that tells `story`; and, cheaper than that, a
     server outside at the base URL `outer`, whose pool is otherwise as `outer_pool` says: of the
-    model FAR it is the only one."""
-    begun = _settings(server, data, {}, limits or {}, None)
+    model FAR it is the only one but for those in `outer_pools`."""
+    begun = _settings(server, data, {}, limits or {}, ())
     put_started_database(data / "sluice.db", begun, round(time() * 1e6))
     await redis.set("sluice:prices", _prices(round(time() * 1e6)))
     await redis.set(REVISION_KEY, 1)
@@ -417,8 +422,8 @@ async def edge(
     outside = Outside(
         clock=watch, rng=Random(1), entropy=Random(2).randbytes, environment=environment or {}
     )
-    external = {"base_url": outer} | (outer_pool or {}) if outer else None
-    settings = _settings(server, data, gateway or {}, limits or {}, external)
+    first = [{"base_url": outer} | (outer_pool or {})] if outer else []
+    settings = _settings(server, data, gateway or {}, limits or {}, [*first, *outer_pools])
     app = create_app(settings, outside)
     app.openapi = partial(_described, app.openapi)
     async with fake.FakeUpstream(behaviour) as upstream, app.router.lifespan_context(app):
