@@ -40,17 +40,21 @@ class Invoice(SQLModel, table=True):
     computed_us: int = Field(sa_type=Big)
 
 
+class InvoiceLineKind(SQLModel, table=True):
+    """A kind that an invoice line may have."""
+
+    __tablename__ = "invoice_line_kind"
+    kind: str = Field(primary_key=True)
+
+
 class InvoiceLine(SQLModel, table=True):
     """Usage of one component at one price, or one adjustment, or the payment of a grant of credit,
     or the rounding to cents."""
 
     __tablename__ = "invoice_line"
-    __table_args__ = (
-        CheckConstraint("kind IN ('usage','adjustment','credit','rounding')", name="kind_known"),
-    )
     invoice_id: str = Field(primary_key=True, foreign_key="invoice.invoice_id")
     seq: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
-    kind: str
+    kind: str = Field(foreign_key="invoice_line_kind.kind")
     project: str
     model: str
     tier: str
