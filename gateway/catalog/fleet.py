@@ -37,7 +37,7 @@ from routing.types import (
 )
 from workers.autoscaling.demand import Terms
 from workers.autoscaling.mixes import Share
-from workers.autoscaling.stages import Stage
+from workers.autoscaling.stages import Stage, StageCount
 from workers.controller.drains import LEAVING_KEY, deadlines_s
 from workers.controller.fleet_publisher import NodeEntry
 from workers.weights.reports import FetchProgress
@@ -88,6 +88,7 @@ class PublishedPool(msgspec.Struct):
     terms: Terms | None = None
     mix: Share | None = None
     wake_s: float | None = None
+    stages: Mapping[Stage, StageCount] = {}
     replicas: tuple[PublishedReplica, ...] = ()
 
     @property

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from gateway.metrics.tally import DURATION_US, TTFT_US, Calls, EndedCalls, Tally
 from routing.types import Pool
+from workers.autoscaling.stages import Stage, StageCount
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 LABELS = ("model", "tier", "pool", "status")
@@ -62,6 +63,8 @@ class Now:
     """As published, by type, market, zone and state."""
     spares: Mapping[str, int] = field(default_factory=dict)
     """As published, by the type of their node."""
+    starts: Mapping[str, Mapping[Stage, StageCount]] = field(default_factory=dict)
+    """As published, by pool and stage."""
     controller_epoch: int = 0
     node_notices: int = 0
     """Nodes that were heard to leave."""
@@ -81,6 +84,7 @@ def families(tally: Tally, now: Now) -> Iterator[Metric]:
     yield from _counters(tally)
     yield _faults(now)
     yield from _losses(now)
+    yield from _starts(now)
     yield from _gauges(now)
 
 
@@ -177,6 +181,21 @@ def _losses(now: Now) -> Iterator[Metric]:
         ),
     ):
         yield CounterMetricFamily(name, words, count)
+
+
+def _starts(now: Now) -> Iterator[Metric]:
+    labels = ("pool", "stage")
+    count = CounterMetricFamily(
+        "sluice_starts", "Starts of replicas that came to a stage", labels=labels
+    )
+    seconds = CounterMetricFamily(
+        "sluice_start_seconds", "How long starts of replicas were in a stage", labels=labels
+    )
+    for pool, stages in now.starts.items():
+        for stage, each in stages.items():
+            count.add_metric((pool, stage.value), each.starts)
+            seconds.add_metric((pool, stage.value), each.s)
+    yield from (count, seconds)
 
 
 def _grouped(

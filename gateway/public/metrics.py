@@ -44,6 +44,7 @@ async def metrics(request: Request) -> Response:
         pools={pool.name: pool for pool in parts.catalog.catalog.pools},
         nodes=nodes_by_state(parts.fleet.nodes),
         spares=parts.fleet.spares,
+        starts={pool.name: pool.stages for pool in parts.fleet.published},
         controller_epoch=parts.fleet.leader.epoch,
         node_notices=parts.fleet.notices,
         faults=observer.faults.counts,

@@ -1,5 +1,7 @@
-"""Where a start is, and when it will be over. Pure."""
+"""Where a start is, when it will be over, and how many starts were where. Pure."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -45,3 +47,34 @@ def eta_s(start_s: float, age_s: float, fetch_left_s: float = 0.0) -> float:
     """
     left_s = start_s - age_s if age_s <= start_s else LATE * age_s
     return round(left_s + fetch_left_s, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class StageCount:
+    """`starts`: how many came to a stage so far. `s`: how long all of them were in it."""
+
+    starts: int = 0
+    s: float = 0.0
+
+
+NO_COUNT: Final = StageCount()
+
+
+def counted(
+    counts: Mapping[Stage, StageCount],
+    before: Mapping[str, Stage],
+    now: Mapping[str, Stage],
+    step_s: float,
+) -> dict[Stage, StageCount]:
+    """The counts after one more look, `step_s` after the last one. `before` and `now`: the stage of
+    each replica that starts. One was in its stage until the look that does not find it there. A
+    stage that begins and ends between two looks is not seen."""
+    after = dict(counts)
+    for id, stage in now.items():
+        if before.get(id) is not stage:
+            one = after.get(stage, NO_COUNT)
+            after[stage] = StageCount(one.starts + 1, one.s)
+    for stage in before.values():
+        one = after.get(stage, NO_COUNT)
+        after[stage] = StageCount(one.starts, round(one.s + step_s, 3))
+    return after

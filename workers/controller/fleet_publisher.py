@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from routing.gauges import Gauges
 from workers.autoscaling.demand import Pace, Terms
 from workers.autoscaling.mixes import Share
-from workers.autoscaling.stages import Stage
+from workers.autoscaling.stages import Stage, StageCount
 from workers.controller.lease import LEASE_KEY
 from workers.weights.reports import FetchProgress
 
@@ -51,7 +51,8 @@ class PoolEntry(msgspec.Struct, frozen=True):
     (`workers.controller.lost_replicas`). `pace`: what its replicas were measured to do.
     `gaps`: how long nobody called (`workers.autoscaling.keep_alive`). Both are for the next
     controller. `terms`: the numbers of the decision. `mix`: what the mix of the pool decided.
-    `wake_s`: from sleep to warm."""
+    `wake_s`: from sleep to warm. `stages`: how many starts were in each stage so far, and for how
+    long."""
 
     name: str
     target: int
@@ -70,6 +71,7 @@ class PoolEntry(msgspec.Struct, frozen=True):
     gaps: Mapping[int, float] = {}
     mix: Share | None = None
     wake_s: float | None = None
+    stages: Mapping[Stage, StageCount] = {}
 
 
 class NodeEntry(msgspec.Struct, frozen=True):

@@ -32,6 +32,7 @@ from workers.controller.replica_api import ReplicaApi
 from workers.controller.round.demands import Demands
 from workers.controller.round.instructions import instruct
 from workers.controller.round.replica_entries import ReplicaEntries, Times
+from workers.controller.round.starts import Starts
 from workers.controller.round.upkeep import Spares, spares_by_type, upkeep
 from workers.controller.seasons import Seasons
 from workers.controller.sighting import Observer, Sighting
@@ -97,6 +98,7 @@ class Reconciler:
         self._losses = Losses()
         self._spares = Spares()
         self._lost = LostReplicas()
+        self._starts = Starts()
         self._paces = Paces()
         self._mixes = Mixes(
             settings.mixes, settings.controller, self._intentions, nodes, self._lost
@@ -116,6 +118,7 @@ class Reconciler:
         self._lives.begin()
         self._losses.begin(last)
         self._lost.begin(last)
+        self._starts.begin(last)
         self._mixes.begin(last)
         self._done = frozenset()
 
@@ -317,6 +320,11 @@ class Reconciler:
         )
         has_any = any(sightings[name].view.replicas for name in apps.names)
         elsewhere = self._mixes.blocked(apps.pool.name, has_any=has_any)
+        replicas = tuple(
+            entry
+            for name in apps.names
+            for entry in self._entries.of(sightings[name], decision.shown, times, self._now_ms())
+        )
         return PoolEntry(
             name=apps.pool.name,
             target=scale.target,
@@ -324,13 +332,8 @@ class Reconciler:
             cold_start_s=round(times.cold_s, 3),
             wake_s=round(times.wake_s, 3),
             waiting=waiting.get(apps.pool.name, 0),
-            replicas=tuple(
-                entry
-                for name in apps.names
-                for entry in self._entries.of(
-                    sightings[name], decision.shown, times, self._now_ms()
-                )
-            ),
+            replicas=replicas,
+            stages=self._starts.note(apps.pool.name, replicas, self._now_ms()),
             blocked=elsewhere if scale.quarantined_until_ms is None else scale.detail,
             lost=round(losses.lost, 4),
             warm_s=round(losses.warm_s, 1),

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from tests.gateway.api.described import assert_described
 from tests.gateway.edge import Edge, edge
 from tests.redis_server import RedisServer
+from workers.autoscaling.stages import Stage, StageCount
 from workers.controller.drains import DrainOrder, forget_drain, read_drains
 from workers.controller.fleet_publisher import FleetPublisher, NodeEntry, PoolEntry, ReplicaEntry
 
@@ -31,7 +32,8 @@ LOST = NodeEntry(
 async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[Edge]:
     async with edge(redis_server, redis, tmp_path) as running:
         replica = ReplicaEntry("r1", "http://x", "WARM", 1, 0, 0, node="spot-a-1")
-        pool = PoolEntry("tale-spot", 1, "", 3.5, 0, (replica,))
+        stages = {Stage.NODE: StageCount(3, 62.5), Stage.LOAD: StageCount(2, 1.25)}
+        pool = PoolEntry("tale-spot", 1, "", 3.5, 0, (replica,), stages=stages)
         publisher = FleetPublisher(redis, controller_id="c")
         await publisher.publish((pool,), at_ms=1_790_000_003_000, nodes=(READY, LEAVES, LOST))
         await running.parts.fleet.refresh()
@@ -111,4 +113,14 @@ async def test_fleet_names_the_node_of_a_replica_and_metrics_count_those_that_ru
     assert sorted(nodes) == [
         f"sluice_nodes{{{labels.format('draining')}}} 1.0",
         f"sluice_nodes{{{labels.format('ready')}}} 1.0",
+    ]
+
+
+async def test_metrics_count_starts_by_stage_with_their_seconds(one: Edge) -> None:
+    lines = (await ask(one, "GET", "/metrics")).text.splitlines()
+    assert [line for line in lines if line.startswith("sluice_start")] == [
+        'sluice_starts_total{pool="tale-spot",stage="node"} 3.0',
+        'sluice_starts_total{pool="tale-spot",stage="load"} 2.0',
+        'sluice_start_seconds_total{pool="tale-spot",stage="node"} 62.5',
+        'sluice_start_seconds_total{pool="tale-spot",stage="load"} 1.25',
     ]
