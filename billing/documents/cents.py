@@ -1,0 +1,36 @@
+"""Whole cents of exact amounts: a sum is rounded once, and its parts share its cents.
+
+Pure. The method is the largest remainder: every part gets the cents that it has in full, and the
+cents that are left go to the parts that lack the least to one more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from billing.money import NANOUSD_PER_CENT, whole_cents
+
+PPM = 1_000_000
+
+
+def shared_cents(amounts_nanousd: Sequence[int]) -> tuple[int, ...]:
+    """Cents of each amount; they sum to the cents of the sum, and none is a whole cent off.
+
+    Amounts below zero are allowed. Among equal remainders the earlier amount comes first.
+    """
+    split = [divmod(amount, NANOUSD_PER_CENT) for amount in amounts_nanousd]
+    cents = [whole for whole, _ in split]
+    left = whole_cents(sum(amounts_nanousd)) - sum(cents)
+    by_remainder = sorted(range(len(split)), key=lambda place: (-split[place][1], place))
+    for place in by_remainder[:left]:
+        cents[place] += 1
+    return tuple(cents)
+
+
+def tax_of(base_cents: int, rate_ppm: int) -> int:
+    """The tax on the sum of a category, in cents, a half away from zero: BR-CO-17 of EN 16931.
+
+    So a credit note has the tax of its invoice with the other sign.
+    """
+    tax = (abs(base_cents) * rate_ppm * 2 + PPM) // (2 * PPM)
+    return tax if base_cents >= 0 else -tax

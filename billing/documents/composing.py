@@ -1,0 +1,101 @@
+"""Composing a document: cents for each amount, taxes for each treatment, and the totals.
+
+Pure. Lines and reductions share the cents of their one sum, so the cents of a document never drift
+from its nano-USD. The order in which they come does not matter: `seq` orders them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from billing.documents.cents import shared_cents, tax_of
+from billing.documents.document import (
+    Annex,
+    Document,
+    DocumentLine,
+    DocumentTax,
+    Heading,
+    Prepayment,
+    Reduction,
+    TaxCategory,
+    TaxTreatment,
+    Totals,
+    UnsoundDocument,
+    bases,
+)
+
+WITHOUT_REASON = (TaxCategory.STANDARD, TaxCategory.ZERO)
+
+
+def compose(
+    heading: Heading,
+    lines: Iterable[DocumentLine],
+    *,
+    reductions: Iterable[Reduction] = (),
+    prepayments: Iterable[Prepayment] = (),
+    annexes: Sequence[Annex] = (),
+) -> Document:
+    """The document of these amounts. Raises UnsoundDocument for a treatment that is none, two
+    amounts with one `seq`, and a reduction or prepayment below zero."""
+    sold = sorted(lines, key=lambda line: line.seq)
+    reduced = sorted(reductions, key=lambda each: each.seq)
+    paid = sorted(prepayments, key=lambda each: (each.description, each.amount_nanousd))
+    _check(sold, reduced, paid)
+    cents = shared_cents(
+        [line.amount_nanousd for line in sold] + [-each.amount_nanousd for each in reduced]
+    )
+    sold = [replace(x, amount_cents=c) for x, c in zip(sold, cents[: len(sold)], strict=True)]
+    reduced = [
+        replace(x, amount_cents=-c) for x, c in zip(reduced, cents[len(sold) :], strict=True)
+    ]
+    of_paid = shared_cents([each.amount_nanousd for each in paid])
+    paid = [replace(x, amount_cents=c) for x, c in zip(paid, of_paid, strict=True)]
+    taxes = tuple(
+        DocumentTax(treatment, base, tax_of(base, treatment.rate_ppm))
+        for treatment, base in bases(sold, reduced).items()
+    )
+    totals = _totals(sold, reduced, taxes, paid)
+    return Document(
+        heading, tuple(sold), tuple(reduced), tuple(paid), taxes, totals, tuple(annexes)
+    )
+
+
+def _totals(
+    lines: Sequence[DocumentLine],
+    reductions: Sequence[Reduction],
+    taxes: Sequence[DocumentTax],
+    prepayments: Sequence[Prepayment],
+) -> Totals:
+    of_lines = sum(line.amount_cents for line in lines)
+    of_reductions = sum(each.amount_cents for each in reductions)
+    tax = sum(each.tax_cents for each in taxes)
+    paid = sum(each.amount_cents for each in prepayments)
+    net = of_lines - of_reductions
+    return Totals(of_lines, of_reductions, net, tax, net + tax, paid, net + tax - paid)
+
+
+def _check(
+    lines: Sequence[DocumentLine],
+    reductions: Sequence[Reduction],
+    prepayments: Sequence[Prepayment],
+) -> None:
+    places = [line.seq for line in lines] + [each.seq for each in reductions]
+    if len(set(places)) != len(places):
+        raise UnsoundDocument("two amounts have one place (seq)")
+    described = [(each.description, each.amount_nanousd) for each in reductions]
+    described += [(each.description, each.amount_nanousd) for each in prepayments]
+    for description, amount in described:
+        if amount < 0:
+            raise UnsoundDocument(f"below zero: {description}")
+    for treatment in {x.tax for x in lines} | {x.tax for x in reductions}:
+        _check_treatment(treatment)
+
+
+def _check_treatment(treatment: TaxTreatment) -> None:
+    has_rate = treatment.category is TaxCategory.STANDARD
+    if has_rate != (treatment.rate_ppm > 0):
+        raise UnsoundDocument(f"category {treatment.category} with rate {treatment.rate_ppm} ppm")
+    has_reason = bool(treatment.reason_code or treatment.note)
+    if has_reason == (treatment.category in WITHOUT_REASON):
+        raise UnsoundDocument(f"category {treatment.category}: a reason is missing or too many")
