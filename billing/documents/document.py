@@ -8,13 +8,12 @@ it has all that they say, and none of them reckons. An amount has exact nano-USD
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 
 from billing.documents.cents import tax_of
-
-TOKENS_PER_PRICE = 1_000_000
+from billing.money import NANOUSD_PER_CENT
 
 
 class UnsoundDocument(ValueError):
@@ -109,6 +108,23 @@ class DocumentLine:
     component: str = ""
     price_version: str = ""
     amount_cents: int = 0
+
+    def as_priced(self) -> DocumentLine:
+        """The line as forms state it that multiply. Its price times its quantity is its amount, but
+        for a rounding of each call. Where that does not hold, as in a minimum per call, the line is
+        one piece at the price of the whole amount."""
+        product = self.quantity * self.unit_price_nanousd
+        error = abs(product - self.amount_nanousd * self.base_quantity)
+        rounding_max = min(abs(self.quantity) // 2 + 1, NANOUSD_PER_CENT // 2)
+        if error <= rounding_max * self.base_quantity:
+            return self
+        return replace(
+            self,
+            quantity=1 if self.amount_nanousd >= 0 else -1,
+            unit=Measure.PIECE,
+            unit_price_nanousd=abs(self.amount_nanousd),
+            base_quantity=1,
+        )
 
 
 @dataclass(frozen=True, slots=True)
