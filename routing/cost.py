@@ -153,16 +153,17 @@ def wait_s(state: PoolState, call: Call, now_s: float, in_flight: int = 0) -> fl
 def start_wait_s(state: PoolState, now_s: float) -> float:
     """Seconds until a pool without a warm replica has one.
 
-    Lost: until the pool is expected back. Starting: the rest of the expected start; a start that is
-    late already is expected to take as long again as it is late. Cold: all of it.
+    Lost: until the pool is expected back. Starting: until the first of its starts ends, as the
+    controller predicts it, else the rest of the expected start; one that is late already is
+    expected to take as long again as it is late. Cold: all of it.
     """
     if state.ready_at_s is not None:
         return max(0.5, state.ready_at_s - now_s)
-    if not _is_starting(state):
+    starting = [r.since_ms for r in state.replicas if r.state is ReplicaState.STARTING]
+    if not starting:
         return state.pool.cold_start_s
-    begun_ms = min(r.since_ms for r in state.replicas if r.state is ReplicaState.STARTING)
-    left_s = state.pool.cold_start_s - (now_s - begun_ms / 1000)
-    return max(0.5, left_s, -left_s)
+    left_s = [state.pool.cold_start_s - (now_s - since_ms / 1000) for since_ms in starting]
+    return min(max(0.5, each_s, -each_s) for each_s in left_s)
 
 
 def rounds_before(terms: Terms, in_flight: int) -> float:

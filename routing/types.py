@@ -268,7 +268,8 @@ class PoolState:
     """Why it takes no call: the controller will not start it now (a failing start that backs off),
     or an external one is not set up to be asked."""
     ready_at_s: float | None = None
-    """When a pool that lost its replicas is expected to have one: epoch seconds."""
+    """When a pool without a warm replica that lost its replicas, or starts some, is expected to
+    have one: epoch seconds. None: nobody predicts it."""
     is_stale: bool = False
     """What is known of the replicas is too old to be believed. Each counts as full then."""
     learned: Speeds | None = None

@@ -98,6 +98,15 @@ class PublishedPool(msgspec.Struct):
         sleeps = any(each.is_asleep or each.stage is Stage.WAKE for each in self.replicas)
         return self.wake_s if sleeps and self.wake_s else self.cold_start_s
 
+    def ready_at_s(self, at_ms: int, is_stale: bool) -> float | None:
+        """When the pool is expected to have a replica, as the controller predicted it at `at_ms`.
+        Of several starts the first one to end stands, unless what was predicted is long past. A
+        pool that lost its replicas waits for what else was lost, too."""
+        if self.ready_at_ms is not None:
+            return self.ready_at_ms / 1000
+        left_s = [each.eta_s for each in self.replicas if each.eta_s is not None]
+        return round(at_ms / 1000 + min(left_s), 1) if left_s and not is_stale else None
+
     @property
     def losses(self) -> Occurrences:
         return Occurrences(self.lost, self.warm_s)
@@ -359,7 +368,7 @@ class FleetKeeper:
             ),
             waiting=published.waiting,
             blocked_reason=published.blocked,
-            ready_at_s=None if published.ready_at_ms is None else published.ready_at_ms / 1000,
+            ready_at_s=published.ready_at_s(self._published_at_ms, is_stale),
             is_stale=is_stale,
             losses_per_s=_losses_per_s(pool, published.losses),
         )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from routing import cost
 from routing.decide import decide
@@ -162,6 +163,18 @@ def test_start_that_is_late_is_still_awaited_as_long_again_as_it_is_late() -> No
     for after_s, left_s in expected:
         state_of = state(pool(cold_start_s=8.0), starting)
         assert cost.wait_s(state_of, call(), NOW_S + after_s) == left_s
+
+
+@given(ages_s=st.lists(st.floats(0, 120).map(lambda s: round(s, 2)), min_size=1, max_size=4))
+def test_of_several_starts_the_one_that_ends_first_is_waited_for(ages_s: list[float]) -> None:
+    """One that hangs hides none that is about to end."""
+    starts = [
+        replica(f"r{n}", state=ReplicaState.STARTING, since_ms=round((NOW_S - age_s) * 1000))
+        for n, age_s in enumerate(ages_s)
+    ]
+    of = pool(cold_start_s=8.0)
+    alone = [cost.wait_s(state(of, each), call(), NOW_S) for each in starts]
+    assert cost.wait_s(state(of, *starts), call(), NOW_S) == min(alone)
 
 
 def test_pool_that_lost_its_replicas_is_waited_for_until_it_is_back() -> None:

@@ -142,6 +142,31 @@ async def test_pool_that_lost_its_replicas_is_waited_for_until_it_is_back(redis:
     assert found.ready_at_s == pytest.approx(NOW_S + 20)
 
 
+async def test_pool_that_starts_is_waited_for_until_the_first_predicted_end(redis: Redis) -> None:
+    """The controller knows of each start what a gateway cannot: bytes to come, and who wakes."""
+    starts = [replica(id) | {"state": "STARTING", "eta_s": eta} for id, eta in (("a", 9), ("b", 2))]
+    fleet = keeper(redis)
+    for lost, expected_s in (({}, 1.5), ({"ready_at_ms": round((NOW_S + 20) * 1000)}, 20)):
+        await publish(redis, *starts, **lost)
+        await fleet.refresh()
+        found = fleet.state("a")
+        assert found is not None and found.ready_at_s == pytest.approx(NOW_S + expected_s, abs=0.1)
+
+
+async def test_prediction_of_a_controller_that_is_away_is_not_believed_for_ever(
+    redis: Redis,
+) -> None:
+    catalog, clock = Catalog(1, MODELS, POOLS, {}), [NOW_S]
+    fleet = FleetKeeper(
+        redis, lambda: catalog, lambda _: None, lambda: clock[0], poll_s=0.01, stale_s=2.0
+    )
+    await publish(redis, replica("a") | {"state": "STARTING", "eta_s": 9.0})
+    await fleet.refresh()
+    clock[0] = NOW_S + 60.0
+    found = fleet.state("a")
+    assert found is not None and found.is_stale and found.ready_at_s is None
+
+
 async def test_pool_whose_model_is_gone_is_in_no_snapshot(redis: Redis) -> None:
     assert "orphan" not in [s.pool.name for s in keeper(redis).snapshot().pools]
 
