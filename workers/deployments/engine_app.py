@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from pydantic import BaseModel, ConfigDict
@@ -18,6 +18,9 @@ from ray.serve.schema import LoggingConfig
 from routing.economics.roofline import Roofline
 from workers.engines.base import EngineSettings
 from workers.weights.wanted import WantedWeights, WeightsHere
+
+if TYPE_CHECKING:
+    from workers.deployments.parts import Parts
 
 DEPLOYMENT = "engine"
 SECRET_ENV = "SLUICE_WORKER_SECRET"
@@ -73,21 +76,28 @@ class EngineReplica:
         self._parts = parts_named(parsed.engine, settings)
 
     def __serve_build_asgi_app__(self) -> Any:
-        from workers.deployments.server import WorkerServer
-
-        return WorkerServer(
-            engine=self._parts.engine,
-            doors=self._parts.doors,
-            secret=os.environ[SECRET_ENV],
-            fetch_s=self._weights.fetch_s,
-            now_s=time.monotonic,  # noqa: TID251 the replica is a composition root
-        )
+        return worker_app(self._parts, self._weights)
 
     def check_health(self) -> None:
         """Serve replaces a replica whose check raises."""
         reason = self._parts.engine.health()
         if reason is not None:
             raise RuntimeError(reason)
+
+
+def worker_app(parts: Parts, weights: WeightsHere) -> Any:
+    """What Serve runs in the replica. The start of its worker ends with that of the engine."""
+    from workers.deployments.server import WorkerServer
+    from workers.ray.worker_start import end_start
+
+    return WorkerServer(
+        engine=parts.engine,
+        doors=parts.doors,
+        secret=os.environ[SECRET_ENV],
+        fetch_s=weights.fetch_s,
+        started=end_start,
+        now_s=time.monotonic,  # noqa: TID251 the replica is a composition root
+    )
 
 
 def weights_of_replica(args: EngineAppArgs) -> WeightsHere:

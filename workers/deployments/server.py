@@ -31,7 +31,7 @@ SECRET_HEADER = b"x-sluice-worker-secret"
 
 class WorkerServer:
     """`doors` are the routes of calls. They belong to what `engine` makes: text or vectors.
-    `fetch_s`: how long its checkpoint took to come."""
+    `fetch_s`: how long its checkpoint took to come. `started` is called once the engine runs."""
 
     def __init__(
         self,
@@ -41,10 +41,12 @@ class WorkerServer:
         secret: str,
         now_s: Callable[[], float],
         fetch_s: float = 0.0,
+        started: Callable[[], None] = lambda: None,
     ) -> None:
         if not secret:
             raise ValueError("a worker needs a secret")
         self._engine = engine
+        self._tell_started = started
         self._secret = secret.encode()
         self._fetch_ms = round(fetch_s * 1000)
         self._now_s = now_s
@@ -84,6 +86,7 @@ class WorkerServer:
         except EngineError as error:
             return {"type": "lifespan.startup.failed", "message": str(error)}
         self._warm_since_s = self._now_s()
+        self._tell_started()
         return {"type": "lifespan.startup.complete"}
 
     async def _exchange(self, exchange: Exchange) -> None:

@@ -3,8 +3,9 @@ no model.
 
 This process, the template, imports once what a replica needs, and forks. COUNT forks are parked at
 the socket: the spares. A raylet that starts a worker gives it to one of them (`worker_start`),
-which goes on as that worker. Another one is made behind it. All of them share the memory of what
-the template has imported.
+which goes on as that worker. Another one is made behind it once that start is over, because making
+it takes a processor that the start needs. All of them share the memory of what the template has
+imported.
 
 Ray reads variables of a worker while it is imported, its job and its raylet among them. So the
 template does not import Ray. A spare does, with the variables that the last worker had. It leaves
@@ -22,15 +23,19 @@ import select
 import signal
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workers.ray.worker_start import TAKEN, WORKER
+from workers.ray.worker_start import START, TAKEN, WORKER
 
 SPARE_TITLE = "sluice spare"
 READY = b"ready\n"
 BACKLOG = 1024
+HELD_MAX_S = 10.0
+"""So long a start holds up new spares at most: workers that are no replicas never say that they are
+up, and a replica may hang."""
 RAY_VARIABLES = ("RAY_JOB_ID", "RAY_RAYLET_PID")
 """What Ray reads while it is imported, of all that differs between workers."""
 
@@ -78,23 +83,27 @@ def _listener(socket_path: str) -> socket.socket:
 
 
 class Template:
-    """`forks`: the pipe of each fork that took no start yet, and whether it waits for one."""
+    """`forks`: the pipe of each fork that took no start yet, and whether it waits for one.
+    `starts`: the pipe of each one that took a start, and until when that holds up new spares."""
 
     def __init__(self, listener: socket.socket, count: int) -> None:
         self._listener = listener
         self._count = count
         self._forks: dict[int, bool] = {}
         self._hurried: set[int] = set()
+        self._starts: dict[int, float] = {}
         self._variables: Variables | None = None
 
     def run(self) -> None:
         """Keep spares parked until standard input ends: whoever started this is gone then."""
         while True:
-            while self._variables is not None and len(self._forks) < self._count:
+            held_s = max((until_s - _now_s() for until_s in self._starts.values()), default=0.0)
+            while held_s <= 0 and self._variables is not None and len(self._forks) < self._count:
                 self._forks[self._fork(hurried=False)] = False
             unserved = [] if any(self._forks.values()) or self._hurried else [self._listener]
             ready, _, _ = select.select(
-                [sys.stdin, *self._forks, *self._hurried, *unserved], [], []
+                *([sys.stdin, *self._forks, *self._hurried, *self._starts, *unserved], [], []),
+                held_s if held_s > 0 else None,
             )
             if sys.stdin in ready:
                 return
@@ -106,16 +115,19 @@ class Template:
 
     def _hear(self, pipe: int) -> None:
         """A fork says that it is ready, or the variables of the start that it takes. Its pipe ends
-        when it took one, and when it dies."""
+        when that start is over, and when it dies."""
         word = os.read(pipe, 4096)
         if word == READY:
             self._forks[pipe] = True
             return
-        if word:
-            self._variables = json.loads(word)
-        os.close(pipe)
         self._forks.pop(pipe, None)
         self._hurried.discard(pipe)
+        self._starts.pop(pipe, None)
+        if word:
+            self._variables = json.loads(word)
+            self._starts[pipe] = _now_s() + HELD_MAX_S
+        else:
+            os.close(pipe)
 
     def _fork(self, *, hurried: bool) -> int:
         heard, says = os.pipe()
@@ -123,7 +135,7 @@ class Template:
             os.close(says)
             return heard
         try:
-            for pipe in (heard, *self._forks, *self._hurried):
+            for pipe in (heard, *self._forks, *self._hurried, *self._starts):
                 os.close(pipe)
             _be_spare(self._listener, says, None if hurried else self._variables)
         finally:
@@ -142,13 +154,12 @@ def _be_spare(listener: socket.socket, says: int, variables: Variables | None) -
         start = _start(connection)
         own = {name: start["environment"].get(name, "") for name in RAY_VARIABLES}
         os.write(says, json.dumps(own).encode())
-        os.close(says)
         if variables not in (None, own):
             return
         connection.sendall(TAKEN)
         if connection.recv(1) != TAKEN:
             return
-    _be_worker(start)
+    _be_worker(start, says)
 
 
 def _import_ray() -> None:
@@ -186,13 +197,18 @@ def _start(connection: socket.socket) -> dict[str, Any]:
     return start
 
 
-def _be_worker(start: Mapping[str, Any]) -> None:
+def _be_worker(start: Mapping[str, Any], says: int) -> None:
+    """`says` stays open until the worker ends its start, or ends."""
     os.environ.clear()
-    os.environ.update(start["environment"])
+    os.environ.update(start["environment"] | {START: str(says)})
     os.chdir(start["folder"])
     os.setpgid(0, 0)  # a raylet ends the group of a worker with it
     sys.argv = [os.environ[WORKER], *start["arguments"]]
     runpy.run_path(os.environ[WORKER], run_name="__main__")
+
+
+def _now_s() -> float:
+    return time.monotonic()  # noqa: TID251 composition root
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ SOCKET = "SLUICE_SPARES"
 with Ray's own script."""
 INTERPRETER = "SLUICE_SPARES_PYTHON"
 WORKER = "SLUICE_RAY_WORKER"
+START = "SLUICE_START"
+"""The variable of a worker with the pipe that is open while it starts."""
 PATIENCE_S = 30.0
 """How long a start waits for an answer, as while the first spare is made."""
 TAKEN = b"!"
@@ -39,6 +41,14 @@ def _is_taken() -> bool:
         spare.sendall(TAKEN)
         return True
     return False
+
+
+def end_start() -> None:
+    """Say that this worker is up, so that a spare is made in its place. Nothing where it was not
+    one."""
+    if (pipe := os.environ.pop(START, None)) is not None:
+        with suppress(OSError):
+            os.close(int(pipe))
 
 
 if __name__ == "__main__":

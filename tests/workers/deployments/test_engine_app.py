@@ -1,12 +1,24 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from pydantic import ValidationError
 
-from workers.deployments.engine_app import DEPLOYMENT, EngineAppArgs, build
+from workers.deployments.engine_app import (
+    DEPLOYMENT,
+    SECRET_ENV,
+    EngineAppArgs,
+    build,
+    worker_app,
+)
 from workers.deployments.generating import CHOICES_MAX
+from workers.deployments.parts import Parts
+from workers.engines.fake import ScriptedEngine
+from workers.ray.worker_start import START
+from workers.weights.wanted import WeightsHere
 
 ROOT = Path(__file__).parents[3]
 
@@ -48,3 +60,28 @@ def test_a_replica_that_fetches_nothing_imports_no_client_of_any_store() -> None
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("broken", "is_over"), [(None, True), ("no model", False)])
+async def test_replica_ends_its_start_once_its_engine_runs(
+    broken: str | None, is_over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then no spare is made in its place."""
+    start, says = os.pipe()
+    monkeypatch.setenv(START, str(says))
+    monkeypatch.setenv(SECRET_ENV, "a secret")
+    app = worker_app(Parts(ScriptedEngine([], broken=broken), {}), WeightsHere(Path("/m")))
+    inbox = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+
+    async def receive() -> dict[str, str]:
+        return next(inbox)
+
+    await app({"type": "lifespan"}, receive, AsyncMock())
+    os.set_blocking(start, False)
+    if is_over:
+        assert os.read(start, 1) == b""
+    else:
+        with pytest.raises(BlockingIOError):
+            os.read(start, 1)
+        os.close(says)
+    os.close(start)

@@ -22,6 +22,7 @@ TEMPLATE = """
 import sys
 from workers.ray import template
 template.LIBRARIES, template.RAY = (), ()
+template.HELD_MAX_S = float(sys.argv[3])
 template.main(sys.argv[1], int(sys.argv[2]))
 """
 WORKER = """
@@ -40,6 +41,18 @@ with open(sys.argv[1] + ".part", "w") as file:
     json.dump(start, file)
 os.rename(sys.argv[1] + ".part", sys.argv[1])
 """
+STARTING_WORKER = (
+    WORKER
+    + """
+import time
+from workers.ray.worker_start import end_start
+while not os.path.exists(sys.argv[1] + ".warm"):
+    time.sleep(0.01)
+end_start()
+while not os.path.exists(sys.argv[1] + ".end"):
+    time.sleep(0.01)
+"""
+)
 
 
 class Node:
@@ -51,8 +64,9 @@ class Node:
         self.script.write_text(WORKER)
         self.template: subprocess.Popen[bytes] | None = None
 
-    def begin(self, count: int) -> None:
-        command = [sys.executable, "-c", TEMPLATE, str(self.folder / "starts"), str(count)]
+    def begin(self, count: int, *, held_max_s: float = PATIENCE_S) -> None:
+        starts = str(self.folder / "starts")
+        command = [sys.executable, "-c", TEMPLATE, starts, str(count), str(held_max_s)]
         self.template = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"OLD": "1"}
         )
@@ -83,10 +97,16 @@ class Node:
         start: dict[str, Any] = json.loads(told.read_bytes())
         return start
 
-    def spares(self) -> list[psutil.Process]:
+    def tell(self, name: str, word: str) -> None:
+        """To a worker that waits for it."""
+        (self.folder / f"{name}.json.{word}").touch()
+
+    def forks(self) -> list[psutil.Process]:
         assert self.template is not None
-        forks = psutil.Process(self.template.pid).children()
-        return [fork for fork in forks if title_of(fork).startswith(SPARE_TITLE)]
+        return psutil.Process(self.template.pid).children()
+
+    def spares(self) -> list[psutil.Process]:
+        return [fork for fork in self.forks() if title_of(fork).startswith(SPARE_TITLE)]
 
     def end(self) -> None:
         if self.template is not None:
@@ -129,6 +149,39 @@ def test_spare_goes_on_as_the_worker_and_another_is_made_behind_it(node: Node) -
     assert second["folder"] == str(node.folder) and second["own_group"]
     assert (node.folder / "second.out").read_text() == "a line of the worker\n"
     until(lambda: [each.pid for each in node.spares()] not in ([], [spare]))
+
+
+def test_no_spare_is_made_while_a_start_needs_the_machine(node: Node) -> None:
+    node.script.write_text(STARTING_WORKER)
+    node.begin(1)
+    starts = [node.start(name) for name in ("first", "second")]
+    assert [start["is_fork"] for start in starts] == [True, True]
+    node.tell("first", "warm")
+    third = node.start("third")
+    assert not third["knew_ray"] and len(node.forks()) == 3  # the workers, and nobody behind them
+    node.tell("second", "warm")
+    node.tell("third", "warm")
+    until(lambda: len(node.spares()) == 1)
+    for name in ("first", "second", "third"):
+        node.tell(name, "end")
+
+
+def test_start_that_dies_holds_up_no_spare(node: Node) -> None:
+    node.script.write_text(STARTING_WORKER)
+    node.begin(1)
+    node.start("first")
+    [worker] = node.forks()
+    worker.kill()
+    until(node.spares)
+
+
+def test_worker_that_is_no_replica_holds_up_spares_for_a_bounded_time(node: Node) -> None:
+    node.script.write_text(STARTING_WORKER)
+    node.begin(1, held_max_s=0.2)
+    node.start("first")
+    until(node.spares)
+    node.tell("first", "warm")
+    node.tell("first", "end")
 
 
 def test_more_starts_than_spares_are_taken_too(node: Node) -> None:
