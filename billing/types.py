@@ -173,6 +173,20 @@ MOVED = "moved"
 """The outcome of an attempt whose answer went on elsewhere."""
 
 
+class AttemptKind(StrEnum):
+    """Why an attempt was made. It is decided where the attempt begins."""
+
+    FIRST = "first"
+    RETRY = "retry"
+    """After a failure, the same model: at the same place or at another one."""
+    FALLBACK = "fallback"
+    """After a failure, another model."""
+    HEDGE = "hedge"
+    """Beside an attempt that is slow, before its first token."""
+    RESUME = "resume"
+    """Behind what another attempt has delivered: the answer goes on there."""
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One try at one replica: what it delivered, and the prices of its pool when it began. On our
     own workers it has its share of the replica's time, outside it has tokens."""
@@ -188,6 +202,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_write: int = 0
     reasoning: int = 0
     model: str = ""
+    kind: AttemptKind = AttemptKind.FIRST
     busy_us: int = 0
     nanousd_per_s: int = 0
     input_nanousd_per_mtok: int = 0

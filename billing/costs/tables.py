@@ -10,6 +10,7 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
+from billing.types import AttemptKind
 from billing.usage.tables import TokenCounts
 
 WAS_MOVED = text("outcome = 'moved'")
@@ -31,6 +32,7 @@ class AttemptRow(TokenCounts, table=True):
     ended_us: int | None = Field(None, sa_type=Big)
     outcome: str
     model: str = ""
+    kind: str = AttemptKind.FIRST
     busy_us: int = Field(0, sa_type=Big)
     nanousd_per_s: int = Field(0, sa_type=Big)
     input_nanousd_per_mtok: int = Field(0, sa_type=Big)

@@ -4,11 +4,12 @@ The prices of the pool are frozen here: what an attempt costs us is what held wh
 replica of ours costs its time, a server outside its tokens; no pool has both.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
 
-from billing.types import Attempt, Usage
+from billing.types import Attempt, AttemptKind, Usage
 from gateway.upstream.fault import Fault
 from routing.types import Pool
 
@@ -30,6 +31,7 @@ class OpenAttempt(msgspec.Struct, frozen=True):
     replica: str
     model: str
     started_us: int
+    kind: AttemptKind = AttemptKind.FIRST
 
     def record(
         self,
@@ -54,6 +56,7 @@ class OpenAttempt(msgspec.Struct, frozen=True):
             cache_write=usage.cache_write,
             reasoning=usage.reasoning,
             model=self.model,
+            kind=self.kind,
             busy_us=meter.busy_us if meter else 0,
             nanousd_per_s=0 if outside else pool.cost_nanousd_per_s,
             input_nanousd_per_mtok=pool.cost_input_nanousd_per_mtok if outside else 0,
@@ -64,3 +67,10 @@ class OpenAttempt(msgspec.Struct, frozen=True):
             status=fault.status if fault else None,
             detail=fault.detail if fault else None,
         )
+
+
+def kind_after(attempts: Sequence[Attempt], model: str) -> AttemptKind:
+    """Of an attempt that begins an answer once all of these have failed."""
+    if not attempts:
+        return AttemptKind.FIRST
+    return AttemptKind.RETRY if attempts[-1].model == model else AttemptKind.FALLBACK

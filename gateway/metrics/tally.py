@@ -5,11 +5,12 @@ names of the catalog and words of ours: nothing of a tenant, and never more than
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from billing.costs.attempts import tokens_above_hold
-from billing.types import MOVED, SettledCall
+from billing.types import MOVED, AttemptKind, SettledCall
 from gateway.errors import ApiError
 
 SERIES_MAX = 2_000
@@ -76,6 +77,8 @@ class Tally:
         self._ended: dict[Calls, EndedCalls] = {}
         self._refused: dict[tuple[int, str], int] = {}
         self.moves: dict[str, int] = {MOVED: 0, LOST: 0}
+        self.attempts: Counter[tuple[AttemptKind, str]] = Counter()
+        """By why they were made, and how they ended."""
         self.replayed_tokens = 0
         """Of prompts and answers that were computed again where an answer went on."""
 
@@ -101,6 +104,8 @@ class Tally:
             prompt, completion = tokens_above_hold(call)
             sums.prompt_above_hold += prompt
             sums.completion_above_hold += completion
+        for attempt in call.attempts:
+            self.attempts[attempt.kind, attempt.outcome] += 1
         if len(call.attempts) > 1 or call.error_code is not None:
             self._count_moves(call)
         began_us = call.admitted_us

@@ -133,13 +133,20 @@ def _counters(tally: Tally) -> Iterator[Metric]:
     )
     for outcome, count in tally.moves.items():
         moves.add_metric((outcome,), count)
+    attempts = CounterMetricFamily(
+        "sluice_attempts",
+        "Attempts of ended calls, by why they were made and how they ended",
+        labels=("kind", "outcome"),
+    )
+    for (kind, outcome), count in tally.attempts.items():
+        attempts.add_metric((kind, outcome), count)
     replayed = CounterMetricFamily(
         "sluice_replayed_tokens",
         "Tokens of prompts and answers that a worker had to compute again where an answer went on:"
         " your cost, never charged",
         value=tally.replayed_tokens,
     )
-    yield from (calls, tokens, above_hold, errors, moves, replayed)
+    yield from (calls, tokens, above_hold, errors, attempts, moves, replayed)
     by_model = _grouped(tally.ended, 1)
     yield _histogram(
         "sluice_time_to_first_token_seconds",

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from billing.types import MOVED
+from billing.types import MOVED, AttemptKind
+from gateway.call.attempt import kind_after
 from gateway.call.leases import Leases
 from gateway.call.open_call import OpenCall
 from gateway.call.request import Payload
@@ -213,6 +214,7 @@ class Dispatcher:
         self, open_call: OpenCall, candidate: Candidate, place: Place, move: Move | None = None
     ) -> tuple[LiveAttempt, LiveAnswer]:
         """Open the stream and await its first frame; on failure nothing stays open."""
+        kind = AttemptKind.RESUME if move else kind_after(open_call.attempts, candidate.model)
         left_s = open_call.call.deadline_s - self._clock()
         if left_s <= 0:
             raise overloaded("The deadline cannot be met.", self._places.again_s(open_call, {}))
@@ -221,7 +223,7 @@ class Dispatcher:
         open_place = self._places.open(place)
         attempt = LiveAttempt(
             *(open_call, candidate, place, self._fleet, open_place, watch),
-            *(self._faults, self._clock, self.attempts),
+            *(self._faults, self._clock, self.attempts, kind),
         )
         try:
             opened, departed = await attempt.begin(self._upstream, self._places, left_s)

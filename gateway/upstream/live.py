@@ -7,7 +7,7 @@ attempt is recorded once, however it ends.
 import asyncio
 from typing import NamedTuple
 
-from billing.types import Attempt
+from billing.types import Attempt, AttemptKind
 from gateway.call.attempt import OpenAttempt
 from gateway.call.frame import Frame
 from gateway.call.meter import Meter
@@ -56,6 +56,7 @@ class LiveAttempt:
         faults: Faults,
         clock: Clock,
         register: "set[LiveAttempt]",
+        kind: AttemptKind,
     ) -> None:
         """It stands in the `register` while it is open."""
         register.add(self)
@@ -70,7 +71,7 @@ class LiveAttempt:
         self._clock = clock
         self._answer: OpenAIAnswer | None = None
         self.started_us = round(clock() * 1e6)
-        self.tried = OpenAttempt(place.pool, place.id, candidate.model, self.started_us)
+        self.tried = OpenAttempt(place.pool, place.id, candidate.model, self.started_us, kind)
         self.meter: Meter | None = None
         self._share: Share | None = None
         self.is_closed = False

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import AliasPath, Field, NonNegativeInt
 
-from gateway.api.schemas import Answer, Usd
+from gateway.api.schemas import Answer, UsageCounts, Usd
 from gateway.public.generations.schemas import (
     CallAttempt,
     CallTimes,
@@ -35,6 +35,7 @@ class CostedAttempt(CallAttempt):
     replica: str
     status: int | None
     detail: str | None
+    usage: UsageCounts = Field(description="what it delivered, as its server counts")
     cache_write: NonNegativeInt
     reasoning: NonNegativeInt
     busy_us: NonNegativeInt

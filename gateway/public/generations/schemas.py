@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import AliasPath, Field, NonNegativeInt
 
-from billing.types import CallStatus, UsageSource
+from billing.types import AttemptKind, CallStatus, UsageSource
 from gateway.admin.ledger.schemas import Transfer
 from gateway.api.schemas import Answer, At, RareUsd, UsageCounts, Usd, read_from
 from gateway.call.wait import WaitEnd
@@ -110,13 +110,22 @@ class CallTimes(Answer):
 
 
 class CallAttempt(Answer):
+    """A try of the call at one place. All of them together are charged once."""
+
     rid: str
-    n: NonNegativeInt
+    n: NonNegativeInt = Field(description="its place among the attempts of the call, from 0")
     pool: str
     model: str
+    kind: AttemptKind = Field(
+        description="the `first` try; after a failure a `retry` of the same model or a"
+        " `fallback` to another one; a `hedge` beside a slow one; a `resume` of an answer that"
+        " was cut"
+    )
+    outcome: str = Field(description="`answered`, `moved`, or how it failed")
+    started_at: At = Field(validation_alias=AliasPath("started_us"))
+    ended_at: At | None = Field(validation_alias=AliasPath("ended_us"))
     started_us: int
     ended_us: int | None
-    outcome: str
     input: NonNegativeInt
     cached_input: NonNegativeInt
     output: NonNegativeInt

@@ -46,7 +46,7 @@ class ExplainedCall(UsageRecord):
                 PricedCandidate(each, price_nanousd(each, used, book))
                 for each in decision.candidates
             ],
-            attempts=call.attempts,
+            attempts=[attempt | {"usage": attempt} for attempt in call.attempts],
             transfers=call.transfers,
         )
 

@@ -19,8 +19,9 @@ from billing.costs.life_writer import LifeEntry, book_lives
 from billing.costs.lifetimes import LifeReport
 from billing.ledger import booking
 from billing.ledger.booking import Record
-from billing.types import Attempt, SettledCall, UsageSource, encode
+from billing.types import Attempt, AttemptKind, SettledCall, UsageSource, encode
 from gateway.api.cursors import cursor_of
+from gateway.instants import iso
 from tests.gateway.admin.test_usage import API_KEY, BOOK, HOUR_S, MIDNIGHT_S, call
 from tests.gateway.api.described import assert_described
 from tests.gateway.edge import Edge, edge
@@ -46,7 +47,11 @@ def attempt(pool: str, busy_s: int, outcome: str = "answered") -> Attempt:
 
 
 CALLS = [
-    call("r1", MIDNIGHT_S, pool="a", attempts=[attempt("b", 1, "cut"), attempt("a", 2)]),
+    call(
+        *("r1", MIDNIGHT_S),
+        pool="a",
+        attempts=[attempt("b", 1, "cut"), replace(attempt("a", 2), kind=AttemptKind.RETRY)],
+    ),
     call("r2", MIDNIGHT_S + 60, pool="b", attempts=[attempt("b", 3)], org="org_other"),
 ]
 LIVES = [
@@ -242,6 +247,15 @@ async def test_a_call_is_explained_with_its_cost_to_us_but_not_to_its_tenant(one
     tenant = await asked(one, "/v1/generations/r1", API_KEY)
     assert tenant.status_code == 200
     assert [a["pool"] for a in tenant.json()["attempts"]] == ["b", "a"]
+    for attempts in (told["attempts"], tenant.json()["attempts"]):
+        assert [(a["n"], a["model"], a["kind"]) for a in attempts] == [
+            (0, "tale", "first"),
+            (1, "tale", "retry"),
+        ]
+        times = (iso((MIDNIGHT_S - 1) * S), iso(MIDNIGHT_S * S))
+        assert [(a["started_at"], a["ended_at"]) for a in attempts] == [times, times]
+    assert told["attempts"][0]["usage"] == {"input": 3, "cached_input": 0, "output": 5}
+    assert told["attempts"][0]["replica"] == "b-1" and "status" in told["attempts"][0]
     assert "cogs" not in tenant.text and "nanousd" not in str(tenant.json()["attempts"])
     assert "busy_us" not in tenant.text
 

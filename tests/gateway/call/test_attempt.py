@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from billing.costs.attempts import cost_nanousd
-from billing.types import Usage
-from gateway.call.attempt import OpenAttempt
+from billing.types import AttemptKind, Usage
+from gateway.call.attempt import OpenAttempt, kind_after
 from gateway.call.frame import Choice, Frame
 from gateway.call.meter import Meter
 from routing.types import CapacityClass, Pool
@@ -72,3 +72,15 @@ def test_a_running_attempt_can_be_told_at_any_moment() -> None:
     tried, meter = OpenAttempt(OWN, "r1", "m", 5), metered(400)
     assert tried.record(meter, 7).busy_us == 400
     assert tried.record(meter, 7).outcome == "running"
+
+
+def test_an_attempt_after_a_failure_is_a_retry_of_its_model_or_a_fallback_to_another() -> None:
+    failed = OpenAttempt(OWN, "r1", "m", 5).record(None, 9, "unreachable")
+    assert kind_after([], "m") is AttemptKind.FIRST
+    assert kind_after([failed], "m") is AttemptKind.RETRY
+    assert kind_after([failed], "other") is AttemptKind.FALLBACK
+
+
+def test_the_record_of_an_attempt_says_why_it_was_made() -> None:
+    tried = OpenAttempt(OWN, "r1", "m", 5, AttemptKind.HEDGE)
+    assert tried.record(None, 7).kind is AttemptKind.HEDGE

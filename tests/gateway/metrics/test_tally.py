@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from billing.types import Attempt, CallStatus, SettledCall
+from billing.types import Attempt, AttemptKind, CallStatus, SettledCall
 from gateway.errors import ApiError
 from gateway.metrics import tally as tallying
 from gateway.metrics.tally import DURATION_US, OTHER, TTFT_US, Tally
@@ -142,6 +142,18 @@ def test_answers_that_moved_and_those_that_were_lost_are_counted() -> None:
     told = samples(tally)
     assert told["sluice_moves_total", labelled(outcome="moved")] == 3
     assert told["sluice_moves_total", labelled(outcome="lost")] == 1
+
+
+def test_attempts_count_by_kind_and_outcome() -> None:
+    tally = Tally()
+    first = Attempt(pool="p", replica="r1", started_us=1, ended_us=2, outcome="answered")
+    tally(call(attempts=[first]))
+    again = replace(first, kind=AttemptKind.RETRY)
+    tally(call(attempts=[replace(first, outcome="unreachable"), again]))
+    told = samples(tally)
+    assert told["sluice_attempts_total", labelled(kind="first", outcome="answered")] == 1
+    assert told["sluice_attempts_total", labelled(kind="first", outcome="unreachable")] == 1
+    assert told["sluice_attempts_total", labelled(kind="retry", outcome="answered")] == 1
 
 
 def test_tokens_that_are_computed_again_count_for_each_move() -> None:

@@ -172,6 +172,7 @@ def test_call_that_moved_is_the_one_that_was_never_cut(
     assert call.amount_nanousd == expected.amount_nanousd
     *left, last = [attempt.outcome for attempt in call.attempts]
     assert (last, left) == ("answered", ["moved"] * moves_of(cuts, len(frames)))
+    assert [attempt.kind for attempt in call.attempts] == ["first", *(["resume"] * len(left))]
     assert sum(attempt.output for attempt in call.attempts) == call.output
 
 

@@ -273,3 +273,4 @@ async def test_attempts_record_where_and_how_much(one: Edge) -> None:
     (attempt,) = call.attempts
     assert (attempt.pool, attempt.replica, attempt.output) == ("tale-reserved", "r1", 6)
     assert attempt.started_us <= attempt.ended_us
+    assert attempt.kind == "first"
