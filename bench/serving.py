@@ -24,6 +24,8 @@ from bench.running import QUESTION, ROOT, Running, new_folder
 
 MODEL = "sluice-small"
 POOL = "small-reserved"
+NAP = "bench-nap"
+"""A model and a pool."""
 CALLERS = (1, 8, 32)
 TOKENS = 200
 COLD_STARTS = 5
@@ -153,17 +155,17 @@ def _timed_ms(call: Callable[[int], None], number: int) -> float:
 
 def zero_to_one(sluice: Running) -> dict[str, Any]:
     """A call to a cold pool of its own, from the request to the whole answer, then cold again."""
-    _add_napping_pool(sluice)
+    add_napping_pool(sluice)
     return _calls(sluice, lambda pool: not pool["replicas"], "cold_start_s")
 
 
 def asleep_to_one(sluice: Running) -> dict[str, Any]:
     """The same of a pool whose one replica sleeps, after `zero_to_one`."""
     headers = {"authorization": f"Bearer {sluice.ready['admin_key']}"}
-    url = f"{sluice.base_url}/admin/v1/pools/bench-nap"
+    url = f"{sluice.base_url}/admin/v1/pools/{NAP}"
     sluice.http.patch(url, headers=headers, json={"sleep_idle_s": 600.0}).raise_for_status()
     time.sleep(3.0)
-    sluice.ask("bench-nap")
+    sluice.ask(NAP)
     return _calls(
         sluice, lambda pool: {r["state"] for r in pool["replicas"]} == {"SLEEPING"}, "wake_s"
     )
@@ -176,10 +178,10 @@ def _calls(
     that of the whole call."""
     times, errors = [], []
     for _ in range(COLD_STARTS):
-        while not is_ready(pool := sluice.pool("bench-nap")):
+        while not is_ready(pool := sluice.pool(NAP)):
             time.sleep(0.2)
         started = time.perf_counter()
-        sluice.ask("bench-nap")
+        sluice.ask(NAP)
         times.append(round(time.perf_counter() - started, 3))
         errors.append(round(abs(pool[predicted] - times[-1]) / times[-1], 3))
     return {
@@ -189,7 +191,8 @@ def _calls(
     }
 
 
-def _add_napping_pool(sluice: Running) -> None:
+def add_napping_pool(sluice: Running, **fields: Any) -> None:
+    """A pool of its own that goes cold after a second."""
     headers = {"authorization": f"Bearer {sluice.ready['admin_key']}"}
 
     def put(path: str, body: dict[str, Any]) -> None:
@@ -199,7 +202,7 @@ def _add_napping_pool(sluice: Running) -> None:
         ).raise_for_status()
 
     put(
-        "/models/bench-nap",
+        f"/models/{NAP}",
         {
             "path": str(ROOT / "models" / MODEL),
             "context_tokens": 512,
@@ -209,16 +212,22 @@ def _add_napping_pool(sluice: Running) -> None:
         },
     )
     put(
-        "/pools/bench-nap",
-        {"model": "bench-nap", "capacity_class": "reserved", "idle_s": 1.0, "cold_start_s": 5.0},
+        f"/pools/{NAP}",
+        {
+            "model": NAP,
+            "capacity_class": "reserved",
+            "idle_s": 1.0,
+            "cold_start_s": 5.0,
+            **fields,
+        },
     )
     listed = sluice.http.get(f"{sluice.base_url}/admin/v1/prices", headers=headers).json()["data"]
     active = max((v for v in listed if v["status"] == "active"), key=lambda v: v["effective_from"])
     rates = active["rates"] + [
-        rate | {"model": "bench-nap"} for rate in active["rates"] if rate["model"] == MODEL
+        rate | {"model": NAP} for rate in active["rates"] if rate["model"] == MODEL
     ]
     put("/prices", {"rates": rates, "note": "bench"})
-    while not sluice.has_pool("bench-nap"):
+    while not sluice.has_pool(NAP):
         time.sleep(0.2)
     time.sleep(3.0)
 
