@@ -85,6 +85,7 @@ class Pool(msgspec.Struct, frozen=True):
     accelerator: str | None = None
     nodes: str | None = None
     num_nodes: int = 1
+    memory_mb: int | None = None
     sleep_idle_s: float | None = None
 
     def cost_at(self, at_us: int) -> int:

@@ -175,6 +175,13 @@ class PoolFields(SQLModel, WrittenUsd):
         1,
         description="how many nodes a replica spans; each gives its part of num_cpus and num_gpus",
     )
+    memory_mb: int | None = Field(
+        None,
+        strict=True,
+        ge=1,
+        le=INTEGER_MAX,
+        description="memory that a replica takes of its nodes; null: it asks for none",
+    )
     max_ongoing: Several = 8
     cost_nanousd_per_s: CostUsd = Column(default=0, sa_type=BigInteger)
     cost_input_nanousd_per_mtok: CostUsd = Column(default=0, sa_type=BigInteger)

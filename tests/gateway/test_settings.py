@@ -142,6 +142,18 @@ quality = 1
             "pools.0.num_gpus: a node has 0 at most (n)",
         ),
         (
+            NODES + MODEL + SPOT_POOL + "memory_mb = 100",
+            "pools.0.memory_mb: no node says its own (n)",
+        ),
+        (
+            NODES + "memory_mb = 100\n" + MODEL + SPOT_POOL + "memory_mb = 76",
+            "pools.0.memory_mb: a node has 75 for replicas at most (n)",
+        ),
+        (
+            NODES + "memory_mb = 100\nsystem_memory_mb = 100",
+            "nodes.0.system_memory_mb: not less than memory_mb",
+        ),
+        (
             NODES + MODEL + SPOT_POOL + 'market = "all"',
             "pools.0.market: input should be 'reserved'",
         ),

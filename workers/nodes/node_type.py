@@ -23,6 +23,12 @@ from workers.nodes.capacity import BadCapacityFile, CapacityTrace, read_capacity
 HEAD = "head"
 """The type of the node that runs Ray's own services, which no replica runs on."""
 INTEGER_MAX = 2**31 - 1
+MB = 1_000_000
+
+SYSTEM_MEMORY_MB = 512
+SYSTEM_SHARE = 0.25
+"""What of a node's memory is no replica's where its type does not say: so many MB, and of a small
+node this share."""
 
 DRAIN_S = 30.0
 """How long a node that is drained still runs, where nobody says otherwise."""
@@ -62,6 +68,7 @@ class NodeType(BaseModel):
     cpus: int = Field(1, strict=True, ge=1, le=INTEGER_MAX)
     gpus: int = Field(0, strict=True, ge=0, le=INTEGER_MAX)
     memory_mb: int | None = Field(None, strict=True, ge=1, le=INTEGER_MAX)
+    system_memory_mb: int | None = Field(None, strict=True, ge=0, le=INTEGER_MAX)
     min: int = Field(0, strict=True, ge=0, le=INTEGER_MAX)
     max: int = Field(1, strict=True, ge=1, le=INTEGER_MAX, validate_default=True)
     cost_nanousd_per_s: int = Field(0, strict=True, ge=0, le=2**53)
@@ -96,6 +103,14 @@ class NodeType(BaseModel):
             raise _wrong("less than min")
         return most
 
+    @field_validator("system_memory_mb")
+    @classmethod
+    def _leaves_some(cls, system_mb: int | None, info: ValidationInfo) -> int | None:
+        memory_mb = info.data.get("memory_mb")
+        if system_mb is not None and memory_mb is not None and system_mb >= memory_mb:
+            raise _wrong("not less than memory_mb, so nothing is left for replicas")
+        return system_mb
+
     @field_validator("capacity_file")
     @classmethod
     def _is_readable(cls, path: Path | None) -> Path | None:
@@ -119,10 +134,21 @@ class NodeType(BaseModel):
         return {key: value for key, value in labels.items() if value is not None}
 
     @property
+    def replica_memory_mb(self) -> int | None:
+        """The memory of a node that replicas may take: without what Ray's own processes, its object
+        store and the system need. None: nobody says how much there is."""
+        if self.memory_mb is None:
+            return None
+        system_mb = self.system_memory_mb
+        if system_mb is None:
+            system_mb = min(SYSTEM_MEMORY_MB, int(self.memory_mb * SYSTEM_SHARE))
+        return self.memory_mb - system_mb
+
+    @property
     def resources(self) -> dict[str, float]:
-        """What a node has, in Ray's words."""
-        memory_mb = self.memory_mb or 0
-        amounts = {"CPU": self.cpus, "GPU": self.gpus, "memory": memory_mb * 1_000_000}
+        """What a node has for replicas, in Ray's words."""
+        memory = (self.replica_memory_mb or 0) * MB
+        amounts = {"CPU": self.cpus, "GPU": self.gpus, "memory": memory}
         return {name: float(amount) for name, amount in amounts.items() if amount}
 
     def capacity(self) -> CapacityTrace | None:

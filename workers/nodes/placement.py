@@ -2,9 +2,10 @@
 Pure; settings, declarations, the admin API and the controller ask the same."""
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import Protocol
 
-from workers.nodes.node_type import MARKET_LABELS, NodeType
+from workers.nodes.node_type import MARKET_LABELS, MB, NodeType
 
 EXTERNAL = "external"
 SPOT = "spot"
@@ -29,6 +30,8 @@ class PlacedPool(Protocol):
     def num_gpus(self) -> float: ...
     @property
     def num_nodes(self) -> int: ...
+    @property
+    def memory_mb(self) -> int | None: ...
 
 
 def labels_of(pool: PlacedPool, types: Sequence[NodeType]) -> dict[str, str]:
@@ -61,7 +64,7 @@ def node_misfits(pool: PlacedPool, types: Sequence[NodeType]) -> Iterator[tuple[
     """Keys of a pool that no type can hold, each with the reason; the first one only, because the
     others follow from it."""
     if pool.capacity_class == EXTERNAL:
-        keys = ("market", "accelerator", "nodes")
+        keys = ("market", "accelerator", "nodes", "memory_mb")
         yield from ((key, "an external pool has no nodes") for key in keys if getattr(pool, key))
         return
     if pool.market is not None and (pool.market == SPOT) != (pool.capacity_class == SPOT):
@@ -102,9 +105,13 @@ def _without_a_type(pool: PlacedPool, types: Sequence[NodeType]) -> Iterator[tup
         if getattr(pool, key) > most * pool.num_nodes:
             yield key, f"a node has {most} at most ({names})"
             return
+    if short := _short_of_memory(pool, left):
+        yield "memory_mb", f"{short} ({names})"
+        return
     holding = [type for type in left if _holds(type, pool)]
     if not holding:
-        yield "num_gpus", f"no node has both its CPUs and its GPUs ({names})"
+        parts = ("its CPUs", "its GPUs", "its memory")[: 2 + (pool.memory_mb is not None)]
+        yield "num_gpus", f"no node has {' and '.join(parts)} together ({names})"
     elif (most := sum(type.max for type in holding)) < pool.num_nodes:
         yield "num_nodes", f"there are {most} such nodes at most ({names})"
 
@@ -116,7 +123,11 @@ def _share_nanousd(pool: PlacedPool, type: NodeType) -> int:
 
 def bundles_of(pool: PlacedPool) -> list[dict[str, float]]:
     """What a replica takes of each node that it spans, in Ray's words."""
-    each = {"CPU": pool.num_cpus / pool.num_nodes, "GPU": pool.num_gpus / pool.num_nodes}
+    each = {
+        "CPU": pool.num_cpus / pool.num_nodes,
+        "GPU": pool.num_gpus / pool.num_nodes,
+        "memory": float(_memory_each_mb(pool) * MB),
+    }
     return [{name: amount for name, amount in each.items() if amount}] * pool.num_nodes
 
 
@@ -131,5 +142,21 @@ def _market(pool: PlacedPool) -> str:
 
 def _holds(type: NodeType, pool: PlacedPool) -> bool:
     return (
-        type.cpus * pool.num_nodes >= pool.num_cpus and type.gpus * pool.num_nodes >= pool.num_gpus
+        type.cpus * pool.num_nodes >= pool.num_cpus
+        and type.gpus * pool.num_nodes >= pool.num_gpus
+        and (type.replica_memory_mb or 0) >= _memory_each_mb(pool)
     )
+
+
+def _memory_each_mb(pool: PlacedPool) -> int:
+    """Of each node that a replica spans."""
+    return ceil((pool.memory_mb or 0) / pool.num_nodes)
+
+
+def _short_of_memory(pool: PlacedPool, types: Sequence[NodeType]) -> str | None:
+    """Why none of the types has the memory. Ray brings a node for memory only where its type says
+    how much it has."""
+    amounts = [mb for type in types if (mb := type.replica_memory_mb) is not None]
+    if pool.memory_mb is None or max(amounts, default=0) >= _memory_each_mb(pool):
+        return None
+    return f"a node has {max(amounts)} for replicas at most" if amounts else "no node says its own"

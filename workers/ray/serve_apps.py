@@ -183,12 +183,15 @@ def _placement(pool: Pool, settings: WorkersSettings) -> dict[str, Any]:
 
 
 def _actor_options(pool: Pool, engine: str, settings: WorkersSettings) -> dict[str, Any]:
-    """The resources that a replica asks of the cluster. It asks for GPUs only where a pool names
-    some. It has another interpreter only for an engine that lives in an environment of its own."""
+    """The resources that a replica asks of the cluster. It asks for GPUs and memory only where a
+    pool names some. It has another interpreter only for an engine that lives in an environment of
+    its own."""
     first = bundles_of(pool)[0]
     options: dict[str, Any] = {"num_cpus": first["CPU"]}
     if pool.num_gpus:
         options["num_gpus"] = first["GPU"]
+    if "memory" in first:
+        options["memory"] = first["memory"]
     if pool.num_nodes == 1 and (labels := labels_of(pool, settings.nodes)):
         options["label_selector"] = labels
     if engine == VLLM and settings.ray.address is None:

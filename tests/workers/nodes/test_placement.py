@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from workers.nodes.node_type import NodeType
 from workers.nodes.placement import (
@@ -30,6 +32,7 @@ class Asked:
     num_cpus: float = 0.25
     num_gpus: float = 0.0
     num_nodes: int = 1
+    memory_mb: int | None = None
 
 
 TYPES = st.lists(
@@ -42,6 +45,7 @@ TYPES = st.lists(
         cpus=COUNTS,
         gpus=st.integers(0, 2),
         max=COUNTS,
+        memory_mb=st.sampled_from([None, 400, 4_000]),
     ),
     min_size=1,
     max_size=3,
@@ -57,6 +61,7 @@ POOLS = st.builds(
     num_cpus=st.sampled_from([0.25, 2.0, 3.5]),
     num_gpus=st.sampled_from([0.0, 1.0, 3.0]),
     num_nodes=st.sampled_from([1, 1, 2, 4]),
+    memory_mb=st.sampled_from([None, None, 300, 3_000, 7_000]),
 )
 
 
@@ -84,8 +89,8 @@ def test_every_node_of_a_type_that_holds_a_pool_has_all_labels_it_asks_for(
     assert asked
     for type in types_of(pool, types):
         assert asked.items() <= type.labels.items()
-        each = {"CPU": type.cpus, "GPU": type.gpus}
-        assert all(amount <= each[name] for name, amount in bundles_of(pool)[0].items())
+        each = type.resources
+        assert all(amount <= each.get(name, 0) for name, amount in bundles_of(pool)[0].items())
 
 
 @given(POOLS, TYPES)
@@ -104,6 +109,8 @@ def test_bundles_are_the_whole_of_a_replica(pool: Asked) -> None:
     assert len(bundles) == pool.num_nodes
     for name, whole in (("CPU", pool.num_cpus), ("GPU", pool.num_gpus)):
         assert abs(sum(each.get(name, 0.0) for each in bundles) - whole) < 1e-9
+    memory = sum(each.get("memory", 0.0) for each in bundles)
+    assert 0 <= memory - (pool.memory_mb or 0) * 1e6 < 1e6 * pool.num_nodes
 
 
 def test_replica_over_several_nodes_needs_so_many() -> None:
@@ -115,6 +122,35 @@ def test_replica_over_several_nodes_needs_so_many() -> None:
     }
     assert dict(node_misfits(wide, ())) == {
         "num_nodes": "all replicas run on one node: there are no [[nodes]]"
+    }
+
+
+@given(memory_mb=st.integers(1, 10**6), system_mb=st.none() | st.integers(0, 10**6))
+def test_memory_that_is_set_aside_for_the_system_is_promised_to_no_replica(
+    memory_mb: int, system_mb: int | None
+) -> None:
+    if system_mb is not None and system_mb >= memory_mb:
+        with pytest.raises(ValidationError, match="nothing is left for replicas"):
+            NodeType(name="n", memory_mb=memory_mb, system_memory_mb=system_mb)
+        return
+    type = NodeType(name="n", memory_mb=memory_mb, system_memory_mb=system_mb)
+    aside_mb = min(512, memory_mb // 4) if system_mb is None else system_mb
+    assert type.resources["memory"] == (memory_mb - aside_mb) * 1e6
+    most = Asked("on_demand", memory_mb=memory_mb - aside_mb)
+    assert not list(node_misfits(most, [type]))
+    over = replace(most, memory_mb=memory_mb - aside_mb + 1)
+    assert dict(node_misfits(over, [type])) == {
+        "memory_mb": f"a node has {memory_mb - aside_mb} for replicas at most (n)"
+    }
+
+
+def test_pool_that_asks_for_memory_runs_on_no_node_that_says_none() -> None:
+    silent = NodeType(name="n")
+    assert dict(node_misfits(Asked("on_demand", memory_mb=1), [silent])) == {
+        "memory_mb": "no node says its own (n)"
+    }
+    assert dict(node_misfits(Asked("external", memory_mb=1), [silent])) == {
+        "memory_mb": "an external pool has no nodes"
     }
 
 

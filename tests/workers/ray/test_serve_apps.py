@@ -228,6 +228,14 @@ def test_a_pool_asks_for_its_nodes_by_label_and_stops_well_within_their_notice()
     assert "label_selector" not in alone["deployments"][0]["ray_actor_options"]
 
 
+def test_a_pool_asks_for_memory_only_where_it_names_some() -> None:
+    options = [
+        app["deployments"][0]["ray_actor_options"]
+        for app in apps_of(make_pool("a", "m"), make_pool("b", "m", memory_mb=300))
+    ]
+    assert [each.get("memory") for each in options] == [None, 300e6]
+
+
 ID = "a" * 64
 GATEWAY = "http://10.0.0.5:8080"
 
