@@ -1,0 +1,295 @@
+"""What stands on the pages of a document: strings in places, for `page.typ` to set.
+
+Pure. The first page has the parties, a summary, a chart of spend by day, totals and taxes. Annexes
+follow: every line where the first page had no room for them, then usage by project, key and day.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Any
+
+from billing.documents.document import (
+    Annex,
+    Document,
+    DocumentKind,
+    DocumentLine,
+    DocumentParty,
+    DocumentTax,
+    TaxCategory,
+)
+from billing.documents.forms.amounts import percent, unit_price_usd
+from billing.documents.forms.glyphs import printable
+from billing.documents.forms.words import day_text, grouped, money, title, whole, words_of
+from billing.money import usd, whole_cents
+
+LINES_ON_FIRST_PAGE = 8
+PROJECTS_ON_FIRST_PAGE = 8
+NAME_MAX = 160
+"""Characters of a name on a page; the data has it in full."""
+LINE_WIDTHS_CM = [0, 3.2, 3.3, 1.2, 2.4]
+ANNEX_WIDTHS_CM = [0, 2, 2.8, 2.8, 3.6]
+CHART_DAYS_MAX = 62
+PER_MILLE = 1_000
+DASH = "\u2013"
+XML_NAME = "factur-x.xml"
+Page = dict[str, Any]
+Words = Mapping[str, str]
+
+
+def page_of(document: Document, xml: bytes | None) -> Page:
+    """The page as data; `xml` is the e-invoice to embed, if there is one."""
+    heading, language = document.heading, document.heading.language
+    words = words_of(language)
+    name = title(heading.kind, language)
+    is_short = len(document.lines) <= LINES_ON_FIRST_PAGE
+    day = heading.issued or heading.period_end
+    is_credit = heading.kind is DocumentKind.CREDIT_NOTE
+    subtitle = heading.number or words["draft"]
+    return {
+        "language": language if language in ("en", "de") else "en",
+        "words": dict(words),
+        "title": printable(f"{name} {subtitle}"),
+        "heading": name,
+        "subtitle": printable(subtitle),
+        "day": [day.year, day.month, day.day],
+        "draft": heading.is_draft,
+        "foot": _short(f"{heading.seller.name} · {name} {subtitle}"),
+        "seller": _party(heading.seller, words),
+        "buyer": _party(heading.buyer, words),
+        "facts": _facts(document, words),
+        "due_label": words["credited" if is_credit else "due"],
+        "due": f"{money(document.totals.due_cents, language)} {printable(heading.currency)}",
+        "table": _lines(document, words) if is_short else _projects(document, words),
+        "totals": _totals(document, words),
+        "taxes": [_tax(tax, words, language) for tax in document.taxes],
+        "payment": _payment(document, words),
+        "notes": [printable(note) for note in (heading.reason, *heading.notes) if note],
+        "chart": _chart(document, words),
+        "annexes": ([] if is_short else [_lines(document, words)])
+        + [_annex(annex, words, language) for annex in document.annexes if annex.rows],
+        "xml": None if xml is None else xml.decode(),
+        "xml_name": XML_NAME,
+        "xml_about": f"{name} {printable(subtitle)}",
+    }
+
+
+def without_marks(value: Any) -> Any:
+    """The same page with every combining mark left out."""
+    if isinstance(value, str):
+        return "".join(each for each in value if unicodedata.category(each)[0] != "M")
+    if isinstance(value, dict):
+        return {name: without_marks(part) for name, part in value.items()}
+    return [without_marks(part) for part in value] if isinstance(value, list) else value
+
+
+def _short(text: str) -> str:
+    return printable(text if len(text) <= NAME_MAX else text[: NAME_MAX - 1] + "…")
+
+
+def _party(party: DocumentParty, words: Words) -> Page:
+    address = party.address
+    place = " ".join(each for each in (address.postal_code, address.city, address.region) if each)
+    lines = [*address.lines, place, address.country]
+    lines += [f"{words['vat_id']}: {party.vat_id}"] if party.vat_id else []
+    lines += [f"{words['tax_id']}: {party.tax_id}"] if party.tax_id else []
+    lines += [party.email] if party.email else []
+    return {"name": printable(party.name), "lines": [_short(line) for line in lines if line]}
+
+
+def _facts(document: Document, words: Words) -> list[list[str]]:
+    heading, language = document.heading, document.heading.language
+    before = heading.preceding
+    start, end = day_text(heading.period_start, language), day_text(heading.period_end, language)
+    facts = [
+        ("number", heading.number),
+        ("issued", day_text(heading.issued, language)),
+        ("due_by", day_text(heading.due, language)),
+        ("period", f"{start} {DASH} {end}"),
+        ("reference", heading.buyer_reference),
+        ("order", heading.purchase_order),
+        ("preceding", f"{before.number}, {day_text(before.issued, language)}" if before else ""),
+    ]
+    return [[words[name], _short(value)] for name, value in facts if value]
+
+
+def _lines(document: Document, words: Words) -> Page:
+    language = document.heading.language
+    return {
+        "title": words["lines"],
+        "note": "",
+        "head": [
+            words["description"],
+            words["quantity"],
+            words["price"],
+            words["rate"],
+            words["amount"],
+        ],
+        "columns": LINE_WIDTHS_CM,
+        "rows": [_line(line, document, words, language) for line in document.lines],
+    }
+
+
+def _line(line: DocumentLine, document: Document, words: Words, language: str) -> list[str]:
+    parts = [line.description]
+    if line.project:
+        parts.append(f"{words['project']} {line.project}")
+    heading = document.heading
+    if (line.service_start, line.service_end) != (heading.period_start, heading.period_end):
+        start, end = day_text(line.service_start, language), day_text(line.service_end, language)
+        parts.append(f"{start} {DASH} {end}")
+    price = grouped(unit_price_usd(line), language)
+    if line.base_quantity != 1:
+        price += f" {words['per']} {whole(line.base_quantity, language)}"
+    return [
+        _short(" · ".join(parts)),
+        f"{whole(line.quantity, language)} {words[line.unit.value]}",
+        price,
+        f"{grouped(percent(line.tax.rate_ppm), language)} %",
+        money(line.amount_cents, language),
+    ]
+
+
+def _projects(document: Document, words: Words) -> Page:
+    """The largest projects, and one row for all others; the cents sum to the subtotal."""
+    language = document.heading.language
+    sums: dict[str, int] = {}
+    for line in document.lines:
+        sums[line.project] = sums.get(line.project, 0) + line.amount_cents
+    ranked = sorted(sums.items(), key=lambda entry: (-abs(entry[1]), entry[0]))
+    first, others = ranked[:PROJECTS_ON_FIRST_PAGE], ranked[PROJECTS_ON_FIRST_PAGE:]
+    rows = [
+        [_short(name) if name else words["no_project"], money(cents, language)]
+        for name, cents in first
+    ]
+    if others:
+        rest = sum(cents for _, cents in others)
+        rows.append([words["others"].format(count=len(others)), money(rest, language)])
+    return {
+        "title": words["summary"],
+        "head": [words["project"], words["amount"]],
+        "columns": [0, 4],
+        "rows": rows,
+    }
+
+
+def _totals(document: Document, words: Words) -> list[list[Any]]:
+    """Label, amount, and whether it is a sum; the first row is the head of the table."""
+    totals, language = document.totals, document.heading.language
+    is_credit = document.heading.kind is DocumentKind.CREDIT_NOTE
+    rows: list[list[Any]] = [
+        [words["amount"], printable(document.heading.currency)],
+        [words["subtotal"], money(totals.lines_cents, language), False],
+    ]
+    for each in document.reductions:
+        rows.append([_short(each.description), money(-each.amount_cents, language), False])
+    rows += [
+        [words["net_total"], money(totals.net_cents, language), bool(document.reductions)],
+        [words["tax_total"], money(totals.tax_cents, language), False],
+        [words["total"], money(totals.total_cents, language), True],
+    ]
+    for paid in document.prepayments:
+        label = f"{words['paid']}: {paid.description}"
+        rows.append([_short(label), money(-paid.amount_cents, language), False])
+    if document.prepayments:
+        label = words["credited" if is_credit else "due"]
+        rows.append([label, money(totals.due_cents, language), True])
+    return rows
+
+
+def _tax(tax: DocumentTax, words: Words, language: str) -> list[str]:
+    treatment = tax.treatment
+    reason = treatment.note or treatment.reason_code
+    is_rated = treatment.category in (TaxCategory.STANDARD, TaxCategory.ZERO)
+    label = words["tax_total"] if is_rated else reason
+    if treatment.reason_code and treatment.note:
+        label = f"{label} ({treatment.reason_code})"
+    return [
+        _short(label),
+        f"{grouped(percent(treatment.rate_ppm), language)} %",
+        money(tax.base_cents, language),
+        money(tax.tax_cents, language),
+    ]
+
+
+def _payment(document: Document, words: Words) -> list[str]:
+    heading, language = document.heading, document.heading.language
+    lines = []
+    rate = heading.conversion
+    if rate is not None:
+        label = words["in_currency"].format(
+            currency=rate.currency,
+            rate=grouped(usd(rate.nano_per_usd), language),
+            source=rate.source,
+            day=day_text(rate.day, language),
+        )
+        tax = money(rate.cents(document.totals.tax_cents), language)
+        total = money(rate.cents(document.totals.total_cents), language)
+        lines.append(f"{label}: {words['tax_total']} {tax}, {words['total']} {total}")
+    if heading.terms:
+        lines.append(heading.terms)
+    if heading.kind is DocumentKind.INVOICE and heading.seller.iban and heading.number:
+        lines.append(f"{words['account']}: {heading.seller.iban}")
+        lines.append(words["remittance"].format(number=heading.number))
+    return [printable(line) for line in lines]
+
+
+def _chart(document: Document, words: Words) -> Page | None:
+    """Bars in thousandths of the highest day. A day without usage has none."""
+    language = document.heading.language
+    by_day = next((annex for annex in document.annexes if annex.by == "day"), None)
+    spend = {row.name: row.amount_nanousd for row in by_day.rows} if by_day else {}
+    if not spend or max(spend.values()) <= 0:
+        return None
+    first, last = document.heading.period_start, document.heading.period_end
+    days = [first + timedelta(days=n) for n in range(min((last - first).days + 1, CHART_DAYS_MAX))]
+    high_day = max(spend, key=lambda day: (spend[day], day))
+    high = f"{money(whole_cents(spend[high_day]), language)} USD"
+    bars = [max(spend.get(day.isoformat(), 0), 0) * PER_MILLE // spend[high_day] for day in days]
+    names = {"first": day_text(first, language), "last": day_text(days[-1], language)}
+    return {
+        "title": words["spend"],
+        "alt": words["spend_alt"].format(
+            high=high, day=day_text(date.fromisoformat(high_day), language), **names
+        ),
+        "high": high,
+        "bars": bars,
+        **names,
+    }
+
+
+def _annex(annex: Annex, words: Words, language: str) -> Page:
+    return {
+        "title": words[f"by_{annex.by}"],
+        "note": words["annex_note"],
+        "head": [
+            words["day" if annex.by == "day" else "name"],
+            words["calls"],
+            words["input"],
+            words["output"],
+            f"{words['amount']} (USD)",
+        ],
+        "columns": ANNEX_WIDTHS_CM,
+        "rows": [
+            [
+                _row_name(row.name, annex.by, language),
+                whole(row.calls, language),
+                whole(row.input_tokens, language),
+                whole(row.output_tokens, language),
+                _exact(row.amount_nanousd, language),
+            ]
+            for row in annex.rows
+        ],
+    }
+
+
+def _exact(amount_nanousd: int, language: str) -> str:
+    """With all nine decimals, so that the points of a column stand below each other."""
+    whole_usd, _, decimals = usd(amount_nanousd).partition(".")
+    return grouped(f"{whole_usd}.{decimals:0<9}", language)
+
+
+def _row_name(name: str, by: str, language: str) -> str:
+    return day_text(date.fromisoformat(name), language) if by == "day" else _short(name)

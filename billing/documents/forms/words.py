@@ -1,0 +1,191 @@
+"""The words of printed documents, and how each language writes numbers and days."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+from billing.documents.document import DocumentKind
+from billing.documents.forms.amounts import cents_text
+
+ENGLISH = {
+    "invoice": "Invoice",
+    "credit_note": "Credit note",
+    "receipt": "Receipt",
+    "statement": "Statement of account",
+    "draft": "Draft",
+    "draft_note": "This is a draft. It has no number, and nothing is due by it.",
+    "number": "Number",
+    "issued": "Date",
+    "due_by": "Due by",
+    "period": "Service period",
+    "reference": "Your reference",
+    "order": "Purchase order",
+    "preceding": "Refers to",
+    "from": "From",
+    "to": "To",
+    "vat_id": "VAT id",
+    "tax_id": "Tax id",
+    "summary": "Summary",
+    "lines": "Lines",
+    "project": "Project",
+    "no_project": "No project",
+    "others": "{count} others",
+    "description": "Description",
+    "quantity": "Quantity",
+    "price": "Price",
+    "per": "per",
+    "amount": "Amount",
+    "tax": "Tax",
+    "rate": "Rate",
+    "net": "Net",
+    "subtotal": "Subtotal",
+    "discounts": "Discounts",
+    "net_total": "Net total",
+    "tax_total": "Tax",
+    "total": "Total",
+    "paid": "Paid on account",
+    "due": "Amount due",
+    "credited": "Amount credited",
+    "taxes": "Taxes",
+    "in_currency": "In {currency} at {rate} a USD ({source}, {day})",
+    "spend": "Spend by day, before tax",
+    "spend_alt": "Bar chart of spend by day from {first} to {last}. "
+    "The highest is {high} on {day}.",
+    "payment": "Payment",
+    "account": "Account (IBAN)",
+    "remittance": "Please name {number} when you pay.",
+    "notes": "Notes",
+    "by_project": "Usage by project",
+    "by_key": "Usage by key",
+    "by_day": "Usage by day",
+    "name": "Name",
+    "day": "Day",
+    "calls": "Calls",
+    "input": "Input tokens",
+    "output": "Output tokens",
+    "page": "Page",
+    "of": "of",
+    "annex_note": "Usage is exact to the nano-dollar, and stands before discounts and tax.",
+    "token": "tokens",
+    "call": "calls",
+    "ms": "ms",
+    "piece": "pieces",
+}
+GERMAN = {
+    "invoice": "Rechnung",
+    "credit_note": "Gutschrift (Rechnungskorrektur)",
+    "receipt": "Quittung",
+    "statement": "Kontoauszug",
+    "draft": "Entwurf",
+    "draft_note": "Dies ist ein Entwurf. Er hat keine Nummer, und aus ihm ist nichts fällig.",
+    "number": "Nummer",
+    "issued": "Datum",
+    "due_by": "Zahlbar bis",
+    "period": "Leistungszeitraum",
+    "reference": "Ihre Referenz",
+    "order": "Bestellnummer",
+    "preceding": "Bezieht sich auf",
+    "from": "Von",
+    "to": "An",
+    "vat_id": "USt-IdNr.",
+    "tax_id": "Steuernummer",
+    "summary": "Zusammenfassung",
+    "lines": "Positionen",
+    "project": "Projekt",
+    "no_project": "Ohne Projekt",
+    "others": "{count} weitere",
+    "description": "Beschreibung",
+    "quantity": "Menge",
+    "price": "Preis",
+    "per": "je",
+    "amount": "Betrag",
+    "tax": "Steuer",
+    "rate": "Satz",
+    "net": "Netto",
+    "subtotal": "Zwischensumme",
+    "discounts": "Nachlässe",
+    "net_total": "Nettobetrag",
+    "tax_total": "Umsatzsteuer",
+    "total": "Gesamtbetrag",
+    "paid": "Anzahlungen",
+    "due": "Zahlbetrag",
+    "credited": "Gutgeschriebener Betrag",
+    "taxes": "Steuern",
+    "in_currency": "In {currency} zum Kurs {rate} je USD ({source}, {day})",
+    "spend": "Ausgaben nach Tagen, vor Steuer",
+    "spend_alt": "Balkendiagramm der Ausgaben nach Tagen vom {first} bis {last}. "
+    "Der höchste Wert ist {high} am {day}.",
+    "payment": "Zahlung",
+    "account": "Konto (IBAN)",
+    "remittance": "Bitte geben Sie bei der Zahlung {number} an.",
+    "notes": "Hinweise",
+    "by_project": "Nutzung nach Projekten",
+    "by_key": "Nutzung nach Schlüsseln",
+    "by_day": "Nutzung nach Tagen",
+    "name": "Name",
+    "day": "Tag",
+    "calls": "Aufrufe",
+    "input": "Eingabe-Token",
+    "output": "Ausgabe-Token",
+    "page": "Seite",
+    "of": "von",
+    "annex_note": "Die Nutzung ist auf Nano-Dollar genau, vor Nachlässen und Steuer.",
+    "token": "Token",
+    "call": "Aufrufe",
+    "ms": "ms",
+    "piece": "Stück",
+}
+LANGUAGES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "de": GERMAN}
+MONTHS = (
+    "Jan",
+    "Feb",
+    "Mar",
+    "Apr",
+    "May",
+    "Jun",
+    "Jul",
+    "Aug",
+    "Sep",
+    "Oct",
+    "Nov",
+    "Dec",
+)
+
+
+def words_of(language: str) -> Mapping[str, str]:
+    """English where a language has no words here."""
+    return LANGUAGES.get(language, ENGLISH)
+
+
+def title(kind: DocumentKind, language: str) -> str:
+    return words_of(language)[kind.value]
+
+
+def day_text(day: date | None, language: str) -> str:
+    """`1 Dec 2026`, `01.12.2026`."""
+    if day is None:
+        return ""
+    if language == "de":
+        return f"{day.day:02d}.{day.month:02d}.{day.year}"
+    return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
+
+
+def money(cents: int, language: str) -> str:
+    """`1,234.50`, `1.234,50`; a true minus sign."""
+    return grouped(cents_text(cents), language)
+
+
+def whole(number: int, language: str) -> str:
+    return grouped(str(number), language)
+
+
+def grouped(decimal_text: str, language: str) -> str:
+    """A plain decimal as the language groups and points it."""
+    sign = "\u2212" if decimal_text.startswith("-") else ""
+    digits, point, fraction = decimal_text.lstrip("-").partition(".")
+    text = f"{int(digits):,}{point}{fraction}"
+    return sign + (text.translate(_GERMAN_POINTS) if language == "de" else text)
+
+
+_GERMAN_POINTS = str.maketrans(",.", ".,")

@@ -1,0 +1,193 @@
+"""PDFs: three claims at once, the e-invoice inside, the same bytes each time, any text in it."""
+
+import io
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+
+import pikepdf
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from lxml import etree
+from pypdf import PdfReader
+
+from billing.documents.document import Annex, AnnexRow, Document, DocumentKind, TaxCategory
+from billing.documents.forms.e_invoice import Syntax, xml_of
+from billing.documents.forms.glyphs import BREAK, MISSING, WORD_MAX, printable
+from billing.documents.forms.pdf import pdf_of
+from billing.documents.forms.words import ENGLISH, GERMAN, day_text, grouped, money
+from tests.billing.documents.cases import CASES
+from tests.billing.documents.made import FIRST_DAY, FRENCH, REVERSE, SELLER, document, line
+from tests.laws.examples import examples
+
+ANNEXES = [
+    Annex("project", (AnnexRow("prj_1", 3, 1_234_567, 0, 740_740_200),)),
+    Annex(
+        "day",
+        tuple(
+            AnnexRow((FIRST_DAY + timedelta(days=n)).isoformat(), 1, 41_152, 0, 24_691_340 * n)
+            for n in range(30)
+        ),
+    ),
+]
+
+
+def xmp(pdf: bytes) -> str:
+    with pikepdf.open(io.BytesIO(pdf)) as opened:
+        metadata: bytes = opened.Root.Metadata.read_bytes()
+    return metadata.decode()
+
+
+def text(pdf: bytes) -> str:
+    return "\n".join(page.extract_text() for page in PdfReader(io.BytesIO(pdf)).pages)
+
+
+@pytest.mark.parametrize("name", ["domestic", "credit_note", "reverse_charge", "hostile_text"])
+def test_pdf_claims_pdf_a_3a_and_pdf_ua_1_and_factur_x_at_once(name: str) -> None:
+    made = CASES[name]
+    pdf = pdf_of(made)
+    metadata = xmp(pdf)
+    for claim in (
+        "<pdfaid:part>3</pdfaid:part>",
+        "<pdfaid:conformance>A</pdfaid:conformance>",
+        "<pdfuaid:part>1</pdfuaid:part>",
+        "<fx:ConformanceLevel>EN 16931</fx:ConformanceLevel>",
+        "<fx:DocumentFileName>factur-x.xml</fx:DocumentFileName>",
+        "<xmp:CreateDate>2026-12-01T00:00:00Z</xmp:CreateDate>",
+        "urn:factur-x:pdfa:CrossIndustryDocument:invoice:1p0#</pdfaSchema:namespaceURI>",
+    ):
+        assert claim in metadata, claim
+    etree.fromstring(metadata.encode())
+    with pikepdf.open(io.BytesIO(pdf)) as opened:
+        root = opened.Root
+        assert root.MarkInfo.Marked and root.StructTreeRoot and root.OutputIntents
+        assert "/Filter" not in root.Metadata
+        (attached,) = root.AF
+        assert attached.AFRelationship == "/Alternative"
+        assert attached.EF.F.read_bytes() == xml_of(made, Syntax.CII)
+        assert attached.EF.F.Subtype == "/text/xml"
+        assert list(opened.attachments) == ["factur-x.xml"]
+
+
+def test_pages_say_what_the_document_says() -> None:
+    made = document(annexes=ANNEXES, notes=("Thank you for the order.",))
+    shown = text(pdf_of(made))
+    for words in (
+        "SLU-2026-000001",
+        SELLER.name,
+        "Beispiel AG",
+        "DE129273398",
+        "1,234,567 tokens",
+        "0.74",
+        "19 %",
+        "0.88",
+        "Usage by project",
+        "30 Nov 2026",
+        "0.740740200",
+        "Thank you for the order.",
+    ):
+        assert words in shown, words
+
+
+def test_german_document_speaks_german() -> None:
+    shown = text(pdf_of(document(language="de", annexes=ANNEXES)))
+    assert "Rechnung" in shown and "1.234.567 Token" in shown and "0,88" in shown
+    assert "Zahlbar bis: 31.12.2026" in shown
+    assert "Amount" not in shown
+    assert ENGLISH.keys() == GERMAN.keys()
+
+
+def test_reverse_charge_and_the_credited_invoice_are_named() -> None:
+    shown = text(pdf_of(document([line(tax=REVERSE)], buyer=FRENCH)))
+    assert "Reverse charge (VATEX-EU-AE)" in shown
+    credited = text(pdf_of(CASES["credit_note"]))
+    assert "Credit note" in credited and "Refers to: SLU-2026-000001" in credited
+    assert "Please name" not in credited
+
+
+def test_draft_is_marked_and_holds_no_e_invoice() -> None:
+    pdf = pdf_of(document(number="", issued=None, due=None))
+    assert "This is a draft" in text(pdf)
+    assert "pdfuaid" in xmp(pdf) and "fx:" not in xmp(pdf)
+    with pikepdf.open(io.BytesIO(pdf)) as opened:
+        assert list(opened.attachments) == []
+
+
+def test_long_document_has_a_summary_first_and_every_line_behind_it() -> None:
+    lines = [line(seq, project=f"prj_{seq % 11}") for seq in range(1, 61)]
+    pages = PdfReader(io.BytesIO(pdf_of(document(lines)))).pages
+    first, others = pages[0].extract_text(), "".join(page.extract_text() for page in pages[1:])
+    assert "Summary" in first and "3 others" in first
+    assert first.count("1,234,567") == 0 and others.count("1,234,567 tokens") == 60
+
+
+def test_same_document_gives_the_same_bytes_in_another_process() -> None:
+    program = (
+        "import hashlib, sys; from billing.documents.forms.pdf import pdf_of;"
+        "from tests.billing.documents.cases import CASES;"
+        "print(hashlib.sha256(pdf_of(CASES['domestic'])).hexdigest())"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ".", "TZ": zone},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for seed, zone in (("1", "UTC"), ("2", "Asia/Tokyo"))
+    }
+    assert len(told) == 1
+
+
+def test_mark_that_no_font_sets_is_left_out_of_the_pages_and_not_of_the_e_invoice() -> None:
+    marked = "\u27dc\u05b5"
+    pdf = pdf_of(document([line(description=marked)]))
+    with pikepdf.open(io.BytesIO(pdf)) as opened:
+        assert marked.encode() in opened.Root.AF[0].EF.F.read_bytes()
+    assert "\u27dc" in text(pdf)
+
+
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+
+
+@settings(
+    max_examples=examples(12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+@given(names, names)
+@example("שלום\u202eabc", "مرحبا بالعالم")
+@example("你好 \U0001f600 e\u0301\u0302\u0323", "x" * 500)
+@example('#import "/etc/passwd" $x$ *_`', "<b>\x00&")
+def test_any_text_makes_a_document_and_twice_the_same_one(buyer: str, project: str) -> None:
+    made = document([line(project=project, description=buyer)], buyer=replace(FRENCH, name=buyer))
+    assert pdf_of(made) == pdf_of(made)
+
+
+@given(st.text())
+@example("a" * 100)
+def test_printable_text_has_glyphs_no_steering_and_places_to_break(anything: str) -> None:
+    shown = printable(anything)
+    assert all(len(word) <= WORD_MAX for run in shown.split() for word in run.split(BREAK))
+    assert printable("\u202eabc\u2066") == "abc" and printable("你") == MISSING
+    assert printable(shown.replace(BREAK, "")).replace(BREAK, "") == shown.replace(BREAK, "")
+
+
+def test_numbers_and_days_are_written_as_the_language_has_them() -> None:
+    assert (money(-123_456_789, "en"), money(-123_456_789, "de")) == (
+        "\u22121,234,567.89",
+        "\u22121.234.567,89",
+    )
+    assert grouped("0.600", "de") == "0,600"
+    assert (day_text(FIRST_DAY, "en"), day_text(FIRST_DAY, "de")) == ("1 Nov 2026", "01.11.2026")
+
+
+@pytest.mark.parametrize("kind", DocumentKind)
+def test_every_kind_has_a_page(kind: DocumentKind) -> None:
+    made: Document = document(kind=kind)
+    assert made.taxes[0].treatment.category is TaxCategory.STANDARD
+    assert pdf_of(made).startswith(b"%PDF-1.7")
