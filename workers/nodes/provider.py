@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4  # noqa: TID251 composition root
@@ -49,11 +49,24 @@ ENDED_MAX = 100
 """So many nodes that ended are remembered, for people to look at."""
 
 
+Start = Callable[[NodeOrder, Path, str], "subprocess.Popen[bytes] | None"]
+
+
 class MachineNodes(NodeProvider):  # type: ignore[misc]  # Ray has no types
     """Ray calls it from several threads."""
 
-    def __init__(self, provider_config: dict[str, Any], cluster_name: str) -> None:
+    def __init__(
+        self,
+        provider_config: dict[str, Any],
+        cluster_name: str,
+        *,
+        start: Start | None = None,
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        """`start` begins a node. Both are the machine's own unless a test moves them."""
         super().__init__(provider_config, cluster_name)
+        self._start = start or _started
+        self._now_ms = now_ms or _now_ms
         logging.getLogger(CHATTY).setLevel(logging.ERROR)
         self._folder = NodesFolder(Path(provider_config["folder"]))
         self._weights = Path(provider_config["weights_folder"])
@@ -73,7 +86,7 @@ class MachineNodes(NodeProvider):  # type: ignore[misc]  # Ray has no types
         where nodes are lost."""
         with self._lock:
             self._children = [child for child in self._children if child.poll() is None]
-            now_ms = _now_ms()
+            now_ms = self._now_ms()
             self._folder.note_deaths(now_ms)
             for name, capacity in self._capacities.items():
                 self._take_away(self._types[name], capacity, now_ms)
@@ -112,12 +125,12 @@ class MachineNodes(NodeProvider):  # type: ignore[misc]  # Ray has no types
         type = self._types[tags[TAG_RAY_USER_NODE_TYPE]]
         with self._lock:
             alive = [node for node in self._alive() if node.launch.type == type.name]
-            room = self._room(type, _now_ms()) - len(alive)
+            room = self._room(type, self._now_ms()) - len(alive)
             for _ in range(min(count, room)):
                 self._launch(type, tags)
         if count > room:
             words = f"no capacity for {type.name}: {type.market}{_in_zone(type)}"
-            self._folder.note_failure(type.name, Failure(_now_ms(), words))
+            self._folder.note_failure(type.name, Failure(self._now_ms(), words))
             raise NodeLaunchException("NoCapacity", words, None)
 
     def terminate_node(self, node_id: str) -> None:
@@ -125,7 +138,7 @@ class MachineNodes(NodeProvider):  # type: ignore[misc]  # Ray has no types
         if node is None or node_id == HEAD:
             return
         why = "idle" if node.notice is None else node.notice.why
-        self._folder.note_end(node_id, End(NodeState.GONE, why, _now_ms()))
+        self._folder.note_end(node_id, End(NodeState.GONE, why, self._now_ms()))
         _end(node, GRACE_S)
 
     def _alive(self) -> list[MachineNode]:
@@ -152,7 +165,7 @@ class MachineNodes(NodeProvider):  # type: ignore[misc]  # Ray has no types
 
     def _launch(self, type: NodeType, tags: dict[str, str]) -> None:
         id = f"{type.name}-{uuid4().hex[:8]}"
-        self._folder.launch(Launch(id, type.name, tags, _now_ms()))
+        self._folder.launch(Launch(id, type.name, tags, self._now_ms()))
         order = NodeOrder(
             id=id,
             folder=str(self._folder.path),
@@ -167,17 +180,9 @@ class MachineNodes(NodeProvider):  # type: ignore[misc]  # Ray has no types
             notices_url=type.notices_url,
             variables=store_variables(type, self._weights / id),
         )
-        command = [sys.executable, "-m", "workers.nodes.node", msgspec.json.encode(order).decode()]
-        with open(self._folder.log_path(id), "wb") as log:
-            child = subprocess.Popen(
-                command,
-                env=os.environ | {"RAY_CLOUD_INSTANCE_ID": id, "RAY_NODE_TYPE_NAME": type.name},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self._children.append(child)
+        child = self._start(order, self._folder.log_path(id), type.name)
+        if child is not None:
+            self._children.append(child)
 
     def _note_failed_starts(self) -> None:
         """The last word on each type: a node that ended before it was ready is a failure, and one
@@ -210,6 +215,19 @@ def surplus(alive: Sequence[MachineNode], room: int) -> Sequence[MachineNode]:
     make room."""
     staying = [node for node in alive if node.notice is None]
     return staying[room:][::-1]
+
+
+def _started(order: NodeOrder, log_path: Path, type: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "workers.nodes.node", msgspec.json.encode(order).decode()]
+    with open(log_path, "wb") as log:
+        return subprocess.Popen(
+            command,
+            env=os.environ | {"RAY_CLOUD_INSTANCE_ID": order.id, "RAY_NODE_TYPE_NAME": type},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 def _end(node: MachineNode, grace_s: float) -> None:
