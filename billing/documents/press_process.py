@@ -1,0 +1,68 @@
+"""`python -m billing.documents.press_process BYTES`: jobs on its input, contents on its output.
+
+The one process that imports typst, pikepdf, lxml and factur-x. It ends when its input does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import signal
+import sys
+from typing import BinaryIO
+
+import msgspec
+
+from billing.documents.forms.en16931 import NotAnEInvoice
+from billing.documents.press import SIZE_BYTES, Form, Pressed, PressJob
+
+REASON_MAX = 500
+THREADS = "2"
+"""Of typst. By itself it starts one a core, and each takes address space, which is bounded."""
+
+
+def main(memory_bytes: int) -> None:
+    """Its parent ends it: an interrupt of the terminal is for the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.basicConfig(level=logging.ERROR)
+    os.environ["RAYON_NUM_THREADS"] = THREADS
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    jobs, contents = sys.stdin.buffer, sys.stdout.buffer
+    decoder = msgspec.msgpack.Decoder(PressJob)
+    while (sent := _message(jobs)) is not None:
+        answer = msgspec.msgpack.encode(pressed(decoder.decode(sent)))
+        contents.write(len(answer).to_bytes(SIZE_BYTES, "big") + answer)
+        contents.flush()
+
+
+def pressed(job: PressJob) -> Pressed:
+    """A document that cannot be made fails alone, whatever the reason."""
+    try:
+        return Pressed(content=_content(job))
+    except NotAnEInvoice as refusal:
+        return Pressed(refused=str(refusal))
+    except Exception as failure:
+        return Pressed(failed=f"{type(failure).__name__}: {failure}"[:REASON_MAX])
+
+
+def _content(job: PressJob) -> bytes:
+    if job.form is Form.PDF:
+        from billing.documents.forms.pdf import pdf_of
+
+        return pdf_of(job.document)
+    from billing.documents.forms.e_invoice import Syntax, xml_of
+
+    return xml_of(job.document, Syntax(job.form.value), job.profile)
+
+
+def _message(jobs: BinaryIO) -> bytes | None:
+    """The next message, or None at the end of the input."""
+    size = jobs.read(SIZE_BYTES)
+    if len(size) < SIZE_BYTES:
+        return None
+    return jobs.read(int.from_bytes(size, "big"))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
