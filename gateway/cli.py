@@ -6,12 +6,13 @@ become `SLUICE_...` variables, which win over the settings file everywhere.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import click
 
-from gateway.commands.data_folder import become, pass_on, settings_of
+from gateway.commands.data_folder import become, join, pass_on, settings_of
 from gateway.commands.terminal.lazy import LazyGroup
 from gateway.commands.terminal.options import data_folder, example
 
@@ -74,6 +75,24 @@ def workers(
     pass_on("RAY__ADDRESS", ray_address)
     pass_on("RAY__JOIN_WAIT_S", wait)
     become(data, config, "workers.ray.launch", "--alone")
+
+
+@main.command(epilog=example("sluice providers"))
+@data_folder
+def providers(data: Path | None, config: Path | None) -> None:
+    """Run the adapters to providers that have an API of their own.
+
+    Gateways of this machine reach them; provider keys are read from SLUICE_PROVIDER_KEY_... here.
+    Their environment is made first where it is missing.
+    """
+    join(data, config)
+    settings = settings_of(data, config)
+    from gateway.providers.launch import NoEnvironment, launch
+
+    try:
+        launch(settings, os.environ)
+    except NoEnvironment as missing:
+        raise click.ClickException(str(missing)) from missing
 
 
 @main.command()

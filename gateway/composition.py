@@ -24,6 +24,7 @@ from gateway.call.prompt_tokens import PromptCounter
 from gateway.call.recovery import Recovery
 from gateway.catalog.bootstrap import bootstrap
 from gateway.catalog.catalog import CatalogKeeper
+from gateway.catalog.external import reach_of
 from gateway.catalog.fleet import FleetKeeper
 from gateway.catalog.tokenizers import Checkpoints, CheckpointTokens
 from gateway.decisions.booked import BookedCalls
@@ -48,6 +49,7 @@ from gateway.policies.document import compiled
 from gateway.policies.matching import Matching
 from gateway.policies.shipped import SHIPPED_VERSION, follow_shipped, shipped_policy
 from gateway.policies.tables import POLICIES
+from gateway.providers.link import ProvidersLink, providers_secret
 from gateway.quality.active import ActiveQuality
 from gateway.quality.tables import QUALITIES
 from gateway.replicas.known_prompts import KnownPrompts
@@ -303,7 +305,7 @@ def _catalogue(
     fleet = FleetKeeper(
         stores.redis,
         lambda: catalog.catalog,
-        lambda pool: rules.why_unusable(pool.base_url, pool.api_key_env, outside.environment),
+        lambda pool: rules.why_unusable(*reach_of(pool, outside.environment)),
         outside.clock,
         own.fleet_poll_s,
         own.fleet_stale_s,
@@ -373,6 +375,9 @@ def _servers(
         own_patience=Patience(own.first_token_timeout_s, own.idle_timeout_s),
         outside_patience=Patience(own.external_first_token_timeout_s, own.external_idle_timeout_s),
         environment=outside.environment,
+        adapters=ProvidersLink(
+            settings.providers.base_url, providers_secret(settings.worker_secret or "")
+        ),
         plans=plans,
         clock=outside.clock,
     )

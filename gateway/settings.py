@@ -27,7 +27,7 @@ from sqlmodel._compat import SQLModelConfig
 
 from billing.settings import LedgerSettings, PriceSettings
 from billing.written_usd import Usd, WrittenUsd, notices
-from gateway.catalog.external import ExternalRules
+from gateway.catalog.external import ExternalRules, address_of
 from gateway.catalog.fit import mixed_misfits, pool_misfits, priced, variant_misfits, variant_of
 from gateway.catalog.hardware import HardwareSettings, parts_with
 from gateway.catalog.mix import mix_mistakes
@@ -43,7 +43,7 @@ from gateway.limits.limit import OwnerLimitFields
 from routing.types import AUTO_MODEL
 from workers.mix import MixSettings
 from workers.nodes.node_type import NodeTypes, with_folder
-from workers.settings import ControllerSettings, RaySettings, VllmSettings
+from workers.settings import PROJECT_ROOT, ControllerSettings, RaySettings, VllmSettings
 
 PACKAGE = "package:"
 CATALOG_POLL_S_MAX = 4.0
@@ -146,6 +146,31 @@ class GatewaySettings(Section):
         return path
 
 
+class ProvidersSettings(Section):
+    """[providers]: the process of adapters to providers with an API of their own."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8079, ge=1, le=65535)
+    python: Path = Path(".venv-providers/bin/python")
+    calls_max: int = Field(256, gt=0)
+    timeout_s: float = Field(600.0, gt=0)
+
+    @property
+    def interpreter(self) -> Path:
+        return PROJECT_ROOT / self.python
+
+    @property
+    def base_url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    @field_validator("host")
+    @classmethod
+    def is_of_this_machine(cls, host: str) -> str:
+        if not (address := address_of(host)) or not address.is_loopback or address.version != 4:
+            raise ValueError("it listens on this machine alone: write 127.0.0.1")
+        return host
+
+
 class SupervisorSettings(Section):
     """[supervisor]: how `sluice up` starts, watches and stops the parts."""
 
@@ -199,6 +224,7 @@ class Settings(BaseSettings):
 
     gateway: GatewaySettings = GatewaySettings()
     supervisor: SupervisorSettings = SupervisorSettings()
+    providers: ProvidersSettings = ProvidersSettings()
     ledger: LedgerSettings = LedgerSettings()
     ray: RaySettings = RaySettings()
     vllm: VllmSettings = VllmSettings()

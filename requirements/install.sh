@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes $VENV and installs one of the lock files into it, as the Makefile asks: install.sh runtime | test | vllm |
-# vllm-test | docs | client NAME | agents.
+# vllm-test | providers | docs | client NAME | agents.
 # It needs a Python with venv and a package index, no compiler; says what it does, and fails with one clear line.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -140,6 +140,15 @@ install_vllm() {
   echo "== installed in $SECONDS s"
 }
 
+install_providers() {
+  make_venv
+  : >"$pip_log"
+  echo "== installing the adapters of providers: $(grep -c '==' requirements/providers.lock) pinned packages (about 300 MB on disk)"
+  pip --require-hashes -r requirements/providers.lock || give_up 'could not install the packages of requirements/providers.lock'
+  touch "$VENV/.runtime"
+  echo "== installed in $SECONDS s"
+}
+
 install_docs() {
   make_venv
   : >"$pip_log"
@@ -209,8 +218,9 @@ test)
   ;;
 vllm) install_vllm ;;
 vllm-test) install_test vllm-test.lock ;;
+providers) install_providers ;;
 docs) install_docs ;;
 client) VENV=.venv-clients/${2:?which} pip_log=.venv-clients/$2/install.log install_client "$2" ;;
 agents) install_node agents '800 MB' ;;
-*) fail "usage: $0 runtime|test|vllm|vllm-test|docs|client NAME|agents" ;;
+*) fail "usage: $0 runtime|test|vllm|vllm-test|providers|docs|client NAME|agents" ;;
 esac

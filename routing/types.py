@@ -179,6 +179,8 @@ class Pool:
     base_url: str | None = None
     api_key_env: str | None = None
     upstream_model: str | None = None
+    adapter: str | None = None
+    """What speaks to a server outside whose API is its own. None: we do, by OpenAI's."""
     hardware: str | None = None
     gpus_per_replica: int | None = None
     offer: Offer = Offer.SERVERLESS

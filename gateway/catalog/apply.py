@@ -16,7 +16,7 @@ from sqlmodel import Session, select
 from billing.db.engine import Store
 from billing.prices import versions
 from gateway.catalog.declaration import BadDeclaration, Declaration, Mistake
-from gateway.catalog.external import ExternalRules
+from gateway.catalog.external import ExternalRules, reach_of
 from gateway.catalog.plan import (
     Known,
     Plan,
@@ -240,7 +240,7 @@ class ModelsApply:
         return tuple(
             self._why(pool.name, why)
             for pool in declaration.pools.values()
-            if (why := self.rules.why_unusable(pool.base_url, pool.api_key_env, self.environment))
+            if (why := self.rules.why_unusable(*reach_of(pool, self.environment)))
         )
 
     def _why(self, pool: str, why: str) -> str:

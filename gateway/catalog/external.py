@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
 Address = IPv4Address | IPv6Address
@@ -60,12 +61,13 @@ class ExternalRules:
             yield "api_key_env", words
 
     def why_unusable(
-        self, base_url: str | None, api_key_env: str | None, environment: Mapping[str, str]
+        self, base_url: str | None, api_key_env: str | None, environment: Mapping[str, str] | None
     ) -> str | None:
-        """Why a pool takes no call, or None where nothing is against it."""
+        """Why a pool takes no call, or None where nothing is against it. `environment` is where
+        its key is, or None where another process holds it."""
         if mistake := next(self.mistakes(base_url, api_key_env), None):
             return ": ".join(mistake)
-        if api_key_env is None:
+        if api_key_env is None or environment is None:
             return None
         key = environment.get(api_key_env)
         if not key:
@@ -105,6 +107,27 @@ class ExternalRules:
             "would send the key unencrypted: write https://, or list the host in"
             " provider_http_hosts of [gateway]"
         )
+
+
+class Reached(Protocol):
+    """A pool, as settings and the catalogue have it."""
+
+    @property
+    def base_url(self) -> str | None: ...
+
+    @property
+    def api_key_env(self) -> str | None: ...
+
+    @property
+    def adapter(self) -> str | None: ...
+
+
+def reach_of(
+    pool: Reached, environment: Mapping[str, str]
+) -> tuple[str | None, str | None, Mapping[str, str] | None]:
+    """What `why_unusable` looks at; the key of a pool that has an adapter is in `sluice providers`
+    alone."""
+    return pool.base_url, pool.api_key_env, None if pool.adapter else environment
 
 
 def has_credentials(parts: SplitResult) -> bool:

@@ -56,6 +56,7 @@ SPEED_MAX = 1000.0
 
 ExtraField = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
 CapacityClassName = Literal["reserved", "on_demand", "spot", "external"]
+AdapterName = Literal["litellm"]
 OfferName = Literal["serverless", "dedicated", "bare_metal"]
 HardwareName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 
@@ -116,6 +117,12 @@ class PoolFields(SQLModel, WrittenUsd):
         None, validate_default=True, description="what an external server calls the model"
     )
     api_key_env: Label | None = None
+    adapter: AdapterName | None = Column(
+        default=None,
+        sa_type=String,
+        description="what speaks to an external server that has an API of its own; null: we do",
+        schema_extra={"validate_default": True},
+    )
     hardware: HardwareName | None = Field(
         None, description="what a replica runs on, by its name in the catalogue of hardware"
     )
@@ -237,6 +244,17 @@ class PoolFields(SQLModel, WrittenUsd):
             raise _wrong(UPSTREAM_MODEL_MISSING)
         if _is_external(info) is False and name is not None:
             raise _wrong("only an external pool has one")
+        return name
+
+    @field_validator("adapter")
+    @classmethod
+    def _adapter_is_told_the_provider(cls, name: str | None, info: ValidationInfo) -> str | None:
+        if name is not None and _is_external(info) is False:
+            raise _wrong("only an external pool has one")
+        upstream_model = info.data.get("upstream_model")
+        if name is not None and upstream_model is not None and "/" not in upstream_model:
+            words = 'write its provider into upstream_model, as in "anthropic/claude-haiku-4-5"'
+            raise _wrong(words)
         return name
 
     @field_validator("extra_fields")

@@ -120,6 +120,16 @@ async def blocked_pools(base_url: str, admin_key: str) -> list[str]:
     return []
 
 
+async def wait_for_adapters(base_url: str, admin_key: str, every_s: float) -> None:
+    """Until a pool has an adapter."""
+    while True:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            rows = await asyncio.to_thread(_ask, f"{base_url}/admin/v1/pools", admin_key)
+            if any(row["adapter"] and row["enabled"] for row in rows):
+                return
+        await asyncio.sleep(every_s)
+
+
 def _ask_models(base_url: str, api_key: str) -> list[str]:
     return [str(model["id"]) for model in _ask(f"{base_url}/v1/models", api_key)]
 

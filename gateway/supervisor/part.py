@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,9 @@ class PartSpec:
     needs: tuple[str, ...] = ()
     doing: str = "starting"
     once: bool = False
+    wanted: Callable[[], Awaitable[None]] | None = None
+    """Ends once this part is to be started. Everything is ready without it, and a part that does
+    not start is tried again and again."""
 
 
 class PartDied(Exception):

@@ -5,7 +5,7 @@ part started by hand with the same variables is the same part.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +14,13 @@ from gateway.supervisor.credentials import Credentials
 from gateway.supervisor.part import PartSpec
 
 
-def parts(environment: Mapping[str, str], redis: PartSpec | None) -> list[PartSpec]:
-    """Redis (unless it is somebody else's), the schema, and the four parts of Sluice."""
+def parts(
+    environment: Mapping[str, str],
+    redis: PartSpec | None,
+    providers_wanted: Callable[[], Awaitable[None]],
+) -> list[PartSpec]:
+    """Redis (unless it is somebody else's), the schema, the four parts of Sluice, and the adapters
+    of providers as soon as they are wanted."""
     stores = (redis.name, "migrate") if redis else ("migrate",)
     own = [
         _part(
@@ -25,6 +30,10 @@ def parts(environment: Mapping[str, str], redis: PartSpec | None) -> list[PartSp
         _part("ledger", "billing", needs=stores, doing="priming the counters from the ledger"),
         _part("controller", "workers.controller", needs=("workers", *stores)),
         _part("gateway", "gateway", needs=stores),
+        replace(
+            _part("providers", "gateway.cli", "providers", doing="starting the adapters"),
+            wanted=providers_wanted,
+        ),
     ]
     own = [replace(spec, env=environment) for spec in own]
     return [redis, *own] if redis else own

@@ -86,14 +86,17 @@ class Supervisor:
         return {name: part.session for name, part in self._running.items()}
 
     async def _open(self, on_ready: Callable[[], Awaitable[None]]) -> None:
-        for event in self._ready.values():
-            await event.wait()
+        for spec in self._specs:
+            if spec.wanted is None:
+                await self._ready[spec.name].wait()
         await on_ready()
 
     async def _keep(self, spec: PartSpec) -> None:
         """One part's lives: start, ready, wait for its end, start again."""
         for name in spec.needs:
             await self._ready[name].wait()
+        if spec.wanted is not None:
+            await spec.wanted()
         in_vain = 0
         while True:
             started_s = self._now()
@@ -102,7 +105,8 @@ class Supervisor:
                 return
             life = self._life(spec, started_s)
             in_vain = 0 if has_worked(life, self._backoff) else in_vain + 1
-            if not self._ready[spec.name].is_set() and in_vain >= self._bounds.start_attempts:
+            is_needed = spec.wanted is None and not self._ready[spec.name].is_set()
+            if is_needed and in_vain >= self._bounds.start_attempts:
                 raise CannotStart(f"{spec.name} does not start: {how} (log: {self._log(spec)})")
             wait_s = pause_s(in_vain, self._backoff)
             when = f"in {wait_s:g} s" if wait_s else "at once"

@@ -34,7 +34,12 @@ from gateway.supervisor.credentials import keep_credentials
 from gateway.supervisor.errors import CannotStart
 from gateway.supervisor.leftovers import Record, end_leftovers
 from gateway.supervisor.lock import locked
-from gateway.supervisor.opening import blocked_pools, served_models, warm_pools
+from gateway.supervisor.opening import (
+    blocked_pools,
+    served_models,
+    wait_for_adapters,
+    warm_pools,
+)
 from gateway.supervisor.part import PartSpec
 from gateway.supervisor.plan import environment, parts
 from gateway.supervisor.ready_file import Ready, ReadyFile
@@ -43,6 +48,8 @@ from gateway.supervisor.supervisor import Bounds, Supervisor
 from workers.ray.session import Session
 
 MODELS_EVERY_S = 2.0
+ADAPTERS_EVERY_S = 3.0
+"""How often it is looked whether a pool has come that needs the adapters of providers."""
 LATE_EVERY_S = 1.0
 """How often what a full disk did not take is written again."""
 Prepared = tuple[Sequence[PartSpec], Callable[[], Awaitable[Ready]]]
@@ -177,13 +184,18 @@ def _prepare(settings: Settings, data: Path) -> Prepared:
         credentials = replace(credentials, ray_auth_token=token)
     variables = environment(settings, find_config(None), data, redis_url, credentials)
 
+    base_url = f"http://{_reachable(settings.gateway.host)}:{settings.gateway.port}"
+
+    async def providers_wanted() -> None:
+        if not any(pool.adapter for pool in settings.pools):
+            await wait_for_adapters(base_url, credentials.admin_key, ADAPTERS_EVERY_S)
+
     async def open_up() -> Ready:
         redis = Redis.from_url(redis_url)
         try:
             await _warm(settings, redis)
         finally:
             await redis.aclose()
-        base_url = f"http://{_reachable(settings.gateway.host)}:{settings.gateway.port}"
         for line in await blocked_pools(base_url, credentials.admin_key):
             say(line)
         return Ready(
@@ -196,7 +208,7 @@ def _prepare(settings: Settings, data: Path) -> Prepared:
             ),
         )
 
-    return parts(variables, redis_spec), open_up
+    return parts(variables, redis_spec, providers_wanted), open_up
 
 
 async def _warm(settings: Settings, redis: Redis) -> None:

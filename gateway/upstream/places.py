@@ -18,6 +18,7 @@ from gateway.call.wait import WaitEnd
 from gateway.catalog.fleet import FleetKeeper, outside_id
 from gateway.errors import deadline_passed, overloaded
 from gateway.moves.arrived import finished
+from gateway.providers.link import ProvidersLink
 from gateway.replicas.known_prompts import KnownPrompts
 from gateway.replicas.placement import Chosen, OpenPlace, Placement
 from gateway.upstream.come_again import again_s, is_blocked
@@ -60,6 +61,7 @@ class Places:
         environment: Mapping[str, str],
         plans: Plans,
         clock: Clock,
+        adapters: ProvidersLink | None = None,
     ) -> None:
         self._fleet = fleet
         self._placement = placement
@@ -71,6 +73,7 @@ class Places:
         self._outside_patience = outside_patience
         self._document_patience = outside_patience.of_a_document
         self._environment = environment
+        self._adapters = adapters
         self._plans = plans
         self._clock = clock
         self._refused_hints = RefusedHints(clock)
@@ -247,7 +250,6 @@ class Places:
         whole: Whole | None = None,
     ) -> Target:
         """Of an external pool that nothing is against."""
-        secret = self._environment.get(pool.api_key_env) if pool.api_key_env else None
         body = payload.outside_body(output_tokens_each)
         if whole is not None:
             body = outside_whole(body)
@@ -255,17 +257,27 @@ class Places:
         left_out = self._refused_hints.of(pool, body)
         for hint in left_out:
             del body[hint]
+        base_url, headers, secrets = self._way_outside(pool)
         return _target(
-            (pool.base_url or "").rstrip("/"),
-            {"authorization": f"Bearer {secret}"} if secret else {},
+            base_url,
+            headers,
             body,
             payload,
             patience,
             whole,
-            secrets=(secret,) if secret else (),
+            secrets=secrets,
             outside=True,
             left_out=left_out,
         )
+
+    def _way_outside(self, pool: Pool) -> tuple[str, dict[str, str], tuple[str, ...]]:
+        """The URL up to `/v1`, the headers, and what of them may stand in no record."""
+        link = self._adapters
+        if pool.adapter is not None and link is not None:
+            return f"{link.base_url}/v1", link.headers(pool), (link.secret,)
+        secret = self._environment.get(pool.api_key_env) if pool.api_key_env else None
+        headers = {"authorization": f"Bearer {secret}"} if secret else {}
+        return (pool.base_url or "").rstrip("/"), headers, (secret,) if secret else ()
 
     def leave_out(self, hints: Iterable[str], place: Place) -> None:
         """From now on and for a time: that place was sent them, and took the call without."""

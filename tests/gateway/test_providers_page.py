@@ -30,9 +30,9 @@ from tests.journeys.outside import Outside, Script
 from tests.redis_server import RedisServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()
-OWN, FIRST, SECOND = (
+OWN, FIRST, SECOND, ADAPTED = (
     re.search(rf'```toml title="{title}.toml"\n(.*?)```', PAGE, re.DOTALL)[1]  # type: ignore[index]
-    for title in ("own", "openai", "second")
+    for title in ("own", "openai", "second", "anthropic")
 )
 OWN_POOL, FIRST_POOL, SECOND_POOL = "qwen-own", "gpt-4o-mini-openai", "gpt-4o-mini-openai-2"
 KEYS = {
@@ -159,6 +159,14 @@ async def test_file_that_cannot_be_right_is_refused_in_the_words_of_the_page(pag
             text = re.sub(rf"{line.split(' = ')[0]} = .*", line, SECOND)
         status, _, told = await page.apply(text)
         assert status == 1 and f"  {words.strip('`')}\n" in told, told
+
+
+async def test_pool_with_an_adapter_is_taken_and_its_key_is_not_looked_for_here(page: Page) -> None:
+    status, told, wrong = await page.apply(ADAPTED)
+    assert status == 0 and "\napplied: " in told and "note:" not in told, told + wrong
+    without_provider = ADAPTED.replace("anthropic/claude", "claude")
+    status, _, told = await page.apply(without_provider)
+    assert status == 1 and "pools.0.adapter: write its provider into upstream_model" in told, told
 
 
 FAULTS = table("Once calls run")

@@ -5,8 +5,10 @@
 Each part starts a child of its own, as Ray does, so that ending a part has something to miss.
 """
 
+import asyncio
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from gateway.settings import Settings
@@ -36,6 +38,15 @@ def fake_parts(settings: Settings, data: Path) -> Prepared:
         _spec("first", "good", "once"),
         _spec("second", behaviour, "first"),
     ]
+
+    if wanted := os.environ.get("FAKE_WANTED"):
+
+        async def appears() -> None:
+            while not Path(wanted).exists():  # noqa: ASYNC110, ASYNC240
+                await asyncio.sleep(0.02)
+
+        third = _spec("third", os.environ.get("FAKE_THIRD", "good"))
+        specs.append(replace(third, wanted=appears))
 
     async def open_up() -> Ready:
         return Ready("http://127.0.0.1:1", "http://127.0.0.1:1/console", "a", "b", ["m"])

@@ -190,3 +190,30 @@ def _pids(data: Path) -> dict[str, int]:
 
 def _recorded(data: Path) -> set[int]:
     return {part["sid"] for part in json.loads((data / "parts.json").read_text()).values()}
+
+
+def test_part_that_is_wanted_later_starts_then_and_is_kept_running(tmp_path: Path) -> None:
+    wanted = tmp_path / "wanted"
+    with running_up(tmp_path / "data", FAKE_WANTED=str(wanted)) as up:
+        assert set(up.ready()["pids"]) == {"first", "second"}
+        wanted.touch()
+        pid = wait_for(lambda: up.ready()["pids"].get("third"))
+        os.kill(pid, signal.SIGKILL)
+        again = wait_for(lambda: ((p := up.ready()["pids"].get("third")) != pid and p) or None)
+        assert psutil.Process(again).is_running()
+        up.signal(signal.SIGTERM)
+        assert up.end()[0] == 0
+
+
+def test_part_that_is_wanted_later_and_never_starts_ends_nothing_else(tmp_path: Path) -> None:
+    wanted, attempts = tmp_path / "wanted", {"SLUICE_SUPERVISOR__START_ATTEMPTS": "2"}
+    wanted.touch()
+    with running_up(
+        tmp_path / "data", FAKE_WANTED=str(wanted), FAKE_THIRD="broken", **attempts
+    ) as up:
+        before = up.ready()["pids"]
+        log = tmp_path / "data" / "logs" / "third.log"
+        wait_for(lambda: (log.exists() and log.read_text().count("no such thing") > 2) or None)
+        assert up.process.poll() is None
+        pids = up.ready()["pids"]
+        assert (pids["first"], pids["second"]) == (before["first"], before["second"])

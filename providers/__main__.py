@@ -1,0 +1,44 @@
+"""`python -m providers`: one process of adapters, told everything by its environment.
+
+The composition root. `sluice providers` starts it with a new environment: provider keys and what
+stands below, and nothing of Sluice's own stores.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+
+from providers.bounds import Bounds
+from providers.library import Library
+from providers.server import serve
+
+PREFIX = "SLUICE_PROVIDERS_"
+
+
+def main() -> int:
+    try:
+        host, port = os.environ[f"{PREFIX}HOST"], int(os.environ[f"{PREFIX}PORT"])
+        secret = os.environ.pop(f"{PREFIX}SECRET")
+        bounds = Bounds.of(os.environ, PREFIX)
+    except (KeyError, ValueError) as wrong:
+        print(f"sluice providers: {wrong} of its environment: start it as `sluice providers`")
+        return 2
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_run(host, port, secret, bounds))
+    return 0
+
+
+async def _run(host: str, port: int, secret: str, bounds: Bounds) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with serve(Library(), host, port, secret, bounds, os.environ) as address:
+        print(f"ready providers {address}", flush=True)
+        await stop.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Which fields of a body go on to a provider. Pure: a field is mapped by the library, says nothing
+there, or is refused by its name; none is dropped unsaid."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from providers.refused import CallRefused
+
+ALWAYS = frozenset({"model", "messages", "input", "stream", "stream_options"})
+LABELS = frozenset({"user", "safety_identifier", "prompt_cache_key", "metadata"})
+"""What says who asks and why, and changes no answer: left out where a provider has no such field.
+`metadata` is never sent: in the library it is a field of its own logs."""
+NEUTRAL: Mapping[str, Any] = {
+    "n": 1,
+    "parallel_tool_calls": True,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "logprobs": False,
+    "encoding_format": "float",
+}
+"""What asks for nothing."""
+CHAT = frozenset(
+    {
+        "max_tokens",
+        "max_completion_tokens",
+        "n",
+        "temperature",
+        "top_p",
+        "stop",
+        "seed",
+        "presence_penalty",
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+        "top_logprobs",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "response_format",
+        "reasoning_effort",
+        "verbosity",
+        "thinking",
+        "user",
+        "prompt_cache_key",
+        "service_tier",
+    }
+)
+EMBEDDINGS = frozenset({"dimensions", "encoding_format", "user"})
+OWN: Mapping[str, frozenset[str]] = {
+    "anthropic": frozenset({"top_k"}),
+    "gemini": frozenset({"top_k"}),
+}
+"""Fields beside OpenAI's that the library sends to these providers as they are."""
+
+
+def fields_for(
+    provider: str, supported: Collection[str], body: Mapping[str, Any], known: frozenset[str] = CHAT
+) -> dict[str, Any]:
+    """The arguments for the library; `supported` are the fields that it maps for the model. Raises
+    CallRefused 400 with the first field that the provider has nothing for."""
+    taken = known & frozenset(supported) | OWN.get(provider, frozenset())
+    arguments = {}
+    for name, value in body.items():
+        if name in ALWAYS or value is None:
+            continue
+        if name in taken:
+            arguments[name] = value
+        elif name not in LABELS and not (name in NEUTRAL and NEUTRAL[name] == value):
+            words = f"The provider {provider} takes no '{name}' for this model."
+            raise CallRefused(400, words, param=name, code="unsupported_parameter")
+    return arguments
