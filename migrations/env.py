@@ -12,6 +12,7 @@ import billing.budgets.tables
 import billing.costs.tables
 import billing.credits.tables
 import billing.decisions.tables
+import billing.documents.tables
 import billing.invoices.tables
 import billing.ledger.tables
 import billing.prices.tables

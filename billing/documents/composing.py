@@ -37,11 +37,11 @@ def compose(
     annexes: Sequence[Annex] = (),
 ) -> Document:
     """The document of these amounts. Raises UnsoundDocument for a treatment that is none, two
-    amounts with one `seq`, and a reduction or prepayment below zero."""
+    amounts with one `seq`, and a reduction below zero."""
     sold = sorted(lines, key=lambda line: line.seq)
     reduced = sorted(reductions, key=lambda each: each.seq)
     paid = sorted(prepayments, key=lambda each: (each.description, each.amount_nanousd))
-    _check(sold, reduced, paid)
+    _check(sold, reduced)
     cents = shared_cents(
         [line.amount_nanousd for line in sold] + [-each.amount_nanousd for each in reduced]
     )
@@ -78,16 +78,13 @@ def _totals(
 def _check(
     lines: Sequence[DocumentLine],
     reductions: Sequence[Reduction],
-    prepayments: Sequence[Prepayment],
 ) -> None:
     places = [line.seq for line in lines] + [each.seq for each in reductions]
     if len(set(places)) != len(places):
         raise UnsoundDocument("two amounts have one place (seq)")
-    described = [(each.description, each.amount_nanousd) for each in reductions]
-    described += [(each.description, each.amount_nanousd) for each in prepayments]
-    for description, amount in described:
-        if amount < 0:
-            raise UnsoundDocument(f"below zero: {description}")
+    for each in reductions:
+        if each.amount_nanousd < 0:
+            raise UnsoundDocument(f"below zero: {each.description}")
     for treatment in {x.tax for x in lines} | {x.tax for x in reductions}:
         _check_treatment(treatment)
 

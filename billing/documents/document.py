@@ -143,7 +143,7 @@ class Reduction:
 @dataclass(frozen=True, slots=True)
 class Prepayment:
     """A payment on account, as paid credit is: it lowers what is due, and no tax. Its amount is
-    above zero."""
+    below zero where a correction gave credit back."""
 
     description: str
     amount_nanousd: int

@@ -11,6 +11,7 @@ import billing.budgets.tables
 import billing.costs.tables
 import billing.credits.tables
 import billing.decisions.tables
+import billing.documents.tables
 import billing.invoices.tables
 import billing.ledger.tables
 import billing.prices.tables
@@ -21,6 +22,7 @@ import billing.writer.tables
 from billing.credits.credit import Category, Grant
 from billing.credits.grants import give, void
 from billing.db.engine import Store
+from billing.documents import store as documents
 from billing.prices.book import Discount
 from billing.prices.versions import put_into_force
 from billing.spool import store as spools
@@ -53,6 +55,8 @@ FROZEN = {
     "spool_segment",
     "dead_letter",
     "dead_letter_resolution",
+    "document_content",
+    "document_file",
 }
 """Prices once they are approved, invoices once they are final, the others from the start."""
 ONLY_GROW = {"account", "invoice_counter"}
@@ -97,6 +101,7 @@ def store(either_store: Store) -> Store:
     void(either_store, "grant_1", voided_by="a", now_us=OCTOBER.end_us)
     with either_store.write() as conn:
         spools.insert_segment(conn, SEGMENT)
+        documents.keep(conn, "inv_1", "pdf", b"%PDF", 1)
         conn.execute(text(f"INSERT INTO life_report {LIFE}"))
         conn.execute(text(f"INSERT INTO dead_letter {LETTER}"))
         conn.execute(text("INSERT INTO dead_letter_resolution VALUES (1, 'booked', 'a', '', 1)"))
@@ -167,6 +172,7 @@ def test_every_table_of_the_ledger_is_frozen_or_says_why_not() -> None:
             billing.costs.tables,
             billing.credits.tables,
             billing.decisions.tables,
+            billing.documents.tables,
             billing.invoices.tables,
             billing.ledger.tables,
             billing.prices.tables,

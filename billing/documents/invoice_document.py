@@ -1,0 +1,189 @@
+"""The document of an invoice as its rows stand: who, what, and what grants of credit have paid.
+
+The one place that knows both. Promotional credit is a discount, paid credit a payment on account.
+The rounding line of an invoice is left out: lines of a document have whole cents already. Taxes are
+those of `treatment`; nothing here decides which one holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from billing.credits.credit import Category
+from billing.credits.grants import one
+from billing.db.engine import Store
+from billing.documents.composing import compose
+from billing.documents.document import (
+    Annex,
+    AnnexRow,
+    Document,
+    DocumentAddress,
+    DocumentKind,
+    DocumentLine,
+    DocumentParty,
+    Heading,
+    Measure,
+    Prepayment,
+    Reduction,
+    TaxCategory,
+    TaxTreatment,
+)
+from billing.invoices.invoicing import LineKind
+from billing.invoices.months import InvoiceResult
+from billing.money import NANOUSD_PER_CENT
+from billing.prices.book import Component
+from billing.prices.rating import UNITS_PER_PRICE
+from billing.queries import GroupBy, usage_summary
+
+UNTAXED = TaxTreatment(TaxCategory.OUTSIDE, note="No tax is computed on this document.")
+"""Of a seller without tax rules."""
+MEASURES = {
+    Component.REQUEST: Measure.CALL,
+    Component.MINIMUM: Measure.CALL,
+    Component.GPU_MS: Measure.MILLISECOND,
+}
+ANNEXES = (GroupBy.PROJECT, GroupBy.KEY, GroupBy.DAY)
+ANNEX_ROWS_MAX = 10_000
+MICROSECONDS = 1_000_000
+Row = Mapping[str, Any]
+
+
+def party_named(name: str) -> DocumentParty:
+    """Somebody of whom nothing but the name is known."""
+    return DocumentParty(name, DocumentAddress((), "", "", ""))
+
+
+def document_of(
+    result: InvoiceResult,
+    *,
+    seller: DocumentParty,
+    buyer: DocumentParty,
+    categories: Mapping[str, str],
+    annexes: Sequence[Annex] = (),
+    treatment: TaxTreatment = UNTAXED,
+) -> Document:
+    """`categories` says of each grant on the invoice whether it is paid or promotional."""
+    invoice = result.invoice
+    sold, reduced, paid = _amounts(result.lines, categories, treatment)
+    heading = _heading(invoice, result.number, seller, buyer)
+    if not paid:
+        return compose(heading, sold, reductions=reduced, annexes=annexes)
+    unpaid = compose(heading, sold, reductions=reduced).totals.net_cents
+    left = (unpaid - invoice["total_cents"]) * NANOUSD_PER_CENT
+    on_account = Prepayment(f"paid credit {', '.join(paid)}", left)
+    return compose(heading, sold, reductions=reduced, prepayments=[on_account], annexes=annexes)
+
+
+def categories_of(store: Store, lines: Iterable[Row]) -> dict[str, str]:
+    """Whether each grant on these lines is paid or promotional."""
+    grants = {line["grant_id"] for line in lines} - {""}
+    return {grant: one(store, grant).grant.category.value for grant in sorted(grants)}
+
+
+def annexes_of(store: Store, org: str, start_us: int, end_us: int) -> tuple[Annex, ...]:
+    """What the projects, keys and days of an organization used, the largest first, days in
+    order."""
+    return tuple(_annex(store, org, start_us, end_us, by) for by in ANNEXES)
+
+
+def _annex(store: Store, org: str, start_us: int, end_us: int, by: GroupBy) -> Annex:
+    sums = usage_summary(store, org, start_us, end_us, [by], limit=ANNEX_ROWS_MAX)
+    rows = [
+        AnnexRow(
+            _day(each.group[by]).isoformat() if by is GroupBy.DAY else str(each.group[by]),
+            each.requests,
+            each.input + each.cached_input + each.cache_write,
+            each.output + each.reasoning,
+            each.amount_nanousd,
+        )
+        for each in sums
+    ]
+    if by is GroupBy.DAY:
+        return Annex(by.value, tuple(sorted(rows, key=lambda row: row.name)))
+    return Annex(by.value, tuple(sorted(rows, key=lambda row: (-row.amount_nanousd, row.name))))
+
+
+def _heading(
+    invoice: Row, number: str | None, seller: DocumentParty, buyer: DocumentParty
+) -> Heading:
+    return Heading(
+        kind=DocumentKind.INVOICE,
+        document_id=invoice["invoice_id"],
+        number=number or "",
+        issued=_day(invoice["computed_us"]) if number else None,
+        due=None,
+        period_start=_day(invoice["period_start_us"]),
+        period_end=_day(invoice["period_end_us"]) - timedelta(days=1),
+        seller=seller,
+        buyer=buyer,
+        currency=invoice["currency"],
+        organization=invoice["org"],
+    )
+
+
+def _amounts(
+    lines: Iterable[Row], categories: Mapping[str, str], treatment: TaxTreatment
+) -> tuple[list[DocumentLine], list[Reduction], list[str]]:
+    """What is sold, what lowers it, and the grants that have paid for it."""
+    sold: list[DocumentLine] = []
+    reduced: list[Reduction] = []
+    paid: list[str] = []
+    for line in lines:
+        kind, grant = line["kind"], line["grant_id"]
+        if kind == LineKind.ROUNDING:  # cents are shared among the lines
+            continue
+        if kind != LineKind.CREDIT:
+            sold.append(_line(line, treatment))
+        elif categories.get(grant) == Category.PAID:
+            paid.append(grant)
+        elif line["amount_nanousd"] > 0:
+            sold.append(_line(line, treatment))
+        else:
+            amount = -line["amount_nanousd"]
+            name = f"promotional credit {grant}"
+            reduced.append(Reduction(line["seq"], kind, name, amount, treatment))
+    return sold, reduced, paid
+
+
+def _line(line: Row, treatment: TaxTreatment) -> DocumentLine:
+    """An amount whose quantity has another sign, or none, is one piece."""
+    amount, quantity = line["amount_nanousd"], line["quantity"]
+    is_piece = quantity * amount < 0 or (amount and not quantity)
+    component = line["component"]
+    return DocumentLine(
+        seq=line["seq"],
+        kind=line["kind"],
+        description=_description(line),
+        quantity=(1 if amount > 0 else -1) if is_piece else quantity,
+        unit=Measure.PIECE if is_piece else _measure(component),
+        unit_price_nanousd=abs(amount) if is_piece else line["unit_price_nanousd_per_mtok"],
+        base_quantity=1 if is_piece else UNITS_PER_PRICE,
+        amount_nanousd=amount,
+        tax=treatment,
+        service_start=_day(line["service_start_us"]),
+        service_end=_day(line["service_end_us"]) - timedelta(days=1),
+        project=line["project"],
+        model=line["model"],
+        service_tier=line["tier"],
+        batch=bool(line["batch"]),
+        component=component,
+        price_version=line["price_version"],
+    )
+
+
+def _description(line: Row) -> str:
+    words = [line["model"] or line["kind"], line["tier"], "batch" if line["batch"] else ""]
+    words += [line["component"].replace("_", " "), line["grant_id"]]
+    if line["kind"] == LineKind.ADJUSTMENT:
+        words.append("taken back")
+    return ", ".join(word for word in words if word)
+
+
+def _measure(component: str) -> Measure:
+    return MEASURES.get(Component(component), Measure.TOKEN) if component else Measure.PIECE
+
+
+def _day(at_us: int) -> date:
+    return datetime.fromtimestamp(at_us // MICROSECONDS, UTC).date()
