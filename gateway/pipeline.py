@@ -44,6 +44,8 @@ from gateway.errors import (
 from gateway.limits.budgets import UNBUDGETED, Bound
 from gateway.limits.end_users import EndUsers
 from gateway.moves.arrived import GATHERED_AT, Arrived
+from gateway.moves.move import kept
+from gateway.moves.said import Said
 from gateway.policies.matching import Matching, PolicyMatch
 from gateway.quality.active import ActiveQuality
 from gateway.replicas.known_prompts import KnownPrompts
@@ -51,7 +53,7 @@ from gateway.replicas.placement import beginning_of, hint_of
 from gateway.speeds.arrivals import Arrivals
 from gateway.speeds.learner import Learner
 from gateway.tenants.auth import KeyDirectory, Principal
-from gateway.upstream.answer import Cut, Lost
+from gateway.upstream.answer import Cut
 from gateway.upstream.dispatch import Dispatcher, Dispatching
 from gateway.upstream.http1 import Interrupted
 from gateway.upstream.live import LiveAnswer
@@ -465,18 +467,18 @@ class Pipeline:
         self, open_call: OpenCall, dispatching: Dispatching, opened: LiveAnswer, reply: Reply
     ) -> None:
         """To the end of the answer, wherever it goes on. Raises Cut where it cannot."""
-        arrived = Arrived(opened.answer.choices)
+        arrived = kept(opened.candidate, opened.answer.choices)
         while True:
             try:
                 await self._relay(open_call, opened, arrived, reply)
                 return
-            except Lost as lost:
+            except Cut as lost:
                 opened = await dispatching.move(arrived, lost)
             except Interrupted:
                 opened = await dispatching.leave(arrived, opened)
 
     async def _relay(
-        self, open_call: OpenCall, opened: LiveAnswer, arrived: Arrived, reply: Reply
+        self, open_call: OpenCall, opened: LiveAnswer, arrived: Arrived | Said, reply: Reply
     ) -> None:
         """Count and forward every frame that the money held covers; the first other one ends it.
 

@@ -51,6 +51,15 @@ class CapacityClass(StrEnum):
     EXTERNAL = "external"
 
 
+class Continues(StrEnum):
+    """How an answer of an external server goes on at it that was cut: it continues the text, or is
+    asked anew and compared, or not at all."""
+
+    PREFIX = "prefix"
+    ANEW = "anew"
+    OFF = "off"
+
+
 class Offer(StrEnum):
     """How the capacity of a pool is bought: by the second of a replica that comes and goes, as a
     machine that is kept, or as a machine with everything on it."""
@@ -207,6 +216,7 @@ class Pool:
     """What runs it. None: what its model asks for."""
     speed: float | None = None
     """How many times faster than its hardware simulated replicas are. None: they are as fast."""
+    continues: Continues = Continues.ANEW
 
     @property
     def is_simulated(self) -> bool:

@@ -29,6 +29,7 @@ from gateway.call.attempt import Counted, OpenAttempt
 from gateway.call.meter import Meter
 from gateway.call.wait import PlaceWait
 from gateway.limits.budgets import Bound
+from gateway.moves.continuation import Continuation
 from gateway.tenants.auth import Principal
 from gateway.upstream.answer import Saturated, Unreachable
 from routing.candidates import reason_of
@@ -102,6 +103,8 @@ class OpenCall(msgspec.Struct):
     """What the attempt that serves it has delivered, where others before it did too."""
     resume: Mapping[str, Any] | None = None
     """What a worker of ours is told of an answer that goes on there."""
+    continuation: Continuation | None = None
+    """How an answer goes on there by its text."""
     waits_for: str | None = None
     wait: PlaceWait | None = None
     beginning: Beginning = NO_BEGINNING

@@ -31,7 +31,17 @@ from routing.dated_prices import DatedCost, cost_at, next_start_us
 from routing.economics.roofline import Roofline
 from routing.economics.targets import line_of
 from routing.hardware.catalogue import Hardware, shipped
-from routing.types import AUTO_MODEL, SIMULATED, CapacityClass, Clock, Model, Offer, Pool, Task
+from routing.types import (
+    AUTO_MODEL,
+    SIMULATED,
+    CapacityClass,
+    Clock,
+    Continues,
+    Model,
+    Offer,
+    Pool,
+    Task,
+)
 from routing.variants import Variant
 
 log = logging.getLogger(__name__)
@@ -270,6 +280,7 @@ def _pool(
         "part": None if row.hardware is None else parts.get(row.hardware),
         "capacity_class": CapacityClass(row.capacity_class),
         "offer": Offer(row.offer),
+        "continues": Continues(row.continues),
         "extra_fields": tuple(row.extra_fields),
     }
     costs = {} if cost is None else {k: v for k, v in cost._asdict().items() if v is not None}

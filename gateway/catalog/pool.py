@@ -56,6 +56,7 @@ SPEED_MAX = 1000.0
 
 ExtraField = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
 CapacityClassName = Literal["reserved", "on_demand", "spot", "external"]
+ContinuesName = Literal["prefix", "anew", "off"]
 AdapterName = Literal["litellm"]
 OfferName = Literal["serverless", "dedicated", "bare_metal"]
 HardwareName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
@@ -157,6 +158,13 @@ class PoolFields(SQLModel, WrittenUsd):
         None,
         strict=True,
         description="whether an external server trains on prompts; null: nobody knows",
+    )
+    continues: ContinuesName = Column(
+        default="anew",
+        sa_type=String,
+        description="how an answer that was cut goes on at an external server: it continues the"
+        " text, is asked anew and compared, or the stream ends with an error",
+        schema_extra={"validate_default": True},
     )
     extra_fields: list[ExtraField] = Column(
         default=[],
@@ -281,6 +289,13 @@ class PoolFields(SQLModel, WrittenUsd):
         if value and _is_external(info) is False:
             raise _wrong("own workers keep no prompts and train on none")
         return value
+
+    @field_validator("continues")
+    @classmethod
+    def _own_workers_go_on_by_tokens(cls, word: str, info: ValidationInfo) -> str:
+        if word != "anew" and _is_external(info) is False:
+            raise _wrong("only an external pool has one: own workers go on with the next token")
+        return word
 
     @field_validator("prices")
     @classmethod

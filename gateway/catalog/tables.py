@@ -69,6 +69,7 @@ class PoolRow(DeclaredRow, PoolFields, table=True):
             name="capacity_class_known",
         ),
         CheckConstraint("offer IN ('serverless','dedicated','bare_metal')", name="offer_known"),
+        CheckConstraint("continues IN ('prefix','anew','off')", name="continues_known"),
     )
     name: str = Field(primary_key=True)
     model: str = Field(foreign_key="model.name")

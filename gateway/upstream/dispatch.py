@@ -27,9 +27,11 @@ from gateway.errors import (
     provider_misconfigured,
 )
 from gateway.moves.arrived import Arrived
-from gateway.moves.move import Move, extended, may_move
+from gateway.moves.move import Move, extended, may_move, move_of
+from gateway.moves.said import Said
 from gateway.speeds.learner import Learner
 from gateway.upstream.answer import (
+    Cut,
     HintsRefused,
     Lost,
     Misconfigured,
@@ -52,9 +54,6 @@ OUTSIDE_PAUSE_S_MAX = 1.0
 """How long a call waits at most, between two rounds, for servers outside that have all failed."""
 SATURATED_PAUSE_S = 0.25
 """How long a replica that took no more calls is left alone before it is asked again."""
-LOST_PAUSE_S = 3.0
-"""The same for a place that an answer moves from, or could not move to: until the fleet has heard
-that it is gone."""
 LEAVE_WITHIN_S = 3.0
 """So long another worker may take for the first token of an answer that is still told here."""
 LEAVE_PAUSE_S = 0.5
@@ -123,7 +122,7 @@ class Dispatcher:
     ) -> tuple[LiveAttempt, LiveAnswer]:
         """Whoever calls it closes the attempt; what failed before has been closed. Of a `move` the
         place `left` is left alone, and in a first round nobody is waited for."""
-        avoided = {left: self._clock() + LOST_PAUSE_S} if move else {}
+        avoided = {left: self._clock() + move.pause_s} if move else {}
         retry_after_s: float | None = None
         may_recover = False
         lacks_money = False
@@ -170,7 +169,7 @@ class Dispatcher:
         if isinstance(failed, Misconfigured):
             return math.inf
         if move is not None and not isinstance(failed, Saturated):
-            return self._clock() + LOST_PAUSE_S
+            return self._clock() + move.pause_s
         pause_s = SATURATED_PAUSE_S if isinstance(failed, Saturated) else FAILED_PAUSE_S
         return self._clock() + pause_s
 
@@ -206,7 +205,7 @@ class Dispatcher:
             return await self._try_once(open_call, candidate, place, move)
         except HintsRefused as refused:
             bare = msgspec.structs.replace(place, target=place.target.without_hints())
-            attempt = await self._try_once(open_call, candidate, bare)
+            attempt = await self._try_once(open_call, candidate, bare, move)
             self._places.leave_out(refused.hints, place)
             return attempt
 
@@ -260,9 +259,9 @@ class Dispatching:
     async def __aexit__(self, kind: object, failed: BaseException | None, trace: object) -> None:
         await self._attempt.close(failed)
 
-    async def move(self, arrived: Arrived, lost: Lost) -> LiveAnswer:
-        """Go on at another worker where this one was lost. Raises `lost` where that cannot be: what
-        refuses the call there does not hide how it was cut here."""
+    async def move(self, arrived: Arrived | Said, lost: Cut) -> LiveAnswer:
+        """Go on at another place where this one was lost, stalls or talks nonsense. Raises `lost`
+        where that cannot be: what refuses the call there does not hide how it was cut here."""
         await self._attempt.close(lost)
         if not self._may_move(arrived):
             raise lost
@@ -272,7 +271,7 @@ class Dispatching:
         except ApiError as refused:
             raise lost from refused
 
-    async def leave(self, arrived: Arrived, here: LiveAnswer) -> LiveAnswer:
+    async def leave(self, arrived: Arrived | Said, here: LiveAnswer) -> LiveAnswer:
         """Go on at another worker before this one ends. It is left once the other one answers, so
         nothing is lost where nobody takes the call; then the answer goes on `here`. At the last
         moment it is left all the same, to wait for whoever comes."""
@@ -292,21 +291,28 @@ class Dispatching:
     def _call_for_now(self) -> Call:
         return self._open_call.call._replace(deadline_s=self._dispatcher.now_s + LEAVE_WITHIN_S)
 
-    def _may_move(self, arrived: Arrived) -> bool:
+    def _may_move(self, arrived: Arrived | Said) -> bool:
         arrived.gather()
-        open_call, served, meter = self._open_call, self._open_call.served, self._open_call.meter
-        assert served is not None and meter is not None, "an answer moves after it has begun"
-        is_over = meter.is_complete
-        return not is_over and may_move(open_call.call, open_call.attempts, served, arrived)
+        open_call, meter = self._open_call, self._open_call.meter
+        assert meter is not None, "an answer moves after it has begun"
+        pool, is_over = self._attempt.pool, meter.is_complete
+        return not is_over and may_move(open_call.call, open_call.attempts, pool, arrived)
 
-    async def _moved(self, arrived: Arrived, call: Call, rounds: int) -> LiveAnswer:
+    async def _moved(self, arrived: Arrived | Said, call: Call, rounds: int) -> LiveAnswer:
         """Where it has gone on. Raises ApiError where nobody takes it; nothing has changed then."""
         open_call, before = self._open_call, self._attempt
         served, meter, attempts = open_call.served, open_call.meter, open_call.attempts
         assert served is not None and meter is not None, "an answer moves after it has begun"
         number = len(attempts) - before.is_closed
-        move = Move(served, meter, meter.usage, arrived.resume(meter))
-        self._attempt, opened = await self._walk(move, call, rounds)
+        move = move_of(served, meter, arrived, attempts)
+        try:
+            self._attempt, opened = await self._walk(move, call, rounds)
+        except ApiError as refused:
+            anew = move.anew() if refused.status == 400 else None
+            if anew is None or not isinstance(arrived, Said):
+                raise
+            arrived.is_prefix_refused, move = True, anew
+            self._attempt, opened = await self._walk(move, call, rounds)
         if not before.is_closed:
             await before.close(None)
             attempts.insert(number, attempts.pop())
@@ -315,12 +321,14 @@ class Dispatching:
 
     async def _walk(self, move: Move, bounded: Call, rounds: int) -> tuple[LiveAttempt, LiveAnswer]:
         open_call, call = self._open_call, self._open_call.call
-        open_call.resume, open_call.call = move.resume, bounded
+        open_call.resume, open_call.continuation = move.resume, move.continuation
+        open_call.call = bounded
         place = self._attempt.place_id
         try:
             return await self._dispatcher.walk(open_call, self._payload, move, place, rounds)
         finally:
-            open_call.resume, open_call.call = None, call
+            open_call.resume = open_call.continuation = None
+            open_call.call = call
 
 
 def _callers_fault(rejection: Rejection, payload: Payload) -> ApiError:

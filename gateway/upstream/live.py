@@ -14,6 +14,7 @@ from gateway.call.meter import Meter
 from gateway.call.open_call import OpenCall
 from gateway.catalog.fleet import FleetKeeper
 from gateway.errors import deadline_passed
+from gateway.moves.continuation import Continuation
 from gateway.moves.leaving import OpenAnswer
 from gateway.moves.move import Move, Share
 from gateway.replicas.placement import OpenPlace
@@ -22,9 +23,10 @@ from gateway.upstream.answer import Cut, Late, UpstreamError
 from gateway.upstream.faults import Faults
 from gateway.upstream.hints import note_of
 from gateway.upstream.http1 import Interrupted, SeenThrough
+from gateway.upstream.joined import JoinedAnswer
 from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream
 from gateway.upstream.places import Place, Places
-from routing.types import Candidate, Clock
+from routing.types import Candidate, Clock, Pool
 
 OPENING_FRAMES_MAX = 64
 """Frames without a token that are kept until the first one comes."""
@@ -38,7 +40,7 @@ class LiveAnswer(NamedTuple):
     meter: Meter
     opening: list[Frame]
     behind: list[Frame]
-    answer: OpenAIAnswer
+    answer: OpenAIAnswer | JoinedAnswer
 
 
 class LiveAttempt:
@@ -73,7 +75,7 @@ class LiveAttempt:
         self.started_us = round(clock() * 1e6)
         self.tried = OpenAttempt(place.pool, place.id, candidate.model, self.started_us, kind)
         self.meter: Meter | None = None
-        self._share: Share | None = None
+        self._share: Share | Meter | None = None
         self.is_closed = False
         self.stays = False
         """Where it cannot move: it ends here, whatever becomes of its replica."""
@@ -163,14 +165,32 @@ class LiveAttempt:
     def place_id(self) -> str:
         return self._place.id
 
+    @property
+    def pool(self) -> Pool:
+        return self._place.pool
+
     def goes_on(self, opened: LiveAnswer, move: Move) -> LiveAnswer:
         """All of its frames are to be counted by the meter of the call, and covered like others."""
+        if move.continuation is not None:
+            return self._goes_on_by_text(opened, move, move.continuation)
         self._share = Share(move.meter, move.base)
         if self._counted is not None:
             self._counted.computed(move.meter)
         self.open_call.go_on_from(self.candidate, self._share, self.tried)
         behind = [*opened.opening, *opened.behind]
         return opened._replace(meter=move.meter, opening=[], behind=behind)
+
+    def _goes_on_by_text(
+        self, opened: LiveAnswer, move: Move, continuation: Continuation
+    ) -> LiveAnswer:
+        """It has a meter of its own: what it says again is our cost."""
+        assert isinstance(opened.answer, OpenAIAnswer), "an answer is joined once"
+        self._share = own = opened.meter
+        self.open_call.go_on_from(self.candidate, own, self.tried)
+        begun = [*opened.opening, *opened.behind]
+        joint = continuation.joint(by_prefix=self._place.by_prefix)
+        joined = JoinedAnswer(opened.answer, begun, own, joint, self._clock)
+        return opened._replace(meter=move.meter, opening=[], behind=[], answer=joined)
 
     async def close(self, failed: BaseException | None) -> None:
         if self.is_closed:

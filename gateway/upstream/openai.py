@@ -6,7 +6,7 @@ malformed event, an earlier end or a silence beyond the idle bound is `Cut`.
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -46,6 +46,8 @@ ERROR_BODY_MAX = 64 * 1024
 DOCUMENT_BYTES_MAX = 64 * 1024 * 1024
 """2,048 vectors of 4,096 numbers, in base64, and some room."""
 EVENTS = "text/event-stream"
+EVENTS_BEHIND_MAX = 64
+"""What a server may add behind the end of an answer: its usage, and maybe more."""
 SATURATED = (429, 503)
 FORMER_TRY = "request_in_flight"
 """The worker has not yet let go of this call's former try."""
@@ -151,6 +153,8 @@ class OpenAIAnswer:
         self._target = target
         self._is_begun = False
         self._is_broken = False
+        self._behind = 0
+        self._quiet_since_s: float | None = None
         self.is_over = False
         """All its choices have finished, and nothing more comes."""
 
@@ -216,15 +220,31 @@ class OpenAIAnswer:
             try:
                 received = await self._response.read()
             except HttpError as broken:
-                if self._target.outside or self._unfinished:
+                if self._unfinished:
                     raise self._lost(broken) from broken
                 self._is_broken = self.is_over = True  # with all it had to say
                 return frames
             try:
                 self._take(received, frames)
+                self._look_for_chatter(frames)
             except Cut as cut:
                 self._cut = cut
         return frames
+
+    def _look_for_chatter(self, frames: Sequence[Frame]) -> None:
+        """A server that says something, but no token for longer than it may be silent, stalls.
+        Raises Late. Behind the end of its answer it is not listened to for long."""
+        if not self._unfinished:
+            self._behind += len(frames) + 1
+            if self._behind > EVENTS_BEHIND_MAX:
+                self._is_broken = self.is_over = True
+        if any(frame.says_something for frame in reversed(frames)):
+            self._quiet_since_s = None
+        elif self._is_begun and not self.is_over:
+            now_s = asyncio.get_running_loop().time()
+            self._quiet_since_s = self._quiet_since_s or now_s
+            if now_s - self._quiet_since_s > self._idle_s:
+                raise Late(f"no token for {self._idle_s:.3f} s")
 
     def _lost(self, broken: HttpError) -> Cut:
         """A server that has begun to answer and whose connection breaks is gone."""

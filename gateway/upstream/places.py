@@ -26,7 +26,7 @@ from gateway.upstream.hints import RefusedHints
 from gateway.upstream.openai import Patience, Target, Whole
 from routing.cost import wait_s
 from routing.plans import Plans
-from routing.types import Call, Candidate, Clock, Pool, PoolState, Task, Tier
+from routing.types import Call, Candidate, Clock, Continues, Pool, PoolState, Task, Tier
 from routing.waiting import better_than_waiting
 from workers.controller.queue import WaitingRoom, WaitingRoomFull
 
@@ -43,6 +43,8 @@ class Place(msgspec.Struct, frozen=True):
     pool: Pool
     chosen: Chosen | None = None
     """Of a replica, why it was chosen; None of a server outside."""
+    by_prefix: bool = False
+    """It is asked to continue a text."""
 
 
 class Places:
@@ -109,6 +111,8 @@ class Places:
         if state.pool.is_external:
             outside = outside_id(state.pool.name)
             blocked = state.blocked_reason or avoided.get(outside, 0.0) > self._clock()
+            if open_call.continuation is not None:
+                blocked = blocked or state.pool.continues is Continues.OFF
             return None if blocked else self._outside(outside, state, open_call, payload)
         return self._warm_place(state, open_call, candidate, payload, avoided)
 
@@ -239,7 +243,13 @@ class Places:
         whole = _in_one_piece(open_call, pool.model, payload)
         patience = self._outside_patience if whole is None else self._document_patience
         each = _output_tokens_each(open_call, payload)
-        return Place(place_id, self.outside_target(pool, payload, each, patience, whole), pool)
+        target = self.outside_target(pool, payload, each, patience, whole)
+        if open_call.continuation is not None:
+            body = open_call.continuation.body(pool, target.body)
+            if body is not None:
+                target = msgspec.structs.replace(target, body=body)
+                return Place(place_id, target, pool, by_prefix=True)
+        return Place(place_id, target, pool)
 
     def outside_target(
         self,

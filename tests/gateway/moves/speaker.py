@@ -47,6 +47,7 @@ class Speaker:
     pauses: deque[int] = field(default_factory=deque)
     paused: list[Pause] = field(default_factory=list)
     resumes: list[dict[str, Any] | None] = field(default_factory=list)
+    dies_by: Sequence[fake.Act] = (fake.Close(),)
     refusal: fake.Script | None = None
     """What whoever is asked to go on says instead."""
 
@@ -102,7 +103,7 @@ class Speaker:
             late = [fake.Send(event) for event in (*rest[len(said) :], fake.DONE)]
             return fake.stream(*said, then=[fake.Wait(pause.over), *late])
         if self.deaths:
-            return fake.stream(*events[: self.deaths.popleft()], then=[fake.Close()])
+            return fake.stream(*events[: self.deaths.popleft()], then=self.dies_by)
         return fake.stream(*events, fake.DONE)
 
     def _split(self, skipped: Sequence[int]) -> tuple[list[Numbered], list[Numbered]]:

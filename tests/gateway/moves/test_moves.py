@@ -264,6 +264,21 @@ async def test_what_refuses_to_go_on_does_not_hide_how_the_answer_was_cut(one: E
     )
 
 
+@pytest.mark.parametrize(
+    "dies_by",
+    [[fake.Stall()], [fake.Send(b"data: {nonsense\n\n"), fake.Stall()]],
+    ids=["stalls", "talks nonsense"],
+)
+async def test_replica_that_does_not_die_but_says_no_more_is_left(
+    one: Edge, dies_by: list[fake.Act]
+) -> None:
+    response, call = await post(one, Speaker(STORY, deque([3]), dies_by=dies_by))
+    assert text_of(response) == texts(STORY)[0]
+    assert outcomes(call) == ["moved", "answered"]
+    assert (call.input, call.cached_input, call.output) == (PROMPT - 4, 4, 12)
+    assert len({attempt.replica for attempt in call.attempts}) == 2
+
+
 async def test_stream_without_token_ids_ends_as_it_did(one: Edge) -> None:
     one.upstream.scripts.append(fake.stream(fake.own_frame("a", 3), then=[fake.Reset()]))
     response, call = await post(one, Speaker(STORY))

@@ -59,7 +59,12 @@ async def test_servers_outside_have_a_patience_of_their_own(
     open_call = cast(
         OpenCall,
         SimpleNamespace(
-            rid="req_1", call=wanted_call, is_short=True, beginning=NO_BEGINNING, resume=None
+            rid="req_1",
+            call=wanted_call,
+            is_short=True,
+            beginning=NO_BEGINNING,
+            resume=None,
+            continuation=None,
         ),
     )
     candidate = cast(Any, SimpleNamespace(pool=state.pool.name, model="small"))
