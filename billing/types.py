@@ -173,6 +173,10 @@ MOVED = "moved"
 """The outcome of an attempt whose answer went on elsewhere."""
 
 
+OVERTAKEN = "overtaken"
+"""The outcome of an attempt beside another one, which had its first token first."""
+
+
 class AttemptKind(StrEnum):
     """Why an attempt was made. It is decided where the attempt begins."""
 

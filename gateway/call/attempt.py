@@ -5,7 +5,7 @@ replica of ours costs its time, a server outside its tokens; no pool has both.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -24,6 +24,13 @@ class Counted(Protocol):
 
     @property
     def busy_us(self) -> int: ...
+
+
+class PromptAlone(NamedTuple):
+    """What an attempt delivered that a server outside has most likely read, and said nothing of."""
+
+    reported: Usage
+    busy_us: int = 0
 
 
 class OpenAttempt(msgspec.Struct, frozen=True):

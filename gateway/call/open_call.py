@@ -17,6 +17,7 @@ from billing.prices.book import Prices
 from billing.prices.rating import Charge, hold_for, rate
 from billing.types import (
     Attempt,
+    AttemptKind,
     CallStatus,
     OpenedCall,
     Route,
@@ -268,7 +269,7 @@ class OpenCall(msgspec.Struct):
             admitted_us=opened.admitted_us,
             first_token_us=round(first_token_s * 1e6) if first_token_s else None,
             ended_us=self.ended_us,
-            attempts=list(self.attempts),
+            attempts=_as_begun(self.attempts),
             error_code=self.error_code,
             budgets=opened.budgets,
             idempotency=opened.idempotency,
@@ -278,6 +279,14 @@ class OpenCall(msgspec.Struct):
     def _route(self) -> Route | msgspec.UnsetType:
         route = route_of(self.decision, self.served) if self.served else self.opened.route
         return route if self.wait is None or not route else self.wait.of(route)
+
+
+def _as_begun(attempts: list[Attempt]) -> list[Attempt]:
+    """In the order of their ends, and of two at once in that of their beginnings: the one that is
+    overtaken ends first."""
+    if all([attempt.kind is not AttemptKind.HEDGE for attempt in attempts]):
+        return list(attempts)
+    return sorted(attempts, key=lambda each: each.started_us)
 
 
 def _simulated(served: Candidate | None) -> Literal[True] | UnsetType:

@@ -100,12 +100,14 @@ class Tally:
         sums.output += call.output
         if call.reasoning:
             sums.reasoning += call.reasoning
-        if call.attempts and call.attempts[-1].delivered > call.usage.total:
+        is_above = False
+        for attempt in call.attempts:
+            self.attempts[attempt.kind, attempt.outcome] += 1
+            is_above = is_above or attempt.delivered > call.usage.total
+        if is_above:
             prompt, completion = tokens_above_hold(call)
             sums.prompt_above_hold += prompt
             sums.completion_above_hold += completion
-        for attempt in call.attempts:
-            self.attempts[attempt.kind, attempt.outcome] += 1
         if len(call.attempts) > 1 or call.error_code is not None:
             self._count_moves(call)
         began_us = call.admitted_us

@@ -130,6 +130,7 @@ _PLACES: Final[Mapping[str, type[BaseModel]]] = {
     "max_price": words.MaxPriceWords,
     "preferred_max_latency": words.LatencyWords,
     "cold_start": words.ColdStartWords,
+    "hedge": words.HedgeWords,
     "fallbacks": words.FallbackWords,
 }
 

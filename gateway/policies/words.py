@@ -15,6 +15,7 @@ from gateway.catalog.model import ModelName
 from routing.policy.action import (
     Action,
     ColdStart,
+    Hedge,
     LatencyPreference,
     OnExceed,
     PriceBound,
@@ -100,6 +101,14 @@ class ColdStartWords(_Words):
     on_exceed: OnExceedText = OnExceed.FALLBACK
 
 
+class HedgeWords(_Words):
+    """A second attempt of a priority call beside one that is slow: after so many milliseconds, else
+    as the first pool's times say; and for how large a share of these calls at most."""
+
+    after_ms: Annotated[float, Field(gt=0)] | None = None
+    share: Annotated[float, Field(ge=0, le=1)] = Hedge().share
+
+
 class FallbackWords(_Words):
     """Other models by the cause that the first one fails for."""
 
@@ -129,6 +138,7 @@ class RouteWords(_Words):
     min_quality: Annotated[float, Field(ge=0, le=1)] | None = None
     regions: list[str] | None = None
     cold_start: ColdStartWords | None = None
+    hedge: HedgeWords = HedgeWords()
     wait_usd_per_s: UsdText = Action().wait_nanousd_per_s
     quality_usd_per_step: UsdText = Action().quality_nanousd_per_step
     spot_loss_usd: UsdText = Action().spot_loss_nanousd
@@ -156,10 +166,15 @@ class RouteWords(_Words):
             cold_start=None
             if start is None
             else ColdStart(start.max_wait_ms / 1000, start.on_exceed),
+            hedge=Hedge(_seconds(self.hedge.after_ms), self.hedge.share),
             wait_nanousd_per_s=self.wait_usd_per_s,
             quality_nanousd_per_step=self.quality_usd_per_step,
             spot_loss_nanousd=self.spot_loss_usd,
         )
+
+
+def _seconds(ms: float | None) -> float | None:
+    return None if ms is None else ms / 1000
 
 
 def _set(items: list[Any] | None) -> frozenset[Any] | None:

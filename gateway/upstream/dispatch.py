@@ -42,6 +42,7 @@ from gateway.upstream.answer import (
 )
 from gateway.upstream.come_again import AGAIN_S_MAX, NOBODY_KNOWS_S
 from gateway.upstream.faults import Faults
+from gateway.upstream.hedging import Hedging, Tried
 from gateway.upstream.live import LiveAnswer, LiveAttempt
 from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Place, Places
@@ -94,6 +95,7 @@ class Dispatcher:
         self._clock = clock
         self.attempts: set[LiveAttempt] = set()
         """Those that are open."""
+        self._hedging = Hedging(fleet, places, leases, self.attempts)
 
     def dispatch(self, open_call: OpenCall, payload: Payload) -> "Dispatching":
         """An answer whose first frame has come; the attempt is closed when the block is left.
@@ -143,6 +145,9 @@ class Dispatcher:
                     lacks_money = True
                     continue
                 try:
+                    if move is None:
+                        tried = Tried(open_call, payload, served_by, avoided)
+                        return await self._first_of(tried, place)
                     return await self._try(open_call, served_by, place, move)
                 except Rejected as rejected:
                     raise _callers_fault(rejected.rejection, payload) from rejected
@@ -197,6 +202,23 @@ class Dispatcher:
             case decision:
                 return tuple(decision.eligible)
 
+    async def _first_of(self, tried: Tried, place: Place) -> tuple[LiveAttempt, LiveAnswer]:
+        """This attempt, or a second one beside it where it is slow and the call may have one."""
+        open_call, _, candidate, _ = tried
+        after_s = self._hedging.after_s(open_call, candidate)
+        trying = self._try(open_call, candidate, place, None)
+        if after_s is None:
+            return await trying
+
+        async def begin(other: Candidate, there: Place) -> tuple[LiveAttempt, LiveAnswer]:
+            attempt, opened, _ = await self._begin(open_call, other, there, AttemptKind.HEDGE)
+            return attempt, opened
+
+        (attempt, opened), is_second = await self._hedging.race(tried, begin).run(trying, after_s)
+        if is_second:
+            attempt.serves(opened, self._places)
+        return attempt, opened
+
     async def _try(
         self, open_call: OpenCall, candidate: Candidate, place: Place, move: Move | None
     ) -> tuple[LiveAttempt, LiveAnswer]:
@@ -212,8 +234,21 @@ class Dispatcher:
     async def _try_once(
         self, open_call: OpenCall, candidate: Candidate, place: Place, move: Move | None = None
     ) -> tuple[LiveAttempt, LiveAnswer]:
-        """Open the stream and await its first frame; on failure nothing stays open."""
+        """Await the first frame, from which on it serves the call; on failure nothing stays
+        open."""
         kind = AttemptKind.RESUME if move else kind_after(open_call.attempts, candidate.model)
+        attempt, opened, departed = await self._begin(open_call, candidate, place, kind)
+        if move is None:
+            attempt.serves(opened, self._places)
+            if departed is not None:
+                await attempt.close(departed)
+                raise departed
+        return attempt, opened
+
+    async def _begin(
+        self, open_call: OpenCall, candidate: Candidate, place: Place, kind: AttemptKind
+    ) -> tuple[LiveAttempt, LiveAnswer, asyncio.CancelledError | None]:
+        """Open the stream and await its first frame; on failure nothing stays open."""
         left_s = open_call.call.deadline_s - self._clock()
         if left_s <= 0:
             raise overloaded("The deadline cannot be met.", self._places.again_s(open_call, {}))
@@ -226,21 +261,10 @@ class Dispatcher:
         )
         try:
             opened, departed = await attempt.begin(self._upstream, self._places, left_s)
-            if move is not None:
-                return attempt, opened
-            for frame in opened.opening:
-                opened.meter.observe(frame, self._clock())
-            self._places.computed(place, open_call)
-            if open_place is not None:
-                open_place.computed(opened.meter)
-            open_call.serve_from(candidate, opened.meter, attempt.started_us, attempt.tried)
-            attempt.answers(opened.meter)
-            if departed is not None:
-                raise departed
         except BaseException as failed:
             await attempt.close(failed)
             raise
-        return attempt, opened
+        return attempt, opened, departed
 
 
 class Dispatching:

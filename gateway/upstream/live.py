@@ -7,8 +7,8 @@ attempt is recorded once, however it ends.
 import asyncio
 from typing import NamedTuple
 
-from billing.types import Attempt, AttemptKind
-from gateway.call.attempt import OpenAttempt
+from billing.types import OVERTAKEN, Attempt, AttemptKind, Usage
+from gateway.call.attempt import Counted, OpenAttempt, PromptAlone
 from gateway.call.frame import Frame
 from gateway.call.meter import Meter
 from gateway.call.open_call import OpenCall
@@ -83,6 +83,8 @@ class LiveAttempt:
         self.is_last = False
         """Its node ends at once."""
         self.rests_until_s = 0.0
+        self._is_overtaken = False
+        self._seen_through: SeenThrough | None = None
         fleet.began(place.id, place.pool.name)
 
     async def begin(
@@ -97,7 +99,9 @@ class LiveAttempt:
         """
         target = self._place.target
         first_token_s = target.patience.first_token_s
-        seen_through = SeenThrough() if target.whole is not None else None
+        if target.whole is not None and self.tried.kind is not AttemptKind.HEDGE:
+            self._seen_through = SeenThrough()
+        seen_through = self._seen_through
         try:
             opened = await self._open(upstream, min(left_s, first_token_s), seen_through)
         except Exception as failed:
@@ -150,6 +154,23 @@ class LiveAttempt:
     def goes_on_here(self, until_s: float) -> None:
         """Nobody else took it. Until then it is not interrupted again."""
         self._is_interrupted, self.rests_until_s = False, until_s
+
+    def overtake(self) -> None:
+        """Another attempt of the call has its first token before this one: the next cancellation
+        ends it."""
+        self._is_overtaken = True
+        if self._seen_through is not None:
+            self._seen_through.departed = asyncio.CancelledError()
+
+    def serves(self, opened: LiveAnswer, places: Places) -> None:
+        """Its first token is here, and the call is answered by it."""
+        for frame in opened.opening:
+            opened.meter.observe(frame, self._clock())
+        places.computed(self._place, self.open_call)
+        if self._counted is not None:
+            self._counted.computed(opened.meter)
+        self.open_call.serve_from(self.candidate, opened.meter, self.started_us, self.tried)
+        self.answers(opened.meter)
 
     def answers(self, meter: Meter) -> None:
         """Its first token is here."""
@@ -214,8 +235,19 @@ class LiveAttempt:
             fault = failed.fault or fault
             if self._place.pool.is_external:
                 self._faults.add(self._place.pool.name, failed)
-        counted = self._share or self.meter
-        return self.tried.record(counted, round(self._clock() * 1e6), _outcome(failed), fault)
+        counted: Counted | None = self._share or self.meter
+        outcome = _outcome(failed)
+        if self._is_overtaken and isinstance(failed, asyncio.CancelledError):
+            outcome, counted = OVERTAKEN, self._prompt_outside()
+        return self.tried.record(counted, round(self._clock() * 1e6), outcome, fault)
+
+    def _prompt_outside(self) -> PromptAlone | None:
+        """What an attempt that was overtaken costs us at a server outside, which says nothing of
+        it: the prompt, which it has most likely read."""
+        if not self._place.pool.is_external:
+            return None
+        tokens = self.open_call.call.likely_prompt_tokens(self.candidate.model)
+        return PromptAlone(Usage(input=tokens))
 
 
 def _outcome(failed: BaseException | None) -> str:

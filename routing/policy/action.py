@@ -74,6 +74,21 @@ class LatencyPreference:
 
 
 @dataclass(frozen=True, slots=True)
+class Hedge:
+    """When a priority call without a token is sent to another pool beside the first one, and for
+    how large a share of calls at most. Example: `{after_ms: 800, share: 0.02}`.
+
+    `after_s` None: when the first pool is slower than 95 in 100 of its calls, and than twice its
+    median."""
+
+    after_s: float | None = None
+    share: float = 0.03
+
+
+HEDGE = Hedge()
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """What is done with a call. An action without a word weighs every pool by its whole price."""
 
@@ -95,6 +110,7 @@ class Action:
     """The least validated quality, from 0 to 1, of the variant for `use_case`."""
     regions: frozenset[str] | None = None
     cold_start: ColdStart | None = None
+    hedge: Hedge = HEDGE
     wait_nanousd_per_s: int = 100_000
     """What a second until the first token is worth."""
     quality_nanousd_per_step: int = 200_000

@@ -10,7 +10,7 @@ from gateway.policies.document import compiled, examine, schema
 from gateway.policies.names import CatalogueNames
 from gateway.policies.shipped import shipped_document, shipped_policy
 from gateway.policies.source import CHARACTERS_MAX, InvalidDocument, read
-from routing.policy.action import ColdStart, OnExceed, PriceBound, Sort, Target, TargetKind
+from routing.policy.action import ColdStart, Hedge, OnExceed, PriceBound, Sort, Target, TargetKind
 from routing.policy.attributes import Attributes, completed
 from tests.routing.policy.strategies import any_attributes, any_clauses
 
@@ -24,7 +24,7 @@ WHOLE = (
     route: {only: [pool:spot-h200, provider:openrouter], sort: {by: price}, max_price: {out_per_1m: "1.20"}, preferred_max_latency: {p95_ttft_ms: 8000}, allow_fallbacks: true}
   - id: gold-latency
     when: ['tenant.tier == "gold"', 'model.params_b >= 30']
-    route: {order: [pool:warm-h100, pool:burst], sort: {by: latency}, cold_start: {max_wait_ms: 1500, on_exceed: fallback}}
+    route: {order: [pool:warm-h100, pool:burst], sort: {by: latency}, cold_start: {max_wait_ms: 1500, on_exceed: fallback}, hedge: {after_ms: 800, share: 0.02}}
 default: {route: {sort: {by: price}}}
 tests: [{name: flex big, input: {req.est_tokens: 50000, req.service_tier: flex, tenant.tier: silver, model.params_b: 70}, expect: {rule: big-context-to-spot}}]
 """
@@ -74,6 +74,8 @@ def test_the_whole_example_becomes_actions() -> None:
     assert big.action.preferred_max_latency is not None
     assert big.action.preferred_max_latency.ttft_s_by_quantile == ((0.95, 8.0),)
     assert gold.action.cold_start == ColdStart(1.5, OnExceed.FALLBACK)
+    assert gold.action.hedge == Hedge(0.8, 0.02)
+    assert big.action.hedge == Hedge(None, 0.03)
     assert policy.default.action.sort is Sort.PRICE
     assert compiled(BARE, revision=1).match(completed({})).rule == "default"
 
