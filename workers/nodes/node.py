@@ -88,6 +88,7 @@ class RunningNode:
         starts = Path(order.temp_dir).parent / f"starts-{order.id}"
         self._template = template_keeper(order.spares, str(starts))
         raylet = start_raylet(
+            name=order.id.rsplit("-", 1)[-1],
             gcs_address=order.gcs_address,
             node_ip=order.node_ip,
             temp_dir=order.temp_dir,

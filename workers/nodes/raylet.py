@@ -49,6 +49,7 @@ class MachineRaylet(Node):  # type: ignore[misc]  # Ray has no types
 
 def start_raylet(
     *,
+    name: str,
     gcs_address: str,
     node_ip: str,
     temp_dir: str,
@@ -57,8 +58,12 @@ def start_raylet(
     labels: dict[str, str],
     worker_path: str | None,
 ) -> MachineRaylet:
-    """Every port is one that the system chooses, as several nodes share one address."""
+    """`name`: of its sockets, as Ray gives two raylets that start at once the same ones. Every port
+    is one that the system chooses, as several nodes share one address."""
+    sockets = f"{temp_dir}/sockets/{name}"
     params = RayParams(
+        raylet_socket_name=f"{sockets}.raylet",
+        plasma_store_socket_name=f"{sockets}.plasma",
         gcs_address=gcs_address,
         node_ip_address=node_ip,
         temp_dir=temp_dir,

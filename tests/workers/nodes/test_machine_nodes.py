@@ -181,6 +181,7 @@ async def test_call_brings_a_node_of_the_market_and_zone_of_its_pool(gateway: Ga
         node = await node_until(gateway, lambda node: node.id == id and node.replicas == 1)  # noqa: B023
         assert (node.type, node.market, node.zone, node.state) == (type, market, zone, "ready")
         assert node.pid is not None and "raylet" in psutil.Process(node.pid).name()
+    assert len(await nodes(gateway)) == 2, "two that start at once do not get into each other's way"
 
 
 async def test_type_without_capacity_blocks_its_pool_with_the_words_of_the_provider(
