@@ -36,6 +36,8 @@ class Seen:
     question: dict[str, Any]
     request_id: str | None = None
     deltas: int = 0
+    text: str = ""
+    """With the arguments of its calls of tools."""
     usage: Any = None
     error: Exception | None = None
 
@@ -74,7 +76,9 @@ class Witness:
             raw = await client.chat.completions.with_raw_response.create(**question)
             seen.request_id = raw.headers["x-request-id"]
             async for chunk in raw.parse():
-                seen.deltas += bool(chunk.choices and chunk.choices[0].delta.content)
+                said = said_in(chunk)
+                seen.deltas += bool(said)
+                seen.text += said
                 seen.usage = chunk.usage or seen.usage
         except (openai.APIError, openai.APIConnectionError) as error:
             seen.error = error
@@ -133,6 +137,14 @@ class Witness:
             return sorted(call["id"] for call in self.stack.requests_of(self.tenant))
 
         self.stack.wait_until(lambda: booked() == sorted(admitted), 60, booked)
+
+
+def said_in(chunk: Any) -> str:
+    """The text of one chunk, and the arguments of its calls of tools."""
+    deltas = [choice.delta for choice in chunk.choices]
+    calls = [call for delta in deltas for call in delta.tool_calls or ()]
+    texts = [delta.content for delta in deltas] + [call.function.arguments for call in calls]
+    return "".join(text for text in texts if text)
 
 
 def would_be(client: openai.OpenAI, seen: Seen) -> int:

@@ -52,6 +52,14 @@ class Part:
             stderr=log.open("ab"),
         )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
     def await_ready(self) -> str:
         assert self._process.stdout is not None
         line = self._process.stdout.readline().decode()
