@@ -51,6 +51,9 @@ def attempt(n: int, began_us: int, outcome: str = "answered") -> dict[str, Any]:
         "input": 1,
         "cached_input": 0,
         "output": 2,
+        "kind": "first",
+        "cost_nanousd": 1200,
+        "served": False,
     }
 
 
@@ -75,6 +78,32 @@ def test_phases_are_waiting_lost_tries_first_token_and_answer() -> None:
     ]
     assert (found.total, found.booked_after) == ("1.00 s", "100 ms")
     assert found.phases[-1].note == "56 tokens, 62 a second"
+
+
+def test_attempts_stand_over_the_length_of_the_call_with_why_and_what_they_cost() -> None:
+    """A first one that a hedge overtook, and an answer that went on elsewhere."""
+    overtaken = attempt(0, 0, "overtaken") | {"ended_us": NOW_US - 1_900_000}
+    moved = attempt(1, 50_000, "moved") | {"kind": "hedge", "ended_us": NOW_US - 1_500_000}
+    resumed = attempt(2, 500_000) | {"kind": "resume", "served": True}
+    found = timeline(used(), [overtaken, moved, resumed])
+    assert [(lane.name, lane.outcome, lane.length) for lane in found.lanes] == [
+        ("First", "overtaken", "100 ms"),
+        ("Hedge", "moved", "450 ms"),
+        ("Resume", "answered", "500 ms"),
+    ]
+    assert [(lane.x, lane.width) for lane in found.lanes] == [(0, 10), (5, 45), (50, 50)]
+    assert [lane.cost.text for lane in found.lanes] == ["0.0000012"] * 3
+    assert [phase.kind for phase in found.phases] == [LOST, PREFILL, DECODE]
+    assert found.phases[-1].note.endswith("1 move included")
+    assert timeline(used(), [resumed]).lanes == (), "one attempt needs no lanes"
+
+
+def test_a_hedge_that_was_late_loses_no_try_of_the_call() -> None:
+    first = attempt(0, 10_000) | {"served": True}
+    late = attempt(1, 60_000, "overtaken") | {"kind": "hedge"}
+    found = timeline(used(), [first, late])
+    assert [phase.kind for phase in found.phases] == [WAIT, PREFILL, DECODE]
+    assert [lane.name for lane in found.lanes] == ["First", "Hedge"]
 
 
 def test_call_without_a_token_or_without_a_try_has_fewer_phases() -> None:

@@ -5,12 +5,24 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from billing.types import MOVED, AttemptKind
 from billing.usage.tables import UsageRecord
 from gateway.call.wait import WaitEnd
 from gateway.console.charts import shares
-from gateway.console.formatting import duration, plural
+from gateway.console.formatting import Money, duration, money, plural
 
 WAIT, LOST, PREFILL, DECODE, TRIED = "wait", "lost", "prefill", "decode", "tried"
+ATTEMPT_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        AttemptKind.FIRST: "First",
+        AttemptKind.RETRY: "Retry",
+        AttemptKind.FALLBACK: "Fallback",
+        AttemptKind.HEDGE: "Hedge",
+        AttemptKind.RESUME: "Resume",
+    }
+)
+VISIBLE_MIN = 0.6
+"""Percent: an attempt is seen, however short it was."""
 WAIT_ENDS: Mapping[WaitEnd | None, str] = MappingProxyType(
     {
         WaitEnd.PLACE: "It stayed, and the last time that pool had a place for it",
@@ -33,8 +45,24 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptLane:
+    """An attempt over the length of the call, in percent of it."""
+
+    kind: str
+    name: str
+    pool: str
+    outcome: str
+    length: str
+    cost: Money
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     phases: tuple[Phase, ...]
+    lanes: tuple[AttemptLane, ...]
+    """In the order that the attempts began in; empty where one was enough."""
     total: str
     booked_after: str
 
@@ -44,6 +72,7 @@ def timeline(used: UsageRecord, attempts: Sequence[dict[str, Any]]) -> Timeline:
     stretches = [part for part in _stretches(used, attempts) if part[3] > 0]
     widths = shares([us for *_, us in stretches])
     return Timeline(
+        lanes=_lanes(used, attempts) if len(attempts) > 1 else (),
         phases=tuple(
             Phase(kind, name, duration(us), note, x, width)
             for (kind, name, note, us), (x, width) in zip(stretches, widths, strict=True)
@@ -73,11 +102,11 @@ def _stretches(
     if not attempts:
         return [(WAIT, "Waiting", "no worker was tried", ended - admitted)]
     begun = _within(attempts[0]["started_us"], admitted, ended)
-    last = _within(attempts[-1]["started_us"], begun, ended)
-    lost = len(attempts) - 1
+    spoke = _first_that_spoke(used, attempts)
+    last = _within(attempts[spoke]["started_us"], begun, ended)
     found = [
         (WAIT, "Waiting", "for a replica with room, a cold start included", begun - admitted),
-        (LOST, "Lost tries", f"{lost} before the one that answered", last - begun),
+        (LOST, "Lost tries", f"{spoke} before the one that answered", last - begun),
     ]
     if used.first_token_us is None:
         return [*found, (TRIED, "Trying", "no token came", ended - last)]
@@ -85,8 +114,46 @@ def _stretches(
     return [
         *found,
         (PREFILL, "First token", "queue of the worker and reading the prompt", first - last),
-        (DECODE, "Answer", _speed(used.output, ended - first), ended - first),
+        (DECODE, "Answer", _answer_note(used, attempts, ended - first), ended - first),
     ]
+
+
+def _first_that_spoke(used: UsageRecord, attempts: Sequence[dict[str, Any]]) -> int:
+    """The place of the attempt that the first token is of: those before it were lost."""
+    places = range(len(attempts))
+    if used.first_token_us is None:
+        return places[-1]
+    spoke = [n for n in places if attempts[n]["outcome"] == MOVED or attempts[n].get("served")]
+    return spoke[0] if spoke else places[-1]
+
+
+def _answer_note(used: UsageRecord, attempts: Sequence[dict[str, Any]], us: int) -> str:
+    moves = sum(each["outcome"] == MOVED for each in attempts)
+    said = _speed(used.output, us)
+    return f"{said}, {plural(moves, 'move')} included" if moves else said
+
+
+def _lanes(used: UsageRecord, attempts: Sequence[dict[str, Any]]) -> tuple[AttemptLane, ...]:
+    admitted, ended = used.admitted_us, max(used.admitted_us, used.ended_us)
+    percent = 100 / max(1, ended - admitted)
+    lanes = []
+    for each in sorted(attempts, key=lambda each: each["started_us"]):
+        begun = _within(each["started_us"], admitted, ended)
+        over = _within(ended if each["ended_us"] is None else each["ended_us"], begun, ended)
+        width = max(VISIBLE_MIN, (over - begun) * percent)
+        lanes.append(
+            AttemptLane(
+                kind=each["kind"],
+                name=ATTEMPT_NAMES.get(each["kind"], each["kind"]),
+                pool=each["pool"],
+                outcome=each["outcome"],
+                length=duration(over - begun),
+                cost=money(each["cost_nanousd"]),
+                x=round(min((begun - admitted) * percent, 100 - width), 3),
+                width=round(width, 3),
+            )
+        )
+    return tuple(lanes)
 
 
 def _speed(tokens: int, us: int) -> str:

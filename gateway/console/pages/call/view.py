@@ -27,7 +27,7 @@ from gateway.console.formatting import (
     instant,
     money,
 )
-from gateway.console.pages.call.timeline import Timeline, timeline, wait_words
+from gateway.console.pages.call.timeline import ATTEMPT_NAMES, Timeline, timeline, wait_words
 from gateway.console.pages.refusals.rows import RefusalView, refusal_view
 from gateway.decisions.explained import ExplainedDecision, TracedClause
 from routing.types import Candidate
@@ -67,6 +67,7 @@ class CandidateRow:
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
     n: int
+    kind: str
     pool: str
     replica: str
     began: str
@@ -75,6 +76,7 @@ class AttemptRow:
     fault: str
     """What the server said that refused it."""
     tokens: str
+    cost: Money
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +235,7 @@ def _attempt(row: dict[str, Any], used: UsageRecord) -> AttemptRow:
     ended_us = row["ended_us"]
     return AttemptRow(
         n=row["n"],
+        kind=ATTEMPT_NAMES.get(row["kind"], row["kind"]),
         pool=row["pool"],
         replica=row["replica"],
         began=duration(row["started_us"] - used.admitted_us),
@@ -240,6 +243,7 @@ def _attempt(row: dict[str, Any], used: UsageRecord) -> AttemptRow:
         outcome=row["outcome"],
         fault=" ".join(str(row[key]) for key in ("status", "detail") if row.get(key)),
         tokens=f"{row['input']:,} + {row['cached_input']:,} cached, {row['output']:,} out",
+        cost=money(row["cost_nanousd"]),
     )
 
 
