@@ -71,6 +71,7 @@ from gateway.upstream.http1 import Http1Client
 from gateway.upstream.mover import Mover
 from gateway.upstream.openai import OpenAIUpstream, Patience
 from gateway.upstream.places import Places
+from gateway.upstream.tunnel import proxy_of
 from gateway.versions.keeper import VersionKeeper
 from gateway.versions.store import VersionStore
 from routing.plans import Plans
@@ -364,6 +365,8 @@ def _servers(
         connect_timeout_s=own.connect_timeout_s,
         idle_timeout_s=own.idle_timeout_s,
         ca_file=own.external_ca_file,
+        certificate_file=own.external_certificate_file,
+        proxy=proxy_of(own.external_proxy),
     )
     stack.push_async_callback(client.aclose)
     places = Places(

@@ -40,6 +40,7 @@ from gateway.config_file import PREFIX, SettingsError, find_config, read_file
 from gateway.errors import QuotaStatus
 from gateway.instants import LAST_US
 from gateway.limits.limit import OwnerLimitFields
+from gateway.upstream.tunnel import proxy_of
 from routing.types import AUTO_MODEL
 from workers.mix import MixSettings
 from workers.nodes.node_type import NodeTypes, with_folder
@@ -114,6 +115,8 @@ class GatewaySettings(Section):
     external_first_token_timeout_s: float = Field(30.0, gt=0)
     external_idle_timeout_s: float = Field(60.0, gt=0)
     external_ca_file: str = ""
+    external_certificate_file: str = ""
+    external_proxy: str = Field("", repr=False)
     provider_key_variables: tuple[str, ...] = ()
     provider_http_hosts: tuple[str, ...] = ()
     slow_reader_timeout_s: float = Field(30.0, gt=0)
@@ -133,6 +136,23 @@ class GatewaySettings(Section):
     @property
     def external_rules(self) -> ExternalRules:
         return ExternalRules(self.provider_key_variables, self.provider_http_hosts)
+
+    @field_validator("external_certificate_file")
+    @classmethod
+    def holds_a_certificate(cls, path: str) -> str:
+        if path:
+            try:
+                ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(path)
+            except OSError as wrong:
+                reason = wrong.strerror or wrong
+                raise ValueError(f"no certificate with its key in '{path}': {reason}") from wrong
+        return path
+
+    @field_validator("external_proxy")
+    @classmethod
+    def is_a_proxy(cls, url: str) -> str:
+        proxy_of(url)
+        return url
 
     @field_validator("external_ca_file")
     @classmethod

@@ -21,7 +21,13 @@ from urllib.parse import SplitResult, urlsplit
 
 import httptools
 
-from gateway.catalog.external import ConnectionRule, has_credentials, refused_connection
+from gateway.catalog.external import (
+    ConnectionRule,
+    address_of,
+    has_credentials,
+    refused_connection,
+)
+from gateway.upstream.tunnel import Proxy, is_here, open_tunnel
 
 log = logging.getLogger(__name__)
 
@@ -65,12 +71,15 @@ class SeenThrough:
     departed: asyncio.CancelledError | None = None
 
 
-def tls_context(ca_file: str) -> ssl.SSLContext:
-    """Trusts what the machine does, and the authorities of `ca_file`. Raises OSError for a file
-    that is not there or holds none."""
+def tls_context(ca_file: str, certificate_file: str = "") -> ssl.SSLContext:
+    """Trusts what the machine does, and the authorities of `ca_file`; shows the certificate of
+    `certificate_file` to who asks for one. Raises OSError for a file that is not there or holds
+    none."""
     context = ssl.create_default_context()
     if ca_file:
         context.load_verify_locations(cafile=ca_file)
+    if certificate_file:
+        context.load_cert_chain(certificate_file)
     return context
 
 
@@ -86,7 +95,8 @@ class Endpoint:
 class Http1Client:
     """Times are bounds in seconds: of making a connection, and of waiting for the next bytes. A
     server that speaks TLS has to have a certificate by an authority that this machine trusts, or by
-    one of `ca_file`, in PEM."""
+    one of `ca_file`, in PEM, and is shown the certificate of `certificate_file` if it asks. It is
+    reached by `proxy` unless it is of this machine."""
 
     def __init__(
         self,
@@ -94,6 +104,8 @@ class Http1Client:
         connect_timeout_s: float,
         idle_timeout_s: float,
         ca_file: str = "",
+        certificate_file: str = "",
+        proxy: Proxy | None = None,
         rule: ConnectionRule = refused_connection,
     ) -> None:
         self._connect_timeout_s = connect_timeout_s
@@ -101,7 +113,8 @@ class Http1Client:
         self._idle: dict[tuple[str, int, bool], list[_Connection]] = {}
         self._busy: set[_Connection] = set()
         self._sweep: asyncio.TimerHandle | None = None
-        self._ca_file = ca_file
+        self._files = ca_file, certificate_file
+        self._proxy = proxy
         self._refused = rule
         self._tls: ssl.SSLContext | None = None
         self._next_notice_s: dict[tuple[str, int, bool], float] = {}
@@ -186,6 +199,8 @@ class Http1Client:
         """To the first of the host's addresses that takes it, once none of them is refused: what
         was looked at is what is connected to. Raises OSError."""
         host, port, is_tls = endpoint.origin
+        if self._proxy is not None and is_tls and not is_here(host):
+            return await self._connect_by(self._proxy, endpoint, loop)
         addresses = await self._addresses(host, port, loop)
         failed: OSError = OSError("the host has no address")
         for address in addresses:
@@ -203,6 +218,26 @@ class Http1Client:
                 return connection
         raise failed
 
+    async def _connect_by(
+        self, proxy: Proxy, endpoint: Endpoint, loop: asyncio.AbstractEventLoop
+    ) -> "_Connection":
+        """The proxy looks up names; an address is refused here as ever. Raises OSError."""
+        host, port, _ = endpoint.origin
+        if (address := address_of(host)) and (words := self._refused(host, address)):
+            raise PermissionError(words)
+        link = await open_tunnel(proxy, host, port, loop)
+        try:
+            _, connection = await loop.create_connection(
+                lambda: _Connection(self, endpoint.origin, loop),
+                sock=link,
+                ssl=self._tls_context(),
+                server_hostname=host,
+            )
+        except BaseException:
+            link.close()
+            raise
+        return connection
+
     async def _addresses(
         self, host: str, port: int, loop: asyncio.AbstractEventLoop
     ) -> Sequence[str]:
@@ -219,7 +254,7 @@ class Http1Client:
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:
-            self._tls = tls_context(self._ca_file)
+            self._tls = tls_context(*self._files)
         return self._tls
 
     def _tell(self, endpoint: Endpoint, message: str, now_s: float) -> None:

@@ -149,3 +149,35 @@ def test_file_without_authorities_is_one_line_at_the_start(
         load_settings(config)
     assert "gateway.external_ca_file" in str(refused.value) and str(path) in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+async def test_server_that_asks_for_a_certificate_is_shown_the_named_one(
+    ours: Authority, tmp_path: Path
+) -> None:
+    asking = ours.server()
+    asking.verify_mode = ssl.CERT_REQUIRED
+    asking.load_verify_locations(cafile=ours.file)
+    shown = Path(ours.file).with_name("server.pem")  # one of the same authority
+    async with fake.FakeUpstream(lambda _: ANSWER, asking) as server:
+        client = Http1Client(
+            connect_timeout_s=5.0,
+            idle_timeout_s=2.0,
+            ca_file=ours.file,
+            certificate_file=str(shown),
+        )
+        assert b"Once" in await told(client, server.address)
+        await client.aclose()
+        async with client_of(ours.file) as nameless:
+            with pytest.raises(HttpError):
+                await told(nameless, server.address)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("key", ["external_certificate_file", "external_proxy"])
+def test_certificate_or_proxy_that_is_none_is_refused_when_settings_are_read(
+    tmp_path: Path, key: str
+) -> None:
+    config = tmp_path / "sluice.toml"
+    config.write_text(f'[gateway]\n{key} = "ftp://nothing/here"\n')
+    with pytest.raises(SettingsError, match=f"gateway.{key}"):
+        load_settings(config)
