@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 from sqlalchemy import Connection
 
 from billing.budgets import laws as budgets
+from billing.charges import laws as charges
 from billing.costs import laws as costs
 from billing.credits import laws as credits
 from billing.db.engine import Store
@@ -107,7 +108,10 @@ IN_ONE_SNAPSHOT: tuple[Callable[[Connection], Check | list[Check]], ...] = (
 )
 """Laws that one statement or few can judge; each has a snapshot of its own."""
 
-IN_PARTS: tuple[Callable[[Store, Progress], list[Check]], ...] = (sum_laws.sums_recompute,)
+IN_PARTS: tuple[Callable[[Store, Progress], list[Check]], ...] = (
+    sum_laws.sums_recompute,
+    charges.charges_recompute,
+)
 """Laws of long tables, looked at a part at a time."""
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from sqlmodel import SQLModel
 
 import billing.budgets.tables
+import billing.charges.tables
 import billing.costs.tables
 import billing.credits.tables
 import billing.decisions.tables

@@ -2,38 +2,42 @@
 
 An open month gives drafts, which every run recomputes. A past month is finalised, numbered and
 posted once nothing can be missing from it: none of its calls is open, and the writer is past it. A
-charge that comes later for a finalised month goes on the next invoice. Guards law 4.
+charge that comes later for a finalised month goes on the next invoice. An invoice is composed from
+sums in a snapshot and then written in a short transaction, so the writer of the ledger never waits
+for a run. Guards law 4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import Connection
 
-from billing.credits.credit import grant_of
-from billing.db.engine import Store
+from billing.charges import store as charges
+from billing.charges.sums import Cell, Sums
+from billing.db.engine import Store, take_turns
 from billing.invoices import store as rows
-from billing.invoices.invoicing import Composition, Item, LineKind, Part, compose
+from billing.invoices.cuts import Cut, free
+from billing.invoices.invoicing import Composition, Line, LineKind, compose
 from billing.ledger import store as transfers
 from billing.ledger.posting import CLOCK_SKEW_MAX_US, transfer, unbilled
 from billing.limits.keys import SHARDS
 from billing.money import NANOUSD_PER_CENT
 from billing.periods import Period, period, period_at
-from billing.prices.book import Component, PriceBook, Unpriced
-from billing.prices.rating import units_of
-from billing.prices.versions import book_of
 from billing.recovery import holds
-from billing.types import COUNTS, Usage
 from billing.writer import marks
 
 ROUNDING = "rounding:cents"
-RIDS_MAX = 500
-BY_CALL = (Component.REQUEST, Component.MINIMUM)
-"""Counted as one for every call that pays it."""
+RUN_LOCK = 0x51_75_1C_E2
+TRIES = 20
+"""How often a run composes an invoice again because another run came between."""
+
+
+class RunContended(Exception):
+    """Other runs kept changing the invoices of an organization. The run may be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +63,13 @@ class InvoiceResult:
 def run_invoices(
     store: Store, month: str, *, now_us: int, series: str, org: str | None = None
 ) -> list[InvoiceResult]:
-    """Draft or finalise the month `YYYY-MM`. A finalised invoice stays as it is. Raises
-    BadPeriod."""
+    """Draft or finalise the month `YYYY-MM`. A finalised invoice stays as it is. Raises BadPeriod,
+    and RunContended where other runs never leave off."""
     billing_period = period(month)
     with store.read() as conn:
-        orgs = [org] if org else rows.orgs_with_usage(conn, billing_period.end_us)
-    results = []
-    for one in orgs:
-        with store.write() as conn:
-            result = _run(conn, one, billing_period, now_us, series)
-        if result:
-            results.append(result)
-    return results
+        orgs = [org] if org else charges.orgs(conn, billing_period.end_us)
+    results = (_run(store, one, billing_period, now_us, series) for one in orgs)
+    return [result for result in results if result]
 
 
 def list_invoices(
@@ -100,38 +99,97 @@ def _draft_because(conn: Connection, invoice: dict[str, Any], now_us: int) -> tu
     return reasons or ("the invoice run that finalises it is still to come",)
 
 
-def line_transfers(store: Store, invoice_id: str, seq: int) -> list[dict[str, Any]]:
-    """The transfers behind one line."""
-    with store.read() as conn:
-        return rows.links(conn, invoice_id, seq)
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """What the ledger has for one invoice at one instant, and why it cannot be final yet."""
+
+    invoice: dict[str, Any] | None
+    cuts: tuple[Cut, ...]
+    is_composed: bool
+    """Whether the invoice has these very cuts already."""
+    charges: tuple[Line, ...]
+    states: list[tuple[str, str, int]]
+    reasons: tuple[str, ...]
 
 
 def _run(
-    conn: Connection, org: str, billing_period: Period, now_us: int, series: str
+    store: Store, org: str, billing_period: Period, now_us: int, series: str
 ) -> InvoiceResult | None:
-    before = rows.find(conn, org, billing_period.name)
-    if before and before[0]["status"] == "finalised":
-        return InvoiceResult(before[0], rows.lines(conn, before[0]["invoice_id"]))
+    for _ in range(TRIES):
+        with store.read() as conn:
+            seen = _snapshot(conn, org, billing_period, now_us)
+            if seen.invoice and seen.is_composed and (seen.reasons or _is_final(seen.invoice)):
+                lines = rows.lines(conn, seen.invoice["invoice_id"])
+                reasons = () if _is_final(seen.invoice) else seen.reasons
+                return InvoiceResult(seen.invoice, lines, reasons)
+        if seen.invoice is None and not seen.charges:
+            return None
+        invoice, lines = _rows(org, billing_period, compose(seen.charges, billing_period), now_us)
+        with store.write() as conn:
+            take_turns(conn, RUN_LOCK)
+            if rows.states(conn, org) == seen.states:
+                return _write(conn, seen, invoice | {"series": series}, lines, now_us)
+    raise RunContended(f"other runs kept changing the invoices of {org}")
+
+
+def _snapshot(conn: Connection, org: str, billing_period: Period, now_us: int) -> _Snapshot:
     invoice_id = _invoice_id(org, billing_period)
-    periods = rows.finalised_periods(conn, org)
-    billed = [
-        row
-        for row in rows.unbilled(conn, org, billing_period.end_us, invoice_id)
-        if row["booked_us"] >= billing_period.start_us
-        or period_at(row["booked_us"]).name in periods
-    ]
-    rows.delete_draft(conn, invoice_id)
-    if not billed:
-        return None
-    composition = compose(_items(conn, billed), billing_period)
-    _write(conn, org, billing_period, composition, billed, now_us, series)
+    invoice = next(iter(rows.find(conn, org, billing_period.name)), None)
+    states = rows.states(conn, org)
+    if invoice and _is_final(invoice):
+        return _Snapshot(invoice, (), True, (), states, ())
+    taken = rows.cuts(conn, org)
+    finalised = rows.finalised_periods(conn, org)
+    others = [cut for owner, cut in taken if owner != invoice_id]
+    cuts = tuple(
+        cut
+        for month_us, moved_us in sorted(charges.months(conn, org, billing_period.end_us).items())
+        if month_us == billing_period.start_us or period_at(month_us).name in finalised
+        for cut in free(month_us, moved_us, others)
+    )
+    is_composed = invoice is not None and list(cuts) == [c for o, c in taken if o == invoice_id]
+    months = sorted({cut.service_start_us for cut in cuts})
+    lines = tuple(line for at in months for line in _unbilled(conn, org, at, invoice_id))
     reasons = _open_because(conn, org, billing_period, now_us)
-    if not reasons:
-        year_series = f"{series}-{billing_period.name[:4]}"
-        rows.finalise(conn, invoice_id, year_series)
-        transfers.post(conn, _issue(org, invoice_id, composition, now_us))
-    (invoice,) = rows.find(conn, org, billing_period.name)
-    return InvoiceResult(invoice, rows.lines(conn, invoice_id), reasons)
+    return _Snapshot(invoice, cuts, is_composed, lines, states, reasons)
+
+
+def _is_final(invoice: Mapping[str, Any]) -> bool:
+    return bool(invoice["status"] == "finalised")
+
+
+def _unbilled(conn: Connection, org: str, month_us: int, invoice_id: str) -> Iterator[Line]:
+    """The charges of a month less what other invoices have of them."""
+    billed = rows.billed(conn, org, month_us, invoice_id)
+    for cell, sums in charges.sums_of(conn, org, month_us).items():
+        quantity, amount, count = _less(sums, billed.get(cell, (0, 0, 0)))
+        if quantity or amount or count:
+            yield _line(cell, quantity, amount, count)
+
+
+def _less(sums: Sums, billed: Sums) -> Sums:
+    return sums[0] - billed[0], sums[1] - billed[1], sums[2] - billed[2]
+
+
+def _line(cell: Cell, quantity: int, amount_nanousd: int, count: int) -> Line:
+    _, month_us, kind, project, model, tier, batch, component, *rest = cell
+    version, unit_price, grant_id, is_simulated = rest
+    return Line(
+        kind=LineKind(kind),
+        service=period_at(month_us),
+        project=project,
+        model=model,
+        tier=tier,
+        batch=bool(batch),
+        component=component,
+        price_version=version,
+        quantity=quantity,
+        unit_price_nanousd_per_mtok=unit_price,
+        amount_nanousd=amount_nanousd,
+        transfers=count,
+        grant_id=grant_id,
+        is_simulated=bool(is_simulated),
+    )
 
 
 def _open_because(
@@ -147,149 +205,84 @@ def _open_because(
     return tuple(reasons)
 
 
-def _items(conn: Connection, billed: Sequence[dict[str, Any]]) -> list[Item]:
-    book = book_of(conn)
-    rids = sorted({row["rid"] for row in billed})
-    records: dict[tuple[str, int], dict[str, Any]] = {}
-    for start in range(0, len(rids), RIDS_MAX):
-        records |= rows.records(conn, rids[start : start + RIDS_MAX])
-    return [_item(row, records, book) for row in billed]
-
-
-def _item(
-    row: dict[str, Any], records: dict[tuple[str, int], dict[str, Any]], book: PriceBook
-) -> Item:
-    """The item of a transfer. The id of the transfer names its record: `<rid>:charge:<n>`,
-    `<rid>:reversal:<n>`."""
-    if grant_id := grant_of(row):
-        return _credit(row, grant_id)
-    record = records[row["rid"], int(row["transfer_id"].rpartition(":")[2])]
-    reversal = row["kind"] == "reversal"
-    return Item(
-        transfer_id=row["transfer_id"],
-        kind=LineKind.ADJUSTMENT if reversal else LineKind.USAGE,
-        service=period_at(row["booked_us"]),
-        project=record["project"],
-        model=record["model"],
-        tier=record["tier"],
-        batch=bool(record["batch"]),
-        price_version=record["price_version"],
-        parts=_parts(record, book, sign=-1 if reversal else 1),
-        is_simulated=bool(record["is_simulated"]),
-    )
-
-
-def _credit(row: dict[str, Any], grant_id: str) -> Item:
-    """The item of a credit. An amount that a grant has paid is taken away. An amount that a
-    correction gave back to the grant is added again."""
-    sign = 1 if row["kind"] == "reversal" else -1
-    return Item(
-        transfer_id=row["transfer_id"],
-        kind=LineKind.CREDIT,
-        service=period_at(row["booked_us"]),
-        project="",
-        model="",
-        tier="",
-        batch=False,
-        price_version="",
-        parts=(Part(None, 0, 0, sign * row["amount_nanousd"]),),
-        grant_id=grant_id,
-    )
-
-
-def _parts(record: dict[str, Any], book: PriceBook, *, sign: int) -> tuple[Part, ...]:
-    prices = book.of_version(
-        record["price_version"], record["model"], record["tier"], bool(record["batch"])
-    )
-    assert not isinstance(prices, Unpriced), f"{record['rid']} was charged without a price"
-    usage = Usage(**{name: record[name] for name in COUNTS})
-    return tuple(
-        Part(
-            component,
-            sign * quantity,
-            unit_price,
-            sign * record[f"{component}_nanousd"],
-        )
-        for component, quantity, unit_price in units_of(usage, prices)
-        if component not in BY_CALL or record[f"{component}_nanousd"]
-    )
+def _rows(
+    org: str, billing_period: Period, composition: Composition, now_us: int
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """An invoice and its lines as they are written."""
+    invoice_id = _invoice_id(org, billing_period)
+    invoice = {
+        "invoice_id": invoice_id,
+        "org": org,
+        "period": billing_period.name,
+        "status": "draft",
+        "number": None,
+        "currency": "USD",
+        "period_start_us": billing_period.start_us,
+        "period_end_us": billing_period.end_us,
+        "subtotal_nanousd": composition.subtotal_nanousd,
+        "rounding_nanousd": composition.rounding_nanousd,
+        "total_cents": composition.total_cents,
+        "computed_us": now_us,
+    }
+    return invoice, [
+        {
+            "invoice_id": invoice_id,
+            "seq": seq,
+            "kind": line.kind.value,
+            "project": line.project,
+            "model": line.model,
+            "tier": line.tier,
+            "batch": line.batch,
+            "component": line.component,
+            "price_version": line.price_version,
+            "quantity": line.quantity,
+            "unit_price_nanousd_per_mtok": line.unit_price_nanousd_per_mtok,
+            "amount_nanousd": line.amount_nanousd,
+            "service_start_us": line.service.start_us,
+            "service_end_us": line.service.end_us,
+            "grant_id": line.grant_id,
+            "is_simulated": line.is_simulated,
+            "transfers": line.transfers,
+        }
+        for seq, line in enumerate(composition.lines, start=1)
+    ]
 
 
 def _write(
     conn: Connection,
-    org: str,
-    billing_period: Period,
-    composition: Composition,
-    billed: Sequence[dict[str, Any]],
+    seen: _Snapshot,
+    invoice: dict[str, Any],
+    lines: list[dict[str, Any]],
     now_us: int,
-    series: str,
-) -> None:
-    invoice_id = _invoice_id(org, billing_period)
-    rows.insert_draft(
-        conn,
-        {
-            "invoice_id": invoice_id,
-            "org": org,
-            "period": billing_period.name,
-            "status": "draft",
-            "series": series,
-            "number": None,
-            "currency": "USD",
-            "period_start_us": billing_period.start_us,
-            "period_end_us": billing_period.end_us,
-            "subtotal_nanousd": composition.subtotal_nanousd,
-            "rounding_nanousd": composition.rounding_nanousd,
-            "total_cents": composition.total_cents,
-            "computed_us": now_us,
-        },
-        [
-            {
-                "invoice_id": invoice_id,
-                "seq": seq,
-                "kind": line.kind.value,
-                "project": line.project,
-                "model": line.model,
-                "tier": line.tier,
-                "batch": line.batch,
-                "component": str(line.component),
-                "price_version": line.price_version,
-                "quantity": line.quantity,
-                "unit_price_nanousd_per_mtok": line.unit_price_nanousd_per_mtok,
-                "amount_nanousd": line.amount_nanousd,
-                "service_start_us": line.service.start_us,
-                "service_end_us": line.service.end_us,
-                "grant_id": line.grant_id,
-                "is_simulated": line.is_simulated,
-            }
-            for seq, line in enumerate(composition.lines, start=1)
-        ],
-        [{"transfer_id": row["transfer_id"], "invoice_id": invoice_id} for row in billed],
-        [
-            {
-                "invoice_id": invoice_id,
-                "seq": seq,
-                "transfer_id": link.transfer_id,
-                "amount_nanousd": link.amount_nanousd,
-            }
-            for seq, line in enumerate(composition.lines, start=1)
-            for link in line.links
-        ],
-    )
+) -> InvoiceResult | None:
+    """Write what was composed. What no charge is left of is deleted."""
+    invoice_id, org = invoice["invoice_id"], invoice["org"]
+    if seen.invoice and seen.is_composed:
+        invoice = seen.invoice
+    else:
+        rows.delete_draft(conn, invoice_id)
+        if not seen.charges:
+            return None
+        rows.insert_draft(conn, invoice, lines, seen.cuts)
+    if not seen.reasons:
+        series = f"{invoice['series']}-{invoice['period'][:4]}"
+        number = rows.finalise(conn, invoice_id, series)
+        invoice = {**invoice, "status": "finalised", "number": number, "series": series}
+        transfers.post(conn, _issue(org, invoice, now_us))
+    return InvoiceResult(invoice, lines, seen.reasons)
 
 
-def _issue(
-    org: str, invoice_id: str, composition: Composition, now_us: int
-) -> list[dict[str, Any]]:
+def _issue(org: str, invoice: Mapping[str, Any], now_us: int) -> list[dict[str, Any]]:
     """The transfers that issue an invoice. Used amounts become owed ones. The rounding to cents is
     a transfer of its own."""
     receivable = f"org:{org}:receivable"
     moves = (
-        ("invoice", unbilled(org), composition.subtotal_nanousd),
-        ("rounding", ROUNDING, composition.rounding_nanousd),
+        ("invoice", unbilled(org), invoice["subtotal_nanousd"]),
+        ("rounding", ROUNDING, invoice["rounding_nanousd"]),
     )
     return [
         transfer(
-            f"{invoice_id}:{kind}",
+            f"{invoice['invoice_id']}:{kind}",
             kind,
             receivable if amount > 0 else other,
             other if amount > 0 else receivable,

@@ -5,66 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
 
+from billing.charges.sums import CELL, SUMMED, Cell, Sums
 from billing.db.columns import table_of
-from billing.db.insert import Row, insert_new
-from billing.invoices.tables import (
-    Invoice,
-    InvoiceCounter,
-    InvoiceLine,
-    InvoiceLineTransfer,
-    InvoiceTransfer,
-)
-from billing.ledger import posting
-from billing.ledger.store import TRANSFER
-from billing.usage.store import CORRECTION, EVENT
+from billing.db.insert import Row, insert_new, insert_rows
+from billing.invoices.cuts import Cut
+from billing.invoices.invoicing import LineKind
+from billing.invoices.tables import Invoice, InvoiceCounter, InvoiceCut, InvoiceLine
 
 INVOICE = table_of(Invoice)
 LINE = table_of(InvoiceLine)
-ON_INVOICE = table_of(InvoiceTransfer)
-LINK = table_of(InvoiceLineTransfer)
+CUT = table_of(InvoiceCut)
 COUNTER = table_of(InvoiceCounter)
-USAGE_KINDS = ("charge", "reversal")
-BILLED_KINDS = (*USAGE_KINDS, "burn")
-
-
-def orgs_with_usage(conn: Connection, before_us: int) -> list[str]:
-    statement = select(TRANSFER.c.org).where(
-        TRANSFER.c.kind.in_(USAGE_KINDS), TRANSFER.c.booked_us < before_us
-    )
-    return sorted(conn.execute(statement.distinct()).scalars())
-
-
-def unbilled(conn: Connection, org: str, before_us: int, invoice_id: str) -> list[dict[str, Any]]:
-    """Every transfer that moves unbilled amounts: charges, what credits have paid of them, and
-    reversals of both. Those on another invoice than this draft are left out. The oldest comes
-    first."""
-    account = posting.unbilled(org)
-    on = TRANSFER.outerjoin(ON_INVOICE, ON_INVOICE.c.transfer_id == TRANSFER.c.transfer_id)
-    rows = conn.execute(
-        select(TRANSFER)
-        .select_from(on)
-        .where(
-            TRANSFER.c.org == org,
-            TRANSFER.c.kind.in_(BILLED_KINDS),
-            or_(TRANSFER.c.debit_account == account, TRANSFER.c.credit_account == account),
-            TRANSFER.c.booked_us < before_us,
-            or_(ON_INVOICE.c.invoice_id.is_(None), ON_INVOICE.c.invoice_id == invoice_id),
-        )
-        .order_by(TRANSFER.c.booked_us, TRANSFER.c.transfer_id)
-    )
-    return [dict(row) for row in rows.mappings()]
-
-
-def records(conn: Connection, rids: Sequence[str]) -> dict[tuple[str, int], dict[str, Any]]:
-    """Every record of these request ids, by number."""
-    rows: dict[tuple[str, int], dict[str, Any]] = {}
-    for row in conn.execute(select(EVENT).where(EVENT.c.rid.in_(rids))).mappings():
-        rows[row["rid"], 1] = dict(row)
-    for row in conn.execute(select(CORRECTION).where(CORRECTION.c.rid.in_(rids))).mappings():
-        rows[row["rid"], row["n"]] = dict(row)
-    return rows
+CHARGED = tuple(kind.value for kind in (LineKind.USAGE, LineKind.ADJUSTMENT, LineKind.CREDIT))
+"""Lines that have a cell of the charges."""
 
 
 def finalised_periods(conn: Connection, org: str) -> set[str]:
@@ -92,50 +47,68 @@ def find(
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
+def states(conn: Connection, org: str) -> list[tuple[str, str, int]]:
+    """(id, status, when it was computed) of every invoice of an organization. A run compares them
+    to see that no other run came between."""
+    statement = select(INVOICE.c.invoice_id, INVOICE.c.status, INVOICE.c.computed_us)
+    ordered = statement.where(INVOICE.c.org == org).order_by(INVOICE.c.invoice_id)
+    return [(row[0], row[1], row[2]) for row in conn.execute(ordered)]
+
+
+def cuts(conn: Connection, org: str) -> list[tuple[str, Cut]]:
+    """(invoice, cut) of every invoice of an organization."""
+    columns = (CUT.c[name] for name in Cut._fields)
+    joined = CUT.join(INVOICE, INVOICE.c.invoice_id == CUT.c.invoice_id)
+    statement = select(CUT.c.invoice_id, *columns).select_from(joined)
+    rows = conn.execute(statement.where(INVOICE.c.org == org).order_by(*CUT.primary_key))
+    return [(invoice_id, Cut(*cut)) for invoice_id, *cut in rows]
+
+
+def billed(conn: Connection, org: str, month_us: int, but: str) -> dict[Cell, Sums]:
+    """What the lines of all invoices but one have of a month's charges, by cell."""
+    cell = [INVOICE.c.org, *(LINE.c[name] for name in CELL[1:])]
+    sums = [func.sum(LINE.c[name]) for name in SUMMED]
+    statement = (
+        select(*cell, *sums)
+        .join(INVOICE, INVOICE.c.invoice_id == LINE.c.invoice_id)
+        .where(INVOICE.c.org == org, LINE.c.service_start_us == month_us)
+        .where(INVOICE.c.invoice_id != but, LINE.c.kind.in_(CHARGED))
+        .group_by(*cell)
+    )
+    found: dict[Cell, Sums] = {}
+    for row in conn.execute(statement):
+        values: tuple[Any, ...] = tuple(row)
+        found[values[: len(CELL)]] = (int(values[-3]), int(values[-2]), int(values[-1]))
+    return found
+
+
 def lines(conn: Connection, invoice_id: str) -> list[dict[str, Any]]:
-    """The lines of an invoice, with the number of transfers on each."""
-    counts = (
-        select(LINK.c.seq, func.count().label("transfers"))
-        .where(LINK.c.invoice_id == invoice_id)
-        .group_by(LINK.c.seq)
-        .subquery()
-    )
-    rows = conn.execute(
-        select(LINE, func.coalesce(counts.c.transfers, 0).label("transfers"))
-        .select_from(LINE.outerjoin(counts, counts.c.seq == LINE.c.seq))
-        .where(LINE.c.invoice_id == invoice_id)
-        .order_by(LINE.c.seq)
-    )
+    """The lines of an invoice, in their order."""
+    rows = conn.execute(select(LINE).where(LINE.c.invoice_id == invoice_id).order_by(LINE.c.seq))
     return [dict(row) for row in rows.mappings()]
 
 
-def links(conn: Connection, invoice_id: str, seq: int) -> list[dict[str, Any]]:
-    """The transfers behind a line, each with what the line carries of it."""
-    rows = conn.execute(
-        select(LINK.c.transfer_id, LINK.c.amount_nanousd, TRANSFER.c.rid, TRANSFER.c.kind)
-        .join(TRANSFER, TRANSFER.c.transfer_id == LINK.c.transfer_id)
-        .where(LINK.c.invoice_id == invoice_id, LINK.c.seq == seq)
-        .order_by(LINK.c.transfer_id)
-    )
-    return [dict(row) for row in rows.mappings()]
+def line(conn: Connection, invoice_id: str, seq: int) -> dict[str, Any] | None:
+    """A line with the organization of its invoice."""
+    joined = LINE.join(INVOICE, INVOICE.c.invoice_id == LINE.c.invoice_id)
+    statement = select(LINE, INVOICE.c.org).select_from(joined)
+    where = statement.where(LINE.c.invoice_id == invoice_id, LINE.c.seq == seq)
+    row = conn.execute(where).mappings().first()
+    return dict(row) if row else None
 
 
 def delete_draft(conn: Connection, invoice_id: str) -> None:
-    for table in (LINK, ON_INVOICE, LINE, INVOICE):
+    for table in (CUT, LINE, INVOICE):
         conn.execute(delete(table).where(table.c.invoice_id == invoice_id))
 
 
 def insert_draft(
-    conn: Connection,
-    invoice: Row,
-    line_rows: Sequence[Row],
-    transfer_rows: Sequence[Row],
-    link_rows: Sequence[Row],
+    conn: Connection, invoice: Row, line_rows: Sequence[Row], cuts: Sequence[Cut]
 ) -> None:
     conn.execute(insert(INVOICE), [invoice])
-    for table, rows in ((LINE, line_rows), (ON_INVOICE, transfer_rows), (LINK, link_rows)):
-        if rows:
-            conn.execute(insert(table), rows)
+    insert_rows(conn, LINE, line_rows)
+    of_invoice = {"invoice_id": invoice["invoice_id"]}
+    insert_rows(conn, CUT, [of_invoice | cut._asdict() for cut in cuts])
 
 
 def finalise(conn: Connection, invoice_id: str, series: str) -> int:

@@ -1,4 +1,4 @@
-"""Rows of invoices: lines, and the transfers that each line sums."""
+"""Rows of invoices: lines, and the cut of the ledger that they sum."""
 
 from __future__ import annotations
 
@@ -69,26 +69,23 @@ class InvoiceLine(SQLModel, table=True):
     grant_id: str = ""
     is_simulated: bool = Field(False, sa_column_kwargs={"server_default": false()})
     """Of usage that simulated pools served."""
+    transfers: int = Field(0, sa_type=Big, sa_column_kwargs={"server_default": text("0")})
+    """How many transfers have a part in the amount."""
 
 
-class InvoiceTransfer(SQLModel, table=True):
-    """The invoice a transfer is on: never more than one."""
+class InvoiceCut(SQLModel, table=True):
+    """Which charges an invoice has: those of its organization in a month whose place in booking
+    order is in (after_us, upto_us]. A place is the `created_us` of a transfer. The cuts of two
+    invoices never overlap, so a charge is on one invoice at most."""
 
-    __tablename__ = "invoice_transfer"
-    __table_args__ = (Index("invoice_transfer_invoice", "invoice_id"),)
-    transfer_id: str = Field(primary_key=True, foreign_key="transfer.transfer_id")
-    invoice_id: str = Field(foreign_key="invoice.invoice_id")
-
-
-class InvoiceLineTransfer(SQLModel, table=True):
-    """How much of a transfer a line carries; a transfer spreads over its components."""
-
-    __tablename__ = "invoice_line_transfer"
-    __table_args__ = (Index("invoice_line_transfer_transfer", "transfer_id"),)
+    __tablename__ = "invoice_cut"
+    __table_args__ = (CheckConstraint("after_us < upto_us", name="cut_forward"),)
     invoice_id: str = Field(primary_key=True, foreign_key="invoice.invoice_id")
-    seq: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
-    transfer_id: str = Field(primary_key=True, foreign_key="transfer.transfer_id")
-    amount_nanousd: int = Field(sa_type=Big)
+    service_start_us: int = Field(
+        primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False}
+    )
+    after_us: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
+    upto_us: int = Field(sa_type=Big)
 
 
 class InvoiceCounter(SQLModel, table=True):

@@ -10,9 +10,7 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    String,
     case,
-    cast,
     func,
     literal_column,
     select,
@@ -20,7 +18,7 @@ from sqlalchemy import (
 )
 
 from billing.db.first_rows import first_rows
-from billing.invoices.store import INVOICE, LINE, LINK, ON_INVOICE
+from billing.invoices.store import INVOICE, LINE
 from billing.ledger.store import ACCOUNT, TRANSFER
 from billing.recovery.holds import HOLD
 from billing.usage.store import EVENT
@@ -81,7 +79,7 @@ def holds_of_booked_calls(conn: Connection) -> list[str]:
 
 
 def invoice_sums(conn: Connection) -> list[dict[str, Any]]:
-    """Each invoice with the sum of its lines, of its usage and adjustments, of its transfers."""
+    """Each invoice with the sum of its lines, and of those that are no rounding."""
     billed = case((LINE.c.kind != "rounding", LINE.c.amount_nanousd), else_=0)
     by_line = (
         select(
@@ -92,61 +90,10 @@ def invoice_sums(conn: Connection) -> list[dict[str, Any]]:
         .group_by(LINE.c.invoice_id)
         .subquery()
     )
-    account = cast("org:", String) + TRANSFER.c.org + ":unbilled"
-    signed = case(
-        (TRANSFER.c.debit_account == account, TRANSFER.c.amount_nanousd),
-        else_=-TRANSFER.c.amount_nanousd,
-    )
-    attached = (
-        select(ON_INVOICE.c.invoice_id, func.sum(signed).label("attached"))
-        .join(TRANSFER, TRANSFER.c.transfer_id == ON_INVOICE.c.transfer_id)
-        .group_by(ON_INVOICE.c.invoice_id)
-        .subquery()
-    )
-    joined = INVOICE.outerjoin(by_line, by_line.c.invoice_id == INVOICE.c.invoice_id).outerjoin(
-        attached, attached.c.invoice_id == INVOICE.c.invoice_id
-    )
+    joined = INVOICE.outerjoin(by_line, by_line.c.invoice_id == INVOICE.c.invoice_id)
     rows = conn.execute(
-        select(INVOICE, by_line.c.lines, by_line.c.billed, attached.c.attached)
+        select(INVOICE, by_line.c.lines, by_line.c.billed)
         .select_from(joined)
         .order_by(INVOICE.c.series, INVOICE.c.number)
     )
     return [dict(row) for row in rows.mappings()]
-
-
-def lines_unlike_links(conn: Connection) -> list[tuple[Any, ...]]:
-    """(invoice, line, amount, linked) where a line is not the sum of its links."""
-    linked = (
-        select(LINK.c.invoice_id, LINK.c.seq, func.sum(LINK.c.amount_nanousd).label("linked"))
-        .group_by(LINK.c.invoice_id, LINK.c.seq)
-        .subquery()
-    )
-    total = func.coalesce(linked.c.linked, 0)
-    statement = (
-        select(LINE.c.invoice_id, LINE.c.seq, LINE.c.amount_nanousd, total)
-        .select_from(
-            LINE.outerjoin(
-                linked,
-                (linked.c.invoice_id == LINE.c.invoice_id) & (linked.c.seq == LINE.c.seq),
-            )
-        )
-        .where(LINE.c.kind != "rounding", LINE.c.amount_nanousd != total)
-    )
-    return [tuple(row) for row in first_rows(conn, statement)]
-
-
-def transfers_unlike_links(conn: Connection) -> list[tuple[Any, ...]]:
-    """(transfer, amount, linked) where the lines do not carry the whole of a transfer."""
-    linked = (
-        select(LINK.c.transfer_id, func.sum(LINK.c.amount_nanousd).label("linked"))
-        .group_by(LINK.c.transfer_id)
-        .subquery()
-    )
-    total = func.abs(func.coalesce(linked.c.linked, 0))
-    statement = (
-        select(TRANSFER.c.transfer_id, TRANSFER.c.amount_nanousd, total)
-        .join(ON_INVOICE, ON_INVOICE.c.transfer_id == TRANSFER.c.transfer_id)
-        .outerjoin(linked, linked.c.transfer_id == TRANSFER.c.transfer_id)
-        .where(TRANSFER.c.amount_nanousd != total)
-    )
-    return [tuple(row) for row in first_rows(conn, statement)]

@@ -18,6 +18,8 @@ import msgspec
 from sqlalchemy import Connection
 
 from billing.budgets.counting import count_budgets
+from billing.charges import store as charge_sums
+from billing.charges import sums as charges
 from billing.costs import capacity
 from billing.costs import store as costs
 from billing.credits.burning import paid_by_credits
@@ -27,10 +29,12 @@ from billing.ledger import store as transfers
 from billing.ledger.posting import LatestRecord, Posting, Step
 from billing.prices.book import PriceBook
 from billing.prices.rating import Charge, Unrateable
+from billing.prices.versions import book_of
 from billing.recovery import holds
 from billing.types import UNREADABLE, OpenedCall, SettledCall, decode_opened, decode_settled
 from billing.usage import idempotency, rollup, rollups
 from billing.usage import store as usage
+from billing.usage.rollup import CountedCall
 from billing.writer import letters
 
 BOOKING_LOCK = 0x51_75_1C_E1
@@ -132,9 +136,10 @@ def book(conn: Connection, batch: Batch) -> BookedBatch:
     rids = list({record.rid for record in batch.records})
     plan = _Plan(latest=usage.latest(conn, rids))
     plan.booked.failures += batch.failures
+    place_us = charge_sums.next_place(conn, batch.now_us)
     for settled in batch.settled:
-        _plan(plan, settled, batch.now_us)
-    _write(conn, plan, _still_open(plan, batch.opened), batch.now_us)
+        _plan(plan, settled, place_us)
+    _write(conn, plan, _still_open(plan, batch.opened), batch.prices, place_us)
     return plan.booked
 
 
@@ -178,6 +183,8 @@ def _plan(plan: _Plan, settled: Settled, now_us: int) -> None:
     entry = settled.first
     if before:
         entry = posting.posting(call, settled.payload_sha, charge, before, now_us)
+    for row in entry.transfers:
+        row["created_us"] = now_us
     plan.postings.append(entry)
     plan.latest[call.rid] = entry.record
 
@@ -195,7 +202,9 @@ def _still_open(plan: _Plan, opened: Mapping[str, Record]) -> list[OpenedCall]:
     return calls
 
 
-def _write(conn: Connection, plan: _Plan, still_open: list[OpenedCall], now_us: int) -> None:
+def _write(
+    conn: Connection, plan: _Plan, still_open: list[OpenedCall], prices: PriceBook, now_us: int
+) -> None:
     first = [entry for entry in plan.postings if entry.n == 1]
     better = [entry for entry in plan.postings if entry.n > 1]
     corrected = [entry.usage["rid"] for entry in better]
@@ -215,14 +224,18 @@ def _write(conn: Connection, plan: _Plan, still_open: list[OpenedCall], now_us: 
     rollups.add(conn, added)
     moved = capacity.of_attempts(plan.postings, spent)
     costs.add(conn, moved)
+    charged = [row for entry in plan.postings for row in entry.transfers]
+    burns = paid_by_credits(conn, plan.postings, now_us)
     transfers.post(
         conn,
         [
-            *(row for entry in plan.postings for row in entry.transfers),
-            *paid_by_credits(conn, plan.postings, now_us),
+            *charged,
+            *burns,
             *capacity.transfers(moved, capacity.allocated(added), _name(plan.postings), now_us),
         ],
     )
+    by_month = _by_month(conn, plan.postings, sums, burns, prices)
+    charge_sums.add(conn, by_month, [*charged, *burns])
     count_budgets(conn, plan.postings, now_us)
     holds.insert_open(conn, [_open_hold(call) for call in still_open])
     holds.delete_open(conn, [*newest, *plan.ended_before])
@@ -230,6 +243,21 @@ def _write(conn: Connection, plan: _Plan, still_open: list[OpenedCall], now_us: 
     plan.booked.events = len(first)
     plan.booked.corrections = len(better)
     plan.booked.opened = len(still_open)
+
+
+def _by_month(
+    conn: Connection,
+    postings: Sequence[Posting],
+    before: Mapping[str, CountedCall],
+    burns: Sequence[Mapping[str, Any]],
+    prices: PriceBook,
+) -> dict[charges.Cell, charges.Sums]:
+    """The charges of a batch, summed for invoices. A former record may have been rated by another
+    writer with a newer book."""
+    try:
+        return charges.added(postings, before, burns, prices)
+    except Unrateable:
+        return charges.added(postings, before, burns, book_of(conn))
 
 
 def _ran_under_keys(postings: Sequence[Posting]) -> list[dict[str, Any]]:

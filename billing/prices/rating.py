@@ -108,6 +108,12 @@ def units_of(usage: Usage, prices: Prices) -> tuple[tuple[Component, int, int], 
     """(component, units, nano-USD per million) of which `rate` makes its parts, for invoices. Each
     part is the `amount_of` its units, but for the minimum, whose part is what the others lack."""
     at = prices.at_prompt(usage.prompt)
+    return units_at(replace(usage, gpu_ms=min(usage.gpu_ms, at.gpu_ms_max)), at)
+
+
+def units_at(usage: Usage, at: Prices) -> tuple[tuple[Component, int, int], ...]:
+    """`units_of` at the prices for one length of prompt, for one call or for the sum of many. Of
+    each call's `gpu_ms` only those up to the bound are in the usage."""
     extra_input = usage.cache_write if at.cache_write is None else 0
     reasoned = usage.reasoning if at.reasoning is None else 0
     return (
@@ -118,7 +124,7 @@ def units_of(usage: Usage, prices: Prices) -> tuple[tuple[Component, int, int], 
         (Component.REASONING, usage.reasoning - reasoned, at.reasoning or 0),
         (Component.REQUEST, 1, at.request),
         (Component.MINIMUM, 1, at.minimum),
-        (Component.GPU_MS, min(usage.gpu_ms, at.gpu_ms_max), at.gpu_ms),
+        (Component.GPU_MS, usage.gpu_ms, at.gpu_ms),
     )
 
 

@@ -85,6 +85,8 @@ OTHER = "debit_account = 'org:org_2:unbilled', org = 'org_2'"
 HOUR = "hour_us = hour_us - 3600000000"
 SUMS = ("usage_hour", "usage_day", "usage_org_day")
 LETTER = "INSERT INTO dead_letter (shard, entry, rid, reason, detail, payload, created_us) VALUES"
+OF_CHARGES = ("I5 invoice_lines", "I9 charge_sums")
+RERATED = ("I4 amounts_rerate", *OF_CHARGES)
 
 BREAKS: list[tuple[str, str, list[str]]] = [
     # what is named, what was tampered with, every check that must see it
@@ -106,22 +108,22 @@ BREAKS: list[tuple[str, str, list[str]]] = [
     (
         "req_1 record 1",
         f"UPDATE transfer SET {SHIFT} WHERE {CHARGE}",
-        ["I2 account_totals", "I3 one_charge_per_call", "I4 nets_are_exact", "I5 invoice_lines"],
+        ["I2 account_totals", "I3 one_charge_per_call", "I4 nets_are_exact", *OF_CHARGES],
     ),
     (
         "req_1 record 1",
         f"{OTHER_ORG}; UPDATE transfer SET {OTHER} WHERE {CHARGE}",
-        ["I2 account_totals", "I3 one_charge_per_call"],
+        ["I2 account_totals", "I3 one_charge_per_call", *OF_CHARGES],
     ),
     (
         "req_1:charge:1 stands for no record",
         f"UPDATE transfer SET rid = 'req_0' WHERE {CHARGE}",
-        ["I3 one_charge_per_call", "I4 nets_are_exact"],
+        ["I3 one_charge_per_call", "I4 nets_are_exact", *OF_CHARGES],
     ),
     (
         "req_1:charge:1 stands for no record",
         f"UPDATE transfer SET rid = NULL WHERE {CHARGE}",
-        ["I3 one_charge_per_call", "I4 nets_are_exact"],
+        ["I3 one_charge_per_call", "I4 nets_are_exact", *OF_CHARGES],
     ),
     (
         "req_2:reversal:1",
@@ -141,27 +143,27 @@ BREAKS: list[tuple[str, str, list[str]]] = [
     (
         "req_2:reversal:1 is not",
         f"UPDATE transfer SET {SHIFT} WHERE {REVERSAL}",
-        ["I2 account_totals", "I3 reversals_linked", "I4 nets_are_exact", "I5 invoice_lines"],
+        ["I2 account_totals", "I3 reversals_linked", "I4 nets_are_exact", *OF_CHARGES],
     ),
     (
         "req_1: best record",
         f"UPDATE usage_event SET {SHIFT}, {DEARER} WHERE rid = 'req_1'",
-        ["I3 one_charge_per_call", "I4 nets_are_exact", "I4 amounts_rerate", "I9 usage_hours"],
+        [*("I3 one_charge_per_call", "I4 nets_are_exact", *RERATED), "I9 usage_hours"],
     ),
     (
         "req_1: amount",
         "UPDATE usage_event SET minimum_nanousd = 5 WHERE rid = 'req_1'",
-        ["I4 parts_add_up", "I4 amounts_rerate", "I9 usage_hours"],
+        ["I4 parts_add_up", *RERATED, "I9 usage_hours"],
     ),
     (
         "req_2: amount",
         "UPDATE usage_correction SET minimum_nanousd = 5",
-        ["I4 parts_add_up", "I4 amounts_rerate", "I9 usage_hours"],
+        ["I4 parts_add_up", *RERATED, "I9 usage_hours"],
     ),
     (
         "req_1: booked",
         "UPDATE usage_event SET output = output + 1000 WHERE rid = 'req_1'",
-        ["I4 amounts_rerate", "I9 usage_hours"],
+        [*RERATED, "I9 usage_hours"],
     ),
     (
         "req_0: booked",
@@ -171,15 +173,30 @@ BREAKS: list[tuple[str, str, list[str]]] = [
     (
         "req_0: ",
         "UPDATE usage_event SET price_version = 'pv_9' WHERE rid = 'req_0'",
-        ["I4 amounts_rerate"],
+        [*RERATED],
     ),
-    ("inv_", f"UPDATE invoice_line SET {SHIFT} WHERE seq = 1", ["I5 invoice_lines"]),
-    ("inv_", "UPDATE invoice SET total_cents = total_cents + 1", ["I5 invoice_lines"]),
     (
         "inv_",
-        "DELETE FROM invoice_line_transfer WHERE transfer_id = 'req_1:charge:1'",
-        ["I5 invoice_lines"],
+        f"UPDATE invoice_line SET {SHIFT} WHERE seq = 1",
+        ["I5 invoice_lines", "I5 invoice_totals"],
     ),
+    ("inv_", "UPDATE invoice SET total_cents = total_cents + 1", ["I5 invoice_totals"]),
+    ("inv_", "UPDATE invoice_cut SET upto_us = upto_us - 1", ["I5 invoice_lines"]),
+    (
+        "both have charges of",
+        "INSERT INTO invoice (invoice_id, org, period, status, series, currency, period_start_us,"
+        " period_end_us, subtotal_nanousd, rounding_nanousd, total_cents, computed_us)"
+        " SELECT 'inv', org, '2026-11', 'draft', 'S', 'USD', 1, 2, 0, 0, 0, 1 FROM invoice; "
+        "INSERT INTO invoice_cut SELECT 'inv', service_start_us, after_us, upto_us"
+        " FROM invoice_cut",
+        ["I5 invoice_lines", "I9 charge_sums"],
+    ),
+    (
+        "org_1 adjustment proj_1",
+        "UPDATE charge_sum SET transfers = transfers + 1",
+        ["I9 charge_sums"],
+    ),
+    ("stands at 0", "DELETE FROM charge_sum", ["I9 charge_sums"]),
     (
         "req_1 is open and booked",
         "INSERT INTO open_hold VALUES ('req_1', 'o', 'p', 'k', 1, '202610', 9e18, '', NULL)",

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -429,11 +430,12 @@ class LedgerMachine(RuleBasedStateMachine):
                 "SELECT invoice_id, subtotal_nanousd, rounding_nanousd, total_cents, number, series"
                 " FROM invoice"
             ).all()
-            attached = run(
-                "SELECT invoice_id, transfer_id, amount_nanousd FROM invoice_transfer"
-                " JOIN transfer USING (transfer_id)"
+            cuts = run(
+                "SELECT org, service_start_us, after_us, upto_us FROM invoice_cut"
+                " JOIN invoice USING (invoice_id) ORDER BY 1, 2, 3"
             ).all()
-        assert len({transfer for _, transfer, _ in attached}) == len(attached)
+        for (*month, _, upto_us), (*later_month, after_us, _) in pairwise(cuts):
+            assert month != later_month or upto_us <= after_us, "a charge is on one invoice"
         of_lines = dict(map(tuple, lines))
         numbers: dict[str, list[int]] = {}
         for invoice, subtotal, rounding, cents, number, series in totals:

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from migrations.run import alembic_config, migrate, rebuilding
 from tests.migrations.test_credits import insert, refused, transfer, with_a_ledger_of
 
-BEFORE = "0044"
+BEFORE, OF_KINDS = "0044", "0045"
 
 
 def test_new_kind_is_a_row_and_an_unknown_one_is_refused(url: str) -> None:
@@ -39,8 +39,8 @@ def test_new_kind_is_a_row_and_an_unknown_one_is_refused(url: str) -> None:
 
 def test_ledger_of_known_kinds_goes_back_with_its_guards(url: str) -> None:
     store = with_a_ledger_of(url, BEFORE)
-    migrate(url)
     with rebuilding(store) as conn:
+        command.upgrade(alembic_config(conn), OF_KINDS)
         command.downgrade(alembic_config(conn), BEFORE)
         assert conn.execute(text("SELECT count(*) FROM transfer")).scalar_one() == 2
     for statement in ("DELETE FROM transfer", "DELETE FROM invoice_line"):

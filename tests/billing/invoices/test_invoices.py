@@ -8,10 +8,11 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
+from billing.charges.trace import line_transfers
 from billing.credits.credit import Category, Grant
 from billing.credits.grants import give
 from billing.db.engine import Store
-from billing.invoices.months import InvoiceResult, line_transfers, list_invoices, run_invoices
+from billing.invoices.months import InvoiceResult, list_invoices, run_invoices
 from billing.ledger import booking
 from billing.ledger.booking import Record
 from billing.limits.keys import SHARDS
@@ -240,9 +241,9 @@ def test_a_finalised_invoice_cannot_be_changed(store: Store) -> None:
         "UPDATE invoice SET total_cents = 0",
         "DELETE FROM invoice_line",
         "INSERT INTO invoice_line SELECT invoice_id, 99, kind, project, model, tier, batch, "
-        "component, price_version, 1, 1, 1, 1, 1, '', FALSE FROM invoice_line LIMIT 1",
-        "DELETE FROM invoice_transfer",
-        "UPDATE invoice_line_transfer SET amount_nanousd = 1",
+        "component, price_version, 1, 1, 1, 1, 1, '', FALSE, 0 FROM invoice_line LIMIT 1",
+        "DELETE FROM invoice_cut",
+        "UPDATE invoice_cut SET upto_us = upto_us + 1",
     ):
         with pytest.raises(IntegrityError, match="may not change"), store.write() as conn:
             conn.execute(text(statement))

@@ -1,0 +1,103 @@
+"""From a line of an invoice to the transfers behind it, a page at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Select, select, tuple_, union_all
+
+from billing.charges.audit import RECORDS, is_of, within
+from billing.charges.sums import RECORD
+from billing.credits.credit import account_of
+from billing.db.engine import Store
+from billing.invoices import store as invoices
+from billing.invoices.invoicing import LineKind
+from billing.ledger.store import TRANSFER
+from billing.prices.book import PriceBook, Unpriced
+from billing.prices.rating import units_of
+from billing.prices.versions import book_of
+from billing.types import COUNTS, Usage
+
+PAGE = 1000
+
+
+def line_transfers(
+    store: Store,
+    invoice_id: str,
+    seq: int,
+    *,
+    after: tuple[int, str] | None = None,
+    limit: int = PAGE,
+) -> list[dict[str, Any]]:
+    """The transfers behind a line, the oldest first, each with what the line carries of it. They
+    begin behind the one that counts at an instant and has an id. A rounding has none."""
+    with store.read() as conn:
+        line = invoices.line(conn, invoice_id, seq)
+        if line is None or line["kind"] not in invoices.CHARGED:
+            return []
+        book = book_of(conn)
+        found: list[dict[str, Any]] = []
+        while len(found) < limit:
+            page = _page(conn, line, after, limit)
+            found += [link for row in page if (link := _link(row, line, book))]
+            if len(page) < limit:
+                break
+            after = page[-1]["booked_us"], page[-1]["transfer_id"]
+        return found[:limit]
+
+
+def _page(
+    conn: Connection, line: dict[str, Any], after: tuple[int, str] | None, limit: int
+) -> list[dict[str, Any]]:
+    """Transfers that may stand behind a line."""
+    rows: list[dict[str, Any]] = []
+    for owner, cut in invoices.cuts(conn, line["org"]):
+        if owner != line["invoice_id"] or cut.service_start_us != line["service_start_us"]:
+            continue
+        of_cut = union_all(*(one.where(within(line["org"], cut)) for one in _candidates(line)))
+        behind = of_cut.subquery()
+        statement = select(behind).order_by(behind.c.booked_us, behind.c.transfer_id).limit(limit)
+        if after is not None:
+            statement = statement.where(tuple_(behind.c.booked_us, behind.c.transfer_id) > after)
+        rows += [dict(row) for row in conn.execute(statement).mappings()]
+    return sorted(rows, key=lambda row: (row["booked_us"], row["transfer_id"]))[:limit]
+
+
+_SHOWN = ("transfer_id", "rid", "kind", "booked_us", "amount_nanousd")
+
+
+def _candidates(line: dict[str, Any]) -> list[Select[Any]]:
+    shown = [TRANSFER.c[name] for name in _SHOWN]
+    if line["kind"] == LineKind.CREDIT:
+        account = account_of(line["org"], line["grant_id"])
+        sides = (TRANSFER.c.debit_account, TRANSFER.c.credit_account)
+        return [select(*shown).where((sides[0] == account) | (sides[1] == account))]
+    kind = "reversal" if line["kind"] == LineKind.ADJUSTMENT else "charge"
+    return [
+        select(
+            *shown,
+            record.c[f"{line['component']}_nanousd"].label("part_nanousd"),
+            *(record.c[name] for name in COUNTS),
+        )
+        .select_from(TRANSFER.join(record, is_of(record, n)))
+        .where(TRANSFER.c.kind == kind, *(record.c[name] == line[name] for name in RECORD))
+        for record, n in RECORDS
+    ]
+
+
+def _link(row: dict[str, Any], line: dict[str, Any], book: PriceBook) -> dict[str, Any] | None:
+    """A transfer with the amount that the line has of it; None where another line has it."""
+    shown = {name: row[name] for name in ("transfer_id", "rid", "kind", "booked_us")}
+    if line["kind"] == LineKind.CREDIT:
+        sign = 1 if row["kind"] == "reversal" else -1
+        return {**shown, "amount_nanousd": sign * row["amount_nanousd"]}
+    part = row["part_nanousd"]
+    prices = book.of_version(
+        line["price_version"], line["model"], line["tier"], bool(line["batch"])
+    )
+    assert not isinstance(prices, Unpriced), f"{row['rid']} was charged without a price"
+    usage = Usage(**{name: row[name] for name in COUNTS})
+    unit_price = {component: price for component, _, price in units_of(usage, prices)}
+    if not part or unit_price[line["component"]] != line["unit_price_nanousd_per_mtok"]:
+        return None
+    return {**shown, "amount_nanousd": -part if line["kind"] == LineKind.ADJUSTMENT else part}
