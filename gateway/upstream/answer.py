@@ -41,6 +41,10 @@ class Lost(Cut):
     """Whoever made the answer is gone, in the midst of it: what has come stands."""
 
 
+class Malformed(Cut):
+    """An event that nobody can read. Of a server outside it may be left out."""
+
+
 class Misconfigured(UpstreamError):
     """A server outside refuses us, not this call: the pool's key, URL or model is wrong, or the
     account has no money. Nobody who calls can mend that."""

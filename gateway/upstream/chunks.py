@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from billing.limits.gcra import UNITS_MAX
 from billing.types import UNREADABLE, Usage
 from gateway.call.frame import NO_IDS, Choice, Frame, Index, Logprobs, PromptLogprobs
-from gateway.upstream.answer import Cut, Reported
+from gateway.upstream.answer import Cut, Malformed, Reported
 
 FLOAT_BYTES = 4
 TOKEN_BYTES = 4
@@ -115,7 +115,9 @@ def read_chunk(payload: bytes) -> Frame:
     try:
         chunk = _CHUNK.decode(payload)
     except UNREADABLE as malformed:
-        raise Cut(f"a malformed chunk: {malformed}") from malformed
+        if (bare := _without_usage(payload)) is not None:
+            return read_chunk(msgspec.json.encode(bare))
+        raise Malformed(f"a malformed chunk: {malformed}") from malformed
     if chunk.error is not None:
         raise Reported(chunk.error)
     choices = chunk.choices
@@ -127,6 +129,17 @@ def read_chunk(payload: bytes) -> Frame:
     if note is None:
         return Frame(choices, _plain_usage(chunk.usage) if chunk.usage else None)
     return Frame(choices, _own_usage(note), note.position, note.busy_us, note.token_ids)
+
+
+def _without_usage(payload: bytes) -> dict[str, Any] | None:
+    """What a server outside says whose counts nobody can believe: negative, beyond reason, no
+    numbers. They are left out, and what arrives is counted instead."""
+    try:
+        document = msgspec.json.decode(payload, type=dict[str, Any])
+    except UNREADABLE:
+        return None
+    is_own = "sluice" in document
+    return None if is_own or document.pop("usage", None) is None else document
 
 
 def _in_openais_words(choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
@@ -147,6 +160,8 @@ def read_answer(body: bytes, prompt_tokens: int) -> Frame:
     try:
         document = _DOCUMENT.decode(body)
     except UNREADABLE as malformed:
+        if (bare := _without_usage(body)) is not None:
+            return read_answer(msgspec.json.encode(bare), prompt_tokens)
         raise Cut(f"a malformed document: {malformed}") from malformed
     if document.error is not None:
         raise Reported(document.error)
@@ -185,12 +200,12 @@ def _check(choice: Choice) -> None:
     delta = choice.delta
     content = delta.get("content")
     if content is not None and not isinstance(content, str):
-        raise Cut("a malformed chunk: its content is no text")
+        raise Malformed("a malformed chunk: its content is no text")
     # Most say text alone, or with their role.
     if content is None or (len(delta) > 1 and (len(delta) > 2 or "role" not in delta)):
         for name in TEXTS:
             if not isinstance(delta.get(name) or "", str):
-                raise Cut(f"a malformed chunk: its {name} is no text")
+                raise Malformed(f"a malformed chunk: its {name} is no text")
         if delta.get("tool_calls"):
             _check_tool_calls(choice)
     if choice.embedding is not None:
@@ -201,7 +216,7 @@ def _check_tool_calls(choice: Choice) -> None:
     try:
         pieces = choice.tool_calls
     except msgspec.ValidationError as malformed:
-        raise Cut(f"a malformed chunk: {malformed}") from malformed
+        raise Malformed(f"a malformed chunk: {malformed}") from malformed
     if any(piece.index >= TOOL_CALLS_MAX for piece in pieces):
         raise Cut(f"more than {TOOL_CALLS_MAX} tool calls in one choice")
 

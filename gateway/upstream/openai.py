@@ -20,6 +20,7 @@ from gateway.upstream.answer import (
     HintsRefused,
     Late,
     Lost,
+    Malformed,
     Misconfigured,
     Rejected,
     Rejection,
@@ -30,6 +31,7 @@ from gateway.upstream.answer import (
 )
 from gateway.upstream.blame import is_ours_to_answer_for
 from gateway.upstream.chunks import read_answer, read_chunk, read_vectors
+from gateway.upstream.doubt import Doubt
 from gateway.upstream.fault import DETAIL_CHARS_MAX, Fault, fault_of, without_secrets
 from gateway.upstream.hints import refused_hints, without_hints
 from gateway.upstream.http1 import (
@@ -46,6 +48,9 @@ ERROR_BODY_MAX = 64 * 1024
 DOCUMENT_BYTES_MAX = 64 * 1024 * 1024
 """2,048 vectors of 4,096 numbers, in base64, and some room."""
 EVENTS = "text/event-stream"
+IDENTITY = "identity"
+"""The only encoding that is asked for."""
+ENCODING_CHARS_MAX = 32
 EVENTS_BEHIND_MAX = 64
 """What a server may add behind the end of an answer: its usage, and maybe more."""
 SATURATED = (429, 503)
@@ -129,9 +134,12 @@ class OpenAIUpstream:
             raise unreachable from refused
         except HttpError as broken:
             raise _broken(broken) from broken
-        if response.status == 200:
+        encoding = response.headers.get("content-encoding", IDENTITY).strip().lower()
+        if response.status == 200 and encoding == IDENTITY:
             return OpenAIAnswer(response, target)
         try:
+            if response.status == 200:
+                raise Cut(f"the answer is compressed ({encoding[:ENCODING_CHARS_MAX]})")
             raise await _refusal(response, target)
         finally:
             response.close()
@@ -154,6 +162,8 @@ class OpenAIAnswer:
         self._is_begun = False
         self._is_broken = False
         self._behind = 0
+        self._texts = 0
+        self._doubt: Doubt | None = None
         self._quiet_since_s: float | None = None
         self.is_over = False
         """All its choices have finished, and nothing more comes."""
@@ -203,7 +213,7 @@ class OpenAIAnswer:
             except Reported as reported:
                 raise self._failure(reported) from reported
         self._note(frame)
-        self._end()
+        self._end([])
         return frame
 
     async def more(self) -> list[Frame]:
@@ -222,8 +232,7 @@ class OpenAIAnswer:
             except HttpError as broken:
                 if self._unfinished:
                     raise self._lost(broken) from broken
-                self._is_broken = self.is_over = True  # with all it had to say
-                return frames
+                received, self._is_broken = b"", True  # with all it had to say
             try:
                 self._take(received, frames)
                 self._look_for_chatter(frames)
@@ -238,7 +247,10 @@ class OpenAIAnswer:
             self._behind += len(frames) + 1
             if self._behind > EVENTS_BEHIND_MAX:
                 self._is_broken = self.is_over = True
-        if any(frame.says_something for frame in reversed(frames)):
+        if self._target.outside:
+            self._texts += sum([frame.texts for frame in frames])
+        is_held = self._doubt is not None and self._doubt.was_told()
+        if is_held or any(frame.says_something for frame in reversed(frames)):
             self._quiet_since_s = None
         elif self._is_begun and not self.is_over:
             now_s = asyncio.get_running_loop().time()
@@ -273,18 +285,37 @@ class OpenAIAnswer:
         """Reads the frames of what was received into `frames`, up to the end or what cuts it."""
         for payload in self._decoder.feed(received):
             if payload == DONE:
-                self._end()
+                self._end(frames)
                 return
-            frame = read_chunk(payload)
+            try:
+                frame = read_chunk(payload)
+            except Malformed as malformed:
+                self._leave_out(payload, malformed, frames)
+                continue
             self._note(frame)
-            frames.append(frame)
+            if self._doubt is None:
+                frames.append(frame)
+            else:
+                self._doubt.hold(frame, len(payload))
         if self._decoder.is_too_large:
             raise Cut("an event was larger than any event may be")
         if not received:
             try:
-                self._end()
+                self._end(frames)
             except Cut as cut:
                 raise _gone(cut) from cut
+
+    def _leave_out(self, payload: bytes, malformed: Malformed, frames: Sequence[Frame]) -> None:
+        """A server outside that has said a token may say nonsense now and then; before that, others
+        are asked. Raises `malformed`."""
+        has_spoken = self._is_begun or any(frame.says_something for frame in frames)
+        if not self._target.outside or not has_spoken:
+            raise malformed
+        if not self._unfinished:
+            return
+        if self._doubt is None:
+            self._doubt = Doubt()
+        self._doubt.leave_out(payload, malformed)
 
     def _note(self, frame: Frame) -> None:
         if self._embeds and frame.usage is not None and frame.usage.output:
@@ -297,9 +328,12 @@ class OpenAIAnswer:
             if choice.finish_reason is not None:
                 self._unfinished.discard(choice.index)
 
-    def _end(self) -> None:
+    def _end(self, frames: list[Frame]) -> None:
         if self._unfinished:
             raise Cut(f"the stream ended before {len(self._unfinished)} choices had finished")
+        if self._doubt is not None:
+            texts = self._texts + sum([frame.texts for frame in frames])
+            frames += self._doubt.released(texts)
         self.is_over = True
 
 

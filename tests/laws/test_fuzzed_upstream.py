@@ -92,7 +92,9 @@ def bench() -> Iterator[Bench]:
 
 # --- what an upstream may send -------------------------------------------------------------------
 
-NUMBERS = st.sampled_from([0, 1, 7, 255, 2**31, 2**53, 2**63, 2**70, -1, 1.5, None, "9", [], True])
+NUMBERS = st.sampled_from(
+    [0, 1, 7, 255, 2**31, 10**12, 2**53, 2**63, 2**70, -1, 1.5, 1e308, None, "9", [], True]
+)
 WORDS = st.sampled_from(["", "a", "é\U0001f600", "\x00", "\ud800", "x" * 2000, "[DONE]", "data: "])
 REASONS = st.sampled_from(
     [
@@ -145,9 +147,14 @@ def documents(draw: st.DrawFn) -> bytes:
 GOOD = b"".join(
     [*(fake.own_frame(f"word{n} ", n) for n in range(1, 4)), fake.own_frame("", 4, finish="stop")]
 )
+PLAIN = b"".join([*(fake.plain_frame(f"word{n} ") for n in range(1, 4))])
+"""As a server outside says it, which goes on from there if it is cut."""
 PIECES = st.one_of(
     chunks(),
     st.just(GOOD),
+    st.just(PLAIN),
+    st.just(PLAIN + fake.plain_frame("", "stop") + fake.plain_usage(10, 10**12)),
+    st.just(PLAIN + b"data: {\n\n" + fake.plain_frame("", "stop") + fake.plain_usage(10, 4)),
     st.just(fake.DONE),
     st.just(fake.own_frame("a", 2)),
     st.sampled_from([b": ping\n\n", b"event: x\n\n", b"\n\n", b"data:\n\n", b"data: {\n\n"]),
@@ -190,6 +197,8 @@ ODD_HEADS = st.sampled_from(
         HEAD + b"transfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n" + GOOD,
         HEAD + b"transfer-encoding: chunked\r\n\r\n5\r\nabcdefgh",
         HEAD + b"content-encoding: gzip\r\nconnection: close\r\n\r\n\x1f\x8b\x08nonsense",
+        HEAD + b"content-encoding: gzip\r\nconnection: close\r\n\r\n" + GOOD,
+        HEAD.replace(b"event-stream", b"html") + b"connection: close\r\n\r\n<html>" + GOOD,
         HEAD + b"connection: close\r\n\r\n" + GOOD,
         HEAD + b"content-length: %d\r\n\r\n" % len(GOOD) + GOOD + b"HTTP/1.1 200 OK\r\n\r\n",
     ]

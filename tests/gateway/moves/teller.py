@@ -24,8 +24,16 @@ class Teller:
 
     pieces: Sequence[str]
     ends: deque[tuple[int, Ends]] = field(default_factory=deque)
+    cuts: deque[tuple[int, Ends]] = field(default_factory=deque)
+    """The same by bytes."""
     stories: deque[Sequence[str]] = field(default_factory=deque)
     says_usage: bool = True
+    usage: dict[str, Any] | None = None
+    """What it says that it used, if that is not the truth."""
+    spoils: dict[int, bytes] = field(default_factory=dict)
+    """What the first stream says in place of its piece of that number."""
+    adds: dict[int, bytes] = field(default_factory=dict)
+    """What the first stream says before its piece of that number."""
     refuses_prefix: bool = False
     refuses_again: bool = False
     """And then what it is asked anew."""
@@ -44,11 +52,20 @@ class Teller:
         rest = _rest(story, said)
         events = [_piece(text, is_chat) for text in rest]
         usage = fake.plain_usage(PROMPT + len(story) - len(rest), len(rest))
+        if self.usage is not None:
+            usage = fake.event({"choices": [], "usage": self.usage})
+        if len(self.asked) == 1:
+            events = [
+                self.adds.get(n, b"") + self.spoils.get(n, event) for n, event in enumerate(events)
+            ]
         events += [
             _piece("", is_chat, self.finish),
             *([usage] if self.says_usage else []),
             fake.DONE,
         ]
+        if self.cuts:
+            at, acts = self.cuts.popleft()
+            return fake.stream(b"".join(events)[:at], then=acts)
         if self.ends:
             after, acts = self.ends.popleft()
             return fake.stream(*events[:after], then=acts)

@@ -81,7 +81,6 @@ async def test_server_that_streams_all_the_same_is_understood(
         document(chose(index=-1)),
         document({"index": 0, "message": {"content": 5}, "finish_reason": "stop"}),
         document(chose(None, tool_calls=[{"function": 1}])),
-        document(chose(), usage={"prompt_tokens": -1}),
         json.dumps({"error": {"message": "engine died"}}).encode(),
     ],
     ids=lambda body: body[:40],
@@ -117,13 +116,12 @@ def test_plain_completion_and_its_scores_are_read() -> None:
 
 @given(st.integers(0, 2**40))
 def test_what_a_document_reports_is_read_whole_or_not_at_all(said: int) -> None:
-    """What is charged of it is bounded where it is charged: our cost is all of it."""
-    try:
-        usage = read(document(chose(), usage=USED | {"completion_tokens": said})).usage
-    except Cut:
-        assert said > UNITS_MAX // 3
-        return
-    assert usage is not None and usage.output == said
+    """What is charged of it is bounded where it is charged: our cost is all of it. Beyond reason
+    the text is counted."""
+    usage = read(document(chose(), usage=USED | {"completion_tokens": said})).usage
+    assert usage is not None
+    assert usage.output == said or said > UNITS_MAX // 3
+    assert usage.output <= UNITS_MAX // 3
 
 
 def test_answer_without_a_count_is_counted_by_its_text() -> None:

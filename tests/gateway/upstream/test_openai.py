@@ -107,7 +107,6 @@ CUTS = {
         fake.event({"choices": [{"delta": {"content": 5}, "finish_reason": None}]})
     ),
     "negative usage": fake.stream(fake.own_frame("x", -5, finish="stop"), fake.DONE),
-    "negative plain usage": fake.stream(fake.plain_frame("x", "stop"), fake.plain_usage(-9, 2)),
     "absurd usage": fake.stream(fake.own_frame("x", 2**62, finish="stop"), fake.DONE),
     "deep nesting": fake.stream(b'data: {"choices":[{"delta":{"x":' + b"[" * 10**5 + b"\n\n"),
     "an error event": fake.stream(FIRST, fake.event({"error": {"message": "engine died"}})),
@@ -170,7 +169,8 @@ def test_usage_that_is_believed_can_be_settled(prompt: int, cached: int, output:
     for event in (said, fake.plain_usage(prompt, output, cached)):
         with suppress(Cut):
             usage = read_chunk(event.removeprefix(b"data: ").strip()).usage
-            assert usage is not None and token_units(usage.total) == usage.total
+            is_left_out = usage is None and event is not said
+            assert is_left_out or (usage and token_units(usage.total) == usage.total)
 
 
 # --- refusals before the stream -------------------------------------------------------------------
