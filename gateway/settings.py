@@ -112,8 +112,8 @@ class GatewaySettings(Section):
     connect_timeout_s: float = Field(2.0, gt=0)
     first_token_timeout_s: float = Field(60.0, gt=0)
     idle_timeout_s: float = Field(60.0, gt=0)
-    external_first_token_timeout_s: float = Field(30.0, gt=0)
-    external_idle_timeout_s: float = Field(60.0, gt=0)
+    external_first_token_timeout_s: float = Field(10.0, gt=0)
+    external_idle_timeout_s: float = Field(10.0, gt=0)
     external_ca_file: str = ""
     external_certificate_file: str = ""
     external_proxy: str = Field("", repr=False)

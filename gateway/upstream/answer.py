@@ -51,6 +51,11 @@ class Misconfigured(UpstreamError):
 
     outcome = "misconfigured"
 
+    def __init__(self, message: str, *, is_of_account: bool = False) -> None:
+        """`is_of_account`: of our key or our account there, and not of one URL or model."""
+        super().__init__(message)
+        self.is_of_account = is_of_account
+
 
 class Reported(Cut):
     """The server's own error object, in an answer that had begun with status 200."""

@@ -12,7 +12,7 @@ REDIRECTS = range(300, 400)
 OURS = frozenset({401, 402, 403, 404, 405, 406, 407, 409, 410, 421, 423, 424, 425, 426, 451})
 EITHERS = frozenset({400, 422, 429})
 """Servers differ in what these mean: their words decide."""
-WORDS_OF_OURS = frozenset(
+WORDS_OF_ACCOUNT = frozenset(
     {
         "account_deactivated",
         "authentication_error",
@@ -20,12 +20,12 @@ WORDS_OF_OURS = frozenset(
         "billing_not_active",
         "insufficient_quota",
         "invalid_api_key",
-        "invalid_model",
-        "model_not_found",
         "permission_error",
     }
 )
 """Of an error's `code` and `type`."""
+WORDS_OF_MODELS = frozenset({"invalid_model", "model_not_found"})
+OF_ACCOUNT = frozenset({401, 402, 403})
 
 
 def is_ours_to_answer_for(status: int, error: Mapping[str, Any]) -> bool:
@@ -34,5 +34,14 @@ def is_ours_to_answer_for(status: int, error: Mapping[str, Any]) -> bool:
         return True
     if status not in EITHERS:
         return False
-    words = {word for key in ("code", "type") if isinstance(word := error.get(key), str)}
-    return error.get("param") == "model" or not words.isdisjoint(WORDS_OF_OURS)
+    ours = WORDS_OF_ACCOUNT | WORDS_OF_MODELS
+    return error.get("param") == "model" or not _words(error).isdisjoint(ours)
+
+
+def is_of_account(status: int, error: Mapping[str, Any]) -> bool:
+    """Of what is ours: whether it is our key or our account, and so holds for all its pools."""
+    return status in OF_ACCOUNT or not _words(error).isdisjoint(WORDS_OF_ACCOUNT)
+
+
+def _words(error: Mapping[str, Any]) -> set[str]:
+    return {word for key in ("code", "type") if isinstance(word := error.get(key), str)}

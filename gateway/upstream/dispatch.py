@@ -8,7 +8,9 @@ recorded, every wait is bounded and left again.
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -33,26 +35,30 @@ from gateway.speeds.learner import Learner
 from gateway.upstream.answer import (
     Cut,
     HintsRefused,
+    Late,
     Lost,
     Misconfigured,
     Rejected,
     Rejection,
     Saturated,
+    Unreachable,
     UpstreamError,
 )
 from gateway.upstream.come_again import AGAIN_S_MAX, NOBODY_KNOWS_S
+from gateway.upstream.failure import failure_of
 from gateway.upstream.faults import Faults
 from gateway.upstream.hedging import Hedging, Tried
 from gateway.upstream.live import LiveAnswer, LiveAttempt
 from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Place, Places
 from routing.decide import decide
+from routing.health.after_failure import RETRIES_MAX, Circumstances, Step, Why, after_failure
+from routing.health.failures import Failure
+from routing.health.retries import RetryBudget
 from routing.plans import Plans
 from routing.types import Call, Candidate, CapacityClass, Clock, Refusal, RefusalKind
 
 ROUNDS_MAX = 4
-OUTSIDE_PAUSE_S_MAX = 1.0
-"""How long a call waits at most, between two rounds, for servers outside that have all failed."""
 SATURATED_PAUSE_S = 0.25
 """How long a replica that took no more calls is left alone before it is asked again."""
 LEAVE_WITHIN_S = 3.0
@@ -63,11 +69,28 @@ FAILED_PAUSE_S = 0.5
 """The same for one that failed: its drain may be called off, and a broken connection says little
 about the next. Never for ever, or a call would outwait its deadline beside the only replica."""
 
+TOO_MANY_RETRIES = "Several servers fail just now, and no further try is made for this call."
 NOT_COVERED = (
     "No worker of ours could take the call, and what is left of its budget or credit does not cover"
     " it at a server outside, where all of 'max_tokens' is held at once. A smaller 'max_tokens'"
     " costs less."
 )
+
+
+@dataclass(slots=True)
+class _Trail:
+    """What a walk has tried. `avoided` says until when a place is left alone, by its id."""
+
+    avoided: dict[str, float]
+    asked: Counter[str] = field(default_factory=Counter)
+    """How often each place was asked."""
+    retries: int = 0
+    """Attempts beyond the first one, but for those that our own workers turned away at the door."""
+    failure: Failure | None = None
+    """The last one. None: nothing was tried, or the last try was turned away at the door."""
+    retry_after_s: float | None = None
+    may_recover: bool = False
+    lacks_money: bool = False
 
 
 class Dispatcher:
@@ -93,6 +116,7 @@ class Dispatcher:
         self._upstream = upstream
         self._plans = plans
         self._clock = clock
+        self._budget = RetryBudget(clock())
         self.attempts: set[LiveAttempt] = set()
         """Those that are open."""
         self._hedging = Hedging(fleet, places, leases, self.attempts)
@@ -124,71 +148,128 @@ class Dispatcher:
     ) -> tuple[LiveAttempt, LiveAnswer]:
         """Whoever calls it closes the attempt; what failed before has been closed. Of a `move` the
         place `left` is left alone, and in a first round nobody is waited for."""
-        avoided = {left: self._clock() + move.pause_s} if move else {}
-        retry_after_s: float | None = None
-        may_recover = False
-        lacks_money = False
+        trail = _Trail({left: self._clock() + move.pause_s} if move else {})
+        self._budget.called()
         candidates: Iterable[Candidate] = open_call.decision.eligible
         for round_number in range(rounds):
             for candidate in candidates:
                 if move is not None and not move.may_go_to(candidate):
                     continue
-                patient = round_number > 0 or not avoided
-                match = await self._places.find(open_call, candidate, payload, avoided, patient)
+                patient = round_number > 0 or not trail.avoided
+                match = await self._places.find(
+                    open_call, candidate, payload, trail.avoided, patient
+                )
                 if match is None:
                     continue
                 served_by, place = match
                 if move is not None and not move.may_go_to(served_by):
                     continue
                 if place.pool.is_external and not await self._leases.covers_all(open_call):
-                    avoided[place.id] = math.inf
-                    lacks_money = True
+                    trail.avoided[place.id] = math.inf
+                    trail.lacks_money = True
                     continue
+                self._grant(open_call, trail)
                 try:
                     if move is None:
-                        tried = Tried(open_call, payload, served_by, avoided)
+                        tried = Tried(open_call, payload, served_by, trail.avoided)
                         return await self._first_of(tried, place)
                     return await self._try(open_call, served_by, place, move)
                 except Rejected as rejected:
                     raise _callers_fault(rejected.rejection, payload) from rejected
                 except UpstreamError as failed:
-                    avoided[place.id] = self._avoid_until_s(failed, move)
-                    may_recover |= not isinstance(failed, Misconfigured)
-                    if isinstance(failed, Saturated) and failed.retry_after_s:
-                        pause_s = min(failed.retry_after_s, AGAIN_S_MAX)
-                        if place.pool.is_external:
-                            avoided[place.id] = self._clock() + pause_s
-                        retry_after_s = min(pause_s, retry_after_s or pause_s)
+                    self._note(open_call, trail, place, failed, move)
             candidates = again = self._candidates_now(open_call)
-            if round_number < rounds - 1:
-                await self._pause(open_call, again, avoided)
-        if lacks_money:
-            raise insufficient_quota(NOT_COVERED, open_call.principal.quota_status)
-        if avoided and not may_recover:
-            raise provider_misconfigured()
-        again_s = retry_after_s or self._places.again_s(open_call, avoided)
-        raise overloaded("No worker could take the call.", again_s)
+            if round_number < rounds - 1 and not await self._pause(open_call, again, trail.avoided):
+                break
+        raise self._refusal(open_call, trail)
 
-    def _avoid_until_s(self, failed: UpstreamError, move: Move | None) -> float:
-        """A server that refuses us will refuse this call again, however often it is asked."""
-        if isinstance(failed, Misconfigured):
-            return math.inf
-        if move is not None and not isinstance(failed, Saturated):
-            return self._clock() + move.pause_s
-        pause_s = SATURATED_PAUSE_S if isinstance(failed, Saturated) else FAILED_PAUSE_S
-        return self._clock() + pause_s
+    def _grant(self, open_call: OpenCall, trail: _Trail) -> None:
+        """One attempt more, if the table has one. Raises ApiError."""
+        if trail.failure is None:
+            return
+        now_s = self._clock()
+        at = Circumstances(
+            other_place=True,
+            fallback_model=False,
+            times_asked=1,
+            left_s=open_call.call.deadline_s - now_s,
+            retries_left=RETRIES_MAX - trail.retries,
+            has_budget=self._budget.take(now_s),
+        )
+        if after_failure(trail.failure, at).why in (Why.RETRIES, Why.BUDGET):
+            raise overloaded(TOO_MANY_RETRIES, self._again_s(open_call, trail))
+        trail.retries += 1
+
+    def _note(
+        self,
+        open_call: OpenCall,
+        trail: _Trail,
+        place: Place,
+        failed: UpstreamError,
+        move: Move | None,
+    ) -> None:
+        """Whether and when this call asks the place again."""
+        now_s, failure = self._clock(), failure_of(failed)
+        trail.asked[place.id] += 1
+        trail.may_recover |= not isinstance(failed, Misconfigured)
+        if isinstance(failed, Saturated) and failed.retry_after_s:
+            pause_s = min(failed.retry_after_s, AGAIN_S_MAX)
+            trail.retry_after_s = min(pause_s, trail.retry_after_s or pause_s)
+        if place.pool.is_external and move is None:
+            trail.failure = failure
+            trail.avoided[place.id] = now_s + self._again_in_s(open_call, trail, place, failure)
+            return
+        at_the_door = isinstance(failed, Saturated | Unreachable)
+        trail.failure = None if at_the_door or move is not None else failure
+        pause_s = _pause_s(failed, move)
+        if move is not None and place.pool.is_external and isinstance(failed, Saturated):
+            pause_s = min(failed.retry_after_s or pause_s, AGAIN_S_MAX)
+        trail.avoided[place.id] = now_s + pause_s
+
+    def _again_in_s(
+        self, open_call: OpenCall, trail: _Trail, place: Place, failure: Failure
+    ) -> float:
+        """Seconds until a server outside is asked again, if there is nobody else; inf: never by
+        this call."""
+        at = Circumstances(
+            other_place=False,
+            fallback_model=False,
+            times_asked=trail.asked[place.id],
+            left_s=open_call.call.deadline_s - self._clock(),
+            retries_left=RETRIES_MAX - trail.retries,
+        )
+        follows = after_failure(failure, at)
+        return follows.wait_s if follows.step in (Step.WAIT, Step.ONCE_MORE) else math.inf
+
+    def _refusal(self, open_call: OpenCall, trail: _Trail) -> ApiError:
+        """Of a call that nobody took."""
+        if trail.lacks_money:
+            return insufficient_quota(NOT_COVERED, open_call.principal.quota_status)
+        if trail.avoided and not trail.may_recover:
+            return provider_misconfigured()
+        return overloaded("No worker could take the call.", self._again_s(open_call, trail))
+
+    def _again_s(self, open_call: OpenCall, trail: _Trail) -> float:
+        """When another call may come. What this one never asks again is no reason to wait."""
+        if trail.retry_after_s:
+            return trail.retry_after_s
+        until = {place: s for place, s in trail.avoided.items() if s < math.inf}
+        return self._places.again_s(open_call, until)
 
     async def _pause(
         self, open_call: OpenCall, candidates: Sequence[Candidate], avoided: Mapping[str, float]
-    ) -> None:
-        """Until a server outside may be asked again, where there is nobody else. Pools of our own
-        are waited for in `Places.find`."""
+    ) -> bool:
+        """Until a server outside may be asked again, where there is nobody else; False where none
+        may be. Pools of our own are waited for in `Places.find`."""
         if any(each.capacity_class is not CapacityClass.EXTERNAL for each in candidates):
-            return
+            return True
         now_s = self._clock()
         again_s = min((avoided.get(outside_id(each.pool), now_s) for each in candidates), default=0)
-        if now_s < again_s <= min(now_s + OUTSIDE_PAUSE_S_MAX, open_call.call.deadline_s):
+        if again_s > open_call.call.deadline_s:
+            return False
+        if again_s > now_s:
             await asyncio.sleep(again_s - now_s)
+        return True
 
     def _candidates_now(self, open_call: OpenCall) -> Sequence[Candidate]:
         """By the rule that the call fell under, whatever policy is active by now."""
@@ -265,6 +346,15 @@ class Dispatcher:
             await attempt.close(failed)
             raise
         return attempt, opened, departed
+
+
+def _pause_s(failed: UpstreamError, move: Move | None) -> float:
+    """How long a replica is left alone by this call. One that was silent is not asked twice."""
+    if isinstance(failed, Misconfigured) or (isinstance(failed, Late) and move is None):
+        return math.inf
+    if isinstance(failed, Saturated):
+        return SATURATED_PAUSE_S
+    return FAILED_PAUSE_S if move is None else move.pause_s
 
 
 class Dispatching:

@@ -29,7 +29,7 @@ from gateway.upstream.answer import (
     Unreachable,
     UpstreamError,
 )
-from gateway.upstream.blame import is_ours_to_answer_for
+from gateway.upstream.blame import is_of_account, is_ours_to_answer_for
 from gateway.upstream.chunks import read_answer, read_chunk, read_vectors
 from gateway.upstream.doubt import Doubt
 from gateway.upstream.fault import DETAIL_CHARS_MAX, Fault, fault_of, without_secrets
@@ -47,6 +47,8 @@ from gateway.wire.sse import DONE, SseDecoder
 ERROR_BODY_MAX = 64 * 1024
 DOCUMENT_BYTES_MAX = 64 * 1024 * 1024
 """2,048 vectors of 4,096 numbers, in base64, and some room."""
+DOCUMENT_TOKEN_S = 0.02
+"""So long a document may take for each token that it may have, beside the time of its first one."""
 EVENTS = "text/event-stream"
 IDENTITY = "identity"
 """The only encoding that is asked for."""
@@ -68,10 +70,9 @@ class Patience:
     first_token_s: float = 60.0
     idle_s: float = 60.0
 
-    @property
-    def of_a_document(self) -> "Patience":
+    def of_a_document(self, output_tokens: int) -> "Patience":
         """An answer in one piece is silent until its last token."""
-        return Patience(self.first_token_s + self.idle_s, self.idle_s)
+        return Patience(self.first_token_s + DOCUMENT_TOKEN_S * output_tokens, self.idle_s)
 
 
 class Whole(msgspec.Struct, frozen=True):
@@ -277,7 +278,8 @@ class OpenAIAnswer:
         if hints_failure := _hints_refused(status, cut.error, report, target):
             failure = hints_failure
         elif target.outside and is_ours_to_answer_for(status, cut.error):
-            failure = Misconfigured(f"reported {code}")
+            of_account = is_of_account(status, cut.error)
+            failure = Misconfigured(f"reported {code}", is_of_account=of_account)
         failure.fault = fault_of(self._response.status, report, target.secrets, target.body)
         return failure
 
@@ -381,7 +383,7 @@ def _refusal_of(response: Response, error: dict[str, Any], target: Target) -> Up
     if code == "worker_draining":
         return Unreachable(message)
     if target.outside and is_ours_to_answer_for(status, error):
-        return Misconfigured(f"status {status}")
+        return Misconfigured(f"status {status}", is_of_account=is_of_account(status, error))
     if status in SATURATED or code == FORMER_TRY:
         return Saturated(message, _retry_after_s(response.headers.get("retry-after")))
     if status in CALLERS_FAULT:

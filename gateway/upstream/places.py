@@ -73,7 +73,6 @@ class Places:
         self._own_patience = own_patience
         self._want_until_s: dict[str, float] = {}
         self._outside_patience = outside_patience
-        self._document_patience = outside_patience.of_a_document
         self._environment = environment
         self._adapters = adapters
         self._plans = plans
@@ -241,8 +240,9 @@ class Places:
     ) -> Place:
         pool = state.pool
         whole = _in_one_piece(open_call, pool.model, payload)
-        patience = self._outside_patience if whole is None else self._document_patience
-        each = _output_tokens_each(open_call, payload)
+        patience, each = self._outside_patience, _output_tokens_each(open_call, payload)
+        if whole is not None:
+            patience = patience.of_a_document(open_call.call.output_tokens_max)
         target = self.outside_target(pool, payload, each, patience, whole)
         if open_call.continuation is not None:
             body = open_call.continuation.body(pool, target.body)

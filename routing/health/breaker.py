@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from routing.health.failures import (
     OF_THE_CALL,
     OF_THE_SETTING_UP,
-    SLOW,
     FailureKind,
 )
 
@@ -70,7 +69,7 @@ class BreakerRules:
     def pauses(self, kind: FailureKind) -> Pauses:
         if kind in OF_THE_SETTING_UP:
             return self.set_up
-        return self.slow if kind in SLOW else self.quick
+        return self.slow if kind is FailureKind.SILENT else self.quick
 
 
 OF_A_PLACE: Final = BreakerRules()

@@ -20,9 +20,7 @@ class FailureKind(StrEnum):
     RESET = "reset"
     """No connection, or one that broke before the answer began."""
     SILENT = "silent"
-    """It took the call, and not one byte came within the time for the first token."""
-    LATE = "late"
-    """Bytes came within that time, and no token."""
+    """It took the call, and no token came within the time for the first one."""
     CUT = "cut"
     """The answer broke, stalled or ended in its midst."""
     NONSENSE = "nonsense"
@@ -43,8 +41,6 @@ OF_THE_SETTING_UP: Final = frozenset({FailureKind.REFUSED_US, FailureKind.NOT_TH
 """These hold for every call until an operator mends them."""
 ONCE_MORE: Final = frozenset({FailureKind.SERVER_ERROR, FailureKind.RESET, FailureKind.NONSENSE})
 """After these the same place may be asked once more. A silent one never is."""
-SLOW: Final = frozenset({FailureKind.SILENT, FailureKind.LATE})
-"""These cost their caller the whole time for a first token."""
 
 
 class Failure(NamedTuple):

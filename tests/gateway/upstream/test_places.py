@@ -29,7 +29,7 @@ BODY = b'{"model": "small", "messages": [{"role": "user", "content": "x"}]}'
 
 @pytest.mark.parametrize(
     ("is_external", "stream", "expected"),
-    [(False, True, OWN), (True, True, OUTSIDE), (True, False, OUTSIDE.of_a_document)],
+    [(False, True, OWN), (True, True, OUTSIDE), (True, False, OUTSIDE.of_a_document(8))],
     ids=["own", "outside", "outside in one piece"],
 )
 async def test_servers_outside_have_a_patience_of_their_own(

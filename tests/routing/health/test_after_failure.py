@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routing.health.after_failure import Circumstances, Step, Why, after_failure
-from routing.health.failures import OF_THE_CALL, OF_THE_SETTING_UP, SLOW, Failure, FailureKind
+from routing.health.failures import OF_THE_CALL, OF_THE_SETTING_UP, Failure, FailureKind
 
 
 def failures(kinds: Iterable[FailureKind]) -> st.SearchStrategy[Failure]:
@@ -51,7 +51,7 @@ def test_deadline_and_bounds_win(failure: Failure, at: Circumstances) -> None:
         assert follows.step is Step.GIVE_UP
 
 
-@given(failures(SLOW | OF_THE_SETTING_UP), AT)
+@given(failures({FailureKind.SILENT, *OF_THE_SETTING_UP}), AT)
 def test_a_silent_server_and_one_that_refuses_us_are_never_asked_twice(
     failure: Failure, at: Circumstances
 ) -> None:
