@@ -147,7 +147,7 @@ async def _run_in_background(parts: Parts, stack: AsyncExitStack) -> None:
     stack.push_async_callback(parts.decision_recorder.close)
     beside = (
         *(parts.once, parts.recovery, parts.counts, parts.speeds, parts.observed.lag),
-        *(parts.decision_recorder, parts.arrivals, parts.mover),
+        *(parts.decision_recorder, parts.arrivals, parts.mover, parts.health),
     )
     keepers = parts.revision, *looking, accounts, *beside
     for run in [keeper.run for keeper in keepers]:

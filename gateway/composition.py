@@ -32,6 +32,8 @@ from gateway.decisions.reader import DecisionReader
 from gateway.decisions.recorder import DecisionRecorder
 from gateway.decisions.seeds import Seeds
 from gateway.decisions.versions import PolicyVersions
+from gateway.health.breakers import Breakers
+from gateway.health.shared import SharedHealth
 from gateway.idempotency.fate import Fates
 from gateway.idempotency.once import Once
 from gateway.idempotency.replaying import Replaying
@@ -125,7 +127,8 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     placement = Placement(outside.rng)
     arrivals = Arrivals(stores.redis, outside.clock)
     learner = Learner(placement.counted, arrivals.of)
-    catalogue = _catalogue(own, outside, stores, learner)
+    breakers = Breakers(outside.clock)
+    catalogue = _catalogue(own, outside, stores, learner, breakers)
     gateway_id = await asyncio.to_thread(own_id, spool_root, own.port, outside.entropy)
     log.info("this gateway is %s", gateway_id)
     spool = await stack.enter_async_context(_spool(own, spool_root, gateway_id))
@@ -194,7 +197,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     known_prompts = KnownPrompts(placement, catalogue.fleet, outside.clock)
     servers = _servers(
         *(settings, outside, stores, catalogue.fleet, placement, known_prompts, learner),
-        *(observed, leases, plans, stack),
+        *(observed, leases, plans, breakers, stack),
     )
     recorder = DecisionRecorder(stores.redis, gateway_id, outside.clock)
     counting = PromptCounter(own.free_requests_per_minute, outside.clock)
@@ -269,6 +272,8 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         observed=observed,
         wrong_keys=WrongKeys(),
         counting=counting,
+        breakers=breakers,
+        health=SharedHealth(stores.redis, breakers, lambda: catalogue.fleet.places, gateway_id),
     )
 
 
@@ -288,7 +293,7 @@ async def _stores(settings: Settings, outside: Outside, stack: AsyncExitStack) -
 
 
 def _catalogue(
-    own: GatewaySettings, outside: Outside, stores: _Stores, learner: Learner
+    own: GatewaySettings, outside: Outside, stores: _Stores, learner: Learner, breakers: Breakers
 ) -> _Catalogue:
     stored_keys = StoredKeys(stores.tenants)
     keys = KeyDirectory(stored_keys, outside.clock)
@@ -310,7 +315,7 @@ def _catalogue(
         outside.clock,
         own.fleet_poll_s,
         own.fleet_stale_s,
-        learner.learned,
+        lambda state: breakers.with_health(learner.learned(state)),
     )
     return _Catalogue(stored_keys, keys, revision, catalog, fleet)
 
@@ -357,6 +362,7 @@ def _servers(
     observed: Observer,
     leases: Leases,
     plans: Plans,
+    breakers: Breakers,
     stack: AsyncExitStack,
 ) -> _Servers:
     """Our own workers and those outside, and the way to them."""
@@ -373,6 +379,7 @@ def _servers(
         fleet=fleet,
         placement=placement,
         known_prompts=known_prompts,
+        breakers=breakers,
         waiting_room=WaitingRoom(stores.redis),
         worker_secret=settings.worker_secret or "",
         own_patience=Patience(own.first_token_timeout_s, own.idle_timeout_s),
@@ -393,6 +400,7 @@ def _servers(
         leases=leases,
         learner=learner,
         plans=plans,
+        breakers=breakers,
         clock=outside.clock,
     )
     return _Servers(places, upstream, dispatcher)

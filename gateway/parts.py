@@ -16,6 +16,8 @@ from gateway.catalog.fleet import FleetKeeper
 from gateway.decisions.booked import BookedCalls
 from gateway.decisions.reader import DecisionReader
 from gateway.decisions.recorder import DecisionRecorder
+from gateway.health.breakers import Breakers
+from gateway.health.shared import SharedHealth
 from gateway.idempotency.once import Once
 from gateway.limits.budgets import Standings
 from gateway.metrics.observer import Observer
@@ -84,3 +86,5 @@ class Parts:
     observed: Observer
     wrong_keys: WrongKeys
     counting: PromptCounter
+    breakers: Breakers
+    health: SharedHealth

@@ -10,17 +10,29 @@ from typing import Final, NamedTuple
 
 from routing.candidates import Candidates, Reading, Row, RuledOut
 from routing.cost import ANSWER_S_MIN, expected_output_tokens
-from routing.filters import NO_FALLBACK, Ruling, slow_start, takes_fields, too_late, too_long
+from routing.filters import (
+    NO_FALLBACK,
+    Ruling,
+    cools_down,
+    slow_start,
+    takes_fields,
+    too_late,
+    too_long,
+)
+from routing.health.after_failure import RETRY_AFTER_S_MAX
+from routing.health.breaker import BreakerState
 from routing.plans import Plan, Plans, Weights
 from routing.policy.action import Action, Matched, Sort
 from routing.types import (
     Call,
     Decision,
     FleetSnapshot,
+    PoolHealth,
     Refusal,
     RefusalKind,
 )
 
+COOLING: Final = BreakerState.COOLING
 CAPACITY_RETRY_S = 5.0
 BEHIND: Final = 1 << 20
 """The shelf of pools that a rule wants behind all others; above every place in an order."""
@@ -114,6 +126,8 @@ def _rows(
         ):
             shelf += BEHIND
         tie = (weights.terms.number ^ seed) * MIX & MASK
+        if weights.health is not None and _comes_behind(weights.health, tie):
+            shelf += BEHIND
         rows.append(Row(shelf, measure, score, tie, weights, wait_s))
     return rows, ruled_out
 
@@ -140,9 +154,20 @@ def _ruling(
     soonest_s = weights.terms.soonest_factor * first_s
     if wait_s + (soonest_s if soonest_s > ANSWER_S_MIN else ANSWER_S_MIN) >= left_s:
         return too_late(wait_s, left_s)
+    health = weights.health
+    if health is not None and health.state is COOLING and health.until_s is not None:
+        cooling_s = health.until_s - reading.at_s
+        if cooling_s > RETRY_AFTER_S_MAX and weights.state.pool.is_external:
+            return cools_down(cooling_s, RETRY_AFTER_S_MAX)
     if plan.refuses_slow_starts and begins_s > plan.start_s_max:
         return slow_start(begins_s, plan.start_s_max)
     return None
+
+
+def _comes_behind(health: PoolHealth, chance: int) -> bool:
+    """A pool that cools down or whose replicas all fail, behind those that do not; and one that was
+    ill, for all but its share of the calls. `chance` is in 0..MASK."""
+    return health.is_left_alone or chance > health.share * MASK
 
 
 def _is_slow(weights: Weights, wait_s: float, first_s: float) -> bool:
@@ -165,7 +190,7 @@ def _refusal(call: Call, matched: Matched, seed: int, weighed: Weighed) -> Refus
     kinds = {each.ruling.kind for each in ruled_out}
     kind = next((k for k in RefusalKind if k in kinds), RefusalKind.NO_POOL)
     causes = [each for each in ruled_out if each.ruling.kind is kind]
-    waits = [(reading.times(each.weights)[1], each.weights.name) for each in causes]
+    waits = [(_wait_s(reading, each.weights), each.weights.name) for each in causes]
     soonest_s, soonest = min(waits, default=(CAPACITY_RETRY_S, None))
     return Refusal(
         kind=kind,
@@ -176,6 +201,14 @@ def _refusal(call: Call, matched: Matched, seed: int, weighed: Weighed) -> Refus
         matched=matched,
         seed=seed,
     )
+
+
+def _wait_s(reading: Reading, weights: Weights) -> float:
+    """Until the pool begins, or may be asked again."""
+    wait_s, health = reading.times(weights)[1], weights.health
+    if health is None or health.until_s is None:
+        return wait_s
+    return max(wait_s, health.until_s - reading.at_s)
 
 
 def _causes(kind: RefusalKind, matched: Matched, causes: Sequence[RuledOut]) -> str:

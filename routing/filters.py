@@ -7,6 +7,8 @@ a rule say of a pool holds for every call (`standing_ruling`), the rest depends 
 from collections.abc import Callable
 from typing import NamedTuple
 
+from routing.health.breaker import BreakerState
+from routing.health.failures import OF_THE_SETTING_UP
 from routing.policy.action import Action, OnExceed, Target, TargetKind
 from routing.types import Call, Leave, Pool, PoolState, RefusalKind, ReplicaState
 
@@ -169,13 +171,30 @@ def may_run(state: PoolState) -> Ruling | None:
     blocked = state.blocked_reason
     if state.pool.is_external:
         if blocked is None:
-            return None
+            return is_left_alone(state)
         return Ruling(RefusalKind.MISCONFIGURED, NOT_SET_UP + "{}", (blocked,))
     if any(r.state is ReplicaState.WARM for r in state.replicas):
         return None
     if state.pool.max_replicas < 1:
         return Ruling(RefusalKind.CAPACITY, "the pool may have no replicas")
     return Ruling(RefusalKind.CAPACITY, "{}", (blocked,)) if blocked else None
+
+
+def is_left_alone(state: PoolState) -> Ruling | None:
+    """By an open breaker. Why its server refuses us is the operator's alone."""
+    health = state.health
+    if health is None or health.state is not BreakerState.OPEN:
+        return None
+    if health.reason in OF_THE_SETTING_UP:
+        return Ruling(
+            RefusalKind.MISCONFIGURED, NOT_SET_UP + "its server says {}", (health.reason,)
+        )
+    return Ruling(RefusalKind.CAPACITY, "it has failed lately, and is left alone for a moment")
+
+
+def cools_down(wait_s: float, most_s: float) -> Ruling:
+    pattern = "its server wants no call for {:.0f} s, the route waits {:g} s at most"
+    return Ruling(RefusalKind.CAPACITY, pattern, (wait_s, most_s))
 
 
 def takes_fields(call: Call, pool: Pool) -> Ruling | None:

@@ -24,7 +24,7 @@ from routing.filters import (
 )
 from routing.policy.action import Action
 from routing.quality.model import log_odds, variant_name
-from routing.types import Leave, Model, Pool, PoolState
+from routing.types import Leave, Model, Pool, PoolHealth, PoolState
 
 PLANS_MAX: Final = 256
 
@@ -97,6 +97,8 @@ class Weights:
     """None where nothing is lost, or in a record of an older release."""
     latency_bounds: tuple[tuple[float, float], ...]
     """Factors of the expected time to the first token, and the most seconds for each."""
+    health: PoolHealth | None
+    """None: no breaker has anything against it."""
 
 
 class Plan:
@@ -134,6 +136,7 @@ class Plan:
             rank=self._rank(pool),
             lost_work=_lost_work(terms) if terms.loses_work else None,
             latency_bounds=_latency_bounds(terms, action),
+            health=state.health,
         )
         self.known[pool.name] = weights
         return weights

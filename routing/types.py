@@ -14,6 +14,8 @@ from typing import NamedTuple, Protocol
 from routing.economics.rates import PRIOR_CALLS_PER_START
 from routing.gauges import Gauges
 from routing.hardware.catalogue import Hardware
+from routing.health.breaker import BreakerState
+from routing.health.failures import FailureKind
 from routing.policy.action import Matched
 from routing.speeds import Speeds, guessed_speeds
 from routing.variants import Validation, Variant
@@ -270,6 +272,22 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolHealth:
+    """What breakers say against a pool at an instant."""
+
+    state: BreakerState
+    reason: FailureKind | None
+    until_s: float | None = None
+    """When it may be asked next: epoch seconds. None: now."""
+    share: float = 1.0
+    """Of the calls that it should get: it grows again after a breaker has closed."""
+
+    @property
+    def is_left_alone(self) -> bool:
+        return self.until_s is not None
+
+
+@dataclass(frozen=True, slots=True)
 class PoolState:
     """A pool with its replicas at one instant."""
 
@@ -296,6 +314,8 @@ class PoolState:
     """Of the tokens in `Call.prefix_tokens`: what a server outside is expected to still have."""
     cached_share: float = 0.0
     """Of the other tokens of a prompt: what a server outside is expected to have all the same."""
+    health: PoolHealth | None = None
+    """None: no breaker has anything against it."""
 
     @property
     def speeds(self) -> Speeds:

@@ -1,10 +1,17 @@
-"""What the adapters hand back: an opened stream of frames, or one of the ways it went wrong."""
+"""What the adapters hand back: an opened stream of frames, or one of the ways it went wrong, and
+which kind of failure that is to the table of `routing.health`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gateway.upstream.fault import Fault
+from routing.health.failures import Failure, FailureKind
+
+CONTEXT_LENGTH = "context_length_exceeded"
+CONTENT_POLICIES = frozenset({"content_filter", "content_policy_violation"})
+"""OpenAI's and Azure's words for an answer that their policy refuses."""
+TOO_MANY = 429
 
 
 class UpstreamError(Exception):
@@ -29,6 +36,10 @@ class Saturated(UpstreamError):
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class LeftAlone(UpstreamError):
+    """Its breaker lets nothing through just now: it was not asked."""
 
 
 class Cut(UpstreamError):
@@ -93,3 +104,41 @@ class HintsRefused(Rejected):
     def __init__(self, rejection: Rejection, hints: tuple[str, ...]) -> None:
         super().__init__(rejection)
         self.hints = hints
+
+
+def failure_of(failed: UpstreamError) -> Failure:
+    """However far its answer had come."""
+    match failed:
+        case Rejected(rejection=rejection):
+            return Failure(_of_the_call(rejection.code))
+        case Misconfigured():
+            of_account = failed.is_of_account
+            return Failure(FailureKind.REFUSED_US if of_account else FailureKind.NOT_THERE)
+        case Saturated(retry_after_s=retry_after_s):
+            if retry_after_s is None and _status(failed) != TOO_MANY:
+                return Failure(FailureKind.SERVER_ERROR)
+            return Failure(FailureKind.COOL_DOWN, retry_after_s)
+        case Unreachable():
+            return Failure(FailureKind.RESET)
+        case Late():
+            return Failure(FailureKind.SILENT)
+        case Lost():
+            return Failure(FailureKind.CUT)
+        case Reported():
+            return Failure(FailureKind.SERVER_ERROR)
+        case Cut(fault=None):
+            return Failure(FailureKind.NONSENSE)
+        case Cut() if _status(failed) is not None:
+            return Failure(FailureKind.SERVER_ERROR)
+        case _:
+            return Failure(FailureKind.RESET)
+
+
+def _of_the_call(code: str | None) -> FailureKind:
+    if code == CONTEXT_LENGTH:
+        return FailureKind.CONTEXT_LENGTH
+    return FailureKind.CONTENT_FILTER if code in CONTENT_POLICIES else FailureKind.CALLERS
+
+
+def _status(failed: UpstreamError) -> int | None:
+    return None if failed.fault is None else failed.fault.status

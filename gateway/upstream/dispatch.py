@@ -28,6 +28,7 @@ from gateway.errors import (
     overloaded,
     provider_misconfigured,
 )
+from gateway.health.breakers import PROBE_PAUSE_S, Breakers
 from gateway.moves.arrived import Arrived
 from gateway.moves.move import Move, extended, may_move, move_of
 from gateway.moves.said import Said
@@ -36,6 +37,7 @@ from gateway.upstream.answer import (
     Cut,
     HintsRefused,
     Late,
+    LeftAlone,
     Lost,
     Misconfigured,
     Rejected,
@@ -43,9 +45,9 @@ from gateway.upstream.answer import (
     Saturated,
     Unreachable,
     UpstreamError,
+    failure_of,
 )
 from gateway.upstream.come_again import AGAIN_S_MAX, NOBODY_KNOWS_S
-from gateway.upstream.failure import failure_of
 from gateway.upstream.faults import Faults
 from gateway.upstream.hedging import Hedging, Tried
 from gateway.upstream.live import LiveAnswer, LiveAttempt
@@ -106,9 +108,11 @@ class Dispatcher:
         leases: Leases,
         learner: Learner,
         plans: Plans,
+        breakers: Breakers,
         clock: Clock,
     ) -> None:
         self._fleet = fleet
+        self._breakers = breakers
         self._learner = learner
         self._faults = faults
         self._leases = leases
@@ -209,7 +213,12 @@ class Dispatcher:
         move: Move | None,
     ) -> None:
         """Whether and when this call asks the place again."""
-        now_s, failure = self._clock(), failure_of(failed)
+        now_s = self._clock()
+        if isinstance(failed, LeftAlone):
+            trail.avoided[place.id] = now_s + PROBE_PAUSE_S
+            trail.may_recover = True
+            return
+        failure = failure_of(failed)
         trail.asked[place.id] += 1
         trail.may_recover |= not isinstance(failed, Misconfigured)
         if isinstance(failed, Saturated) and failed.retry_after_s:
@@ -333,12 +342,16 @@ class Dispatcher:
         left_s = open_call.call.deadline_s - self._clock()
         if left_s <= 0:
             raise overloaded("The deadline cannot be met.", self._places.again_s(open_call, {}))
+        is_own = not place.pool.is_external
+        visit = self._breakers.visit(place.scopes, is_last_resort=is_own)
+        if visit is None:
+            raise LeftAlone(place.id)
         state = self._fleet.state(candidate.pool)
         watch = self._learner.sent_call(open_call.call, place.pool, state, place.id)
         open_place = self._places.open(place)
         attempt = LiveAttempt(
             *(open_call, candidate, place, self._fleet, open_place, watch),
-            *(self._faults, self._clock, self.attempts, kind),
+            *(self._faults, self._clock, self.attempts, kind, visit),
         )
         try:
             opened, departed = await attempt.begin(self._upstream, self._places, left_s)

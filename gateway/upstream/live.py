@@ -14,12 +14,13 @@ from gateway.call.meter import Meter
 from gateway.call.open_call import OpenCall
 from gateway.catalog.fleet import FleetKeeper
 from gateway.errors import deadline_passed
+from gateway.health.breakers import Visit
 from gateway.moves.continuation import Continuation
 from gateway.moves.leaving import OpenAnswer
 from gateway.moves.move import Move, Share
 from gateway.replicas.placement import OpenPlace
 from gateway.speeds.learner import SentCall
-from gateway.upstream.answer import Cut, Late, UpstreamError
+from gateway.upstream.answer import Cut, Late, Saturated, UpstreamError, failure_of
 from gateway.upstream.faults import Faults
 from gateway.upstream.hints import note_of
 from gateway.upstream.http1 import Interrupted, SeenThrough
@@ -59,9 +60,11 @@ class LiveAttempt:
         clock: Clock,
         register: "set[LiveAttempt]",
         kind: AttemptKind,
+        visit: Visit,
     ) -> None:
         """It stands in the `register` while it is open."""
         register.add(self)
+        self._visit = visit
         self._register = register
         self._faults = faults
         self._sent = watch
@@ -113,6 +116,7 @@ class LiveAttempt:
                     "The deadline passed before the answer began.", again_s
                 ) from failed
             raise
+        self._visit.answered()
         return opened, seen_through.departed if seen_through is not None else None
 
     async def _open(
@@ -221,6 +225,7 @@ class LiveAttempt:
         self._fleet.ended(self._place.id, self._place.pool.name)
         if self._counted is not None:
             self._counted.close()
+        self._tell(failed)
         if self.meter is not None:
             choices = self._place.target.choices
             self._sent.ended(self.meter, choices, self._clock(), came_whole=self._came_whole)
@@ -228,6 +233,14 @@ class LiveAttempt:
         if self._answer is not None:
             kind, trace = (type(failed), failed.__traceback__) if failed else (None, None)
             await self._answer.__aexit__(kind, failed, trace)
+
+    def _tell(self, failed: BaseException | None) -> None:
+        """The breakers. A replica of ours that is full says nothing of its health."""
+        is_full = isinstance(failed, Saturated) and not self._place.pool.is_external
+        if isinstance(failed, UpstreamError) and not is_full:
+            self._visit.failed(failure_of(failed))
+        else:
+            self._visit.end()
 
     def _record(self, failed: BaseException | None) -> Attempt:
         fault = note_of(self._place.target.left_out)

@@ -4,7 +4,7 @@ Owns the waiting room's side of a call and what is sent to a place; tries nothin
 candidate. Every wait is bounded by the call's deadline, and the room is left on every way out.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -17,6 +17,7 @@ from gateway.call.request import Payload, outside_whole
 from gateway.call.wait import WaitEnd
 from gateway.catalog.fleet import FleetKeeper, outside_id
 from gateway.errors import deadline_passed, overloaded
+from gateway.health.breakers import Breakers, Scopes, outside_scopes, replica_scope
 from gateway.moves.arrived import finished
 from gateway.providers.link import ProvidersLink
 from gateway.replicas.known_prompts import KnownPrompts
@@ -25,6 +26,7 @@ from gateway.upstream.come_again import again_s, is_blocked
 from gateway.upstream.hints import RefusedHints
 from gateway.upstream.openai import Patience, Target, Whole
 from routing.cost import wait_s
+from routing.health.after_failure import RETRY_AFTER_S_MAX
 from routing.plans import Plans
 from routing.types import Call, Candidate, Clock, Continues, Pool, PoolState, Task, Tier
 from routing.waiting import better_than_waiting
@@ -41,6 +43,8 @@ class Place(msgspec.Struct, frozen=True):
     id: str
     target: Target
     pool: Pool
+    scopes: Scopes
+    """Of its breakers."""
     chosen: Chosen | None = None
     """Of a replica, why it was chosen; None of a server outside."""
     by_prefix: bool = False
@@ -56,6 +60,7 @@ class Places:
         fleet: FleetKeeper,
         placement: Placement,
         known_prompts: KnownPrompts,
+        breakers: Breakers,
         waiting_room: WaitingRoom,
         worker_secret: str,
         own_patience: Patience,
@@ -68,6 +73,7 @@ class Places:
         self._fleet = fleet
         self._placement = placement
         self._known_prompts = known_prompts
+        self._breakers = breakers
         self._waiting_room = waiting_room
         self._worker_secret = worker_secret
         self._own_patience = own_patience
@@ -108,12 +114,27 @@ class Places:
         if state is None:
             return None
         if state.pool.is_external:
-            outside = outside_id(state.pool.name)
-            blocked = state.blocked_reason or avoided.get(outside, 0.0) > self._clock()
-            if open_call.continuation is not None:
-                blocked = blocked or state.pool.continues is Continues.OFF
-            return None if blocked else self._outside(outside, state, open_call, payload)
+            return self._place_outside(state, open_call, payload, avoided)
         return self._warm_place(state, open_call, candidate, payload, avoided)
+
+    def _place_outside(
+        self,
+        state: PoolState,
+        open_call: OpenCall,
+        payload: Payload,
+        avoided: dict[str, float],
+    ) -> Place | None:
+        """One that its breakers leave alone is avoided for so long."""
+        place_id, now_s = outside_id(state.pool.name), self._clock()
+        if state.blocked_reason or avoided.get(place_id, 0.0) > now_s:
+            return None
+        if open_call.continuation is not None and state.pool.continues is Continues.OFF:
+            return None
+        wait_s = self._breakers.wait_s(outside_scopes(state.pool), RETRY_AFTER_S_MAX)
+        if wait_s > 0:
+            avoided[place_id] = now_s + wait_s
+            return None
+        return self._outside(place_id, state, open_call, payload)
 
     def _warm_place(
         self,
@@ -125,7 +146,7 @@ class Places:
     ) -> Place | None:
         now_s = self._clock()
         excluded = [replica for replica, until_s in avoided.items() if until_s > now_s]
-        choice = self._placement.choose(state, open_call.call, open_call.beginning, excluded)
+        choice = self._choice(state, open_call, excluded)
         if choice is None:
             return None
         own = {
@@ -143,7 +164,19 @@ class Places:
         target = _target(base_url, headers, body, payload, self._own_patience, secrets=secrets)
         if open_call.resume is not None:
             target = msgspec.structs.replace(target, finished=finished(open_call.resume))
-        return Place(choice.replica_id, target, state.pool, choice)
+        scopes = (replica_scope(choice.replica_id),)
+        return Place(choice.replica_id, target, state.pool, scopes, choice)
+
+    def _choice(
+        self, state: PoolState, open_call: OpenCall, excluded: Sequence[str]
+    ) -> Chosen | None:
+        """A replica whose breaker is open is asked where the pool has no other one."""
+        call, beginning = open_call.call, open_call.beginning
+        alone = self._breakers.left_alone(each.id for each in state.replicas)
+        choice = self._placement.choose(state, call, beginning, [*excluded, *alone])
+        if choice is None and alone:
+            choice = self._placement.choose(state, call, beginning, excluded)
+        return choice
 
     def open(self, place: Place) -> OpenPlace | None:
         """Count an attempt at a replica, until what is returned is closed."""
@@ -244,12 +277,13 @@ class Places:
         if whole is not None:
             patience = patience.of_a_document(open_call.call.output_tokens_max)
         target = self.outside_target(pool, payload, each, patience, whole)
+        scopes = outside_scopes(pool)
         if open_call.continuation is not None:
             body = open_call.continuation.body(pool, target.body)
             if body is not None:
                 target = msgspec.structs.replace(target, body=body)
-                return Place(place_id, target, pool, by_prefix=True)
-        return Place(place_id, target, pool)
+                return Place(place_id, target, pool, scopes, by_prefix=True)
+        return Place(place_id, target, pool, scopes)
 
     def outside_target(
         self,

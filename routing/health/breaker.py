@@ -16,6 +16,7 @@ from routing.health.failures import (
     OF_THE_CALL,
     OF_THE_SETTING_UP,
     FailureKind,
+    is_of_place,
 )
 
 COOL_DOWN_S: Final = 1.0
@@ -156,7 +157,7 @@ class Breaker:
             return replace(self, cooling_until_s=max(self.cooling_until_s, until_s))
         if kind is None or kind in OF_THE_CALL:
             return self._after_success(told, rules)
-        return self._after_failure(told, kind, rules)
+        return self._after_failure(told, kind, rules) if is_of_place(kind) else self
 
     def hears(self, report: "HealthReport") -> "Breaker":
         """The breaker after what another gateway found out: the later change stands, and the longer

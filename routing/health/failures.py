@@ -51,5 +51,6 @@ class Failure(NamedTuple):
 
 
 def is_of_place(kind: FailureKind) -> bool:
-    """Whether a breaker counts it. A cool-down is no failure."""
-    return kind not in OF_THE_CALL and kind is not FailureKind.COOL_DOWN
+    """Whether a breaker counts it. A cool-down is no failure. An answer that was cut had begun: its
+    place works, and the answer goes on."""
+    return kind not in OF_THE_CALL and kind not in (FailureKind.COOL_DOWN, FailureKind.CUT)

@@ -13,18 +13,20 @@ from pathlib import Path
 from time import time
 from typing import Any
 
+import httpx2 as httpx
 from redis.asyncio import Redis
 
 from billing.ledger import booking
 from billing.ledger.booking import Record
 from billing.ledger.report import Outcome
 from billing.prices.book import read_published
-from billing.types import SettledCall, encode
+from billing.types import Attempt, SettledCall, encode
 from billing.verify import verify_all
 from tests.gateway.edge import FAR, LARGE, OUTPUT_PRICE, Edge, Response, body, edge
 from tests.redis_server import RedisServer
 from tests.resilience.behaviours import WORDS, Behaviour, Provider
 
+ADMIN = {"authorization": "Bearer admin"}
 INPUT_PRICE = 1_000_000_000
 PRICES_IN_SQL = "I4 amounts_rerate"
 """The one check that has no ground here: the price version is in Redis alone."""
@@ -113,6 +115,27 @@ class Scene:
     def asked(self) -> tuple[int, int, int]:
         """Requests that came to `first`, `second` and `larger`."""
         return self.first.asked, self.second.asked, self.larger.asked
+
+    async def breaker(self, pool: str) -> dict[str, Any]:
+        """As `/admin/v1/fleet` shows it."""
+        transport = httpx.ASGITransport(app=self.edge.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
+            answer = await http.get("/admin/v1/fleet", headers=ADMIN)
+        assert answer.status_code == 200, answer.text
+        (shown,) = [each for each in answer.json()["pools"] if each["name"] == pool]
+        breaker: dict[str, Any] = shown["breaker"]
+        return breaker
+
+    async def passes(self, seconds: float) -> None:
+        """The gateway's clock, which stands, goes on by so much, and it looks at its fleet."""
+        watch = self.edge.watch
+        assert watch.stands_at_s is not None, "a clock that runs is not moved"
+        watch.stands_at_s += seconds
+        await self.edge.parts.fleet.refresh()
+
+    async def attempts(self) -> list[Attempt]:
+        """Of all calls."""
+        return [each for call in (await self.books()).values() for each in call.attempts]
 
     async def books(self) -> dict[str, SettledCall]:
         """Settled and booked: every call once, no hold, lease, permit or slot open, every law of

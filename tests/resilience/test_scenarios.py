@@ -7,6 +7,7 @@ from time import monotonic
 import pytest
 
 from gateway.settings import GatewaySettings
+from routing.health.breaker import OF_A_PLACE
 from routing.health.retries import RetryBudget
 from tests.resilience import behaviours as does
 from tests.resilience.behaviours import TEXT
@@ -111,13 +112,38 @@ async def test_s03_a_server_that_fails_twice_is_not_asked_a_third_time(
     await scene.charged(seen, words=0)
 
 
-async def test_s04_a_place_that_is_down_for_ever_is_left_for_another(
+async def test_s04_a_place_that_is_down_for_ever_is_left_for_another_and_its_breaker_opens(
     open_scene: OpenScene, stream: bool
 ) -> None:
     scene = await open_scene()
+    scene.edge.watch.stop()
     scene.first.then = does.refuses(503)
+    for _ in range(OF_A_PLACE.in_a_row + 3):
+        answered(await scene.call(stream=stream))
+    assert scene.asked()[0] == OF_A_PLACE.in_a_row
     seen = await scene.call(stream=stream)
-    await only_attempts(scene, seen, ("first", "saturated"), ("second", "answered"))
+    await only_attempts(scene, seen, ("second", "answered"))
+    health = await scene.breaker("first")
+    assert (health["state"], health["reason"]) == ("open", "server_error")
+    assert health["next_probe_at"] is not None
+
+
+async def test_s04_where_there_is_no_other_place_nobody_asks_until_the_next_probe(
+    open_scene: OpenScene, stream: bool
+) -> None:
+    scene = await open_scene(only_first=True)
+    scene.edge.watch.stop()
+    scene.first.then = does.refuses(503)
+    while scene.asked()[0] < OF_A_PLACE.in_a_row:
+        assert (await scene.call(stream=stream)).status == 503
+    asked = scene.asked()[0]
+    seen = await scene.call(stream=stream)
+    assert (seen.status, scene.asked()[0]) == (503, asked)
+    assert 1 <= int(seen.response.headers["retry-after"]) <= OF_A_PLACE.quick.most_s
+    scene.first.then = does.well
+    await scene.passes(OF_A_PLACE.quick.most_s)
+    answered(await scene.call(stream=stream))
+    await scene.books()
 
 
 async def test_s05_a_reset_before_any_byte_goes_to_another_place(
@@ -195,6 +221,64 @@ async def test_s13_a_refusal_by_content_policy_is_passed_on_with_its_reason(
     assert (seen.error["code"], seen.error["message"]) == (code, "no: 400")
     assert scene.asked() == (1, 0, 0)
     await scene.charged(seen, words=0)
+
+
+@pytest.mark.parametrize("status", [401, 402, 403])
+async def test_a_provider_that_refuses_us_is_ours_to_mend_and_never_the_tenants_error(
+    open_scene: OpenScene, stream: bool, status: int
+) -> None:
+    scene = await open_scene()
+    scene.edge.watch.stop()
+    scene.first.then = does.refuses(status, code="no_credit")
+    for _ in range(3):
+        answered(await scene.call(stream=stream))
+    assert scene.asked()[0] == 1, "its breaker opens at once"
+    health = await scene.breaker("first")
+    assert (health["state"], health["reason"]) == ("open", "refused_us")
+
+
+async def test_where_every_provider_refuses_us_the_tenant_reads_our_own_words(
+    open_scene: OpenScene, stream: bool
+) -> None:
+    scene = await open_scene(only_first=True)
+    scene.edge.watch.stop()
+    scene.first.then = does.refuses(402, code="no_credit")
+    for _ in range(2):
+        seen = await scene.call(stream=stream)
+        assert (seen.status, seen.error is not None) == (503, True)
+        assert seen.error and seen.error["code"] == "provider_misconfigured"
+        assert "402" not in seen.response.body.decode()
+        assert "refused_us" not in seen.response.body.decode()
+        await scene.passes(0.0)
+    assert scene.asked()[0] == 1
+    await scene.books()
+
+
+async def test_s15_a_provider_that_flaps_costs_no_call_and_is_probed_by_few(
+    open_scene: OpenScene, stream: bool
+) -> None:
+    """A minute of the gateway's clock, half of which the provider fails; then it works, and gets
+    its calls back little by little."""
+    scene = await open_scene()
+    watch = scene.edge.watch
+    watch.stop()
+    assert watch.stands_at_s is not None
+    began_s = watch.stands_at_s
+    for bad in (does.refuses(500), does.resets):
+        scene.first.then = does.flaps(lambda: watch() - began_s, 10.0, bad)
+        for _ in range(60):
+            await scene.passes(0.5)
+            seen = await scene.call(stream=stream)
+            answered(seen)
+    failures = sum(each.outcome != "answered" for each in await scene.attempts())
+    assert failures <= 6 * (OF_A_PLACE.in_a_row + 5), "each time a row, and a probe now and then"
+    scene.first.then = does.well
+    before = scene.first.asked
+    for _ in range(90):
+        await scene.passes(1.0)
+        answered(await scene.call(stream=False))
+    assert scene.first.asked - before > 50, "it is the cheaper one, and has its calls again"
+    await scene.books()
 
 
 async def test_retries_of_all_calls_together_are_bounded(open_scene: OpenScene) -> None:

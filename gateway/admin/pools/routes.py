@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from billing.written_usd import notices
+from gateway.admin.pools.fleet import fleet_pools
 from gateway.admin.pools.schemas import (
     FleetAnswer,
     PoolAnswer,
@@ -88,7 +89,7 @@ async def show_fleet(request: Request) -> Any:
         "controller": parts.fleet.leader.id,
         "epoch": parts.fleet.leader.epoch,
         "spares": parts.fleet.spares,
-        "pools": parts.fleet.published,
+        "pools": fleet_pools(parts.fleet, parts.breakers),
         "gateway": load,
     }
 

@@ -5,12 +5,14 @@ from typing import Literal
 from pydantic import AliasPath, Field, NonNegativeInt, computed_field
 from sqlmodel._compat import SQLModelConfig
 
-from gateway.api.schemas import Answer, Body, NoneIfEmpty, TokenCounts, Usd, read_from
+from gateway.api.schemas import Answer, At, Body, NoneIfEmpty, TokenCounts, Usd, read_from
 from gateway.catalog.pool import CapacityClassName, PoolFields
 from gateway.catalog.tables import PoolRow
 from gateway.fields import Several
 from gateway.instants import InstantText
 from routing.gauges import Gauges
+from routing.health.breaker import BreakerState
+from routing.health.failures import FailureKind
 from routing.types import ReplicaState
 from workers.autoscaling.demand import Terms
 from workers.autoscaling.mixes import Share
@@ -106,6 +108,14 @@ class FleetFetch(Answer):
     bytes_per_s: NonNegativeInt = Field(description="as measured; 0 at first")
 
 
+class FleetBreaker(Answer):
+    """Whether a replica or a server outside may be asked."""
+
+    state: BreakerState = Field(description="`cooling`: its server asked to be left alone")
+    reason: FailureKind | None = Field(description="why it opened or cools down; null: nothing")
+    next_probe_at: At | None = Field(description="when it may be asked next; null: now")
+
+
 class FleetReplica(Answer):
     id: str
     address: str
@@ -122,6 +132,7 @@ class FleetReplica(Answer):
         description="when its calls end at the latest, as its node leaves; null: nothing ends them"
     )
     fetch: FleetFetch | None = Field(description="how its checkpoint comes; null while none does")
+    breaker: FleetBreaker = Field(description="as this gateway and those that it hears see it")
 
 
 class FleetPool(Answer):
@@ -137,6 +148,7 @@ class FleetPool(Answer):
     terms: Terms | None = Field(description="the numbers of the decision on `target`")
     mix: Share | None = Field(description="what its mix decided; null: it is in none")
     replicas: list[FleetReplica]
+    breaker: FleetBreaker | None = Field(description="of a server outside; null: it has replicas")
 
 
 class GatewayLoad(Answer):

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.call.open_call import OpenCall
 from gateway.catalog.fleet import FleetKeeper
+from gateway.health.breakers import Breakers
 from gateway.replicas.known_prompts import KnownPrompts
 from gateway.replicas.placement import Placement
 from gateway.upstream.openai import Patience
@@ -47,6 +48,7 @@ async def test_servers_outside_have_a_patience_of_their_own(
         fleet=cast(FleetKeeper, SimpleNamespace(state=lambda _: state)),
         placement=Placement(Random(1)),
         known_prompts=cast(KnownPrompts, None),
+        breakers=Breakers(lambda: NOW_S),
         waiting_room=cast(WaitingRoom, None),
         worker_secret="secret",
         own_patience=OWN,
