@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ CALLERS = (1, 8, 32)
 TOKENS = 200
 COLD_STARTS = 5
 PAIRS = 300
+LOOK_S = 0.01
 HOT = {"temperature": 2.0}
 """So hot that the model seldom ends by itself before `TOKENS`."""
 
@@ -174,21 +176,41 @@ def asleep_to_one(sluice: Running) -> dict[str, Any]:
 def _calls(
     sluice: Running, is_ready: Callable[[dict[str, Any]], bool], predicted: str
 ) -> dict[str, Any]:
-    """`predicted` is the field of the fleet that says how long the start will take. The error is
-    that of the whole call."""
-    times, errors = [], []
+    """`predicted` is the field of the fleet that says how long the start will take; its error is
+    that of the whole call. `eta_errors` are those of the first `eta_s` that the fleet tells of a
+    start, by when its replica is warm."""
+    times, errors, eta_errors = [], [], []
     for _ in range(COLD_STARTS):
         while not is_ready(pool := sluice.pool(NAP)):
             time.sleep(0.2)
-        started = time.perf_counter()
-        sluice.ask(NAP)
-        times.append(round(time.perf_counter() - started, 3))
+        with ThreadPoolExecutor(1) as beside:
+            error = beside.submit(_eta_error, sluice)
+            started = time.perf_counter()
+            sluice.ask(NAP)
+            times.append(round(time.perf_counter() - started, 3))
+            eta_errors.append(error.result())
         errors.append(round(abs(pool[predicted] - times[-1]) / times[-1], 3))
     return {
         "median": statistics.median(times),
         "rounds": times,
         "prediction_errors": errors,
+        "eta_errors": eta_errors,
     }
+
+
+def _eta_error(sluice: Running) -> float | None:
+    """Of the first prediction of the start that begins now, as a share of what it took. None: it
+    was over before it was seen."""
+    predicted_s, told = None, 0.0
+    while True:
+        replicas = sluice.pool(NAP)["replicas"]
+        now = time.perf_counter()
+        if predicted_s is None and (etas := [r["eta_s"] for r in replicas if r["eta_s"]]):
+            predicted_s, told = min(etas), now
+        if any(r["state"] == "WARM" for r in replicas):
+            took_s = now - told
+            return None if predicted_s is None else round(abs(predicted_s - took_s) / took_s, 3)
+        time.sleep(LOOK_S)
 
 
 def add_napping_pool(sluice: Running, **fields: Any) -> None:
