@@ -31,6 +31,7 @@ from workers.controller.paces import Paces
 from workers.controller.replica_api import ReplicaApi
 from workers.controller.round.demands import Demands
 from workers.controller.round.instructions import instruct
+from workers.controller.round.prewarming import Prewarming
 from workers.controller.round.replica_entries import ReplicaEntries, Times
 from workers.controller.round.starts import Starts
 from workers.controller.round.upkeep import Spares, spares_by_type, upkeep
@@ -99,6 +100,7 @@ class Reconciler:
         self._spares = Spares()
         self._lost = LostReplicas()
         self._starts = Starts()
+        self._prewarming = Prewarming(settings.nodes)
         self._paces = Paces()
         self._mixes = Mixes(
             settings.mixes, settings.controller, self._intentions, nodes, self._lost
@@ -119,6 +121,7 @@ class Reconciler:
         self._losses.begin(last)
         self._lost.begin(last)
         self._starts.begin(last)
+        self._prewarming.begin()
         self._mixes.begin(last)
         self._done = frozenset()
 
@@ -173,6 +176,8 @@ class Reconciler:
             return  # another leads by now; looking took too long
         self._done = frozenset[str]().union(*(d.done for d in decisions.values()))
         if ray is not None:
+            counts = [(apps.pool, _count(decisions[apps.pool.name])) for apps in pools]
+            await self._prewarming.ask(self._writes, self._place, counts)
             await self._writes.do_all(_counts(sightings, decisions.values()))
         at_ms = self._now_ms()
         self._losses.note(RAY, has_one=ray is not None, is_wanted=True, gone=reason, at_ms=at_ms)
@@ -366,6 +371,10 @@ class Reconciler:
         if trouble and trouble != self._trouble:
             log.warning("ray: %s", trouble)
         self._trouble = trouble
+
+
+def _count(decision: SuccessionDecision) -> int:
+    return sum(scale.count for scale in decision.scales.values())
 
 
 def _counts(

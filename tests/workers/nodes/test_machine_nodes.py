@@ -14,17 +14,22 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import aiohttp
 import psutil
 import pytest
 
-from tests.workers.cluster import PATIENCE_S, Cluster, Gateway, Part, pool
+from tests.workers.cluster import PATIENCE_S, SECRET, Cluster, Gateway, Part, pool
 from tests.workers.notices.metadata_server import MetadataServer, metadata_server
 from workers.autoscaling.demand import PoolOrder
 from workers.controller.drains import ask_to_drain, deadlines_s
 from workers.controller.fleet_publisher import NodeEntry, PoolEntry
 from workers.controller.orders import PoolOrders
 from workers.nodes.folder import NodesFolder
+from workers.nodes.node_type import NodeType
+from workers.nodes.room import bundles_and_labels
 from workers.ray.session import members
+from workers.writer.client import WriterApi
+from workers.writer.writes import Leader, RequestNodes
 
 pytestmark = [pytest.mark.xdist_group("nodes"), pytest.mark.timeout(600)]
 
@@ -323,6 +328,30 @@ async def test_killed_launcher_and_head_leave_no_node(gateway: Gateway, cluster:
     _, alive = psutil.wait_procs(left, timeout=PATIENCE_S)
     assert not alive
     assert (await gateway.call("cheap", "after"))["pool"] == "cheap"
+
+
+async def test_nodes_that_are_asked_for_come_without_a_replica_and_go_when_they_are_given_back(
+    gateway: Gateway, cluster: Cluster
+) -> None:
+    """By the writer itself, in place of a controller: nothing else brings or keeps these nodes."""
+    for controller in cluster.controllers:
+        controller.end()
+    folder = NodesFolder(cluster.ray_file.nodes_folder)
+    highest = await cluster.highest_leader()
+    leader = Leader(highest.epoch + 1, "test")
+    bundles, labels = bundles_and_labels({"base-b": 1}, [NodeType(name="base-b")])
+
+    def alive() -> int:
+        return sum(n.is_alive and n.launch.type == "base-b" for n in folder.nodes())
+
+    async with aiohttp.ClientSession() as http:
+        api = WriterApi(http, url=cluster.ray_file.writer_url, secret=SECRET, timeout_s=PATIENCE_S)
+        for request, count in ((RequestNodes(bundles, labels), 1), (RequestNodes(), 0)):
+            await api.do(leader, request)
+            deadline_s = time.monotonic() + PATIENCE_S
+            while alive() != count:
+                assert time.monotonic() < deadline_s, folder.nodes()
+                await asyncio.sleep(0.05)
 
 
 def _line(process: psutil.Process) -> str:
