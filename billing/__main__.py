@@ -26,6 +26,7 @@ from billing.credits.keeper import CreditKeeper
 from billing.db.engine import Store, open_store
 from billing.db.reachable import once_sql_is_there
 from billing.decisions.writer import DecisionWriter
+from billing.invoices.run_keeper import InvoiceRunKeeper
 from billing.limits.holds import Holds
 from billing.prices.versions import PriceError, load_book, publish_prices, seed
 from billing.recovery.primer import Primer
@@ -123,7 +124,8 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
     lives = LifeWriter(redis, store, interval_s=ledger.life_interval_s, now=now)
     decisions = DecisionWriter(redis, store, ledger, now=now)
     publisher = _publish(redis, store, ledger.publish_interval_s)
-    beside = lives.run(), decisions.run(), keeper.run(), credits.run()
+    invoices = InvoiceRunKeeper(store, ledger, now=now)
+    beside = lives.run(), decisions.run(), keeper.run(), credits.run(), invoices.run()
     runs = writer.run(), reaper.run(), primer.run(), *beside
     parts = [asyncio.create_task(part) for part in (*runs, publisher, stop.wait())]
     done, running = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)

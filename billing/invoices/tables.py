@@ -94,3 +94,38 @@ class InvoiceCounter(SQLModel, table=True):
     __tablename__ = "invoice_counter"
     series: str = Field(primary_key=True)
     next_number: int = Field(1, sa_column_kwargs={"server_default": text("1")})
+
+
+UNFINISHED = text("state NOT IN ('done', 'failed')")
+
+
+class InvoiceRun(SQLModel, table=True):
+    """A run over the invoices of a month, of one organization or of all (`org` ""). `after_org` is
+    the last organization it has been at, so that it goes on there after a kill. One run of a month
+    and an organization is unfinished at most."""
+
+    __tablename__ = "invoice_job"
+    __table_args__ = (
+        Index(
+            "invoice_job_unfinished",
+            "period",
+            "org",
+            unique=True,
+            sqlite_where=UNFINISHED,
+            postgresql_where=UNFINISHED,
+        ),
+        CheckConstraint(
+            "state IN ('queued','running','waiting','done','failed')", name="run_state_known"
+        ),
+    )
+    run_id: str = Field(primary_key=True)
+    period: str
+    org: str = ""
+    state: str = "queued"
+    after_org: str = ""
+    done: int = 0
+    total: int = 0
+    waiting: int = 0
+    problem: str = ""
+    created_us: int = Field(sa_type=Big)
+    changed_us: int = Field(sa_type=Big)

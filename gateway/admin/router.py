@@ -9,6 +9,7 @@ from gateway.admin.credits import routes as admin_credits
 from gateway.admin.dead_letters import routes as admin_dead_letters
 from gateway.admin.entitlements import routes as admin_entitlements
 from gateway.admin.hardware import routes as admin_hardware
+from gateway.admin.invoice_runs import routes as admin_invoice_runs
 from gateway.admin.invoices import routes as admin_invoices
 from gateway.admin.keys import routes as admin_keys
 from gateway.admin.ledger import routes as admin_ledger
@@ -57,5 +58,6 @@ for part in (
     admin_ledger,
     admin_dead_letters,
     admin_invoices,
+    admin_invoice_runs,
 ):
     router.include_router(part.router)

@@ -74,6 +74,7 @@ SUMS = {
 """Copies, which `verify` recomputes from the rows that are frozen."""
 STATE = {
     *("open_hold", "watermark", "budget_alert", "credit_alert"),
+    "invoice_job",
     *("call_record", "attempt", "decision_batch", "decision_place"),
 }
 """What comes and goes, and what explains: no money stands on it."""

@@ -147,6 +147,8 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "POST /admin/v1/ledger/dead-letters/{letter_id}/retry",
         "POST /admin/v1/ledger/dead-letters/{letter_id}/resolve",
         *("GET /admin/v1/invoices", "POST /admin/v1/invoices"),
+        *("GET /admin/v1/invoice-runs", "POST /admin/v1/invoice-runs"),
+        "GET /admin/v1/invoice-runs/{run_id}",
     ),
 }
 FOR_WHOM = {route: whom for whom, routes in ROUTES.items() for route in routes}

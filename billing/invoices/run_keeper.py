@@ -1,0 +1,48 @@
+"""Carries out invoice runs in the ledger process, a few organizations at a time. The process may be
+killed at any time, and outages of SQL are waited out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from billing.db.engine import Store
+from billing.invoices.runs import advance
+from billing.settings import LedgerSettings
+
+log = logging.getLogger("sluice.ledger.invoices")
+
+MICROSECONDS = 1_000_000
+
+
+class InvoiceRunKeeper:
+    """`now` is epoch seconds."""
+
+    def __init__(self, store: Store, settings: LedgerSettings, *, now: Callable[[], float]) -> None:
+        self._store = store
+        self._settings = settings
+        self._now = now
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        while True:
+            has_more = False
+            try:
+                has_more = await asyncio.to_thread(self.turn)
+            except (OSError, SQLAlchemyError) as error:
+                log.warning("invoice runs wait: %s", error)
+            if not has_more:
+                await asyncio.sleep(self._settings.publish_interval_s)
+
+    def turn(self) -> bool:
+        """Take a run a step further; false if none is due. One that waits for the writer's mark is
+        looked at as often as that may come."""
+        return advance(
+            self._store,
+            now_us=int(self._now() * MICROSECONDS),
+            series=self._settings.invoice_series,
+            retry_after_us=int(self._settings.mark_interval_s * MICROSECONDS),
+        )

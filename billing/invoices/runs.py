@@ -1,0 +1,170 @@
+"""Invoice runs as jobs: asked for once, carried out beside the writer, resumed after a kill.
+
+A run goes through the organizations of its month in their order, a few at a time, and keeps where
+it is. Each invoice is a transaction of its own and may be repeated, so a kill at any statement
+costs a few organizations' work at most. A month that has ended waits until each of its invoices is
+final: for the writer's mark, and for calls that are still open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import Connection, select, tuple_, update
+
+from billing.charges import store as charges
+from billing.db.columns import table_of
+from billing.db.engine import OUTAGE, Store
+from billing.db.insert import insert_new
+from billing.invoices.months import run_invoices
+from billing.invoices.tables import InvoiceRun
+from billing.periods import BadPeriod, Period, period
+
+RUN = table_of(InvoiceRun)
+ORGS_AT_ONCE = 20
+PROBLEM_CHARS_MAX = 500
+
+
+class RunState(StrEnum):
+    """`waiting`: the month has ended, and some invoices cannot be final yet."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+
+
+UNFINISHED = ("queued", "running", "waiting")
+
+
+class UnknownRun(LookupError):
+    """There is no run of this id."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a run is: `done` of `total` organizations. `waiting` of them have invoices that
+    cannot be final yet."""
+
+    run_id: str
+    period: str
+    org: str
+    state: RunState
+    after_org: str
+    done: int
+    total: int
+    waiting: int
+    problem: str
+    created_us: int
+    changed_us: int
+
+
+def start(store: Store, month: str, *, now_us: int, org: str = "") -> RunProgress:
+    """The unfinished run of a month and an organization (or all), a new one if there is none.
+    Raises BadPeriod, also for a month that has not begun."""
+    if period(month).start_us > now_us:
+        raise BadPeriod(f"{month} has not begun")
+    run_id = f"irun_{sha256(f'{month} {org} {now_us}'.encode()).hexdigest()[:24]}"
+    row = {
+        **{"run_id": run_id, "period": month, "org": org, "state": RunState.QUEUED.value},
+        **{"after_org": "", "done": 0, "total": 0, "waiting": 0, "problem": ""},
+        **{"created_us": now_us, "changed_us": now_us},
+    }
+    unfinished = select(RUN).where(
+        RUN.c.period == month, RUN.c.org == org, RUN.c.state.in_(UNFINISHED)
+    )
+    with store.write() as conn:
+        insert_new(conn, RUN, [row])
+        found = conn.execute(unfinished).mappings().first()
+        return _progress(found) if found else _one(conn, run_id)
+
+
+def one(store: Store, run_id: str) -> RunProgress:
+    """Raises UnknownRun."""
+    with store.read() as conn:
+        return _one(conn, run_id)
+
+
+def listed(
+    store: Store, *, after: tuple[int, str] | None = None, limit: int | None = None
+) -> list[RunProgress]:
+    """The oldest first, from the one behind an instant and an id."""
+    statement = select(RUN).order_by(RUN.c.created_us, RUN.c.run_id).limit(limit)
+    if after is not None:
+        statement = statement.where(tuple_(RUN.c.created_us, RUN.c.run_id) > after)
+    with store.read() as conn:
+        return [_progress(row) for row in conn.execute(statement).mappings()]
+
+
+def advance(store: Store, *, now_us: int, series: str, retry_after_us: int) -> bool:
+    """Take the oldest run that is due a step further. False if none is due. A run that waits is due
+    again `retry_after_us` after its last pass. Raises what an outage of SQL raises; any other
+    failure ends the run, which says it."""
+    with store.read() as conn:
+        run = _due(conn, now_us - retry_after_us)
+    if run is None:
+        return False
+    try:
+        _step(store, run, now_us, series)
+    except OUTAGE:
+        raise
+    except Exception as error:  # whatever it is, the run must end and say so
+        problem = f"{type(error).__name__}: {error}"[:PROBLEM_CHARS_MAX]
+        _change(store, run, state=RunState.FAILED.value, problem=problem, changed_us=now_us)
+    return True
+
+
+def _step(store: Store, run: RunProgress, now_us: int, series: str) -> None:
+    month = period(run.period)
+    with store.read() as conn:
+        orgs = [run.org] if run.org else charges.orgs(conn, month.end_us)
+    is_new_pass = run.state is not RunState.RUNNING
+    after_org, done, waiting = ("", 0, 0) if is_new_pass else (run.after_org, run.done, run.waiting)
+    part = [org for org in orgs if org > after_org][:ORGS_AT_ONCE]
+    waiting += sum(_waits(store, org, month, now_us, series) for org in part)
+    counts = {"done": done + len(part), "total": len(orgs), "waiting": waiting}
+    is_last = not part or part[-1] == orgs[-1]
+    state = RunState.RUNNING if not is_last else RunState.WAITING if waiting else RunState.DONE
+    place = part[-1] if part else after_org
+    _change(store, run, state=state.value, after_org=place, changed_us=now_us, **counts)
+
+
+def _waits(store: Store, org: str, month: Period, now_us: int, series: str) -> bool:
+    """Write the invoice of an organization. True if its month has ended and it is a draft yet."""
+    results = run_invoices(store, month.name, now_us=now_us, series=series, org=org)
+    return month.end_us <= now_us and any(result.draft_because for result in results)
+
+
+def _change(store: Store, run: RunProgress, **values: Any) -> None:
+    """Note how far a run is, unless another process has taken it further meanwhile."""
+    unchanged = (
+        *(RUN.c.run_id == run.run_id, RUN.c.state == run.state.value),
+        *(RUN.c.after_org == run.after_org, RUN.c.changed_us == run.changed_us),
+    )
+    with store.write() as conn:
+        conn.execute(update(RUN).where(*unchanged).values(**values))
+
+
+def _due(conn: Connection, waited_us: int) -> RunProgress | None:
+    is_due = RUN.c.state.in_(("queued", "running")) | (
+        (RUN.c.state == "waiting") & (RUN.c.changed_us <= waited_us)
+    )
+    oldest = select(RUN).where(is_due).order_by(RUN.c.created_us, RUN.c.run_id).limit(1)
+    row = conn.execute(oldest).mappings().first()
+    return _progress(row) if row else None
+
+
+def _one(conn: Connection, run_id: str) -> RunProgress:
+    row = conn.execute(select(RUN).where(RUN.c.run_id == run_id)).mappings().first()
+    if row is None:
+        raise UnknownRun(run_id)
+    return _progress(row)
+
+
+def _progress(row: Any) -> RunProgress:
+    values = dict(row)
+    return RunProgress(**{**values, "state": RunState(values["state"])})

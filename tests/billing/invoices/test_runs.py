@@ -1,0 +1,150 @@
+"""Invoice runs as jobs, on both databases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import event, text
+
+from billing.db.engine import Store
+from billing.invoices import months, runs
+from billing.invoices.runs import RunProgress, RunState, UnknownRun, advance, start
+from billing.periods import BadPeriod
+from tests.billing.calls import opened_call
+from tests.billing.invoices.test_invoices import (
+    IN_NOVEMBER_US,
+    IN_OCTOBER_US,
+    book,
+    call,
+    caught_up,
+    holds,
+)
+
+RETRY_US = 10
+ORGS = [f"org_{number}" for number in range(5)]
+
+
+@pytest.fixture
+def store(either_store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setattr(runs, "ORGS_AT_ONCE", 2)
+    return either_store
+
+
+def step(store: Store, now_us: int = IN_NOVEMBER_US) -> bool:
+    return advance(store, now_us=now_us, series="SLU", retry_after_us=RETRY_US)
+
+
+def finished(store: Store, run: RunProgress, now_us: int = IN_NOVEMBER_US) -> RunProgress:
+    while step(store, now_us):
+        pass
+    return runs.one(store, run.run_id)
+
+
+def with_orgs(store: Store) -> None:
+    book(store, *(call(store, f"req_{org}", IN_OCTOBER_US, org=org) for org in ORGS))
+    caught_up(store, IN_NOVEMBER_US)
+
+
+def test_run_shows_its_progress_and_ends_once(store: Store) -> None:
+    with_orgs(store)
+    run = start(store, "2026-10", now_us=IN_NOVEMBER_US)
+    assert (run.state, run.done, run.total) == (RunState.QUEUED, 0, 0)
+    progress = []
+    while step(store):
+        now = runs.one(store, run.run_id)
+        progress.append((now.state, now.done, now.total))
+    assert progress == [(RunState.RUNNING, 2, 5), (RunState.RUNNING, 4, 5), (RunState.DONE, 5, 5)]
+    assert {each.invoice["status"] for each in months.list_invoices(store, now_us=0)} == {
+        "finalised"
+    }
+
+
+def test_run_under_way_is_the_one_that_is_asked_for_again(store: Store) -> None:
+    first = start(store, "2026-10", now_us=IN_NOVEMBER_US)
+    again = start(store, "2026-10", now_us=IN_NOVEMBER_US + 1)
+    other = start(store, "2026-10", now_us=IN_NOVEMBER_US, org="org_1")
+    assert again == first and other.run_id != first.run_id
+    finished(store, first)
+    assert start(store, "2026-10", now_us=IN_NOVEMBER_US + 2).run_id != first.run_id
+    assert len(runs.listed(store)) == 3
+
+
+def test_run_of_an_ended_month_waits_for_open_calls_and_for_the_writer(store: Store) -> None:
+    book(store, call(store, "req_1", IN_OCTOBER_US), opened_call("req_2", admitted_us=9))
+    run = finished(store, start(store, "2026-10", now_us=IN_NOVEMBER_US))
+    assert (run.state, run.done, run.waiting) == (RunState.WAITING, 1, 1)
+    caught_up(store, IN_NOVEMBER_US)
+    run = finished(store, run, IN_NOVEMBER_US + RETRY_US)
+    assert (run.state, run.waiting) == (RunState.WAITING, 1), "a call is open yet"
+    book(store, call(store, "req_2", IN_OCTOBER_US))
+    run = finished(store, run, IN_NOVEMBER_US + 2 * RETRY_US)
+    assert (run.state, run.waiting) == (RunState.DONE, 0)
+    assert holds(store)
+
+
+def test_run_of_an_open_month_makes_drafts_and_is_done(store: Store) -> None:
+    book(store, call(store, "req_1", IN_OCTOBER_US))
+    run = finished(store, start(store, "2026-10", now_us=IN_OCTOBER_US), IN_OCTOBER_US)
+    (draft,) = months.list_invoices(store, now_us=IN_OCTOBER_US)
+    assert (run.state, run.waiting, draft.invoice["status"]) == (RunState.DONE, 0, "draft")
+
+
+def test_month_that_has_not_begun_or_is_none_is_refused(store: Store) -> None:
+    for month in ("2026-12", "2026-13", "never"):
+        with pytest.raises(BadPeriod):
+            start(store, month, now_us=IN_NOVEMBER_US)
+    with pytest.raises(UnknownRun):
+        runs.one(store, "irun_of_nobody")
+
+
+def test_run_that_fails_says_so_and_another_may_follow(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_orgs(store)
+    first = start(store, "2026-10", now_us=IN_NOVEMBER_US)
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise ValueError("a price is missing")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runs, "run_invoices", broken)
+        ended = finished(store, first)
+    assert (ended.state, ended.problem) == (RunState.FAILED, "ValueError: a price is missing")
+    again = start(store, "2026-10", now_us=IN_NOVEMBER_US + 1)
+    assert finished(store, again).state is RunState.DONE
+
+
+class Killed(BaseException):
+    """What ends the process between two statements, as a kill would."""
+
+
+def test_run_killed_at_any_statement_goes_on_where_it_was(store: Store) -> None:
+    with_orgs(store)
+    run = start(store, "2026-10", now_us=IN_NOVEMBER_US)
+    left = 0
+
+    def count(*_: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Killed
+
+    event.listen(store.engine, "before_cursor_execute", count)
+    kills, statement = 0, 0
+    while True:
+        statement += 1
+        left = statement
+        try:
+            if not step(store):
+                break
+        except Killed:
+            kills += 1
+    event.remove(store.engine, "before_cursor_execute", count)
+    ended = runs.one(store, run.run_id)
+    assert kills > 20 and (ended.state, ended.done) == (RunState.DONE, len(ORGS))
+    with store.read() as conn:
+        numbers = conn.execute(text("SELECT org, number FROM invoice ORDER BY 2")).all()
+    assert sorted(org for org, _ in numbers) == ORGS
+    assert [number for _, number in numbers] == list(range(1, len(ORGS) + 1))
+    assert holds(store)
