@@ -11,6 +11,8 @@ from gateway.catalog.fleet import PublishedPool
 from gateway.metrics.lag import LoopLag
 from gateway.metrics.tally import Tally
 from gateway.upstream.faults import Faults
+from routing.health import breaker as health_breaker
+from routing.health.breaker import BreakerState
 from workers.controller.fleet_publisher import NodeEntry
 from workers.nodes.node_type import ENDED, NodeState
 
@@ -39,3 +41,11 @@ def nodes_by_state(nodes: Sequence[NodeEntry]) -> Mapping[tuple[str, str, str, s
     the last ones."""
     running = [node for node in nodes if NodeState(node.state) not in ENDED]
     return Counter((node.type, node.market, node.zone or "", node.state) for node in running)
+
+
+def breaker_states(
+    breakers: Mapping[str, health_breaker.Breaker], now_s: float
+) -> Mapping[str, int]:
+    """How many breakers are in each state but closed."""
+    states = Counter(breaker.state(now_s) for breaker in breakers.values())
+    return {each.value: states[each] for each in BreakerState if each is not BreakerState.CLOSED}

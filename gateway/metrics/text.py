@@ -70,6 +70,10 @@ class Now:
     """Nodes that were heard to leave."""
     faults: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Refusals of servers outside, by pool and status."""
+    openings: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """How often breakers opened here, by kind of what they are of and reason."""
+    breakers: Mapping[str, int] = field(default_factory=dict)
+    """Breakers that are not closed now, by state."""
 
 
 def text(tally: Tally, now: Now) -> bytes:
@@ -83,6 +87,7 @@ def families(tally: Tally, now: Now) -> Iterator[Metric]:
     """Every metric of ours, in the order of the text."""
     yield from _counters(tally)
     yield _faults(now)
+    yield from _breakers(now)
     yield from _losses(now)
     yield from _starts(now)
     yield from _gauges(now)
@@ -171,6 +176,22 @@ def _faults(now: Now) -> Metric:
     for where, count in now.faults.items():
         family.add_metric(where, count)
     return family
+
+
+def _breakers(now: Now) -> Iterator[Metric]:
+    openings = CounterMetricFamily(
+        "sluice_breaker_openings",
+        "How often this gateway began to leave a replica, a pool or a provider's account alone",
+        labels=("of", "reason"),
+    )
+    for what, count in now.openings.items():
+        openings.add_metric(what, count)
+    states = GaugeMetricFamily(
+        "sluice_breakers", "What calls leave alone or probe just now", labels=("state",)
+    )
+    for state, count in now.breakers.items():
+        states.add_metric((state,), count)
+    yield from (openings, states)
 
 
 def _losses(now: Now) -> Iterator[Metric]:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from gateway.admin.authentication import require_admin
 from gateway.api.dependencies import parts_of
-from gateway.metrics.observer import by_state, nodes_by_state
+from gateway.metrics.observer import breaker_states, by_state, nodes_by_state
 
 router = APIRouter(tags=["health"])
 
@@ -48,5 +48,7 @@ async def metrics(request: Request) -> Response:
         controller_epoch=parts.fleet.leader.epoch,
         node_notices=parts.fleet.notices,
         faults=observer.faults.counts,
+        openings=parts.breakers.openings,
+        breakers=breaker_states(parts.breakers.by_scope, parts.outside.clock()),
     )
     return Response(text(observer.tally, now), headers={"content-type": CONTENT_TYPE})

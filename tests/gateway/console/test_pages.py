@@ -22,6 +22,7 @@ from gateway.console import login, session
 from gateway.console.login_attempts import TRIES_MAX
 from gateway.console.render import FOLDER, POLICY
 from gateway.console.signed_out import ENDED_KEY
+from routing.health.failures import FailureKind
 from tests.billing.conftest import RATES
 from tests.billing.invoices.test_invoices import book, call
 from tests.gateway.edge import Edge, edge
@@ -309,3 +310,22 @@ async def test_call_that_nobody_knows_is_said_to_be_unknown(running: Edge) -> No
         page = await client.get("/console/calls/req_%3Cb%3E")
         assert page.status_code == 404
         assert "No such call" in page.text and "<b>" not in page.text
+
+
+async def test_a_provider_that_refuses_us_is_an_alert_and_what_is_left_alone_a_row(
+    running: Edge,
+) -> None:
+    breakers, now_s = running.parts.breakers, running.parts.outside.clock()
+    breakers.tell(("pool:far", f"account:{HOSTILE}/-/KEY"), now_s, FailureKind.REFUSED_US, None)
+    breakers.tell(("replica:r1",), now_s, FailureKind.COOL_DOWN, 60.0)
+    async with browser(running) as client:
+        await sign_in(client)
+        overview, fleet = await client.get("/console"), await client.get("/console/fleet")
+        told = (await client.get("/metrics", headers={"authorization": "Bearer admin"})).text
+    for page in (overview.text, fleet.text):
+        assert "refuses us" in page and "401, 402 or 403" in page
+        assert HOSTILE not in page and page.count('role="alert"') == 1
+    assert "Left alone" in fleet.text and "cooling" in fleet.text and "in 5" in fleet.text
+    assert 'sluice_breaker_openings_total{of="account",reason="refused_us"} 1.0' in told
+    assert 'sluice_breakers{state="open"} 1.0' in told
+    assert 'sluice_breakers{state="cooling"} 1.0' in told

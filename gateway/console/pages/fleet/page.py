@@ -9,6 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from billing import queries
 from billing.queries import MovedCall
+from gateway.console.breakers import BreakerRow, breaker_rows
 from gateway.console.context import ConsoleContext, context_of
 from gateway.console.formatting import DisplayTime, Money, instant, money
 from gateway.console.login import door_of, is_signed_in
@@ -54,6 +55,8 @@ class FleetPage:
     places: tuple[PlaceView, ...]
     nodes: tuple[NodeView, ...]
     hour: Hour
+    left_alone: tuple[BreakerRow, ...]
+    """What calls leave alone just now."""
     is_booked: bool
     """Whether the ledger's database answers. Else no moves are shown."""
 
@@ -77,6 +80,7 @@ async def _look(desk: ConsoleContext) -> FleetPage:
     parts, now_us = desk.parts, desk.now_us
     nodes, types = parts.fleet.nodes, parts.settings.nodes
     moves = await _moves(desk)
+    left_alone = breaker_rows(parts.breakers.by_scope, now_us / 1e6)
     return await asyncio.to_thread(
         lambda: FleetPage(
             at=instant(now_us, now_us),
@@ -86,6 +90,7 @@ async def _look(desk: ConsoleContext) -> FleetPage:
             nodes=tuple(
                 _node(node, now_us) for node in nodes if NodeState(node.state) not in ENDED
             ),
+            left_alone=left_alone,
             hour=last_hour(nodes, moves or (), now_us=now_us),
             is_booked=moves is not None,
         )

@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from billing import queries
 from billing.queries import DecidedCall, GroupBy, Timing, UsageSum
 from gateway.catalog.fleet import PublishedPool
+from gateway.console.breakers import BreakerRow, breaker_rows
 from gateway.console.calls import CallRow, call_rows
 from gateway.console.context import ConsoleContext, context_of
 from gateway.console.formatting import DisplayTime, instant
@@ -46,6 +47,8 @@ class Overview:
     at: DisplayTime
     fleet: FleetView
     open_calls: int
+    left_alone: tuple[BreakerRow, ...]
+    """What calls leave alone just now."""
     booked: Booked | None
     """None while the ledger's database does not answer."""
     base_url: str
@@ -80,6 +83,7 @@ async def look(request: Request) -> Overview:
             age_s=parts.fleet.age_s,
         ),
         open_calls=len(parts.accounts.open),
+        left_alone=breaker_rows(parts.breakers.by_scope, desk.now_us / 1e6),
         booked=await _booked(desk, _wanted(request)),
         base_url=_base_url(request),
         model=min(models, key=lambda model: model.size_rank).name if models else "",
