@@ -10,7 +10,7 @@ NOT_RUN = {
     "docs/docker.md": 2,
     "docs/engines.md": 1,
     "docs/failures.md": 2,
-    "docs/fleet.md": 9,
+    "docs/fleet.md": 10,
     "docs/guides/first-tenant.md": 1,
     "docs/guides/backup.md": 4,
     "docs/guides/postgres.md": 3,

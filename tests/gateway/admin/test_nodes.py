@@ -14,7 +14,7 @@ from tests.gateway.api.described import assert_described
 from tests.gateway.edge import Edge, edge
 from tests.redis_server import RedisServer
 from workers.autoscaling.stages import Stage, StageCount
-from workers.controller.drains import DrainOrder, forget_drain, read_drains
+from workers.controller.drains import DrainOrder, ask_to_drain, forget_drain, read_drains
 from workers.controller.fleet_publisher import FleetPublisher, NodeEntry, PoolEntry, ReplicaEntry
 
 READY = NodeEntry("spot-a-1", "spot-a", "spot", "a", "ready", 7_000, 1, 1_790_000_000_000, pid=7)
@@ -35,7 +35,13 @@ async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncI
         stages = {Stage.NODE: StageCount(3, 62.5), Stage.LOAD: StageCount(2, 1.25)}
         pool = PoolEntry("tale-spot", 1, "", 3.5, 0, (replica,), stages=stages)
         publisher = FleetPublisher(redis, controller_id="c")
-        await publisher.publish((pool,), at_ms=1_790_000_003_000, nodes=(READY, LEAVES, LOST))
+        await publisher.publish(
+            (pool,),
+            at_ms=1_790_000_003_000,
+            nodes=(READY, LEAVES, LOST),
+            epoch=4,
+            spares={"spot-a": 2},
+        )
         await running.parts.fleet.refresh()
         yield running
 
@@ -124,3 +130,22 @@ async def test_metrics_count_starts_by_stage_with_their_seconds(one: Edge) -> No
         'sluice_start_seconds_total{pool="tale-spot",stage="node"} 62.5',
         'sluice_start_seconds_total{pool="tale-spot",stage="load"} 1.25',
     ]
+
+
+async def test_metrics_count_spares_and_say_which_lead_this_is(one: Edge) -> None:
+    lines = (await ask(one, "GET", "/metrics")).text.splitlines()
+    assert 'sluice_spares{type="spot-a"} 2.0' in lines
+    assert "sluice_controller_epoch 4.0" in lines
+
+
+async def test_node_that_is_heard_to_leave_counts_once(one: Edge) -> None:
+    async def notices() -> float:
+        lines = (await ask(one, "GET", "/metrics")).text.splitlines()
+        [line] = [line for line in lines if line.startswith("sluice_node_notices_total")]
+        return float(line.split()[-1])
+
+    before = await notices()
+    for _ in range(2):
+        await ask_to_drain(one.redis, "spot-a-1", 600.0)
+        await one.parts.fleet.refresh()
+    assert await notices() == before + 1
