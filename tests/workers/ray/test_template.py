@@ -46,11 +46,11 @@ STARTING_WORKER = (
     + """
 import time
 from workers.ray.worker_start import end_start
-while not os.path.exists(sys.argv[1] + ".warm"):
+until_s = time.monotonic() + 60
+while not os.path.exists(sys.argv[1] + ".warm") and time.monotonic() < until_s:
     time.sleep(0.01)
 end_start()
-while not os.path.exists(sys.argv[1] + ".end"):
-    time.sleep(0.01)
+time.sleep(60)
 """
 )
 
@@ -110,6 +110,9 @@ class Node:
 
     def end(self) -> None:
         if self.template is not None:
+            for fork in self.forks() if self.template.poll() is None else ():
+                with suppress(psutil.Error):
+                    fork.kill()
             self.template.kill()
             self.template.wait(PATIENCE_S)
 
@@ -162,8 +165,6 @@ def test_no_spare_is_made_while_a_start_needs_the_machine(node: Node) -> None:
     node.tell("second", "warm")
     node.tell("third", "warm")
     until(lambda: len(node.spares()) == 1)
-    for name in ("first", "second", "third"):
-        node.tell(name, "end")
 
 
 def test_start_that_dies_holds_up_no_spare(node: Node) -> None:
@@ -180,8 +181,6 @@ def test_worker_that_is_no_replica_holds_up_spares_for_a_bounded_time(node: Node
     node.begin(1, held_max_s=0.2)
     node.start("first")
     until(node.spares)
-    node.tell("first", "warm")
-    node.tell("first", "end")
 
 
 def test_more_starts_than_spares_are_taken_too(node: Node) -> None:
