@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import product
 from typing import Any
 
 import httpx2 as httpx
@@ -11,7 +12,7 @@ import pytest
 from gateway.upstream import fake
 from tests.gateway.edge import FAR, body
 from tests.resilience import behaviours as does
-from tests.resilience.behaviours import TEXT
+from tests.resilience.behaviours import TEXT, WORDS
 from tests.resilience.conftest import OpenScene
 from tests.resilience.scene import Scene, Seen, outcomes
 
@@ -181,3 +182,37 @@ async def test_a_caller_that_departs_meanwhile_leaves_nothing_open(
 def _priority_body(stream: bool) -> dict[str, Any]:
     options = {"include_usage": True} if stream else None
     return body(model=FAR, stream=stream, stream_options=options, service_tier="priority")
+
+
+WAYS = {
+    "well": does.well,
+    "late": does.late(0.2),
+    "fails": does.refuses(500),
+    "resets": does.resets,
+    "silent": does.silent,
+}
+
+
+async def test_whatever_two_servers_do_the_charge_is_that_of_one_answer_or_nothing(
+    open_scene: OpenScene, stream: bool
+) -> None:
+    """Every pair of ways to behave, one call after the other: answered whole and charged as one
+    answer, or free; nothing is open after it."""
+    scene = await hedging(open_scene, external_first_token_timeout_s=0.4)
+    charges, hedged = set(), 0
+    for first, second in product(WAYS, WAYS):
+        scene.first.then, scene.second.then = WAYS[first], WAYS[second]
+        seen = await priority(scene, stream=stream)
+        is_answered = seen.status == 200 and seen.error is None
+        if seen.rid not in await scene.books():
+            assert seen.status == 503, "both were left alone, and nothing was taken for it"
+            continue
+        call = await scene.charged(seen, len(WORDS) if is_answered else 0)
+        if is_answered:
+            assert seen.text == TEXT, (first, second)
+            charges.add(call.amount_nanousd)
+        hedges = sum(each.kind == "hedge" for each in call.attempts)
+        assert hedges <= 1
+        hedged += hedges
+        assert [each.kind for each in call.attempts][:1] in ([], ["first"])
+    assert len(charges) == 1 and hedged >= 3, "whoever answered, and however many were asked"
