@@ -7,7 +7,14 @@ Owns the rules that hold inside of one pool, each told at its key; knows no othe
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 from sqlalchemy import JSON, BigInteger, String
 from sqlmodel import Field as Column
@@ -18,6 +25,7 @@ from billing.costs.capacity import SPARES
 from billing.written_usd import CostUsd, WrittenUsd
 from gateway.fields import DAY_S, INTEGER_MAX, YEAR_S, Count, Label, Several
 from gateway.instants import InstantText, instant_us
+from gateway.providers.presets import PresetName, filled
 from routing.dated_prices import DatedCost
 from workers.engines.names import POOL_ENGINES, SIMULATED
 from workers.nodes.node_type import Market
@@ -109,6 +117,11 @@ class PoolFields(SQLModel, WrittenUsd):
 
     model: Label
     variant: Label = "fp16"
+    preset: PresetName | None = Column(
+        default=None,
+        sa_type=String,
+        description="a known external server: what the pool leaves out is filled in for it",
+    )
     capacity_class: CapacityClassName = Column(default="reserved", sa_type=String)
     engine: str | None = Field(None, description="null: what the task of the model asks for")
     base_url: str | None = Field(
@@ -221,6 +234,11 @@ class PoolFields(SQLModel, WrittenUsd):
         description="costs that begin at an instant; before the first one those above hold",
     )
     cold_start_s: float = Field(10.0, strict=True, ge=0, le=DAY_S)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled_by_its_preset(cls, pool: Any) -> Any:
+        return filled(pool)
 
     @field_validator("engine")
     @classmethod

@@ -22,6 +22,7 @@ from billing.prices.versions import publish_prices
 from billing.types import CallStatus
 from gateway.commands import models
 from gateway.errors import provider_misconfigured
+from gateway.providers.presets import PRESETS
 from gateway.upstream.check import OUTPUT_TOKENS
 from tests.gateway.commands.sluice import Sluice, ready
 from tests.gateway.edge import Edge, Response, body, edge
@@ -30,9 +31,9 @@ from tests.journeys.outside import Outside, Script
 from tests.redis_server import RedisServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()
-OWN, FIRST, SECOND, ADAPTED = (
+OWN, FIRST, SECOND, ADAPTED, KNOWN = (
     re.search(rf'```toml title="{title}.toml"\n(.*?)```', PAGE, re.DOTALL)[1]  # type: ignore[index]
-    for title in ("own", "openai", "second", "anthropic")
+    for title in ("own", "openai", "second", "anthropic", "openrouter")
 )
 OWN_POOL, FIRST_POOL, SECOND_POOL = "qwen-own", "gpt-4o-mini-openai", "gpt-4o-mini-openai-2"
 KEYS = {
@@ -167,6 +168,24 @@ async def test_pool_with_an_adapter_is_taken_and_its_key_is_not_looked_for_here(
     without_provider = ADAPTED.replace("anthropic/claude", "claude")
     status, _, told = await page.apply(without_provider)
     assert status == 1 and "pools.0.adapter: write its provider into upstream_model" in told, told
+
+
+async def test_pool_of_a_known_server_is_filled_in_as_the_page_says(page: Page) -> None:
+    status, told, wrong = await page.apply(KNOWN)
+    assert status == 0 and "\napplied: " in told, told + wrong
+    rows = table("`preset` fills in")
+    assert [row[0].strip("`") for row in rows] == [*PRESETS]
+    for preset, base_url, api_key_env, besides in rows:
+        fields = dict(PRESETS[preset.strip("`")])
+        if base_url != "say it":
+            assert (fields["base_url"], fields["api_key_env"]) == (
+                base_url.strip("`"),
+                api_key_env.strip("`"),
+            )
+        said = re.findall(r"`([^`]+)`", besides)
+        assert [n for n in said if n != "extra_fields" and " = " not in n] == (
+            fields["extra_fields"]
+        )
 
 
 FAULTS = table("Once calls run")
