@@ -22,9 +22,13 @@ IN_MODULES = (
     *("economics", "invoice", "ledger", "models", "policy", "quality", "replay"),
     "weights",
 )
+MODULES_ELSEWHERE = {"import": "gateway.imports.command"}
 
 
-@click.group(cls=LazyGroup, lazily={name: f"gateway.commands.{name}" for name in IN_MODULES})
+@click.group(
+    cls=LazyGroup,
+    lazily={name: f"gateway.commands.{name}" for name in IN_MODULES} | MODULES_ELSEWHERE,
+)
 @click.version_option(package_name="sluice")
 def main() -> None:
     """Sluice: a serverless LLM inference gateway."""

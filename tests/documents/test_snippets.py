@@ -13,6 +13,7 @@ NOT_RUN = {
     "docs/fleet.md": 10,
     "docs/guides/first-tenant.md": 1,
     "docs/guides/backup.md": 4,
+    "docs/guides/litellm.md": 2,
     "docs/guides/postgres.md": 3,
     "docs/guides/variants.md": 1,
     "docs/index.md": 1,

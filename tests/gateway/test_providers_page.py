@@ -92,6 +92,12 @@ class Page:
             status = await asyncio.to_thread(models.apply_file, self.file)
         return status, out.getvalue(), err.getvalue()
 
+    async def nothing_is_left_alone(self) -> None:
+        """Each fault is the first of its server."""
+        self.edge.parts.breakers._breakers.clear()
+        self.edge.parts.breakers.untold.clear()
+        await self.edge.parts.fleet.refresh()
+
     async def post(self, model: str, **changes: Any) -> Response:
         return await self.edge.post(body(model=model, **WHOLE | changes))
 
@@ -195,6 +201,7 @@ async def test_refusals_are_told_to_tenant_and_operator_as_the_page_says(page: P
     expected: dict[int, str] = {}
     for provider, told, outcome in FAULTS:
         for status in statuses(provider):
+            await page.nothing_is_left_alone()
             page.own.begin(Script(status=status))
             response = await page.post("qwen")
             assert response.status == statuses(told)[0], (status, response.body)
