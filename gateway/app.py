@@ -24,6 +24,7 @@ from gateway.public import count_tokens, health, metrics, tokenize
 from gateway.public import docs as docs_page
 from gateway.public.credits import routes as credits
 from gateway.public.generations import routes as generations
+from gateway.public.invoices import routes as own_invoices
 from gateway.public.key import routes as key
 from gateway.public.models import routes as models
 from gateway.public.quote import routes as quote
@@ -44,8 +45,8 @@ OPEN_AGAIN_S = 1.0
 ROUTERS = (
     *(health.router, docs_page.router, metrics.router),
     *(key.router, credits.router, quote.router, models.router, generations.router),
-    *(tokenize.router, count_tokens.router, usage.router, admin.router, console.router),
-    weights.router,
+    *(tokenize.router, count_tokens.router, usage.router, own_invoices.router),
+    *(admin.router, console.router, weights.router),
 )
 ROUTES = tuple(route for router in ROUTERS for route in router.routes)
 """As their routers made them: to include a router makes FastAPI read the signatures of its handlers

@@ -12,6 +12,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from billing.db.engine import Store, open_store
+from billing.documents.press import Press
 from billing.limits.breaker import Breaker, BreakerSettings
 from billing.limits.holds import Holds
 from billing.prices.versions import load_book
@@ -238,6 +239,8 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         gateway_id=gateway_id,
         clock=outside.clock,
     )
+    press = Press()
+    stack.push_async_callback(press.close)
     versions = PolicyVersions(VersionStore(stores.ledger, POLICIES))
     decisions = DecisionReader(stores.ledger, versions)
     return Parts(
@@ -274,6 +277,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         counting=counting,
         breakers=breakers,
         health=SharedHealth(stores.redis, breakers, lambda: catalogue.fleet.places, gateway_id),
+        press=press,
     )
 
 

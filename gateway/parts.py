@@ -7,6 +7,7 @@ from random import Random
 from redis.asyncio import Redis
 
 from billing.db.engine import Store
+from billing.documents.press import Press
 from gateway.admin.wrong_keys import WrongKeys
 from gateway.call.admission import Accounts
 from gateway.call.prompt_tokens import PromptCounter
@@ -88,3 +89,4 @@ class Parts:
     counting: PromptCounter
     breakers: Breakers
     health: SharedHealth
+    press: Press

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from sqlalchemy import Connection, select
+
 from billing.credits.credit import Category
 from billing.credits.grants import one
 from billing.db.engine import Store
@@ -32,6 +34,7 @@ from billing.documents.document import (
 )
 from billing.invoices.invoicing import LineKind
 from billing.invoices.months import InvoiceResult
+from billing.invoices.store import INVOICE, lines
 from billing.money import NANOUSD_PER_CENT
 from billing.prices.book import Component
 from billing.prices.rating import UNITS_PER_PRICE
@@ -76,9 +79,9 @@ def document_of(
     return compose(heading, sold, reductions=reduced, prepayments=[on_account], annexes=annexes)
 
 
-def categories_of(store: Store, lines: Iterable[Row]) -> dict[str, str]:
+def categories_of(store: Store, rows: Iterable[Row]) -> dict[str, str]:
     """Whether each grant on these lines is paid or promotional."""
-    grants = {line["grant_id"] for line in lines} - {""}
+    grants = {line["grant_id"] for line in rows} - {""}
     return {grant: one(store, grant).grant.category.value for grant in sorted(grants)}
 
 
@@ -124,13 +127,13 @@ def _heading(
 
 
 def _amounts(
-    lines: Iterable[Row], categories: Mapping[str, str], treatment: TaxTreatment
+    rows: Iterable[Row], categories: Mapping[str, str], treatment: TaxTreatment
 ) -> tuple[list[DocumentLine], list[Reduction], list[str]]:
     """What is sold, what lowers it, and the grants that have paid for it."""
     sold: list[DocumentLine] = []
     reduced: list[Reduction] = []
     paid: list[str] = []
-    for line in lines:
+    for line in rows:
         kind, grant = line["kind"], line["grant_id"]
         if kind == LineKind.ROUNDING:  # cents are shared among the lines
             continue
@@ -187,3 +190,8 @@ def _measure(component: str) -> Measure:
 
 def _day(at_us: int) -> date:
     return datetime.fromtimestamp(at_us // MICROSECONDS, UTC).date()
+
+
+def invoice_by_id(conn: Connection, invoice_id: str) -> InvoiceResult | None:
+    row = conn.execute(select(INVOICE).where(INVOICE.c.invoice_id == invoice_id)).mappings().first()
+    return None if row is None else InvoiceResult(dict(row), lines(conn, invoice_id))

@@ -7,6 +7,7 @@ from gateway.admin.budgets import routes as admin_budgets
 from gateway.admin.calibrations import routes as admin_calibrations
 from gateway.admin.credits import routes as admin_credits
 from gateway.admin.dead_letters import routes as admin_dead_letters
+from gateway.admin.documents import routes as admin_documents
 from gateway.admin.entitlements import routes as admin_entitlements
 from gateway.admin.hardware import routes as admin_hardware
 from gateway.admin.invoice_runs import routes as admin_invoice_runs
@@ -57,6 +58,7 @@ for part in (
     admin_margins,
     admin_ledger,
     admin_dead_letters,
+    admin_documents,
     admin_invoices,
     admin_invoice_runs,
 ):

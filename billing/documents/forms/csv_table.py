@@ -55,12 +55,15 @@ def csv_of(document: Document) -> bytes:
     return csv_bytes(COLUMNS, rows_of(document))
 
 
-def csv_bytes(columns: Iterable[str], rows: Iterable[dict[str, Any]]) -> bytes:
+def csv_bytes(
+    columns: Iterable[str], rows: Iterable[dict[str, Any]], *, header: bool = True
+) -> bytes:
     """Rows by column; a column that a row lacks is empty. Text is made safe, numbers stay."""
     names = tuple(columns)
     out = io.StringIO(newline="")
     writer = csv.writer(out)
-    writer.writerow(names)
+    if header:
+        writer.writerow(names)
     writer.writerows([cell(row.get(name)) for name in names] for row in rows)
     return out.getvalue().encode("utf-8", "replace")
 

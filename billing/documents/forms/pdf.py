@@ -84,7 +84,12 @@ def _with_facturx(pages: bytes) -> bytes:
         metadata = pdf.Root.Metadata
         metadata.write(_merged(metadata.read_bytes()))
         out = io.BytesIO()
-        pdf.save(out, deterministic_id=True, fix_metadata_version=False)
+        pdf.save(
+            out,
+            deterministic_id=True,
+            fix_metadata_version=False,
+            object_stream_mode=pikepdf.ObjectStreamMode.generate,
+        )
     return out.getvalue()
 
 

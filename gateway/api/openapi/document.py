@@ -47,7 +47,10 @@ GENERATING = {
     "504": "The deadline passed before the answer began",
 }
 MAYBE_NOT_THERE = ("/v1/organization/", "/admin/v1/offers", "/admin/v1/quality/active")
+E_INVOICE = {"409": "It is a draft, or lacks what an e-invoice needs, and the message says what"}
 FETCHING = {"502": "The hub did not give the weights", "507": "The weights cannot be kept"}
+OWN = "/v1/organization/invoices"
+"""A tenant's alone: the administrator has `/admin/v1/invoices`."""
 SECURITY: dict[str, Schema] = {
     "key": {
         "type": "http",
@@ -187,6 +190,7 @@ def _errors(method: str, path: str) -> Mapping[str, str]:
     errors |= NAMING if "{" in path or path.startswith(MAYBE_NOT_THERE) else {}
     errors |= {} if path.startswith("/admin/") else TENANT
     errors |= GUESSED if path.startswith(ADMINISTERED) else {}
+    errors |= E_INVOICE if path.endswith(".xml") else {}
     errors |= FREE if path in FREE_ROUTES else {}
     errors |= GENERATING if path in GENERATED_ANSWERS else {}
     return errors | (FETCHING if path == "/admin/v1/models/apply" else {})
@@ -204,6 +208,6 @@ def _error(path: str, description: str) -> dict[str, Any]:
 def _security(path: str) -> list[dict[str, list[str]]]:
     if path.startswith("/admin/") or path == "/metrics":
         return [{"admin": []}]
-    if path.startswith("/v1/organization/"):
+    if path.startswith("/v1/organization/") and not path.startswith(OWN):
         return [{"key": []}, {"admin": []}]
     return [{"key": []}, {"x-api-key": []}] if path.startswith("/v1/messages") else [{"key": []}]

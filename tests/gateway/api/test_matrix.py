@@ -44,6 +44,7 @@ USAGE = (
     *("code_interpreter_sessions", "file_search_calls", "images", "moderations"),
     *("vector_stores", "web_search_calls"),
 )
+FILES = ("json", "csv", "pdf", "xml")
 ROUTES: Mapping[For, tuple[str, ...]] = {
     For.ANYBODY: (
         *("GET /", "GET /health", "GET /livez", "GET /healthz"),
@@ -84,6 +85,8 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "GET /v1/models",
         "GET /v1/models/{name}",
         "GET /v1/generations/{request_id}",
+        "GET /v1/organization/invoices",
+        *(f"GET /v1/organization/invoices/{{invoice_id}}.{kind}" for kind in FILES),
     ),
     For.EITHER: (
         *(f"GET /v1/organization/usage/{name}" for name in USAGE),
@@ -149,6 +152,8 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         *("GET /admin/v1/invoices", "POST /admin/v1/invoices"),
         *("GET /admin/v1/invoice-runs", "POST /admin/v1/invoice-runs"),
         "GET /admin/v1/invoice-runs/{run_id}",
+        "GET /admin/v1/invoices/focus.csv",
+        *(f"GET /admin/v1/invoices/{{invoice_id}}.{kind}" for kind in FILES),
     ),
 }
 FOR_WHOM = {route: whom for whom, routes in ROUTES.items() for route in routes}

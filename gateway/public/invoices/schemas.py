@@ -1,0 +1,18 @@
+"""A tenant's own invoices."""
+
+from pydantic import AliasPath, Field
+
+from gateway.api.schemas import Answer, Usd, read_from
+
+
+class OwnInvoice(Answer):
+    """One invoice without its lines: `/v1/organization/invoices/ID.json` has them."""
+
+    model_config = read_from("invoice")
+    id: str = Field(validation_alias=AliasPath("invoice", "invoice_id"))
+    number: str | None = Field(validation_alias="number", description="a draft has none")
+    period: str
+    status: str
+    currency: str
+    total_usd: Usd = Field(validation_alias="total_nanousd")
+    total_cents: int

@@ -1,0 +1,41 @@
+"""The invoices of the organization that a key belongs to, and never another's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from billing.db.engine import Store
+from billing.invoices.months import InvoiceResult, list_invoices
+from gateway.admin.use_cases import attempt
+from gateway.api.dependencies import parts_of
+from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
+from routing.types import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class OwnInvoiceList:
+    ledger: Store
+    clock: Clock
+
+    async def page(self, request: PageRequest, organization: str) -> PageRows[InvoiceResult]:
+        """By month, the oldest first."""
+        now_us = round(self.clock() * 1e6)
+
+        def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, InvoiceResult]]:
+            after = None if behind is None else (behind[0], behind[1])
+            results = list_invoices(
+                self.ledger, now_us=now_us, org=organization, after=after, limit=limit
+            )
+            return [((each.invoice["period"], each.invoice["org"]), each) for each in results]
+
+        return await attempt(lambda: read_page(request, Source((str, str), read)))
+
+
+async def own_invoices_of(request: Request) -> OwnInvoiceList:
+    parts = parts_of(request)
+    return OwnInvoiceList(parts.ledger, parts.outside.clock)
+
+
+OwnInvoices = Annotated[OwnInvoiceList, Depends(own_invoices_of)]
