@@ -4,46 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from itertools import product
+from pathlib import Path
 from typing import Any
 
-import httpx2 as httpx
 import pytest
+from redis.asyncio import Redis
 
 from gateway.upstream import fake
-from tests.gateway.edge import FAR, body
+from tests.gateway.edge import FAR, body, edge
+from tests.redis_server import RedisServer
 from tests.resilience import behaviours as does
-from tests.resilience.behaviours import TEXT, WORDS
+from tests.resilience.behaviours import TEXT, WORDS, Provider
 from tests.resilience.conftest import OpenScene
+from tests.resilience.policy import put_policy
 from tests.resilience.scene import Scene, Seen, outcomes
 
-ADMIN = {"authorization": "Bearer admin"}
 SOON_MS = 60
-DOCUMENT = """\
-apiVersion: gateway/v1
-kind: RoutingPolicy
-rules: []
-default: {{route: {route}}}
-"""
 
 
 async def hedging(open_scene: OpenScene, *, share: float = 1.0, **of_scene: Any) -> Scene:
     """A scene under a policy that sends a second attempt soon."""
     scene = await open_scene(**of_scene)
-    route = f"{{order: [pool:first], hedge: {{after_ms: {SOON_MS}, share: {share}}}}}"
-    transport = httpx.ASGITransport(app=scene.edge.app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
-        made = await http.post(
-            "/admin/v1/policies",
-            headers=ADMIN,
-            json={"document": DOCUMENT.format(route=route), "comment": "hedge"},
-        )
-        assert made.status_code == 201, made.text
-        version = made.json()["version"]
-        activated = await http.post(
-            f"/admin/v1/policies/{version}/activate", headers=ADMIN, json={"comment": "hedge"}
-        )
-        assert activated.status_code == 200, activated.text
-    await scene.edge.parts.policy_keeper.refresh()
+    hedge = f"{{after_ms: {SOON_MS}, share: {share}}}"
+    await put_policy(scene.edge, f"{{order: [pool:first], hedge: {hedge}}}")
     return scene
 
 
@@ -182,6 +165,31 @@ async def test_a_caller_that_departs_meanwhile_leaves_nothing_open(
 def _priority_body(stream: bool) -> dict[str, Any]:
     options = {"include_usage": True} if stream else None
     return body(model=FAR, stream=stream, stream_options=options, service_tier="priority")
+
+
+@pytest.mark.parametrize("own_first", [True, False])
+async def test_a_worker_of_ours_and_a_server_outside_overtake_each_other(
+    redis_server: RedisServer, redis: Redis, tmp_path: Path, own_first: bool
+) -> None:
+    """Neither a replica nor a server outside counts a call afterwards: `settled` looks."""
+    async with (
+        Provider() as outer,
+        edge(redis_server, redis, tmp_path, outer=f"{outer.address}/v1") as one,
+    ):
+        await one.publish_fleet(one.replica())
+        order = "tale-reserved" if own_first else "outside"
+        await put_policy(one, f"{{order: [pool:{order}], hedge: {{after_ms: 60, share: 1.0}}}}")
+        if own_first:
+            one.upstream.scripts.append(fake.Script([fake.Stall()], status=None))
+        else:
+            outer.next.append(does.silent)
+        response = await one.post(body(service_tier="priority"))
+        assert response.status == 200 and response.events[-1] == "[DONE]"
+        (call,) = (await one.settled()).values()
+        pools = ["tale-reserved", "outside"] if own_first else ["outside", "tale-reserved"]
+        assert outcomes(call) == [(pools[0], "overtaken"), (pools[1], "answered")]
+        assert call.pool == pools[1]
+        await outer.all_hung_up(within_s=30)
 
 
 WAYS = {
