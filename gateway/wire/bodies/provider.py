@@ -76,7 +76,9 @@ def preferences_of(provider: Mapping[str, Any] | None) -> Preferences | None:
     if not fields:
         return None
     sort, latency = fields.get("sort"), fields.get("preferred_max_latency") or {}
-    quantiles = [(QUANTILES[name], ms / 1000) for name, ms in sorted(latency.items())]
+    quantiles = [
+        (QUANTILES[name], ms / 1000) for name, ms in sorted(latency.items()) if ms is not None
+    ]
     return Preferences(
         only=_set(fields.get("only")),
         order=tuple([target(each) for each in fields.get("order", ())]),

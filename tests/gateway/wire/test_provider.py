@@ -84,6 +84,17 @@ def test_what_says_nothing_changes_nothing(route: str, nothing: Any) -> None:
     assert request.preferences is None and request.price_max == PriceBound()
 
 
+@routes
+def test_a_quantile_that_is_null_is_not_preferred(route: str) -> None:
+    latency = {"p50_ttft_ms": None, "p95_ttft_ms": 800}
+    request = parsed(route, {"preferred_max_latency": latency})
+    assert request.preferences is not None
+    assert request.preferences.preferred_max_latency == LatencyPreference(((0.95, 0.8),))
+    without = parsed(route, {"preferred_max_latency": {"p50_ttft_ms": None}})
+    assert without.preferences is not None
+    assert without.preferences.preferred_max_latency is None
+
+
 WRONG: list[tuple[Any, str]] = [
     ([], "provider"),
     ({"onyl": ["a"]}, "provider.onyl"),
