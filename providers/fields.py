@@ -19,6 +19,8 @@ NEUTRAL: Mapping[str, Any] = {
     "encoding_format": "float",
 }
 """What asks for nothing."""
+PARTS = frozenset({"text", "image_url", "input_audio", "refusal"})
+"""Of a message."""
 CHAT = frozenset(
     {
         "max_tokens",
@@ -69,3 +71,26 @@ def fields_for(
             words = f"The provider {provider} takes no '{name}' for this model."
             raise CallRefused(400, words, param=name, code="unsupported_parameter")
     return arguments
+
+
+def refuse_what_is_elsewhere(messages: Any) -> None:
+    """The library would fetch an image by its URL, from wherever a caller says: parts come whole.
+    Raises CallRefused 400."""
+    for message in messages if isinstance(messages, list) else ():
+        content = message.get("content") if isinstance(message, dict) else None
+        for part in content if isinstance(content, list) else ():
+            if not isinstance(part, dict) or part.get("type") not in PARTS:
+                words = f"An adapter takes no part of type '{_type_of(part)}'."
+                raise CallRefused(400, words, param="messages", code="unsupported_parameter")
+            if part["type"] == "image_url" and not _is_whole(part.get("image_url")):
+                words = "An adapter takes images as data: URLs, and fetches none."
+                raise CallRefused(400, words, param="messages", code="unsupported_parameter")
+
+
+def _type_of(part: Any) -> str:
+    return str(part.get("type") if isinstance(part, dict) else part)[:40]
+
+
+def _is_whole(image: Any) -> bool:
+    url = image.get("url") if isinstance(image, dict) else image
+    return isinstance(url, str) and url.lower().startswith("data:")

@@ -16,7 +16,7 @@ from typing import Any
 
 from providers.account import Account
 from providers.cohere import CohereEvents
-from providers.fields import EMBEDDINGS, fields_for
+from providers.fields import EMBEDDINGS, fields_for, refuse_what_is_elsewhere
 from providers.refused import CallRefused
 from providers.usage import usage_of
 
@@ -53,8 +53,10 @@ class Library:
     async def chat(self, body: Mapping[str, Any], account: Account, timeout_s: float) -> Any:
         """An opened stream, or a whole answer. Raises CallRefused."""
         _responses.set([])
+        refuse_what_is_elsewhere(body.get("messages"))
         arguments = self._arguments(body, account)
         arguments["messages"] = body.get("messages")
+        arguments["_skip_mcp_handler"] = True  # tools are the caller's; that package is not here
         if body.get("stream"):
             arguments |= {"stream": True, "stream_options": {"include_usage": True}}
         return await self._call(self._litellm.acompletion, body, arguments, timeout_s)

@@ -31,6 +31,8 @@ class FakeProvider:
     used: Usage
     words: tuple[str, ...] = ("Once ", "upon ", "a time.")
     holds: bool = False
+    calls_tool: bool = False
+    """It streams a call of the tool `weather` in two pieces, and no word."""
     status: int = 200
     location: str | None = None
     url: str = ""
@@ -71,7 +73,8 @@ class FakeProvider:
         kind = "application/vnd.amazon.eventstream" if binary else "text/event-stream"
         response = web.StreamResponse(headers={"content-type": kind})
         await response.prepare(request)
-        for number, event in enumerate(EVENTS[self.kind](self)):
+        events = TOOL_EVENTS if self.calls_tool else EVENTS
+        for number, event in enumerate(events[self.kind](self)):
             if self.holds and number == HOLDS_AFTER[self.kind]:
                 self.begun.set()
                 await asyncio.sleep(HOLD_S)
@@ -331,5 +334,86 @@ EVENTS: dict[str, Events] = {
     "cohere": _cohere_events,
 }
 VECTORS: dict[str, Whole] = {"azure": _azure_vectors, "cohere": _cohere_vectors}
+ARGUMENTS = ('{"city": ', '"Oslo"}')
+
+
+def _anthropic_tool(fake: FakeProvider) -> list[bytes]:
+    first, *_ = _anthropic_events(fake)
+    block = {"type": "tool_use", "id": "call_1", "name": "weather", "input": {}}
+    events: list[dict[str, Any]] = [
+        {"type": "content_block_start", "index": 0, "content_block": block}
+    ]
+    for piece in ARGUMENTS:
+        delta = {"type": "input_json_delta", "partial_json": piece}
+        events.append({"type": "content_block_delta", "index": 0, "delta": delta})
+    events.append({"type": "content_block_stop", "index": 0})
+    end = {"stop_reason": "tool_use", "stop_sequence": None}
+    events.append({"type": "message_delta", "delta": end, "usage": _anthropic_used(fake)})
+    events.append({"type": "message_stop"})
+    return [first, *(_data(event, event["type"]) for event in events)]
+
+
+def _gemini_tool(fake: FakeProvider) -> list[bytes]:
+    document = _gemini(fake, "", ends=True)
+    call = {"name": "weather", "args": json.loads("".join(ARGUMENTS))}
+    document["candidates"][0]["content"]["parts"] = [{"functionCall": call}]
+    return [_data(document)]
+
+
+def _cohere_tool(fake: FakeProvider) -> list[bytes]:
+    def event(kind: str, **said: Any) -> bytes:
+        return _data({"type": kind, **said}, kind)
+
+    def piece(**said: Any) -> dict[str, Any]:
+        return {"message": {"tool_calls": said}}
+
+    begin = piece(id="call_1", type="function", function={"name": "weather", "arguments": ""})
+    events = [event("message-start", id="c1", delta={"message": {"role": "assistant"}})]
+    events.append(event("tool-plan-delta", delta={"message": {"tool_plan": "I ask."}}))
+    events.append(event("tool-call-start", index=0, delta=begin))
+    for text in ARGUMENTS:
+        events.append(event("tool-call-delta", index=0, delta=piece(function={"arguments": text})))
+    events.append(event("tool-call-end", index=0))
+    end = {"finish_reason": "TOOL_CALL", "usage": _cohere_used(fake)}
+    return [*events, event("message-end", id="c1", delta=end)]
+
+
+def _bedrock_tool(fake: FakeProvider) -> list[bytes]:
+    use = {"toolUse": {"toolUseId": "call_1", "name": "weather"}}
+    events: list[tuple[str, dict[str, Any]]] = [
+        ("messageStart", {"role": "assistant"}),
+        ("contentBlockStart", {"contentBlockIndex": 0, "start": use}),
+    ]
+    for text in ARGUMENTS:
+        delta = {"toolUse": {"input": text}}
+        events.append(("contentBlockDelta", {"contentBlockIndex": 0, "delta": delta}))
+    events.append(("contentBlockStop", {"contentBlockIndex": 0}))
+    events.append(("messageStop", {"stopReason": "tool_use"}))
+    events.append(("metadata", {"usage": _bedrock_used(fake), "metrics": {"latencyMs": 1}}))
+    return [_event_stream(name, document) for name, document in events]
+
+
+def _azure_tool(fake: FakeProvider) -> list[bytes]:
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o"}
+
+    def chunk(delta: dict[str, Any], reason: str | None = None) -> bytes:
+        return _data(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+
+    begin = {"index": 0, "id": "call_1", "type": "function"}
+    call = begin | {"function": {"name": "weather", "arguments": ""}}
+    events = [chunk({"role": "assistant", "tool_calls": [call]})]
+    for text in ARGUMENTS:
+        events.append(chunk({"tool_calls": [{"index": 0, "function": {"arguments": text}}]}))
+    usage = _data(head | {"choices": [], "usage": _azure_used(fake)})
+    return [*events, chunk({}, "tool_calls"), usage, b"data: [DONE]\n\n"]
+
+
+TOOL_EVENTS: dict[str, Events] = {
+    "anthropic": _anthropic_tool,
+    "gemini": _gemini_tool,
+    "bedrock": _bedrock_tool,
+    "azure": _azure_tool,
+    "cohere": _cohere_tool,
+}
 HOLDS_AFTER = {"anthropic": 3, "gemini": 1, "bedrock": 2, "azure": 2, "cohere": 3}
 """How many events each has sent with its first word."""

@@ -203,6 +203,34 @@ async def test_vectors_and_their_usage_are_what_the_provider_reports(
     assert vectors == [(0.5, 0.0), (0.5, -1.0)]
 
 
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+
+
+@every_kind
+async def test_call_of_a_tool_comes_through_as_openai_streams_one(
+    providers: ProvidersProcess, client: OpenAIUpstream, kind: Kind
+) -> None:
+    async with fake_provider(kind.name, kind.used, calls_tool=True) as fake:
+        frames = await frames_of(client, target(providers, kind, fake, tools=[TOOL]))
+    pieces = [piece for f in frames for c in f.choices for piece in c.tool_calls]
+    assert {piece.index for piece in pieces} == {0}
+    said = [msgspec.to_builtins(piece) for piece in pieces]
+    functions = [piece.get("function") or {} for piece in said]
+    assert [f["name"] for f in functions if f.get("name")] == ["weather"]
+    arguments = "".join(f.get("arguments") or "" for f in functions)
+    assert json.loads(arguments) == {"city": "Oslo"}
+    assert next(piece["id"] for piece in said if piece.get("id"))
+    assert [c.finish_reason for f in frames for c in f.choices if c.finish_reason] == ["tool_calls"]
+    assert usage_of(frames) == kind.used
+    assert "weather" in json.dumps(fake.bodies[0])
+
+
 STATUSES: tuple[tuple[int, type[UpstreamError]], ...] = (
     (401, Misconfigured),
     (429, Saturated),
