@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import pytest_asyncio
+from msgspec import structs
 
 from tests.workers.engines.conftest import MODEL_PATH, Ask
 from tests.workers.engines.simulated.cards import H100
@@ -246,6 +247,24 @@ async def test_a_seed_decides_the_draws_whoever_shares_the_batch(engine: Engine,
 
     assert await answer(5, companions=0) == await answer(5, companions=3)
     assert await answer(5, companions=0) != await answer(6, companions=0)
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+async def test_an_answer_goes_on_behind_any_of_its_frames_as_if_it_had_never_been_cut(
+    engine: Engine, ask: Ask, temperature: int
+) -> None:
+    """Alone in its batch, and greedy or with draws that follow the seed and the position."""
+    request = ask("hello", temperature=temperature, seed=3, immediate=True, tokens_max=60)
+    whole = await frames_of(engine, request)
+    assert len(whole) > 1
+    for cut in {1, len(whole) // 2, len(whole) - 1} - {0}:
+        prefix = tuple(frame.token_ids for frame in whole[:cut])
+        rest = await frames_of(engine, structs.replace(request, answer_prefix=prefix))
+        assert tokens_of(rest) == tokens_of(whole[cut:])
+        assert text_of(rest) == text_of(whole[cut:])
+        assert (rest[-1].finish_reason, rest[-1].position, rest[-1].usage.output) == (
+            *(whole[-1].finish_reason, whole[-1].position, whole[-1].usage.output),
+        )
 
 
 @pytest.mark.parametrize("name", MODELS, scope="module")
