@@ -71,12 +71,18 @@ class Stack:
     """Redis and ledger on the other core while the block runs; gateways are started in it."""
 
     def __init__(
-        self, data: Path, port: int, upstream_port: int, names: Sequence[str] = ("mock", "mock-5ms")
+        self,
+        data: Path,
+        port: int,
+        upstream_port: int,
+        names: Sequence[str] = ("mock", "mock-5ms"),
+        settings: str | None = None,
     ) -> None:
+        """`settings` is a settings file of another shape, with a model `mock` too."""
         self.data = data
         self.port = port
         self._config = data / "front.toml"
-        self._config.write_text(config(upstream_port, names))
+        self._config.write_text(settings or config(upstream_port, names))
         self.start_s = 0.0
         self._parts: list[subprocess.Popen[bytes]] = []
         self.environment = os.environ | {

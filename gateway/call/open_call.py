@@ -284,7 +284,7 @@ class OpenCall(msgspec.Struct):
 def _as_begun(attempts: list[Attempt]) -> list[Attempt]:
     """In the order of their ends, and of two at once in that of their beginnings: the one that is
     overtaken ends first."""
-    if all([attempt.kind is not AttemptKind.HEDGE for attempt in attempts]):
+    if len(attempts) < 2 or all([each.kind is not AttemptKind.HEDGE for each in attempts]):
         return list(attempts)
     return sorted(attempts, key=lambda each: each.started_us)
 

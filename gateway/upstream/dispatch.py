@@ -58,7 +58,7 @@ from routing.health.after_failure import RETRIES_MAX, Circumstances, Step, Why, 
 from routing.health.failures import Failure
 from routing.health.retries import RetryBudget
 from routing.plans import Plans
-from routing.types import Call, Candidate, CapacityClass, Clock, Refusal, RefusalKind
+from routing.types import Call, Candidate, CapacityClass, Clock, Refusal, RefusalKind, Tier
 
 ROUNDS_MAX = 4
 SATURATED_PAUSE_S = 0.25
@@ -174,7 +174,7 @@ class Dispatcher:
                     continue
                 self._grant(open_call, trail)
                 try:
-                    if move is None:
+                    if move is None and open_call.call.tier is Tier.PRIORITY:
                         tried = Tried(open_call, payload, served_by, trail.avoided)
                         return await self._first_of(tried, place)
                     return await self._try(open_call, served_by, place, move)

@@ -20,7 +20,7 @@ from gateway.upstream.live import LiveAnswer, LiveAttempt
 from gateway.upstream.places import Place, Places
 from gateway.upstream.race import Race
 from routing.health.hedge import HedgeBudget, beside, hedge_after_s
-from routing.types import Candidate, Tier
+from routing.types import Candidate
 
 Begun = tuple[LiveAttempt, LiveAnswer]
 Begin = Callable[[Candidate, Place], Awaitable[Begun]]
@@ -51,8 +51,6 @@ class Hedging:
     def after_s(self, open_call: OpenCall, candidate: Candidate) -> float | None:
         """Seconds until a second attempt may be made; None: there is none. Asked once for each
         attempt; a call has one second attempt at most."""
-        if open_call.call.tier is not Tier.PRIORITY:
-            return None
         hedge = open_call.decision.matched.action.hedge
         state = self._fleet.state(candidate.pool)
         after_s = hedge_after_s(hedge, open_call.call, state)
