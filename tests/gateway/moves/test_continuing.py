@@ -102,6 +102,7 @@ async def _call(
     bench: Bench, kind: str, teller: Teller, path: str, fields: dict[str, Any]
 ) -> tuple[Response, SettledCall]:
     one, outside = bench.gateways[kind]
+    await one.heals()
     outside.behaviour = teller
     response = await one.post(BODIES[path] | {"stream": True} | fields, path=path)
     calls = await one.settled()
