@@ -16,6 +16,7 @@ import billing.decisions.tables
 import billing.documents.tables
 import billing.invoices.tables
 import billing.ledger.tables
+import billing.parties.tables
 import billing.prices.tables
 import billing.recovery.tables
 import billing.refusals.tables

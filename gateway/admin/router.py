@@ -21,6 +21,7 @@ from gateway.admin.nodes import routes as admin_nodes
 from gateway.admin.offers import routes as admin_offers
 from gateway.admin.organizations import routes as admin_organizations
 from gateway.admin.outcomes import routes as admin_outcomes
+from gateway.admin.parties import routes as admin_parties
 from gateway.admin.policies import routes as admin_policies
 from gateway.admin.pools import routes as admin_pools
 from gateway.admin.prices import routes as admin_prices
@@ -61,5 +62,6 @@ for part in (
     admin_documents,
     admin_invoices,
     admin_invoice_runs,
+    admin_parties,
 ):
     router.include_router(part.router)

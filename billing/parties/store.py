@@ -1,0 +1,128 @@
+"""Statements on sellers, billing profiles and tax rules. Each is put whole, under an id of the
+caller's."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.exc import IntegrityError
+
+from billing.db.columns import table_of
+from billing.db.engine import Store
+from billing.db.insert import insert_or_replace
+from billing.parties.party import BadParty, BillingProfile, Seller, checked_profile, checked_seller
+from billing.parties.tables import BillingProfileRow, SellerRow, TaxRuleRow
+from billing.parties.tax_rules import TaxRule, checked_rule, rule_for
+
+SELLER = table_of(SellerRow)
+PROFILE = table_of(BillingProfileRow)
+RULE = table_of(TaxRuleRow)
+RULE_FIELDS = TaxRule.__struct_fields__
+
+
+class BilledAs(NamedTuple):
+    """Whom an organization is billed by, as whom, and under which tax rule, if any fits."""
+
+    seller: Seller
+    buyer: BillingProfile
+    rule: TaxRule | None
+
+
+def put_seller(store: Store, seller: Seller, now_us: int) -> Seller:
+    """Raises BadParty, also where another seller has its series."""
+    checked = checked_seller(seller)
+    row = {
+        **{"seller_id": seller.seller_id, "series": seller.series, "changed_us": now_us},
+        "details": msgspec.to_builtins(checked),
+    }
+    try:
+        with store.write() as conn:
+            insert_or_replace(conn, SELLER, [row], ("series", "details", "changed_us"))
+    except IntegrityError as taken:
+        raise BadParty("series", "another seller has this series") from taken
+    return checked
+
+
+def seller(store: Store, seller_id: str) -> Seller | None:
+    with store.read() as conn:
+        return _seller(conn, seller_id)
+
+
+def sellers(store: Store, *, after: str | None = None, limit: int | None = None) -> list[Seller]:
+    """By their ids, from the one behind an id."""
+    statement = select(SELLER.c.details).order_by(SELLER.c.seller_id).limit(limit)
+    if after is not None:
+        statement = statement.where(SELLER.c.seller_id > after)
+    with store.read() as conn:
+        return [msgspec.convert(row, Seller) for row in conn.execute(statement).scalars()]
+
+
+def put_profile(store: Store, profile: BillingProfile, now_us: int) -> BillingProfile:
+    """Raises BadParty, also for a seller that is not there."""
+    checked = checked_profile(profile)
+    row = {
+        **{"org": profile.org, "seller": profile.seller, "changed_us": now_us},
+        "details": msgspec.to_builtins(checked),
+    }
+    with store.write() as conn:
+        if _seller(conn, profile.seller) is None:
+            raise BadParty("seller", f"there is no seller {profile.seller!r}")
+        insert_or_replace(conn, PROFILE, [row], ("seller", "details", "changed_us"))
+    return checked
+
+
+def profile(store: Store, org: str) -> BillingProfile | None:
+    with store.read() as conn:
+        return _profile(conn, org)
+
+
+def put_rule(store: Store, rule: TaxRule, now_us: int) -> TaxRule:
+    """Raises BadTaxRule."""
+    row = {**msgspec.to_builtins(checked_rule(rule)), "changed_us": now_us}
+    with store.write() as conn:
+        insert_or_replace(conn, RULE, [row], [name for name in row if name != "rule_id"])
+    return rule
+
+
+def delete_rule(store: Store, rule_id: str) -> bool:
+    """Whether there was one."""
+    with store.write() as conn:
+        return bool(conn.execute(delete(RULE).where(RULE.c.rule_id == rule_id)).rowcount)
+
+
+def rules(store: Store, *, after: str | None = None, limit: int | None = None) -> list[TaxRule]:
+    """By their ids, from the one behind an id."""
+    with store.read() as conn:
+        return _rules(conn, after, limit)
+
+
+def billed_as(conn: Connection, org: str, at_us: int) -> BilledAs | None:
+    """None for an organization without a billing profile."""
+    buyer = _profile(conn, org)
+    if buyer is None:
+        return None
+    by = _seller(conn, buyer.seller)
+    assert by is not None, "a foreign key says so"
+    return BilledAs(by, buyer, rule_for(_rules(conn), by, buyer, at_us))
+
+
+def _seller(conn: Connection, seller_id: str) -> Seller | None:
+    statement = select(SELLER.c.details).where(SELLER.c.seller_id == seller_id)
+    details: Any = conn.execute(statement).scalar_one_or_none()
+    return None if details is None else msgspec.convert(details, Seller)
+
+
+def _profile(conn: Connection, org: str) -> BillingProfile | None:
+    statement = select(PROFILE.c.details).where(PROFILE.c.org == org)
+    details: Any = conn.execute(statement).scalar_one_or_none()
+    return None if details is None else msgspec.convert(details, BillingProfile)
+
+
+def _rules(conn: Connection, after: str | None = None, limit: int | None = None) -> list[TaxRule]:
+    columns = (RULE.c[name] for name in RULE_FIELDS)
+    statement = select(*columns).order_by(RULE.c.rule_id).limit(limit)
+    if after is not None:
+        statement = statement.where(RULE.c.rule_id > after)
+    return [TaxRule(**row) for row in conn.execute(statement).mappings()]

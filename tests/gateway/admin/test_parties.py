@@ -1,0 +1,83 @@
+"""Who bills whom, by the admin API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.gateway.api.asgi import ask
+from tests.gateway.api.described import assert_described
+from tests.gateway.edge import ORGANIZATION_ID, Edge, edge
+from tests.redis_server import RedisServer
+
+ADDRESS = {"lines": ["1 Main Street"], "city": "Berlin", "postal_code": "10115", "country": "DE"}
+SELLER = {"legal_name": "Sluice", "address": ADDRESS, "vat_id": "DE136695976", "series": "SLU"}
+PROFILE = {"legal_name": "B" * 500, "address": ADDRESS, "seller": "main", "kind": "consumer"}
+RULE = {"category": "S", "rate": "8.875", "from": "2026-01-01T00:00:00Z", "buyer_country": "DE"}
+OF_ORGANIZATION = f"/organizations/{ORGANIZATION_ID}/billing-profile"
+
+
+@pytest.fixture
+async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncIterator[Edge]:
+    async with edge(redis_server, redis, tmp_path) as running:
+        yield running
+
+
+async def asked(one: Edge, method: str, path: str, sent: Any = None) -> tuple[int, Any]:
+    raw = b"" if sent is None else json.dumps(sent).encode()
+    status, answer = await ask(one.app, method, f"/admin/v1{path}", raw, "admin")
+    if status == 200:
+        assert_described(one.app, method, f"/admin/v1{path}", status, answer)
+    return status, answer
+
+
+async def test_parties_and_rules_are_answered_as_they_were_put(one: Edge) -> None:
+    status, seller = await asked(one, "PUT", "/sellers/main", SELLER)
+    assert status == 200 and seller.items() >= (SELLER | {"address": seller["address"]}).items()
+    assert seller["address"] == ADDRESS | {"region": ""}
+    assert (await asked(one, "GET", "/sellers/main"))[1] == seller
+    assert (await asked(one, "GET", "/sellers"))[1]["data"] == [seller]
+    status, profile = await asked(one, "PUT", OF_ORGANIZATION, PROFILE)
+    assert (status, profile["kind"], profile["payment_terms_days"]) == (200, "consumer", 30)
+    assert (await asked(one, "GET", OF_ORGANIZATION))[1] == profile
+    status, rule = await asked(one, "PUT", "/tax-rules/ny", RULE)
+    assert (status, rule["rate"], rule["to"]) == (200, "8.875", None)
+    assert rule["from"] == "2026-01-01T00:00:00+00:00"
+    assert (await asked(one, "GET", "/tax-rules"))[1]["data"] == [rule]
+    for status in (204, 404):
+        assert (await asked(one, "DELETE", "/tax-rules/ny"))[0] == status
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/sellers/main", SELLER | {"vat_id": "DE1"}, "vat_id"),
+        ("/sellers/main", SELLER | {"iban": "DE1"}, "iban"),
+        ("/sellers/main", SELLER | {"series": "a b"}, "series"),
+        ("/sellers/main", SELLER | {"legal_name": "x" * 501}, "legal_name"),
+        ("/sellers/main", SELLER | {"legal_name": "a\nb"}, "legal_name"),
+        (OF_ORGANIZATION, PROFILE | {"seller": "nobody"}, "seller"),
+        (OF_ORGANIZATION, PROFILE | {"payment_terms_days": -1}, "payment_terms_days"),
+        ("/tax-rules/a", RULE | {"rate": "19.00001"}, "rate"),
+        ("/tax-rules/a", RULE | {"rate": "0"}, "rate"),
+        ("/tax-rules/a", RULE | {"category": "AE", "rate": "0"}, "reason_code"),
+        ("/tax-rules/a", RULE | {"to": "2025-01-01T00:00:00Z"}, "to"),
+    ],
+)
+async def test_what_cannot_be_is_refused_with_its_field(
+    one: Edge, path: str, body: Any, param: str
+) -> None:
+    status, answer = await asked(one, "PUT", path, body)
+    assert (status, answer["error"]["param"]) == (400, param), answer
+
+
+async def test_profile_of_nobody_is_not_there(one: Edge) -> None:
+    for path in ("/organizations/nobody/billing-profile", "/sellers/nobody"):
+        assert (await asked(one, "GET", path))[0] == 404
+    await asked(one, "PUT", "/sellers/main", SELLER)
+    assert (await asked(one, "PUT", "/organizations/nobody/billing-profile", PROFILE))[0] == 404
