@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
@@ -53,6 +53,18 @@ MICROSECONDS = 1_000_000
 Row = Mapping[str, Any]
 
 
+class BuyerTerms(NamedTuple):
+    """What a buyer has agreed on. `due` is the last day of payment, once the document is issued."""
+
+    due: date | None = None
+    language: str = "en"
+    buyer_reference: str = ""
+    purchase_order: str = ""
+
+
+NO_TERMS = BuyerTerms()
+
+
 def party_named(name: str) -> DocumentParty:
     """Somebody of whom nothing but the name is known."""
     return DocumentParty(name, DocumentAddress((), "", "", ""))
@@ -66,11 +78,12 @@ def document_of(
     categories: Mapping[str, str],
     annexes: Sequence[Annex] = (),
     treatment: TaxTreatment = UNTAXED,
+    terms: BuyerTerms = NO_TERMS,
 ) -> Document:
     """`categories` says of each grant on the invoice whether it is paid or promotional."""
     invoice = result.invoice
     sold, reduced, paid = _amounts(result.lines, categories, treatment)
-    heading = _heading(invoice, result.number, seller, buyer)
+    heading = _heading(invoice, result.number, seller, buyer, terms)
     if not paid:
         return compose(heading, sold, reductions=reduced, annexes=annexes)
     unpaid = compose(heading, sold, reductions=reduced).totals.net_cents
@@ -109,14 +122,21 @@ def _annex(store: Store, org: str, start_us: int, end_us: int, by: GroupBy) -> A
 
 
 def _heading(
-    invoice: Row, number: str | None, seller: DocumentParty, buyer: DocumentParty
+    invoice: Row,
+    number: str | None,
+    seller: DocumentParty,
+    buyer: DocumentParty,
+    terms: BuyerTerms,
 ) -> Heading:
     return Heading(
         kind=DocumentKind.INVOICE,
         document_id=invoice["invoice_id"],
         number=number or "",
         issued=_day(invoice["computed_us"]) if number else None,
-        due=None,
+        due=terms.due,
+        language=terms.language,
+        buyer_reference=terms.buyer_reference,
+        purchase_order=terms.purchase_order,
         period_start=_day(invoice["period_start_us"]),
         period_end=_day(invoice["period_end_us"]) - timedelta(days=1),
         seller=seller,

@@ -26,6 +26,8 @@ from billing.ledger import store as transfers
 from billing.ledger.posting import CLOCK_SKEW_MAX_US, transfer, unbilled
 from billing.limits.keys import SHARDS
 from billing.money import NANOUSD_PER_CENT
+from billing.parties import store as parties
+from billing.parties.store import BilledAs
 from billing.periods import Period, period, period_at
 from billing.recovery import holds
 from billing.writer import marks
@@ -47,6 +49,8 @@ class InvoiceResult:
     invoice: dict[str, Any]
     lines: list[dict[str, Any]]
     draft_because: tuple[str, ...] = ()
+    parked_because: tuple[str, ...] = ()
+    """Those of the reasons that a person must clear."""
 
     @property
     def number(self) -> str | None:
@@ -85,18 +89,20 @@ def list_invoices(
     draft has the reasons that keep it from being final now."""
     with store.read() as conn:
         return [
-            InvoiceResult(
-                row, rows.lines(conn, row["invoice_id"]), _draft_because(conn, row, now_us)
-            )
+            _as_listed(conn, row, now_us)
             for row in rows.find(conn, org, month, after=after, limit=limit)
         ]
 
 
-def _draft_because(conn: Connection, invoice: dict[str, Any], now_us: int) -> tuple[str, ...]:
-    if invoice["status"] == "finalised":
-        return ()
-    reasons = _open_because(conn, invoice["org"], period(invoice["period"]), now_us)
-    return reasons or ("the invoice run that finalises it is still to come",)
+def _as_listed(conn: Connection, invoice: dict[str, Any], now_us: int) -> InvoiceResult:
+    lines = rows.lines(conn, invoice["invoice_id"])
+    if _is_final(invoice):
+        return InvoiceResult(invoice, lines)
+    org, month = invoice["org"], period(invoice["period"])
+    parked = _parked_because(conn, _billed_as(conn, org, month))
+    reasons = (*_open_because(conn, org, month, now_us), *parked)
+    to_come = "the invoice run that finalises it is still to come"
+    return InvoiceResult(invoice, lines, reasons or (to_come,), parked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +116,8 @@ class _Snapshot:
     charges: tuple[Line, ...]
     states: list[tuple[str, str, int]]
     reasons: tuple[str, ...]
+    parked: tuple[str, ...]
+    billed_as: BilledAs | None
 
 
 def _run(
@@ -121,14 +129,15 @@ def _run(
             if seen.invoice and seen.is_composed and (seen.reasons or _is_final(seen.invoice)):
                 lines = rows.lines(conn, seen.invoice["invoice_id"])
                 reasons = () if _is_final(seen.invoice) else seen.reasons
-                return InvoiceResult(seen.invoice, lines, reasons)
+                return InvoiceResult(seen.invoice, lines, reasons, seen.parked)
         if seen.invoice is None and not seen.charges:
             return None
         invoice, lines = _rows(org, billing_period, compose(seen.charges, billing_period), now_us)
         with store.write() as conn:
             take_turns(conn, RUN_LOCK)
             if rows.states(conn, org) == seen.states:
-                return _write(conn, seen, invoice | {"series": series}, lines, now_us)
+                by = seen.billed_as.seller.series if seen.billed_as else series
+                return _write(conn, seen, invoice | {"series": by}, lines, now_us)
     raise RunContended(f"other runs kept changing the invoices of {org}")
 
 
@@ -137,7 +146,7 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, now_us: int) -
     invoice = next(iter(rows.find(conn, org, billing_period.name)), None)
     states = rows.states(conn, org)
     if invoice and _is_final(invoice):
-        return _Snapshot(invoice, (), True, (), states, ())
+        return _Snapshot(invoice, (), True, (), states, (), (), None)
     taken = rows.cuts(conn, org)
     finalised = rows.finalised_periods(conn, org)
     others = [cut for owner, cut in taken if owner != invoice_id]
@@ -150,8 +159,26 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, now_us: int) -
     is_composed = invoice is not None and list(cuts) == [c for o, c in taken if o == invoice_id]
     months = sorted({cut.service_start_us for cut in cuts})
     lines = tuple(line for at in months for line in _unbilled(conn, org, at, invoice_id))
-    reasons = _open_because(conn, org, billing_period, now_us)
-    return _Snapshot(invoice, cuts, is_composed, lines, states, reasons)
+    billed_as = _billed_as(conn, org, billing_period)
+    parked = _parked_because(conn, billed_as)
+    reasons = (*_open_because(conn, org, billing_period, now_us), *parked)
+    return _Snapshot(invoice, cuts, is_composed, lines, states, reasons, parked, billed_as)
+
+
+def _billed_as(conn: Connection, org: str, billing_period: Period) -> BilledAs | None:
+    """The parties of now. The tax is that of the last instant of the month."""
+    return parties.billed_as(conn, org, billing_period.end_us - 1)
+
+
+def _parked_because(conn: Connection, billed_as: BilledAs | None) -> tuple[str, ...]:
+    """Where nobody sells, no tax is computed, and nothing is asked. Else an invoice waits for its
+    billing profile and for a tax rule that fits: no tax is ever zero because nobody said it. One
+    with a rate parks it too, since the ledger books no tax yet."""
+    if billed_as is None:
+        return ("it has no billing profile",) if parties.has_sellers(conn) else ()
+    if billed_as.rule is None:
+        return ("no tax rule fits its seller and its buyer",)
+    return ("its tax has a rate, and is not booked yet",) if billed_as.rule.rate_ppm else ()
 
 
 def _is_final(invoice: Mapping[str, Any]) -> bool:
@@ -258,7 +285,7 @@ def _write(
     """Write what was composed. What no charge is left of is deleted."""
     invoice_id, org = invoice["invoice_id"], invoice["org"]
     if seen.invoice and seen.is_composed:
-        invoice = seen.invoice
+        invoice = seen.invoice | {"series": invoice["series"]}
     else:
         rows.delete_draft(conn, invoice_id)
         if not seen.charges:
@@ -266,10 +293,12 @@ def _write(
         rows.insert_draft(conn, invoice, lines, seen.cuts)
     if not seen.reasons:
         series = f"{invoice['series']}-{invoice['period'][:4]}"
+        if seen.billed_as:
+            rows.insert_parties(conn, invoice_id, seen.billed_as, now_us)
         number = rows.finalise(conn, invoice_id, series)
         invoice = {**invoice, "status": "finalised", "number": number, "series": series}
         transfers.post(conn, _issue(org, invoice, now_us))
-    return InvoiceResult(invoice, lines, seen.reasons)
+    return InvoiceResult(invoice, lines, seen.reasons, seen.parked)
 
 
 def _issue(org: str, invoice: Mapping[str, Any], now_us: int) -> list[dict[str, Any]]:

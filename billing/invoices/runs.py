@@ -134,9 +134,12 @@ def _step(store: Store, run: RunProgress, now_us: int, series: str) -> None:
 
 
 def _waits(store: Store, org: str, month: Period, now_us: int, series: str) -> bool:
-    """Write the invoice of an organization. True if its month has ended and it is a draft yet."""
+    """Write the invoice of an organization. True if its month has ended and it is a draft yet, for
+    more than what a person must clear."""
     results = run_invoices(store, month.name, now_us=now_us, series=series, org=org)
-    return month.end_us <= now_us and any(result.draft_because for result in results)
+    return month.end_us <= now_us and any(
+        set(result.draft_because) - set(result.parked_because) for result in results
+    )
 
 
 def _change(store: Store, run: RunProgress, **values: Any) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
 
 from billing.charges.sums import CELL, SUMMED, Cell, Sums
@@ -12,12 +13,23 @@ from billing.db.columns import table_of
 from billing.db.insert import Row, insert_new, insert_rows
 from billing.invoices.cuts import Cut
 from billing.invoices.invoicing import LineKind
-from billing.invoices.tables import Invoice, InvoiceCounter, InvoiceCut, InvoiceLine
+from billing.invoices.tables import (
+    Invoice,
+    InvoiceCounter,
+    InvoiceCut,
+    InvoiceLine,
+    InvoiceParties,
+)
+from billing.parties.party import BillingProfile, Seller
+from billing.parties.store import BilledAs
+from billing.parties.tax_rules import TaxRule
+from billing.usage.rollup import DAY_US
 
 INVOICE = table_of(Invoice)
 LINE = table_of(InvoiceLine)
 CUT = table_of(InvoiceCut)
 COUNTER = table_of(InvoiceCounter)
+PARTIES = table_of(InvoiceParties)
 CHARGED = tuple(kind.value for kind in (LineKind.USAGE, LineKind.ADJUSTMENT, LineKind.CREDIT))
 """Lines that have a cell of the charges."""
 
@@ -45,6 +57,16 @@ def find(
     if period is not None:
         statement = statement.where(INVOICE.c.period == period)
     return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+class IssuedTo(NamedTuple):
+    """Who billed whom with an invoice, under which tax, and until when it is to be paid."""
+
+    seller: Seller
+    buyer: BillingProfile
+    rule: TaxRule
+    issued_us: int
+    due_us: int
 
 
 def states(conn: Connection, org: str) -> list[tuple[str, str, int]]:
@@ -109,6 +131,23 @@ def insert_draft(
     insert_rows(conn, LINE, line_rows)
     of_invoice = {"invoice_id": invoice["invoice_id"]}
     insert_rows(conn, CUT, [of_invoice | cut._asdict() for cut in cuts])
+
+
+def insert_parties(conn: Connection, invoice_id: str, billed: BilledAs, issued_us: int) -> None:
+    """Freeze who bills whom, under which tax, and until when it is to be paid."""
+    terms_us = billed.buyer.payment_terms_days * DAY_US
+    row = {"invoice_id": invoice_id, "issued_us": issued_us, "due_us": issued_us + terms_us}
+    values = msgspec.to_builtins(billed._asdict())
+    conn.execute(insert(PARTIES), [row | values])
+
+
+def parties_of(conn: Connection, invoice_id: str) -> IssuedTo | None:
+    """The parties that a final invoice froze. None where nobody sold it."""
+    row = conn.execute(select(PARTIES).where(PARTIES.c.invoice_id == invoice_id)).first()
+    if row is None:
+        return None
+    seller, buyer = msgspec.convert(row.seller, Seller), msgspec.convert(row.buyer, BillingProfile)
+    return IssuedTo(seller, buyer, msgspec.convert(row.rule, TaxRule), row.issued_us, row.due_us)
 
 
 def finalise(conn: Connection, invoice_id: str, series: str) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger as Big
+from typing import Any
+
 from sqlalchemy import (
+    JSON,
     CheckConstraint,
     Index,
     false,
     text,
 )
+from sqlalchemy import BigInteger as Big
 from sqlmodel import Field, SQLModel
 
 
@@ -86,6 +89,19 @@ class InvoiceCut(SQLModel, table=True):
     )
     after_us: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
     upto_us: int = Field(sa_type=Big)
+
+
+class InvoiceParties(SQLModel, table=True):
+    """Who bills whom with a final invoice, and under which tax rule, as they were when it got its
+    number. A later change of a profile changes none."""
+
+    __tablename__ = "invoice_parties"
+    invoice_id: str = Field(primary_key=True, foreign_key="invoice.invoice_id")
+    seller: dict[str, Any] = Field(sa_type=JSON)
+    buyer: dict[str, Any] = Field(sa_type=JSON)
+    rule: dict[str, Any] = Field(sa_type=JSON)
+    issued_us: int = Field(sa_type=Big)
+    due_us: int = Field(sa_type=Big)
 
 
 class InvoiceCounter(SQLModel, table=True):

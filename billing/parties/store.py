@@ -86,16 +86,23 @@ def put_rule(store: Store, rule: TaxRule, now_us: int) -> TaxRule:
     return rule
 
 
-def delete_rule(store: Store, rule_id: str) -> bool:
-    """Whether there was one."""
+def delete_rule(store: Store, rule_id: str) -> TaxRule | None:
+    """The rule that was there."""
+    columns = (RULE.c[name] for name in RULE_FIELDS)
     with store.write() as conn:
-        return bool(conn.execute(delete(RULE).where(RULE.c.rule_id == rule_id)).rowcount)
+        found = conn.execute(select(*columns).where(RULE.c.rule_id == rule_id)).mappings().first()
+        conn.execute(delete(RULE).where(RULE.c.rule_id == rule_id))
+    return None if found is None else TaxRule(**found)
 
 
 def rules(store: Store, *, after: str | None = None, limit: int | None = None) -> list[TaxRule]:
     """By their ids, from the one behind an id."""
     with store.read() as conn:
         return _rules(conn, after, limit)
+
+
+def has_sellers(conn: Connection) -> bool:
+    return conn.execute(select(SELLER.c.seller_id).limit(1)).first() is not None
 
 
 def billed_as(conn: Connection, org: str, at_us: int) -> BilledAs | None:

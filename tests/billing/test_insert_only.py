@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import SQLModel
@@ -25,6 +26,7 @@ from billing.credits.credit import Category, Grant
 from billing.credits.grants import give, void
 from billing.db.engine import Store
 from billing.documents import store as documents
+from billing.parties.store import put_profile, put_rule, put_seller
 from billing.prices.book import Discount
 from billing.prices.versions import put_into_force
 from billing.spool import store as spools
@@ -38,6 +40,7 @@ from tests.billing.invoices.test_invoices import (
     caught_up,
     run,
 )
+from tests.billing.parties.test_tax_rules import BUYER, REVERSE, SELLER
 
 FROZEN = {
     "transfer",
@@ -50,6 +53,7 @@ FROZEN = {
     "invoice",
     "invoice_line",
     "invoice_cut",
+    "invoice_parties",
     "credit_grant",
     "credit_void",
     "life_report",
@@ -88,6 +92,9 @@ def store(either_store: Store) -> Store:
     book(either_store, call(either_store, "req_1", IN_OCTOBER_US, output=99))
     book(either_store, call(either_store, "req_2", IN_OCTOBER_US, idempotency="a" * 64))
     caught_up(either_store, IN_NOVEMBER_US)
+    put_seller(either_store, SELLER, 1)
+    put_profile(either_store, replace(BUYER, org="org_1"), 1)
+    put_rule(either_store, REVERSE, 1)
     (invoice,) = run(either_store, "2026-10")
     assert invoice.invoice["status"] == "finalised"
     put_into_force(

@@ -22,12 +22,15 @@ from billing.documents.forms.en16931 import NotAnEInvoice, Profile
 from billing.documents.forms.focus import COLUMNS, focus_rows
 from billing.documents.forms.json_text import json_of
 from billing.documents.invoice_document import (
+    NO_TERMS,
+    UNTAXED,
     annexes_of,
     categories_of,
     document_of,
     invoice_by_id,
     party_named,
 )
+from billing.documents.parties import parties_of
 from billing.documents.press import Form, Press, PressBusy, PressFailed
 from billing.documents.store import KeptFile
 from billing.invoices.months import InvoiceResult, list_invoices
@@ -172,14 +175,19 @@ class DocumentFiles:
         invoice = result.invoice
         with self.ledger.read() as conn:
             frozen = files.frozen(conn, invoice["invoice_id"])
+            named = parties_of(conn, invoice)
         if frozen is not None:
             return frozen
         organization = self.tenants.one(Organization, invoice["org"])
         span = (invoice["period_start_us"], invoice["period_end_us"])
         return document_of(
             result,
-            seller=SELLER,
-            buyer=party_named(organization.name if organization else invoice["org"]),
+            seller=named.seller if named else SELLER,
+            buyer=named.buyer
+            if named
+            else party_named(organization.name if organization else invoice["org"]),
+            treatment=(named and named.treatment) or UNTAXED,
+            terms=named.terms if named else NO_TERMS,
             categories=categories_of(self.ledger, result.lines),
             annexes=annexes_of(self.ledger, invoice["org"], *span) if has_annexes else (),
         )

@@ -42,6 +42,9 @@ class Invoice(Answer):
     period: str
     status: Literal["draft", "finalised"]
     draft_because: list[str] = Field(validation_alias="draft_because")
+    parked_because: list[str] = Field(
+        validation_alias="parked_because", description="those of them that a person must clear"
+    )
     number: str | None = Field(
         validation_alias="number", description="a draft has none", examples=["SLU-2026-000001"]
     )

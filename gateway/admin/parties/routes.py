@@ -3,7 +3,7 @@ who bills whom, and under which tax."""
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path
 
 from gateway.admin.parties.schemas import (
     ProfileAnswer,
@@ -65,8 +65,7 @@ async def put_tax_rule(parties: Parties, rule_id: PartyId, body: TaxRuleBody) ->
     return await parties.put_rule(rule_id, body)
 
 
-@router.delete("/tax-rules/{rule_id}", status_code=204)
-async def delete_tax_rule(parties: Parties, rule_id: PartyId) -> Response:
-    """Documents that are issued already keep their taxes."""
-    await parties.delete_rule(rule_id)
-    return Response(status_code=204)
+@router.delete("/tax-rules/{rule_id}", response_model=TaxRuleAnswer)
+async def delete_tax_rule(parties: Parties, rule_id: PartyId) -> Any:
+    """The rule as it was. Documents that are issued already keep their taxes."""
+    return await parties.delete_rule(rule_id)

@@ -62,8 +62,8 @@ class PartyService:
         )
         return await _checked(lambda: rows.put_rule(self.ledger, rule, self._now_us))
 
-    async def delete_rule(self, rule_id: str) -> None:
-        await attempt(lambda: _there(rows.delete_rule(self.ledger, rule_id) or None, rule_id))
+    async def delete_rule(self, rule_id: str) -> TaxRule:
+        return await attempt(lambda: _there(rows.delete_rule(self.ledger, rule_id), rule_id))
 
     async def rules(self, request: PageRequest) -> PageRows[TaxRule]:
         def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, TaxRule]]:

@@ -30,7 +30,8 @@ def test_what_was_put_last_is_there(store: Store) -> None:
         billed = parties.billed_as(conn, "o", 9)
         assert billed == (moved, BUYER, REVERSE)
         assert parties.billed_as(conn, "nobody", 9) is None
-    assert parties.delete_rule(store, "reverse") and not parties.delete_rule(store, "reverse")
+    assert parties.delete_rule(store, "reverse") == REVERSE
+    assert parties.delete_rule(store, "reverse") is None
     with store.read() as conn:
         billed = parties.billed_as(conn, "o", 9)
         assert billed is not None and billed.rule is None, "never silently zero"

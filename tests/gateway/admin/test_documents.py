@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 from lxml import etree
+from msgspec.structs import replace
 from redis.asyncio import Redis
 from sqlalchemy import text
 
@@ -19,6 +20,8 @@ from billing.documents.document import Document
 from billing.documents.forms.e_invoice import Syntax
 from billing.documents.invoice_document import invoice_by_id
 from billing.invoices.months import run_invoices
+from billing.parties import store as parties
+from billing.periods import period
 from billing.prices.book import Component, PriceRate
 from billing.prices.versions import put_into_force
 from gateway.catalog.bootstrap import ORGANIZATION_ID
@@ -31,6 +34,7 @@ from tests.billing.invoices.test_invoices import (
     call,
     caught_up,
 )
+from tests.billing.parties.test_tax_rules import BUYER, REVERSE, SELLER
 from tests.gateway.api.asgi import Answer, answer
 from tests.gateway.edge import API_KEY, Edge, edge
 from tests.redis_server import RedisServer
@@ -88,6 +92,25 @@ async def office(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> Asy
             ids[NOVEMBER, ORGANIZATION_ID],
             ids[OCTOBER, "org_other"],
         )
+
+
+async def test_file_names_the_parties_and_the_tax_that_were_frozen(office: Office) -> None:
+    store = office.one.parts.ledger
+    buyer = replace(BUYER, org=ORGANIZATION_ID, language="de", buyer_reference="04011000-1")
+    parties.put_seller(store, replace(SELLER, series="EU"), 1)
+    parties.put_profile(store, buyer, 1)
+    parties.put_rule(store, REVERSE, 1)
+    later_us = period("2026-12").end_us
+    caught_up(store, later_us)
+    run_invoices(store, NOVEMBER, now_us=later_us, series="SLU", org=ORGANIZATION_ID)
+    parties.put_profile(store, replace(buyer, legal_name="Other"), 2)
+    told = (await office.admin(f"{office.draft}.json")).json
+    assert told["number"] == "EU-2026-000001"
+    assert (told["seller"]["name"], told["buyer"]["name"]) == ("Sluice", "Buyer")
+    assert told["buyer"]["vat_id"] == "ATU13585627" and told["due"] == "2027-01-31"
+    assert [tax["category"] for tax in told["taxes"]] == ["AE"]
+    unnamed = (await office.admin(f"{office.issued}.json")).json
+    assert unnamed["buyer"]["vat_id"] == "", "it was issued before there was a seller"
 
 
 def rows(body: bytes) -> list[dict[str, str]]:
