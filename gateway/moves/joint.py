@@ -1,7 +1,7 @@
 """Where a second answer is joined to what a first one said: of the second only what is new goes on.
 
 Text is compared as it streams. Nothing goes on before all that was sent has come again; where the
-second says anything else, or ends earlier, it is `Cut`. Pure.
+second says anything else, or ends earlier, it `Differs`. Pure.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from billing.types import Usage
 from gateway.call.frame import Choice, Frame
 from gateway.moves.said import SentChoice
-from gateway.upstream.answer import Cut
+from gateway.upstream.answer import Differs
+from gateway.upstream.fault import Fault
 
-DIFFERS = "another answer did not begin with what was sent"
+DIFFERS = "this answer did not begin with what was sent of another"
 
 
 class Joint:
@@ -31,7 +32,7 @@ class Joint:
         return not any([each.is_behind for each in self._choices])
 
     def new(self, frames: Iterable[Frame]) -> list[Frame]:
-        """What of the second answer its caller does not have. Raises Cut."""
+        """What of the second answer its caller does not have. Raises Differs."""
         rests = [self._rest(frame) for frame in frames]
         return [rest for rest in rests if rest is not None]
 
@@ -74,7 +75,7 @@ class _ChoiceJoint:
         return not self._is_finished and bool(self._content or self._reasoning)
 
     def rest(self, choice: Choice) -> Choice | None:
-        """None where it says nothing new. Raises Cut."""
+        """None where it says nothing new. Raises Differs."""
         if self._is_finished:
             return None
         if choice.prompt_logprobs is not None:
@@ -85,19 +86,19 @@ class _ChoiceJoint:
         reasoning, self._reasoning = _skipped(choice.reasoning, self._reasoning)
         says_more = bool(content or reasoning or choice.finish_reason is not None)
         if self.is_behind and (says_more or not _is_text(choice)):
-            raise Cut(DIFFERS)
+            raise _differs()
         if choice.logprobs is not None and (content or reasoning):
-            raise Cut(DIFFERS)  # log probabilities are those of a whole piece
+            raise _differs()  # log probabilities are those of a whole piece
         if not says_more and _is_text(choice):
             return None
         return _with(choice, content, reasoning)
 
 
 def _skipped(text: str, sent: str) -> tuple[str, str]:
-    """What is new of a piece, and what is still to come again. Raises Cut."""
+    """What is new of a piece, and what is still to come again. Raises Differs."""
     size = min(len(text), len(sent))
     if text[:size] != sent[:size]:
-        raise Cut(DIFFERS)
+        raise _differs()
     return text[size:], sent[size:]
 
 
@@ -114,3 +115,9 @@ def _with(choice: Choice, content: str, reasoning: str) -> Choice:
     if reasoning:
         delta["reasoning_content"] = reasoning
     return replace(choice, delta=delta, logprobs=None)
+
+
+def _differs() -> Differs:
+    differs = Differs(DIFFERS)
+    differs.fault = Fault(None, DIFFERS)
+    return differs

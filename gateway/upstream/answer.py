@@ -56,6 +56,11 @@ class Malformed(Cut):
     """An event that nobody can read. Of a server outside it may be left out."""
 
 
+class Differs(Cut):
+    """It does not say what another server said whose answer was to go on here. That is no fault of
+    it."""
+
+
 class Misconfigured(UpstreamError):
     """A server outside refuses us, not this call: the pool's key, URL or model is wrong, or the
     account has no money. Nobody who calls can mend that."""

@@ -20,7 +20,7 @@ from gateway.moves.leaving import OpenAnswer
 from gateway.moves.move import Move, Share
 from gateway.replicas.placement import OpenPlace
 from gateway.speeds.learner import SentCall
-from gateway.upstream.answer import Cut, Late, Saturated, UpstreamError, failure_of
+from gateway.upstream.answer import Cut, Differs, Late, Saturated, UpstreamError, failure_of
 from gateway.upstream.faults import Faults
 from gateway.upstream.hints import note_of
 from gateway.upstream.http1 import Interrupted, SeenThrough
@@ -235,9 +235,11 @@ class LiveAttempt:
             await self._answer.__aexit__(kind, failed, trace)
 
     def _tell(self, failed: BaseException | None) -> None:
-        """The breakers. A replica of ours that is full says nothing of its health."""
+        """The breakers. A replica of ours that is full says nothing of its health, nor does an
+        answer that differs from another one."""
         is_full = isinstance(failed, Saturated) and not self._place.pool.is_external
-        if isinstance(failed, UpstreamError) and not is_full:
+        is_faultless = is_full or isinstance(failed, Differs)
+        if isinstance(failed, UpstreamError) and not is_faultless:
             self._visit.failed(failure_of(failed))
         else:
             self._visit.end()
@@ -246,7 +248,7 @@ class LiveAttempt:
         fault = note_of(self._place.target.left_out)
         if isinstance(failed, UpstreamError):
             fault = failed.fault or fault
-            if self._place.pool.is_external:
+            if self._place.pool.is_external and not isinstance(failed, Differs):
                 self._faults.add(self._place.pool.name, failed)
         counted: Counted | None = self._share or self.meter
         outcome = _outcome(failed)

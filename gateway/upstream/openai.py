@@ -236,20 +236,26 @@ class OpenAIAnswer:
                 received, self._is_broken = b"", True  # with all it had to say
             try:
                 self._take(received, frames)
-                self._look_for_chatter(frames)
+                self._weigh(frames)
             except Cut as cut:
                 self._cut = cut
         return frames
 
-    def _look_for_chatter(self, frames: Sequence[Frame]) -> None:
+    def _weigh(self, frames: list[Frame]) -> None:
+        """What came at once. Raises Cut."""
+        texts = frames[0].texts if len(frames) == 1 else sum([each.texts for each in frames])
+        self._texts += texts
+        if not texts or not self._unfinished or self._quiet_since_s is not None:
+            self._look_for_chatter(frames)
+
+    def _look_for_chatter(self, frames: list[Frame]) -> None:
         """A server that says something, but no token for longer than it may be silent, stalls.
         Raises Late. Behind the end of its answer it is not listened to for long."""
-        if not self._unfinished:
+        if not self._unfinished and not self.is_over:
             self._behind += len(frames) + 1
             if self._behind > EVENTS_BEHIND_MAX:
-                self._is_broken = self.is_over = True
-        if self._target.outside:
-            self._texts += sum([frame.texts for frame in frames])
+                self._is_broken = True
+                self._end(frames)
         is_held = self._doubt is not None and self._doubt.was_told()
         if is_held or any(frame.says_something for frame in reversed(frames)):
             self._quiet_since_s = None
@@ -335,7 +341,8 @@ class OpenAIAnswer:
             raise Cut(f"the stream ended before {len(self._unfinished)} choices had finished")
         if self._doubt is not None:
             texts = self._texts + sum([frame.texts for frame in frames])
-            frames += self._doubt.released(texts)
+            doubt, self._doubt = self._doubt, None
+            frames += doubt.released(texts)
         self.is_over = True
 
 

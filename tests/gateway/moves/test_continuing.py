@@ -11,15 +11,17 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from redis.asyncio import Redis
 
 from billing.limits.holds import Holds
 from billing.types import CallStatus, SettledCall
+from gateway.moves.joint import DIFFERS
 from gateway.moves.move import MOVES_MAX
 from gateway.upstream import fake
+from routing.health.breaker import Breaker
 from tests.gateway.edge import CHAT, COMPLETIONS, FAR, Edge, Response, edge
 from tests.gateway.moves.teller import PROMPT, Teller
 from tests.redis_server import RedisServer
@@ -94,7 +96,7 @@ async def _served(folder: Path, kind: str) -> AsyncIterator[tuple[Edge, fake.Fak
 def call(
     bench: Bench, kind: str, teller: Teller, path: str = CHAT, **fields: Any
 ) -> tuple[Response, SettledCall]:
-    """The answer to one call and its only record."""
+    """The answer to one call and its only record. What became of calls before is forgotten."""
     return bench.runner.run(_call(bench, kind, teller, path, fields))
 
 
@@ -104,6 +106,7 @@ async def _call(
     one, outside = bench.gateways[kind]
     await one.heals()
     outside.behaviour = teller
+    cast(dict[str, Breaker], one.parts.breakers.by_scope).clear()
     response = await one.post(BODIES[path] | {"stream": True} | fields, path=path)
     calls = await one.settled()
     [rid] = calls.keys() - bench.settled
@@ -222,6 +225,7 @@ def test_answer_that_begins_otherwise_is_not_joined(bench: Bench) -> None:
     assert (text_of(CHAT, response), ends_of(response)) == ("".join(STORY[:2]), ["error"])
     assert outcomes(record) == ["moved"] * MOVES_MAX + ["cut"]
     assert record.output == 2
+    assert [attempt.detail for attempt in record.attempts[1:]] == [DIFFERS] * MOVES_MAX
 
 
 def test_answer_that_ends_before_what_was_sent_is_not_joined(bench: Bench) -> None:

@@ -133,6 +133,17 @@ def test_what_follows_the_end_is_not_passed_on(bench: Bench, path: str) -> None:
     assert (record.status, record.output) == (CallStatus.ANSWERED, len(STORY))
 
 
+def test_what_is_held_back_is_not_lost_where_events_follow_for_ever(bench: Bench) -> None:
+    _, outside = bench.gateways["anew"]
+    first, *others = map(fake.plain_frame, STORY)
+    more = [fake.plain_frame(" x")] * 500
+    end = fake.plain_frame("", "stop")
+    outside.scripts.append(fake.stream(first, NONSENSE["no JSON"], *others, end, *more))
+    response, record = call(bench, "anew", Teller(STORY))
+    assert (text_of(CHAT, response), ends_of(response)) == (TEXT, ["whole"])
+    assert (outcomes(record), record.output) == (["answered"], len(STORY))
+
+
 @pytest.mark.parametrize(
     "script",
     [
