@@ -9,7 +9,7 @@ import os
 import tomllib
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -125,6 +125,19 @@ class VllmSettings(BaseModel):
         return PROJECT_ROOT / self.python
 
 
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class TierTargets(BaseModel):
+    """`ttft_s` by service tier."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    priority: Seconds = 1.0
+    default: Seconds = 1.0
+    flex: Seconds = 1.0
+
+
 class ControllerSettings(BaseModel):
     """[controller]: how replica counts follow demand."""
 
@@ -140,7 +153,7 @@ class ControllerSettings(BaseModel):
     stats_timeout_s: float = Field(default=1.0, gt=0)
     stats_stale_s: float = Field(default=15.0, gt=0)  # how long old numbers of a slow replica count
     up_delay_s: float = Field(default=2.0, ge=0)
-    ttft_s: float = Field(default=1.0, ge=0)  # the goal for a first token when a pool is full
+    ttft_s: Seconds | TierTargets = 1.0  # the goal for a first token when a pool is full
     panic_s: float = Field(default=10.0, ge=1)  # a load of this window may double a pool at once
     stable_s: float = Field(
         default=3600.0, ge=1
@@ -162,6 +175,13 @@ class ControllerSettings(BaseModel):
     graceful_shutdown_s: float = Field(default=120.0, gt=0)
     health_check_period_s: float = Field(default=0.5, gt=0)
     health_check_timeout_s: float = Field(default=30.0, gt=0)
+
+    @property
+    def ttft_s_by_tier(self) -> dict[str, float]:
+        """The target of each service tier."""
+        if isinstance(self.ttft_s, TierTargets):
+            return self.ttft_s.model_dump()
+        return {tier: self.ttft_s for tier in TierTargets.model_fields}
 
 
 class WorkersSettings(BaseSettings):

@@ -153,6 +153,7 @@ class Places:
             "request_id": open_call.rid,
             "cache_salt": open_call.call.organization,
             "immediate": open_call.call.tier is Tier.PRIORITY,
+            "tier": open_call.call.tier,
         }
         if open_call.resume is not None:
             own["resume"] = open_call.resume
@@ -243,7 +244,10 @@ class Places:
     async def _in_room(self, open_call: OpenCall, pool: str) -> AsyncIterator[None]:
         wait_ms = max(1, round((open_call.call.deadline_s - self._clock()) * 1000))
         try:
-            async with self._waiting_room.waiting(pool, open_call.rid, wait_ms=wait_ms):
+            waiting = self._waiting_room.waiting(
+                pool, open_call.rid, wait_ms=wait_ms, tier=open_call.call.tier
+            )
+            async with waiting:
                 open_call.waits_for = pool
                 yield
         except WaitingRoomFull as full:

@@ -26,6 +26,22 @@ def test_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert (controller.tick_s, controller.up_delay_s) == (0.5, 7.0)
 
 
+def test_target_of_first_tokens_is_one_number_or_one_a_tier(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def targets(value: str) -> dict[str, float]:
+        configure(monkeypatch, tmp_path, f"[controller]\nttft_s = {value}\n")
+        return load_settings().controller.ttft_s_by_tier
+
+    assert targets("2.5") == {"priority": 2.5, "default": 2.5, "flex": 2.5}
+    assert targets("{flex = 30.0}") == {"priority": 1.0, "default": 1.0, "flex": 30.0}
+    for wrong in ("-1.0", "{flex = -1.0}", "{fast = 1.0}"):
+        with pytest.raises(SettingsError, match=r"controller\.ttft_s"):
+            targets(wrong)
+    monkeypatch.setenv("SLUICE_CONTROLLER__TTFT_S", '{"flex": 60}')
+    assert targets("2.5")["flex"] == 60.0
+
+
 def test_tables_of_other_parts_are_theirs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     configure(monkeypatch, tmp_path, 'engine = "other"\n[gateway]\nport = 1\n')
     assert load_settings().engine == "other"

@@ -2,11 +2,11 @@
 
 A replica works on `slots` calls at once, and does so many tokens a second. So within the time that
 a caller may wait for its first token, a pool has begun all calls if its replicas hold them, or are
-done with those before them (Little's law in tokens). A replica that is warm works while another one
-starts, so a queue that it ends by then needs no other. The same holds of each deadline in the
-queue, for replicas that are there by then. And as many are needed as usually are (`levels`). The
-largest of these counts is needed, or the count that is worth starting before its calls
-(`forecast`). Every number that led to it stands in the terms.
+done with those before them (Little's law in tokens). Each tier has its own time (`first_tokens`).
+A replica that is warm works while another one starts, so a queue that it ends by then needs no
+other. The same holds of each deadline in the queue, for replicas that are there by then. And as
+many are needed as usually are (`levels`). The largest of these counts is needed, or the count that
+is worth starting before its calls (`forecast`). Every number that led to it stands in the terms.
 """
 
 from collections.abc import Sequence
@@ -61,6 +61,27 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
+class TierQueue:
+    """So many callers of a service tier wait. `waited_ms`: how long the first of them has waited at
+    a replica, which is the least that its time to a first token will be."""
+
+    tier: str
+    callers: int
+    waited_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TierNeed:
+    """The replicas that one tier needs for its first tokens. `ttft_s` is its target."""
+
+    tier: str
+    waiting: int
+    waited_s: float
+    ttft_s: float
+    needed: int
+
+
+@dataclass(frozen=True, slots=True)
 class PoolOrder:
     """An operator's: to have so many replicas at least, or none. `to_sleep`: those that go keep
     their processes."""
@@ -72,12 +93,14 @@ class PoolOrder:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is known of a pool's calls besides those that wait or run. `begun`: calls that replicas
+    """What is known of a pool's calls besides those that wait or run. `queues`: those that wait for
+    a replica, by tier, empty where nobody says so. `begun`: calls that replicas
     have begun, counted on for ever. `keep_ms`: how long the last idle replica stays, None for
     `idle_ms`. `sleep_ms`: how long it sleeps then, None for the pool's own time. `share`: what the
     mix of the pool decided, None for a pool outside of one."""
 
     due: tuple[Due, ...] = ()
+    queues: tuple[TierQueue, ...] = ()
     begun: int = 0
     pace: Pace = UNMEASURED
     keep_ms: int | None = None
@@ -92,8 +115,10 @@ NO_DEMAND = Demand()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The numbers of a decision. `for_*`: the replicas that each reason alone needs. What a
-    forecast asks for is needed once; `forecast` stands here for as long as it holds."""
+    """The numbers of a decision. `for_*`: the replicas that each reason alone needs. `tiers`: what
+    each tier that waits needs for its first tokens; `tier` needs the most, and `ttft_s` is its
+    target. What a forecast asks for is needed once; `forecast` stands here for as long as it
+    holds."""
 
     running: int
     waiting: int
@@ -112,6 +137,8 @@ class Terms:
     for_forecast: int = 0
     keep_s: float
     forecast: Forecast | None = None
+    tier: str | None = None
+    tiers: tuple[TierNeed, ...] = ()
 
     @property
     def needed(self) -> int:

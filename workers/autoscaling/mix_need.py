@@ -54,6 +54,7 @@ def together(views: Sequence[PoolView]) -> PoolView:
     forecasts = [demand.forecast for demand in demands if demand.forecast is not None]
     demand = Demand(
         due=_due([demand.due for demand in demands]),
+        queues=tuple(queue for demand in demands for queue in demand.queues),
         begun=sum(demand.begun for demand in demands),
         pace=_slowest([demand.pace for demand in demands]),
         keep_ms=max(keeps, default=None),

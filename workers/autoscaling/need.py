@@ -15,6 +15,7 @@ from workers.autoscaling.demand import (
     capacity_of,
     count_for_deadlines,
 )
+from workers.autoscaling.first_tokens import Work, count_for_running, tier_needs
 from workers.autoscaling.levels import with_level
 from workers.autoscaling.types import Knobs, Phase, PoolMemory, PoolView
 
@@ -64,7 +65,10 @@ def terms_of(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Terms:
     tokens_running = _tokens_running(calls, capacity)
     tokens_waiting = calls.waiting * per_call
     warm, due = len(view.replicas_in(Phase.WARM)), view.demand.due
-    ttft_s = knobs.ttft_ms / 1000
+    work = Work(calls, tokens_running, tokens_waiting)
+    times = {"warm": warm, "start_s": start_s}
+    tiers = tier_needs(view, work, capacity, knobs, **times)
+    most = max(tiers, key=lambda need: need.needed, default=None)
     mean = open_mean(view, memory, knobs.panic_ms)
     for_load = _usual(memory)
     if (panic := ceil(mean / capacity.slots)) >= PANIC * max(1, memory.target):
@@ -78,11 +82,11 @@ def terms_of(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Terms:
         open_mean=round(mean, 2),
         tokens_per_call=round(per_call, 1),
         tokens_per_s=round(capacity.tokens_per_s, 1),
-        ttft_s=ttft_s,
+        ttft_s=most.ttft_s if most else knobs.ttft_ms / 1000,
         start_s=round(start_s, 3),
         deadline_s=min(each.left_ms for each in due) / 1000 if due else None,
-        for_first_token=capacity.count(
-            *(calls.count, tokens_running + tokens_waiting, ttft_s), warm=warm, start_s=start_s
+        for_first_token=max(
+            count_for_running(work, capacity, knobs, **times), most.needed if most else 0
         ),
         for_deadlines=count_for_deadlines(
             *(due, calls, capacity, tokens_running), warm=warm, start_s=start_s
@@ -91,17 +95,21 @@ def terms_of(view: PoolView, memory: PoolMemory, knobs: Knobs) -> Terms:
         for_forecast=0 if is_met(view, memory) else expected_replicas(view, knobs),
         keep_s=keep_ms(view, knobs) / 1000,
         forecast=view.demand.forecast,
+        tier=most.tier if most else None,
+        tiers=tiers,
     )
 
 
 def least_needed(view: PoolView, memory: PoolMemory, knobs: Knobs) -> int:
     """The replicas that would do, were they warm, with room to spare: what a way down may leave."""
     calls, capacity = _calls(view), _capacity(view, knobs)
-    tokens = _tokens_running(calls, capacity) + calls.waiting * capacity.tokens_per_call
-    for_first_token = capacity.count(
-        *(calls.count, tokens, knobs.ttft_ms / 1000),
-        warm=inf,
-        start_s=memory.start_ms / 1000,
+    tokens_waiting = calls.waiting * capacity.tokens_per_call
+    work = Work(calls, _tokens_running(calls, capacity), tokens_waiting)
+    times = {"warm": inf, "start_s": memory.start_ms / 1000}
+    tiers = tier_needs(view, work, capacity, knobs, **times)
+    for_first_token = max(
+        count_for_running(work, capacity, knobs, **times),
+        max((need.needed for need in tiers), default=0),
     )
     recent = ceil(open_mean(view, memory, knobs.panic_ms) / capacity.slots)
     return max(for_first_token, _usual(memory), recent, expected_replicas(view, knobs))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from workers.autoscaling.demand import NO_DEMAND, Demand, Load, Terms
+from workers.autoscaling.demand import NO_DEMAND, Demand, Load, Terms, TierQueue
 from workers.autoscaling.levels import NO_LEVELS, Levels
 
 WAKE_GUESS_MS: Final = 500.0
@@ -63,18 +63,22 @@ class Knobs:
     backoff_max_ms: int
     cold_start_weight: float = 0.3
     cold_start_guess_ms: float | None = None  # what nobody measured: the first start replaces it
-    ttft_ms: int = 0  # a caller's first token is to come within this time of a full pool
+    ttft_ms: int = 0  # a caller's first token is to come within this time of a full pool,
+    tier_ttft_ms: tuple[tuple[str, int], ...] = ()  # and that of a caller of this tier within this
     panic_ms: int = 10_000  # the window whose mean load may at least double a pool at once,
     stable_ms: int = 3_600_000  # and the one whose usual load it holds; at most `idle_ms`
     down_ms: int = 10**9  # how long fewer replicas must have done; at most `idle_ms`
     sleep_ms: int | None = None  # how long an idle replica sleeps; None: only where it is ordered
+
+    def ttft_ms_of(self, tier: str) -> int:
+        return dict(self.tier_ttft_ms).get(tier, self.ttft_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
     """One replica at an instant. `idle_ms`: since its last work, None when it never answered.
     `tokens_left`: what its running calls still need, None where it does not say. `fetch_ms`: how
-    long its checkpoint took to come."""
+    long its checkpoint took to come. `queues`: those that are queued, by tier."""
 
     id: str
     phase: Phase
@@ -85,6 +89,7 @@ class ReplicaView:
     tokens_left: int | None = None
     kv_tokens_total: int = 0
     fetch_ms: int = 0
+    queues: tuple[TierQueue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,9 +145,10 @@ class Controller:
             return
         new = [pool.name for pool in self._catalog.own_pools if pool.name not in names]
         waiting |= await self._rooms.depths(new)
-        due = await self._rooms.due([pool for pool, count in waiting.items() if count])
+        busy = [pool for pool, count in waiting.items() if count]
+        due, queues = await self._rooms.due(busy), await self._rooms.queues(busy)
         orders = await self._orders.read([pool.name for pool in self._catalog.own_pools])
-        await self._reconciler.run_once(self._catalog, waiting, due, orders)
+        await self._reconciler.run_once(self._catalog, waiting, due, orders, queues)
 
     async def _lead(self) -> bool:
         """Whether this controller acts now. It takes over when its lead begins."""

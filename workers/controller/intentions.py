@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from routing.types import Tier
 from workers.autoscaling.demand import NO_DEMAND, Demand
 from workers.autoscaling.generations import (
     Generation,
@@ -160,6 +161,7 @@ class Intentions:
 
 
 def knobs_of(pool: Pool, settings: ControllerSettings) -> Knobs:
+    targets_s = settings.ttft_s_by_tier
     return Knobs(
         min_replicas=pool.min_replicas,
         max_replicas=max(pool.max_replicas, pool.min_replicas),
@@ -174,7 +176,8 @@ def knobs_of(pool: Pool, settings: ControllerSettings) -> Knobs:
         backoff_max_ms=int(settings.backoff_max_s * 1000),
         cold_start_weight=settings.cold_start_weight,
         cold_start_guess_ms=pool.cold_start_s * 1000,
-        ttft_ms=int(settings.ttft_s * 1000),
+        ttft_ms=int(targets_s[Tier.DEFAULT] * 1000),
+        tier_ttft_ms=tuple((tier, int(target_s * 1000)) for tier, target_s in targets_s.items()),
         panic_ms=int(settings.panic_s * 1000),
         stable_ms=int(settings.stable_s * 1000),
         down_ms=int(settings.down_s * 1000),

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import aiohttp
 import msgspec
 
-from workers.autoscaling.demand import Demand, Due, PoolOrder
+from workers.autoscaling.demand import Demand, Due, PoolOrder, TierQueue
 from workers.autoscaling.generations import SuccessionDecision
 from workers.autoscaling.keep_alive import sparse
 from workers.autoscaling.recoveries import LostPart
@@ -55,6 +55,7 @@ log = logging.getLogger(__name__)
 
 NOBODY_DUE: Mapping[str, tuple[Due, ...]] = MappingProxyType({})
 NO_ORDERS: Mapping[str, PoolOrder] = MappingProxyType({})
+NO_QUEUES: Mapping[str, tuple[TierQueue, ...]] = MappingProxyType({})
 
 
 class Reconciler:
@@ -135,6 +136,7 @@ class Reconciler:
         waiting: Mapping[str, int],
         due: Mapping[str, tuple[Due, ...]] = NOBODY_DUE,
         orders: Mapping[str, PoolOrder] = NO_ORDERS,
+        queues: Mapping[str, tuple[TierQueue, ...]] = NO_QUEUES,
     ) -> None:
         """Do one round. An error of Ray is logged, and tried again next time. Raises
         redis.RedisError."""
@@ -160,6 +162,7 @@ class Reconciler:
             apps.pool.name: self._demand(
                 *(apps, sightings),
                 *(waiting.get(apps.pool.name, 0), due.get(apps.pool.name, ())),
+                queues.get(apps.pool.name, ()),
                 orders.get(apps.pool.name),
             )
             for apps in pools
@@ -229,6 +232,7 @@ class Reconciler:
         sightings: Mapping[str, Sighting],
         waiting: int,
         due: tuple[Due, ...],
+        queues: tuple[TierQueue, ...],
         order: PoolOrder | None,
     ) -> Demand:
         """What is known of the pool's calls besides how many wait or run."""
@@ -238,6 +242,7 @@ class Reconciler:
             apps.pool,
             {id: stats for id in ids if (stats := self._observer.stats_of(id)) is not None},
             due=due,
+            queues=queues,
             order=order,
             load=waiting + sum(view.load for view in views),
             at_ms=self._now_ms(),

@@ -8,6 +8,7 @@ import aiohttp
 import msgspec
 
 from routing.gauges import Gauges
+from workers.autoscaling.demand import TierQueue
 from workers.writer.writes import SECRET_HEADER
 
 
@@ -36,6 +37,7 @@ class ReplicaStats(msgspec.Struct, frozen=True):
     warm_ms: int | None = None
     fetch_ms: int = 0
     gauges: Gauges | None = None
+    queues: tuple[TierQueue, ...] = ()
 
 
 class ReplicaApi:

@@ -150,6 +150,7 @@ def _view(id: str, answer: _LastAnswer) -> ReplicaView:
         tokens_left=None if gauges is None else tokens_left(gauges),
         kv_tokens_total=0 if gauges is None else gauges.kv_tokens_total,
         fetch_ms=answer.stats.fetch_ms,
+        queues=answer.stats.queues,
     )
 
 

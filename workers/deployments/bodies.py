@@ -60,6 +60,7 @@ class SluiceFields(msgspec.Struct, frozen=True):
     request_id: str
     cache_salt: str = ""
     immediate: bool = False
+    tier: str = "default"
     resume: Resume | None = None
 
 

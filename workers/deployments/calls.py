@@ -14,7 +14,9 @@ Frame = TypeVar("Frame")
 
 
 class OpenCall:
-    def __init__(self) -> None:
+    def __init__(self, tier: str, since_s: float) -> None:
+        self.tier = tier
+        self.since_s = since_s
         self.begun = False
 
     def beginning(self, event: Callable[[Frame], bytes]) -> Callable[[Frame], bytes]:
@@ -43,6 +45,23 @@ class OpenCalls:
         """The number of calls of which no frame has come yet."""
         return sum(not call.begun for call in self._open.values())
 
+    def queues(self, queued: int) -> list[dict[str, str | int]]:
+        """The newest `queued` calls that have not begun, by tier: how many, and how long the first
+        of them has waited."""
+        waiting = [call for call in self._open.values() if not call.begun]
+        by_tier: dict[str, list[OpenCall]] = {}
+        for call in waiting[len(waiting) - queued :]:
+            by_tier.setdefault(call.tier, []).append(call)
+        now_s = self._now_s()
+        return [
+            {
+                "tier": tier,
+                "callers": len(calls),
+                "waited_ms": round((now_s - calls[0].since_s) * 1000),
+            }
+            for tier, calls in by_tier.items()
+        ]
+
     @property
     def idle_s(self) -> float:
         """How long ago the last call ended; 0 while one is open."""
@@ -57,9 +76,9 @@ class OpenCalls:
             raise HttpError(409, "request_in_flight", f"{request_id} is already being answered")
 
     @contextmanager
-    def open(self, request_id: str) -> Iterator[OpenCall]:
+    def open(self, request_id: str, tier: str = "default") -> Iterator[OpenCall]:
         assert request_id not in self._open, "a call is refused first"
-        call = self._open[request_id] = OpenCall()
+        call = self._open[request_id] = OpenCall(tier, self._now_s())
         try:
             yield call
         finally:

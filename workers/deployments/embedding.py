@@ -35,7 +35,7 @@ class EmbeddingDoors:
             stream = self._engine.embed(EmbeddingRequest(call_id, tuple(inputs), body.dimensions))
         except EngineError as error:
             raise refusal(error, "input") from error
-        with calls.open(call_id) as call:
+        with calls.open(call_id, body.sluice.tier) as call:
             async with aclosing(stream):
                 await exchange.stream(
                     stream,

@@ -110,7 +110,7 @@ class GeneratingDoors:
         except EngineError as error:
             raise refusal(error, prompt_param) from error
         tally = Tally(body.n, body.sluice.resume)
-        with calls.open(body.sluice.request_id) as call:
+        with calls.open(body.sluice.request_id, body.sluice.tier) as call:
             async with aclosing(Choices(streams, tally)) as choices:
                 await exchange.stream(
                     choices, call.beginning(event), on_gone=lambda: self._abort(requests.values())

@@ -117,6 +117,7 @@ class WorkerServer:
         body = {
             "running": len(self._calls) - queued,
             "queued": queued,
+            "queues": self._calls.queues(queued),
             "gauges": {name: getattr(stats, name) for name in GAUGES},
             "tokens_out_total": stats.tokens_out_total,
             "tokens_prefilled_total": stats.tokens_prefilled_total,

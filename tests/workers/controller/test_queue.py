@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
+from routing.types import Tier
 from workers.controller.queue import DUE_MAX, WaitingRoom, WaitingRoomFull
 
 
@@ -89,3 +90,22 @@ async def test_a_cancelled_caller_leaves_the_room(redis: Redis) -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiter
     assert await room.depth("p") == 0
+
+
+async def test_callers_are_counted_by_tier(redis: Redis) -> None:
+    room = WaitingRoom(redis)
+    for place in range(3):
+        await room.enter("p", f"f{place}", wait_ms=60_000, tier=Tier.FLEX)
+    await room.enter("p", "d", wait_ms=60_000)
+    await room.enter("p", "p", wait_ms=60_000, tier=Tier.PRIORITY)
+    await room.enter("p", "late", wait_ms=1, tier=Tier.PRIORITY)
+    await room.leave("p", "f0")
+    await asyncio.sleep(0.02)
+    counts = await room.queues(["p", "empty"])
+    assert {each.tier: each.callers for each in counts["p"]} == {
+        "default": 1,
+        "flex": 2,
+        "priority": 1,
+    }
+    assert counts["empty"] == ()
+    assert await room.depth("p") == 4

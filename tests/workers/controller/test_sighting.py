@@ -2,6 +2,7 @@
 
 import msgspec
 
+from workers.autoscaling.demand import TierQueue
 from workers.autoscaling.types import Phase, PoolView
 from workers.controller.replica_api import ReplicaApi, ReplicaGone, ReplicaSlow, ReplicaStats
 from workers.controller.sighting import Observer, Sighting
@@ -85,11 +86,13 @@ async def test_a_replica_that_is_gone_is_not_seen_although_serve_still_names_it(
 
 async def test_a_slow_replica_keeps_its_numbers_for_a_while() -> None:
     scene = Scene()
-    scene.replicas.answer = ReplicaStats(running=3, queued=1)
+    queues = (TierQueue("flex", 1, waited_ms=200),)
+    scene.replicas.answer = ReplicaStats(running=3, queued=1, queues=queues)
     await scene.look(details())
     scene.replicas.answer = ReplicaSlow()
     scene.now_ms += 4_000
-    assert (await scene.look(details())).view.replicas[0].running == 3
+    replica = (await scene.look(details())).view.replicas[0]
+    assert (replica.running, replica.queues) == (3, queues)
     scene.now_ms += 4_000
     assert (await scene.look(details())).view.replicas == ()
 

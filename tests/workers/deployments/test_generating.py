@@ -200,11 +200,13 @@ async def test_a_call_of_many_sequences_is_one_and_waits_only_until_its_first_fr
     await visit.until_open()
     now = await stats(server)
     assert (now["running"], now["queued"]) == (0, 1)
+    assert [(each["tier"], each["callers"]) for each in now["queues"]] == [("default", 1)]
     unheard.script = word_frames("a", "b")[:1]
     other = Visit(server, "POST", COMPLETIONS, body(n=6, sluice={"request_id": "req_2"}))
     await other.until_parts(1)
     now = await stats(server)
     assert (now["running"], now["queued"]) == (1, 1)
+    assert [each["tier"] for each in now["queues"]] == ["default"], "the one that has not begun"
     for each in (visit, other):
         each.leave()
         await each.end()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from routing.types import CapacityClass
-from workers.autoscaling.demand import Demand, Due, PoolOrder
+from workers.autoscaling.demand import Demand, Due, PoolOrder, TierQueue
 from workers.autoscaling.keep_alive import keep_usd_per_s
 from workers.autoscaling.rungs import RungCosts, Stay, stay
 from workers.catalog import Pool
@@ -33,6 +33,7 @@ class Demands:
         stats: Mapping[str, ReplicaStats],
         *,
         due: Sequence[Due],
+        queues: Sequence[TierQueue],
         order: PoolOrder | None,
         load: int,
         at_ms: int,
@@ -42,6 +43,7 @@ class Demands:
         way = self._stay(pool, at_ms)
         return Demand(
             tuple(due),
+            tuple(queues),
             begun=self._paces.begun(pool.name),
             pace=self._paces.pace(pool.name),
             keep_ms=_ms(way.warm_s),

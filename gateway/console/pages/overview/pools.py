@@ -155,9 +155,10 @@ def _numbers(terms: Terms | None) -> str:
         return ""
     calls = plural(terms.running + terms.waiting, "open call")
     tokens = count(terms.tokens_running + terms.tokens_waiting)
+    tier = f" of {terms.tier} calls" if terms.tier else ""
     speed = count(round(terms.tokens_per_s)) if terms.tokens_per_s else "unmeasured"
     needs = (
-        ("first tokens", terms.for_first_token),
+        (f"first tokens{tier}", terms.for_first_token),
         ("deadlines", terms.for_deadlines),
         ("usual load", terms.for_load),
         ("expected calls", terms.for_forecast),
