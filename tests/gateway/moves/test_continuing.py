@@ -207,8 +207,8 @@ def test_s14_server_that_refuses_to_continue_a_text_is_asked_anew(bench: Bench, 
     assert (record.usage.prompt, record.output) == (PROMPT, len(STORY))
 
 
-def test_s14_refusal_of_the_second_never_hides_how_the_first_was_cut(bench: Bench) -> None:
-    """It refuses both; what has come stands, and is paid."""
+def test_g37_refusal_of_the_second_never_hides_how_the_first_was_cut(bench: Bench) -> None:
+    """S14, where it refuses both: what has come stands, and is paid once."""
     teller = Teller(STORY, deque([(2, CLOSE)]), refuses_prefix=True, refuses_again=True)
     response, record = call(bench, "prefix", teller)
     assert (text_of(CHAT, response), ends_of(response)) == ("".join(STORY[:2]), ["error"])
