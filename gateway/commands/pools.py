@@ -10,6 +10,7 @@ from gateway.commands.terminal.admin_api import AdminApi
 from gateway.commands.terminal.options import admin_api, as_json, example
 from gateway.commands.terminal.output import fields, print_json, print_rows
 
+SERVED = ("id", "context_tokens")
 COLUMNS = ("name", "model", "capacity_class", "upstream_model", "base_url", "enabled")
 
 
@@ -44,6 +45,19 @@ def check(api: AdminApi, name: str, as_json: bool) -> None:
         for line in lines(result):
             click.echo(line)
     sys.exit(0 if result["ok"] else 1)
+
+
+@pools.command(epilog=example("sluice pools models openrouter"))
+@click.argument("name")
+@as_json
+@admin_api
+def models(api: AdminApi, name: str, as_json: bool) -> None:
+    """List what the server of an external pool serves: names for upstream_model."""
+    answer = api.get(f"/pools/{part(name)}/models")
+    if as_json:
+        print_json(answer)
+    else:
+        print_rows((fields(row, *SERVED) for row in answer["data"]), "it serves no models")
 
 
 def lines(result: dict[str, Any]) -> list[str]:

@@ -137,6 +137,21 @@ class Http1Client:
         """
         endpoint = endpoint_of(url)
         request = _request(endpoint, headers, body)
+        return await self._exchange(endpoint, request, within_s, seen_through)
+
+    async def get(self, url: str, headers: Mapping[str, str], *, within_s: float) -> "Response":
+        """As `post`, of what is there."""
+        endpoint = endpoint_of(url)
+        request = b"GET" + _request(endpoint, headers, b"").removeprefix(b"POST")
+        return await self._exchange(endpoint, request, within_s, None)
+
+    async def _exchange(
+        self,
+        endpoint: Endpoint,
+        request: bytes,
+        within_s: float | None,
+        seen_through: SeenThrough | None,
+    ) -> "Response":
         connection = self._take(endpoint) or await self._connect(endpoint, within_s)
         response = connection.begin(request, seen_through)
         if within_s is not None:

@@ -49,6 +49,8 @@ DOCUMENT_BYTES_MAX = 64 * 1024 * 1024
 """2,048 vectors of 4,096 numbers, in base64, and some room."""
 DOCUMENT_TOKEN_S = 0.02
 """So long a document may take for each token that it may have, beside the time of its first one."""
+LIST_BYTES_MAX = 8 * 1024 * 1024
+"""Of models: hundreds of them, with all that is said of each."""
 EVENTS = "text/event-stream"
 IDENTITY = "identity"
 """The only encoding that is asked for."""
@@ -129,12 +131,8 @@ class OpenAIUpstream:
                 within_s=bound_s,
                 seen_through=seen_through,
             )
-        except ConnectFailed as refused:
-            unreachable = Unreachable(str(refused))
-            unreachable.fault = Fault(None, str(refused)[:DETAIL_CHARS_MAX])
-            raise unreachable from refused
-        except HttpError as broken:
-            raise _broken(broken) from broken
+        except HttpError as failed:
+            raise _not_answered(failed) from failed
         encoding = response.headers.get("content-encoding", IDENTITY).strip().lower()
         if response.status == 200 and encoding == IDENTITY:
             return OpenAIAnswer(response, target)
@@ -144,6 +142,25 @@ class OpenAIUpstream:
             raise await _refusal(response, target)
         finally:
             response.close()
+
+    async def document(self, target: Target) -> bytes:
+        """What is there at a URL; raises one of the UpstreamErrors."""
+        within_s = target.patience.first_token_s
+        try:
+            response = await self._client.get(target.url, target.headers, within_s=within_s)
+        except HttpError as failed:
+            raise _not_answered(failed) from failed
+        try:
+            if response.status != 200:
+                raise await _refusal(response, target)
+            body = await _whole_body(response, LIST_BYTES_MAX)
+        except HttpError as broken:
+            raise _broken(broken) from broken
+        finally:
+            response.close()
+        if len(body) > LIST_BYTES_MAX:
+            raise Cut("a list was larger than any list may be")
+        return body
 
 
 class OpenAIAnswer:
@@ -350,6 +367,14 @@ def _gone(cut: Cut) -> Lost:
     lost = Lost(str(cut))
     lost.fault = cut.fault
     return lost
+
+
+def _not_answered(error: HttpError) -> UpstreamError:
+    if not isinstance(error, ConnectFailed):
+        return _broken(error)
+    unreachable = Unreachable(str(error))
+    unreachable.fault = Fault(None, str(error)[:DETAIL_CHARS_MAX])
+    return unreachable
 
 
 def _broken(error: HttpError) -> Cut:

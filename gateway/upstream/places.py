@@ -305,7 +305,7 @@ class Places:
         left_out = self._refused_hints.of(pool, body)
         for hint in left_out:
             del body[hint]
-        base_url, headers, secrets = self._way_outside(pool)
+        base_url, headers, secrets = self.way_outside(pool)
         return _target(
             base_url,
             headers,
@@ -318,7 +318,7 @@ class Places:
             left_out=left_out,
         )
 
-    def _way_outside(self, pool: Pool) -> tuple[str, dict[str, str], tuple[str, ...]]:
+    def way_outside(self, pool: Pool) -> tuple[str, dict[str, str], tuple[str, ...]]:
         """The URL up to `/v1`, the headers, and what of them may stand in no record."""
         link = self._adapters
         if pool.adapter is not None and link is not None:

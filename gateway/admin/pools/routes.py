@@ -14,13 +14,14 @@ from gateway.admin.pools.schemas import (
     PoolBody,
     PoolCheckAnswer,
     PoolOrderAnswer,
+    ServedModelAnswer,
     SleepBody,
     WakeBody,
 )
 from gateway.admin.pools.service import Checker, Orderer, Pools
 from gateway.api.dependencies import parts_of
 from gateway.api.pages import Paged
-from gateway.api.schemas import Page
+from gateway.api.schemas import Listing, Page
 from gateway.catalog.pool import PoolName
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,13 @@ async def check_pool(checker: Checker, name: PoolName) -> Any:
     """Makes one cheap call of an external pool and tells what came; no tenant pays for it. `ok`
     says whether the pool can serve."""
     return await checker.check(name)
+
+
+@router.get("/pools/{name}/models", response_model=Listing[ServedModelAnswer])
+async def list_models_of_pool(checker: Checker, name: PoolName) -> Any:
+    """What the server of an external pool says that it serves: names for `upstream_model`. 400
+    where it says nothing of the kind."""
+    return {"data": await checker.models(name)}
 
 
 @router.post("/pools/{name}/wake", status_code=202, response_model=PoolOrderAnswer)

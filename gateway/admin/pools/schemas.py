@@ -101,6 +101,13 @@ class PoolCheckAnswer(Answer):
     usage: TokenCounts | None
 
 
+class ServedModelAnswer(Answer):
+    """What an external server calls a model, and how large it says that it is."""
+
+    id: str
+    context_tokens: NonNegativeInt | None = Field(description="null: it does not say")
+
+
 class FleetFetch(Answer):
     id: str = Field(description="of the checkpoint: the SHA-256 of what is in it")
     bytes_here: NonNegativeInt

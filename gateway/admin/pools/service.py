@@ -25,7 +25,9 @@ from gateway.catalog.hardware import parts_with
 from gateway.catalog.mix import mix_misfits, mix_neighbours
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.errors import ApiError, bad_request
+from gateway.providers.served import OutsideModel, read_models
 from gateway.tenants.store import Conflict
+from gateway.upstream.answer import UpstreamError
 from gateway.upstream.check import (
     NOT_SET_UP,
     OUTPUT_TOKENS,
@@ -34,7 +36,8 @@ from gateway.upstream.check import (
     cheap_call,
     check,
 )
-from gateway.upstream.openai import OpenAIUpstream
+from gateway.upstream.fault import Fault
+from gateway.upstream.openai import OpenAIUpstream, Target
 from gateway.upstream.places import Places
 from routing.types import Clock
 from workers.autoscaling.demand import PoolOrder
@@ -205,6 +208,29 @@ class PoolChecker:
     async def check(self, name: str) -> CheckedPool:
         await self.catalog.refresh()
         return CheckedPool(await self.pools.pool(name), await self._check(name))
+
+    async def models(self, name: str) -> list[OutsideModel]:
+        """What its server serves. Raises ApiError besides: 400 where it has an adapter, is not set
+        up, or lists none."""
+        await self.catalog.refresh()
+        row, state = await self.pools.pool(name), self.fleet.state(name)
+        if state is None or not state.pool.is_external:
+            raise bad_request(f"'{name}' is no external pool: its own replicas serve it.", "name")
+        if state.pool.adapter is not None:
+            raise bad_request(f"'{name}' has an adapter, which lists no models.", "name")
+        if state.blocked_reason is not None:
+            raise bad_request(f"'{name}' takes no call: {state.blocked_reason}.", "name")
+        base_url, headers, secrets = self.places.way_outside(state.pool)
+        target = Target(
+            f"{base_url}/models", headers, b"", secrets, outside=True, patience=PATIENCE
+        )
+        try:
+            return read_models(await self.upstream.document(target))
+        except UpstreamError as failed:
+            fault = failed.fault or Fault(None, str(failed))
+            words = f"status {fault.status}" if fault.status else str(failed)
+            message = f"{row.base_url} lists no models: {words}."
+            raise bad_request(message, "name") from failed
 
     async def _check(self, name: str) -> PoolCheck:
         state, models = self.fleet.state(name), self.catalog.catalog.models

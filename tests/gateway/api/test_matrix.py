@@ -116,7 +116,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         *("GET /admin/v1/models", "PUT /admin/v1/models/{name}", "DELETE /admin/v1/models/{name}"),
         "POST /admin/v1/models/apply",
         *("GET /admin/v1/pools", "PUT /admin/v1/pools/{name}", "PATCH /admin/v1/pools/{name}"),
-        "POST /admin/v1/pools/{name}/check",
+        *("POST /admin/v1/pools/{name}/check", "GET /admin/v1/pools/{name}/models"),
         *("POST /admin/v1/pools/{name}/wake", "POST /admin/v1/pools/{name}/sleep"),
         *("GET /admin/v1/nodes", "POST /admin/v1/nodes/{id}/drain"),
         *("DELETE /admin/v1/pools/{name}", "GET /admin/v1/fleet"),
