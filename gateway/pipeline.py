@@ -13,7 +13,7 @@ import msgspec
 from billing.prices.tariff import Prices
 from billing.types import CallStatus
 from gateway.call.admission import Accounts, Admission
-from gateway.call.context import cut, held_tokens, room_for
+from gateway.call.context import cut, held_tokens, room_for, room_with_fallbacks
 from gateway.call.estimates import counted, lengths_of
 from gateway.call.frame import Frame
 from gateway.call.leases import Leases
@@ -53,7 +53,7 @@ from gateway.replicas.placement import beginning_of, hint_of
 from gateway.speeds.arrivals import Arrivals
 from gateway.speeds.learner import Learner
 from gateway.tenants.auth import KeyDirectory, Principal
-from gateway.upstream.answer import Cut
+from gateway.upstream.answer import CONTEXT_LENGTH, Cut
 from gateway.upstream.dispatch import Dispatcher, Dispatching
 from gateway.upstream.http1 import Interrupted
 from gateway.upstream.live import LiveAnswer
@@ -120,7 +120,10 @@ class PricedCall(NamedTuple):
     quote: Quote
 
     def without(self, model: str | None) -> "PricedCall | None":
-        """The same call on its other models; None if there are none."""
+        """The same call on its other models; None if there are none. A call that names its model
+        goes on to no other one because of a limit."""
+        if self.call.model_requested != AUTO_MODEL:
+            return None
         left = without(self.call, self.quote, model)
         return None if left is None else self._replace(call=left[0], quote=left[1])
 
@@ -187,13 +190,12 @@ class Pipeline:
 
     async def _priced(self, principal: Principal, received: Received) -> PricedCall:
         """Steps 2 and 3."""
+        facts = received, principal, await self.remaining_usd(principal)
         if received.body_bytes > LARGE_BYTES:
-            shaped = await self._counting.large(principal, self.shape, received, principal)
+            shaped, match = await self._counting.large(principal, self.matched, *facts)
         else:
-            shaped = self.shape(received, principal)
-        call, request = shaped.call, received.request
-        match = self.match(call, request, await self.remaining_usd(principal))
-        call, quote = self.price(call, match.matched, request.price_max)
+            shaped, match = self.matched(*facts)
+        call, quote = self.price(shaped.call, match.matched, received.request.price_max)
         return PricedCall(principal, received, shaped.beginning, match, call, quote)
 
     async def _serve(self, priced: PricedCall, reply: Reply) -> None:
@@ -219,7 +221,8 @@ class Pipeline:
         """Of a call that was not admitted, or then not served by anybody. Where another model may
         be asked in its stead, the last one says what became of it."""
         if not admission.is_admitted:
-            if not others(made.call, error.limited_model):
+            is_named = made.call.model_requested != AUTO_MODEL
+            if is_named or not others(made.call, error.limited_model):
                 self._recorder.add_turned_away(made, error)
         elif admission.open_call.status is CallStatus.REFUSED:
             self._recorder.add_unserved(made, error)
@@ -237,22 +240,70 @@ class Pipeline:
         tier = _tier(received.request.service_tier, leave)
         return received.arrived_s + self._patience_s(received.headers, tier)
 
-    def shape(self, received: Received, principal: Principal) -> Shaped:
-        """The call, free of HTTP; raises ApiError 400 or 404. Reads memory only."""
-        call, request = self._call_of(received, principal), received.request
+    def matched(
+        self,
+        received: Received,
+        principal: Principal,
+        remaining_usd: float,
+        policy: RoutingPolicy | None = None,
+    ) -> tuple[Shaped, PolicyMatch]:
+        """The call with the models that its rule lets it fall back on, and that rule. `policy`: the
+        one that is active, unless another one is tried. Raises ApiError 400 or 404."""
+        request = received.request
+        try:
+            shaped = self.shape(received, principal)
+        except ApiError as refused:
+            if refused.code != CONTEXT_LENGTH or request.model == AUTO_MODEL:
+                raise
+            return self._on_larger(received, principal, remaining_usd, policy, refused)
+        match = self.match(shaped.call, request, remaining_usd, policy)
+        models = match.matched.action.fallback_models
+        if models and request.model != AUTO_MODEL:
+            shaped = self.shape(received, principal, models)
+        return shaped, match
+
+    def _on_larger(
+        self,
+        received: Received,
+        principal: Principal,
+        remaining_usd: float,
+        policy: RoutingPolicy | None,
+        refused: ApiError,
+    ) -> tuple[Shaped, PolicyMatch]:
+        """A call that is too long for its model, on those that its rule names for that. Raises
+        `refused` where there is none."""
+        larger = self._matching.larger_models(policy)
+        try:
+            if larger:
+                call = self.shape(received, principal, larger).call
+                match = self.match(call, received.request, remaining_usd, policy)
+                if models := match.matched.action.larger_models:
+                    return self.shape(received, principal, models), match
+        except ApiError as other:
+            raise refused from other
+        raise refused
+
+    def shape(
+        self, received: Received, principal: Principal, fallbacks: Sequence[str] = ()
+    ) -> Shaped:
+        """The call, free of HTTP, which may also end on `fallbacks`; raises ApiError 400 or 404.
+        Reads memory only."""
+        call, request = self._call_of(received, principal, fallbacks), received.request
         hint = hint_of(received.headers, request.prompt_cache_key)
         beginning = beginning_of(request.payload, hint, principal.organization)
         return Shaped(self._known_prompts.with_prefixes(call, beginning), beginning)
 
-    def _call_of(self, received: Received, principal: Principal) -> Call:
+    def _call_of(self, received: Received, principal: Principal, fallbacks: Sequence[str]) -> Call:
         request, payload = received.request, received.request.payload
         tier = _tier(request.service_tier, principal.leave)
         models = self._models_of(request.model, payload.task, principal.leave)
+        models += self._fallbacks_of(models, fallbacks, principal.leave)
         lengths = lengths_of(models, self._catalog.catalog.counters, request, received.body_bytes)
         prompts = lengths.of
         able = [model for model in models if model.name in prompts]
         left = cut(request, able, prompts)
-        room = room_for(request, able, left)
+        has_named = fallbacks and able[0].name == request.model
+        room = (room_with_fallbacks if has_named else room_for)(request, able, left)
         call = Call(
             request_id=received.request_id,
             organization=principal.organization,
@@ -307,6 +358,14 @@ class Pipeline:
             raise model_not_supported(requested, task)
         return models_left
 
+    def _fallbacks_of(
+        self, models: Sequence[Model], names: Sequence[str], leave: Leave
+    ) -> list[Model]:
+        """Those that are there, do the same task, and may be used by the key."""
+        named, known = models[0], self._catalog.catalog.models
+        others = [known[name] for name in names if name in known and leave.may_use(name)]
+        return [each for each in others if each.task is named.task and each is not named]
+
     def _patience_s(self, headers: Mapping[str, str], tier: Tier) -> float:
         header = headers.get(DEADLINE_HEADER)
         if header is None:
@@ -350,8 +409,10 @@ class Pipeline:
             if not self._catalog.prices.versions:
                 raise overloaded(NOT_READ_YET, READ_WITHIN_S)
             raise model_not_priced(call.model_requested, call.tier)
+        if call.model_requested in models and call.model_requested not in priced:
+            raise model_not_priced(call.model_requested, call.tier)
         priced = {model: each for model, each in priced.items() if within(each, most)}
-        if not priced:
+        if not priced or (call.model_requested in models and call.model_requested not in priced):
             raise dearer_than_allowed(call.model_requested)
         if len(priced) < len(call.models):
             call = call._replace(models=tuple(priced))

@@ -14,6 +14,7 @@ from routing.filters import (
     NO_FALLBACK,
     Ruling,
     cools_down,
+    for_longer_calls,
     slow_start,
     takes_fields,
     too_late,
@@ -24,6 +25,7 @@ from routing.health.breaker import BreakerState
 from routing.plans import Plan, Plans, Weights
 from routing.policy.action import Action, Matched, Sort
 from routing.types import (
+    AUTO_MODEL,
     Call,
     Decision,
     FleetSnapshot,
@@ -36,6 +38,8 @@ COOLING: Final = BreakerState.COOLING
 CAPACITY_RETRY_S = 5.0
 BEHIND: Final = 1 << 20
 """The shelf of pools that a rule wants behind all others; above every place in an order."""
+FALLBACK: Final = 1 << 24
+"""The shelf of another model, behind whatever the one that was asked for has."""
 CAUSES_MAX = 3
 MIX, MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
 """Of Fibonacci hashing (Knuth 6.4): a seed and the number of a pool give a rank among equals."""
@@ -103,6 +107,7 @@ def _rows(
     ruled_out: list[RuledOut] = []
     models, weighed = snapshot.models, plan.known
     prompts = reading.prompt_tokens
+    behind = _fallback_shelves(call, plan.action)
     left_s, sort, start_s_max = call.deadline_s - snapshot.at_s, plan.action.sort, plan.start_s_max
     for state in snapshot.pools:
         pool = state.pool
@@ -128,6 +133,8 @@ def _rows(
         tie = (weights.terms.number ^ seed) * MIX & MASK
         if weights.health is not None and _comes_behind(weights.health, tie):
             shelf += BEHIND
+        if behind:
+            shelf += behind.get(model, 0)
         rows.append(Row(shelf, measure, score, tie, weights, wait_s))
     return rows, ruled_out
 
@@ -143,6 +150,8 @@ def _ruling(
     """The first reason against a pool. What time does not cure comes before what it does."""
     if weights.against is not None:
         return weights.against
+    if len(call.models) > 1 and (ruling := for_longer_calls(call, weights.model, plan.action)):
+        return ruling
     if call.extra_fields and (ruling := takes_fields(call, weights.state.pool)):
         return ruling
     needed = reading.context_tokens[weights.model]
@@ -162,6 +171,13 @@ def _ruling(
     if plan.refuses_slow_starts and begins_s > plan.start_s_max:
         return slow_start(begins_s, plan.start_s_max)
     return None
+
+
+def _fallback_shelves(call: Call, action: Action) -> dict[str, int]:
+    """Of each model but the one that the call names: behind it, in the order of the policy."""
+    if len(call.models) < 2 or call.model_requested == AUTO_MODEL:
+        return {}
+    return {model: FALLBACK * at for at, model in enumerate(action.fallback_models, 1)}
 
 
 def _comes_behind(health: PoolHealth, chance: int) -> bool:

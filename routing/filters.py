@@ -205,6 +205,16 @@ def takes_fields(call: Call, pool: Pool) -> Ruling | None:
     return Ruling(RefusalKind.NO_POOL, "the pool does not take the field '{}'", (first,))
 
 
+def for_longer_calls(call: Call, model: str, action: Action) -> Ruling | None:
+    """A model that the policy names for calls that are too long takes no other one."""
+    fallbacks, requested = action.fallbacks, call.model_requested
+    if model == requested or requested not in call.models or model in fallbacks.general:
+        return None
+    if model not in fallbacks.context_window:
+        return None
+    return _policy("the route takes it for calls that are too long for {}", requested)
+
+
 def too_long(needed: int, window: int) -> Ruling:
     pattern = "the call needs {} tokens of context, the window has {}"
     return Ruling(RefusalKind.CONTEXT_LENGTH, pattern, (needed, window))

@@ -92,6 +92,21 @@ def room_for(
     return Room(fitting, each)
 
 
+def room_with_fallbacks(
+    request: GeneratingRequest, models: Sequence[Model], prompts: Mapping[str, Sequence[int]]
+) -> Room:
+    """The same, where the first model is the one that was asked for: another one never takes from
+    the room that it has. Raises ApiError 400."""
+    named, *others = models
+    try:
+        room = room_for(request, [named], prompts)
+    except ApiError:
+        return room_for(request, models, prompts)
+    each = room.output_tokens_each
+    able = [other for other in others if _left(other, max(prompts[other.name])) >= each]
+    return Room((named, *able), each)
+
+
 def _left(model: Model, prompt_tokens: int) -> int:
     return min(model.max_output_tokens, model.context_tokens - prompt_tokens)
 

@@ -54,6 +54,7 @@ OURS = frozenset(
         "tools",
         "service_tier",
         "provider",
+        "disable_fallbacks",
     }
 )
 """What decides how a call is counted, held and answered is no server's affair alone."""

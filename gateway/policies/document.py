@@ -143,9 +143,9 @@ def _siblings(path: Path) -> list[str]:
 
 def _without_effect(source: DocumentText) -> Iterator[Mistake]:
     for path, route in routes(source.value):
-        if route.get("fallbacks"):
-            message = "'fallbacks' has no effect yet: no call goes on to another model"
-            yield source.at((*path, "fallbacks"), message, key=True)
+        if as_mapping(route.get("fallbacks")).get("budget"):
+            message = "'budget' has no effect yet: no call goes on to a cheaper model"
+            yield source.at((*path, "fallbacks", "budget"), message, key=True)
 
 
 # ---- Mistakes of rules, which are read as plain values: the shape of others may be wrong

@@ -70,6 +70,10 @@ class Matching:
         providers = {pool.name: pool.provider for pool in catalog.pools if pool.provider}
         return PolicyMatch(policy, attributes, narrowed(matched, wish, providers), wish)
 
+    def larger_models(self, policy: RoutingPolicy | None = None) -> tuple[str, ...]:
+        """Every model that some rule names for calls that are too long for theirs."""
+        return (policy or self._active.current).larger_models
+
     async def remaining_usd(
         self, principal: Principal, policy: RoutingPolicy | None = None
     ) -> float:

@@ -15,6 +15,7 @@ from gateway.catalog.model import ModelName
 from routing.policy.action import (
     Action,
     ColdStart,
+    Fallbacks,
     Hedge,
     LatencyPreference,
     OnExceed,
@@ -146,7 +147,7 @@ class RouteWords(_Words):
         FallbackWords,
         BeforeValidator(_fallbacks, json_schema_input_type=ModelList | FallbackWords),
     ] = FallbackWords()
-    """Checked and stored. No call goes to another model yet."""
+    """Those of `budget` are checked and stored, without effect yet."""
 
     def action(self) -> Action:
         latency, start = self.preferred_max_latency, self.cold_start
@@ -166,6 +167,9 @@ class RouteWords(_Words):
             cold_start=None
             if start is None
             else ColdStart(start.max_wait_ms / 1000, start.on_exceed),
+            fallbacks=Fallbacks(
+                tuple(self.fallbacks.general), tuple(self.fallbacks.context_window)
+            ),
             hedge=Hedge(_seconds(self.hedge.after_ms), self.hedge.share),
             wait_nanousd_per_s=self.wait_usd_per_s,
             quality_nanousd_per_step=self.quality_usd_per_step,

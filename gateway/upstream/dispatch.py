@@ -58,7 +58,16 @@ from routing.health.after_failure import RETRIES_MAX, Circumstances, Step, Why, 
 from routing.health.failures import Failure
 from routing.health.retries import RetryBudget
 from routing.plans import Plans
-from routing.types import Call, Candidate, CapacityClass, Clock, Refusal, RefusalKind, Tier
+from routing.types import (
+    AUTO_MODEL,
+    Call,
+    Candidate,
+    CapacityClass,
+    Clock,
+    Refusal,
+    RefusalKind,
+    Tier,
+)
 
 ROUNDS_MAX = 4
 SATURATED_PAUSE_S = 0.25
@@ -93,6 +102,18 @@ class _Trail:
     retry_after_s: float | None = None
     may_recover: bool = False
     lacks_money: bool = False
+    model: str | None = None
+    """Whose places are asked now, where the policy names others to fall back on."""
+    models_done: set[str] = field(default_factory=set)
+
+    def goes_on_to_another_model(self, candidates: Iterable[Candidate]) -> bool:
+        """False where there is none that was not tried."""
+        if self.model is None:
+            return False
+        self.models_done.add(self.model)
+        others = (each.model for each in candidates if each.model not in self.models_done)
+        self.model = next(others, None)
+        return self.model is not None
 
 
 class Dispatcher:
@@ -155,8 +176,13 @@ class Dispatcher:
         trail = _Trail({left: self._clock() + move.pause_s} if move else {})
         self._budget.called()
         candidates: Iterable[Candidate] = open_call.decision.eligible
-        for round_number in range(rounds):
+        if move is None:
+            trail.model = _model_first(open_call)
+        round_number = -1
+        while (round_number := round_number + 1) < rounds:
             for candidate in candidates:
+                if trail.model is not None and candidate.model != trail.model:
+                    continue
                 if move is not None and not move.may_go_to(candidate):
                     continue
                 patient = round_number > 0 or not trail.avoided
@@ -179,13 +205,40 @@ class Dispatcher:
                         return await self._first_of(tried, place)
                     return await self._try(open_call, served_by, place, move)
                 except Rejected as rejected:
-                    raise _callers_fault(rejected.rejection, payload) from rejected
+                    if move is not None or not self._goes_on_larger(open_call, trail, rejected):
+                        raise _callers_fault(rejected.rejection, payload) from rejected
+                    round_number = -1
+                    break
                 except UpstreamError as failed:
                     self._note(open_call, trail, place, failed, move)
             candidates = again = self._candidates_now(open_call)
-            if round_number < rounds - 1 and not await self._pause(open_call, again, trail.avoided):
+            own = [each for each in again if trail.model in (None, each.model)]
+            goes_on = round_number < rounds - 1 and bool(own)
+            if goes_on and await self._pause(open_call, own, trail.avoided):
+                continue
+            if not trail.goes_on_to_another_model(again):
                 break
+            round_number = -1
         raise self._refusal(open_call, trail)
+
+    def _goes_on_larger(self, open_call: OpenCall, trail: _Trail, rejected: Rejected) -> bool:
+        """A server that says that the call is too long for its model: whether the policy names a
+        larger one. From now on the call is on those alone."""
+        call, action = open_call.call, open_call.decision.matched.action
+        done = {*trail.models_done, trail.model}
+        larger = [each for each in action.larger_models if each in call.models and each not in done]
+        at = Circumstances(
+            other_place=False,
+            fallback_model=bool(larger),
+            times_asked=1,
+            left_s=call.deadline_s - self._clock(),
+            retries_left=RETRIES_MAX - trail.retries,
+        )
+        if after_failure(failure_of(rejected), at).step is not Step.FALLBACK_MODEL:
+            return False
+        open_call.call = call._replace(models=tuple(larger))
+        trail.model = larger[0]
+        return True
 
     def _grant(self, open_call: OpenCall, trail: _Trail) -> None:
         """One attempt more, if the table has one. Raises ApiError."""
@@ -359,6 +412,14 @@ class Dispatcher:
             await attempt.close(failed)
             raise
         return attempt, opened, departed
+
+
+def _model_first(open_call: OpenCall) -> str | None:
+    """Whose places are asked first, where a call that names its model may fall back on others."""
+    call = open_call.call
+    if len(call.models) < 2 or call.model_requested == AUTO_MODEL:
+        return None
+    return open_call.decision.chosen.model
 
 
 def _pause_s(failed: UpstreamError, move: Move | None) -> float:

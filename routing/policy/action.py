@@ -88,6 +88,18 @@ class Hedge:
 HEDGE = Hedge()
 
 
+class Fallbacks(NamedTuple):
+    """Other models, in their order. Example: `{general: [small], context_window: [large]}`."""
+
+    general: tuple[str, ...] = ()
+    """Where no pool of the model that was asked for answers."""
+    context_window: tuple[str, ...] = ()
+    """Where the call is longer than that model takes."""
+
+
+NO_FALLBACKS = Fallbacks()
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
     """What is done with a call. An action without a word weighs every pool by its whole price."""
@@ -111,6 +123,7 @@ class Action:
     regions: frozenset[str] | None = None
     cold_start: ColdStart | None = None
     hedge: Hedge = HEDGE
+    fallbacks: Fallbacks = NO_FALLBACKS
     wait_nanousd_per_s: int = 100_000
     """What a second until the first token is worth."""
     quality_nanousd_per_step: int = 200_000
@@ -118,6 +131,17 @@ class Action:
     spot_loss_nanousd: int = 1_000_000_000
     """What it costs that a spot replica is lost during a call. How likely that is depends on how
     long the call takes."""
+
+    @property
+    def fallback_models(self) -> tuple[str, ...]:
+        """All that a call may end on beside the model that it names."""
+        if not self.allow_fallbacks:
+            return ()
+        return tuple(dict.fromkeys([*self.fallbacks.general, *self.larger_models]))
+
+    @property
+    def larger_models(self) -> tuple[str, ...]:
+        return self.fallbacks.context_window if self.allow_fallbacks else ()
 
 
 class Matched(NamedTuple):

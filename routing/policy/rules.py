@@ -51,6 +51,11 @@ class Rule:
     canary: Canary | None = None
     shadow: Action | None = None
 
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """Of which one is taken."""
+        return (self.action,) if self.canary is None else (self.action, self.canary.action)
+
 
 class RuleTrace(NamedTuple):
     """A rule that was asked, with the answer of each clause."""
@@ -80,6 +85,12 @@ class RoutingPolicy:
             else:
                 return self._matched(rule, attributes)
         return self._matched(self.default, attributes)
+
+    @property
+    def larger_models(self) -> tuple[str, ...]:
+        """Every model that some rule names for calls that are too long for theirs."""
+        actions = [action for rule in (*self.rules, self.default) for action in rule.actions]
+        return tuple(dict.fromkeys([name for each in actions for name in each.larger_models]))
 
     def reads(self, name: str) -> bool:
         """Whether some clause may read an attribute."""

@@ -23,6 +23,7 @@ from billing.prices.book import read_published
 from billing.types import Attempt, SettledCall, encode
 from billing.verify import verify_all
 from tests.gateway.edge import FAR, LARGE, OUTPUT_PRICE, Edge, Response, body, edge
+from tests.gateway.policies.stored import HEAD
 from tests.redis_server import RedisServer
 from tests.resilience.behaviours import WORDS, Behaviour, Provider
 
@@ -125,6 +126,19 @@ class Scene:
         (shown,) = [each for each in answer.json()["pools"] if each["name"] == pool]
         breaker: dict[str, Any] = shown["breaker"]
         return breaker
+
+    async def policy(self, route: str) -> None:
+        """Have this route, in YAML, be the default of the active policy."""
+        document = f"{HEAD}rules: []\ndefault: {{route: {route}}}\n"
+        transport = httpx.ASGITransport(app=self.edge.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
+            sent = {"document": document, "comment": "a scenario"}
+            made = await http.post("/admin/v1/policies", json=sent, headers=ADMIN)
+            assert made.status_code == 201, made.text
+            path = f"/admin/v1/policies/{made.json()['version']}/activate"
+            active = await http.post(path, json={"comment": "a scenario"}, headers=ADMIN)
+            assert active.status_code == 200, active.text
+        await self.edge.parts.policy_keeper.refresh()
 
     async def passes(self, seconds: float) -> None:
         """The gateway's clock, which stands, goes on by so much, and it looks at its fleet."""

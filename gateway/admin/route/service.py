@@ -71,9 +71,8 @@ class RoutingService:
         request = routes[explain.url].parse(body)
         now_s = parts.outside.clock()
         received = Received(parts.new_id("req"), now_s, {}, request, len(body))
-        call = pipeline.shape(received, principal).call
-        match = pipeline.match(call, request, left_usd, policy)
-        call, quote = pipeline.price(call, match.matched, request.price_max)
+        shaped, match = pipeline.matched(received, principal, left_usd, policy)
+        call, quote = pipeline.price(shaped.call, match.matched, request.price_max)
         outcome = pipeline.would_decide(call, match, explain.seed)
         left_out: LeftOut = ()
         if isinstance(outcome, Decision):

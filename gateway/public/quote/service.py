@@ -76,9 +76,8 @@ class QuoteService:
         url, request = self._parsed(body)
         now_s = parts.outside.clock()
         received = Received(parts.new_id("req"), now_s, headers, request, len(body))
-        call = parts.pipeline.shape(received, caller).call
-        match = parts.pipeline.match(call, request, left_usd)
-        call, quote = parts.pipeline.price(call, match.matched, request.price_max)
+        shaped, match = parts.pipeline.matched(received, caller, left_usd)
+        call, quote = parts.pipeline.price(shaped.call, match.matched, request.price_max)
         call, outcome = self._outcome(call, match, quote, request)
         return CallQuote(
             url=url,

@@ -90,6 +90,7 @@ class MessageBody(_Body, frozen=True, kw_only=True):
     inference_geo: None = None
     mcp_servers: Annotated[list[Any] | None, neutral([])] = None
     provider: Annotated[dict[str, Any] | None, in_words(PROVIDER)] = None
+    disable_fallbacks: bool | None = None
 
 
 MESSAGE, COUNT = Reader(MessageBody), Reader(CountBody)
@@ -114,6 +115,7 @@ def parse_message(body: bytes) -> GeneratingRequest:
         "user": user,
         "service_tier": tier,
         "provider": fields.provider,
+        "disable_fallbacks": fields.disable_fallbacks,
     }
     chat, conversation = _translated(fields, more)
     form = MessageForm(

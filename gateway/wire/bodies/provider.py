@@ -70,9 +70,14 @@ PROVIDER: Final = object_of(
 )
 
 
-def preferences_of(provider: Mapping[str, Any] | None) -> Preferences | None:
-    """Of an object that passed its check; None for one that says nothing."""
+def preferences_of(
+    provider: Mapping[str, Any] | None, *, no_fallbacks: bool = False
+) -> Preferences | None:
+    """Of an object that passed its check; None for one that says nothing. `no_fallbacks`: the call
+    says `disable_fallbacks`, LiteLLM's word for `allow_fallbacks: false`."""
     fields = {name: value for name, value in (provider or {}).items() if value is not None}
+    if no_fallbacks:
+        fields["allow_fallbacks"] = False
     if not fields:
         return None
     sort, latency = fields.get("sort"), fields.get("preferred_max_latency") or {}

@@ -56,6 +56,7 @@ class GeneratedBody(CallBody, frozen=True, kw_only=True):
     seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     n: Annotated[int, Meta(ge=1, le=CHOICES_MAX)] | None = None
     provider: Annotated[dict[str, Any] | None, in_words(PROVIDER)] = None
+    disable_fallbacks: bool | None = None
 
 
 def require_together(fields: Any, name: str, enabler: str) -> None:
@@ -98,6 +99,6 @@ def generating(
         prompt_cache_key=prompt_cache_key,
         has_tools=has_tools,
         metadata=metadata or {},
-        preferences=preferences_of(fields.provider),
+        preferences=preferences_of(fields.provider, no_fallbacks=bool(fields.disable_fallbacks)),
         price_max=price_max_of(fields.provider),
     )

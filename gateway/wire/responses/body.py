@@ -75,6 +75,7 @@ AS_IN_CHAT = (
     "service_tier",
     "stream",
     "provider",
+    "disable_fallbacks",
 )
 ORIGINS = {
     "messages": "input",

@@ -56,10 +56,12 @@ def test_without_a_stack_every_name_of_the_settings_is_known_and_no_other(tmp_pa
 
 
 def test_what_has_no_effect_is_warned_of_and_is_no_mistake(tmp_path: Path) -> None:
-    (tmp_path / "p.yaml").write_text(HEAD + "default: {route: {fallbacks: [sluice-small]}}\n")
+    (tmp_path / "p.yaml").write_text(
+        HEAD + "default: {route: {fallbacks: {budget: [sluice-small]}}}\n"
+    )
     result = CliRunner().invoke(policy, ["validate", "p.yaml"])
     assert result.output.splitlines() == [
-        "p.yaml:4:19: 'fallbacks' has no effect yet: no call goes on to another model",
+        "p.yaml:4:31: 'budget' has no effect yet: no call goes on to a cheaper model",
         "p.yaml: valid, 0 rules and a default",
     ]
     assert result.exit_code == 0

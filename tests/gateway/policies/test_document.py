@@ -162,7 +162,7 @@ def test_a_block_of_text_keeps_the_places_of_its_lines() -> None:
     assert [(line, column) for line, column, _ in mistakes(text)] == [(8, 14)]
 
 
-@pytest.mark.parametrize("models", ["[small]", "{budget: [small]}"])
+@pytest.mark.parametrize("models", ["{budget: [small]}"])
 def test_what_is_right_and_has_no_effect_is_warned_of_at_its_place(models: str) -> None:
     text = HEAD + (
         "rules:\n"
@@ -172,9 +172,10 @@ def test_what_is_right_and_has_no_effect_is_warned_of_at_its_place(models: str) 
     examined = examine(text)
     assert examined.mistakes == () and examined.policy is not None
     [warning] = examined.warnings
-    assert (warning.line, warning.column) == (4, 42)
-    assert warning.message == "'fallbacks' has no effect yet: no call goes on to another model"
-    assert examine(text.replace(models, "[]")).warnings == ()
+    assert (warning.line, warning.column) == (4, 54)
+    assert warning.message == "'budget' has no effect yet: no call goes on to a cheaper model"
+    for has_effect in ("[]", "[small]", "{general: [small], context_window: [small]}"):
+        assert examine(text.replace(models, has_effect)).warnings == ()
 
 
 def test_the_schema_has_the_words_of_a_route() -> None:

@@ -19,7 +19,7 @@ SMALL = CheckpointTokens(Path(__file__).parents[3] / "models" / "sluice-small")
 GENERATES = Model("m", None, 100, 10, 1, 0.5)
 EMBEDS = Model("e", None, 100, 0, 1, 0.5, Task.EMBED)
 NO_ANSWERS_SHAPE = {"model", "messages", "service_tier", *LABELS, *CACHING, *RUNS}
-NO_ANSWERS_SHAPE |= {"chat_id", "session_id", "provider"}
+NO_ANSWERS_SHAPE |= {"chat_id", "session_id", "provider", "disable_fallbacks"}
 
 
 def _taken(name: str) -> bool:
