@@ -7,6 +7,7 @@ credit note has rows below zero. Source: FOCUS 1.2 of the FinOps Foundation.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 from decimal import Decimal
@@ -57,8 +58,8 @@ COLUMNS = (
     "SubAccountType",
 )
 SERVICE = "LLM inference"
-PURCHASES = frozenset({"minimum", "item", "one_off", "top_up"})
-"""Kinds of lines that nobody consumed."""
+CATEGORIES = {"minimum": "Adjustment", "top_up": "Purchase"}
+"""Of kinds of lines that nobody consumed. A top-up pays for charges to come: it has no cost yet."""
 UNITS = {
     Measure.TOKEN: "Tokens",
     Measure.CALL: "Requests",
@@ -72,7 +73,21 @@ def focus_csv(documents: Iterable[Document]) -> bytes:
 
 
 def focus_rows(document: Document) -> Iterator[dict[str, Any]]:
-    """Rows of invoices and credit notes; none of another kind, which bills nothing."""
+    """Rows of invoices and credit notes; none of another kind, which bills nothing. Text is ASCII,
+    as FOCUS asks for: a letter without its accent, or `?`."""
+    for row in _rows(document):
+        yield {name: _ascii(value) for name, value in row.items()}
+
+
+def _ascii(value: Any) -> Any:
+    if not isinstance(value, str) or value.isascii():
+        return value
+    folded = unicodedata.normalize("NFKD", value)
+    bare = "".join(each for each in folded if not unicodedata.combining(each))
+    return bare.encode("ascii", "replace").decode()
+
+
+def _rows(document: Document) -> Iterator[dict[str, Any]]:
     heading = document.heading
     if heading.kind not in (DocumentKind.INVOICE, DocumentKind.CREDIT_NOTE):
         return
@@ -119,7 +134,8 @@ def _common(document: Document) -> dict[str, Any]:
 def _of_line(
     document: Document, priced: DocumentLine, line: DocumentLine, sign: int
 ) -> dict[str, Any]:
-    is_usage = line.kind not in PURCHASES
+    category = CATEGORIES.get(line.kind, "Usage")
+    is_usage = category == "Usage"
     cost = Number(plain(sign * exact_usd(priced)))
     price = Number(plain(Decimal(priced.unit_price_nanousd) / NANOUSD_PER_USD))
     unit = UNITS[priced.unit]
@@ -133,7 +149,7 @@ def _of_line(
         "PricingCategory": "Standard",
         "PricingQuantity": Number(plain(Decimal(sign * priced.quantity) / priced.base_quantity)),
         "PricingUnit": unit if priced.base_quantity == 1 else f"{priced.base_quantity} {unit}",
-        "ChargeCategory": "Usage" if is_usage else "Purchase",
+        "ChargeCategory": category,
         "ChargeFrequency": "Usage-Based" if is_usage else "One-Time",
         "ChargeDescription": line.description,
         "ChargePeriodStart": _instant(line.service_start),
@@ -145,6 +161,8 @@ def _of_line(
         "SubAccountName": line.project or None,
         "SubAccountType": "Project" if line.project else None,
     }
+    if category == "Purchase":
+        row["EffectiveCost"] = Number("0.00")
     if line.service_start < document.heading.period_start:
         row["ChargeClass"] = "Correction"
     if is_usage:

@@ -102,11 +102,12 @@ def _party(party: DocumentParty, words: Words) -> Page:
 def _facts(document: Document, words: Words) -> list[list[str]]:
     heading, language = document.heading, document.heading.language
     before = heading.preceding
+    is_credit = heading.kind is DocumentKind.CREDIT_NOTE
     start, end = day_text(heading.period_start, language), day_text(heading.period_end, language)
     facts = [
         ("number", heading.number),
         ("issued", day_text(heading.issued, language)),
-        ("due_by", day_text(heading.due, language)),
+        ("due_by", "" if is_credit else day_text(heading.due, language)),
         ("period", f"{start} {DASH} {end}"),
         ("reference", heading.buyer_reference),
         ("order", heading.purchase_order),
@@ -228,7 +229,7 @@ def _payment(document: Document, words: Words) -> list[str]:
         tax = money(rate.cents(document.totals.tax_cents), language)
         total = money(rate.cents(document.totals.total_cents), language)
         lines.append(f"{label}: {words['tax_total']} {tax}, {words['total']} {total}")
-    if heading.terms:
+    if heading.terms and heading.kind is not DocumentKind.CREDIT_NOTE:
         lines.append(heading.terms)
     if heading.kind is DocumentKind.INVOICE and heading.seller.iban and heading.number:
         lines.append(f"{words['account']}: {heading.seller.iban}")

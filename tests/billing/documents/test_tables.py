@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -88,7 +89,8 @@ def test_billed_cost_of_focus_is_what_is_due_and_costs_are_price_times_quantity(
         assert tuple(row) == FOCUS_COLUMNS
         assert "E" not in row["ListCost"] and row["ListCost"] == row["ContractedCost"]
         priced = bool(row["ListUnitPrice"])
-        assert priced == (row["ChargeCategory"] in ("Usage", "Purchase"))
+        assert priced == (row["ChargeCategory"] not in ("Credit", "Tax"))
+        assert all(value.isascii() for value in row.values())
         if priced:
             product = Decimal(row["ListUnitPrice"]) * Decimal(row["PricingQuantity"])
             assert product == Decimal(row["ListCost"])
@@ -112,6 +114,17 @@ def test_focus_names_the_invoice_the_buyer_and_the_month() -> None:
     assert (tax["ChargeCategory"], tax["PricingQuantity"]) == ("Tax", "")
     receipt = document(kind=DocumentKind.RECEIPT)
     assert read(focus_csv([receipt])) == []
+
+
+def test_focus_tells_usage_from_what_nobody_consumed_and_writes_ascii() -> None:
+    minimum = line(2, kind="minimum")
+    topped = line(3, kind="top_up")
+    made = document([line(1), minimum, topped], buyer=replace(GERMAN, name="Münchner 你 AG"))
+    (first, second, third, _) = read(focus_csv([made]))
+    assert first["BillingAccountName"] == "Munchner ? AG"
+    assert (first["ChargeCategory"], second["ChargeCategory"]) == ("Usage", "Adjustment")
+    assert (third["ChargeCategory"], third["EffectiveCost"]) == ("Purchase", "0.00")
+    assert first["ConsumedQuantity"] and not second["ConsumedQuantity"]
 
 
 @pytest.mark.parametrize(
