@@ -27,18 +27,21 @@ def charges_recompute(store: Store, progress: Progress) -> list[Check]:
         progress("charges of months", count, 0)
         count += 1
         with store.read() as conn:
-            taken = [(owner, cut) for owner, cut in invoices.cuts(conn, org)]
+            taken = invoices.cuts(conn, org)
+            void = invoices.void_ids(conn, org)
             of_month = [(owner, cut) for owner, cut in taken if cut.service_start_us == month_us]
+            counted = [(owner, cut) for owner, cut in of_month if owner not in void]
             real: Amounts = {}
-            of_lines += _overlaps(of_month)
+            of_lines += _overlaps(counted)
             for owner in audit.invoices_of(conn, org, month_us):
                 cut_out: Amounts = {}
                 for cut in (cut for one, cut in of_month if one == owner):
                     _join(cut_out, audit.amounts(conn, org, cut))
                 lines = audit.of_lines(conn, owner, month_us)
                 of_lines += _differences(owner, lines, "its transfers", cut_out)
-                _join(real, cut_out)
-            for cut in free(month_us, NEWEST_US, [cut for _, cut in of_month]):
+                if owner not in void:
+                    _join(real, cut_out)
+            for cut in free(month_us, NEWEST_US, [cut for _, cut in counted]):
                 _join(real, audit.amounts(conn, org, cut))
             stands = audit.of_sums(conn, org, month_us)
         of_sums += _differences(org, stands, "the transfers", real)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Select, select, tuple_, union_all
+from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from billing.charges.audit import RECORDS, is_of, within
 from billing.charges.sums import RECORD
@@ -49,16 +49,20 @@ def line_transfers(
 def _page(
     conn: Connection, line: dict[str, Any], after: tuple[int, str] | None, limit: int
 ) -> list[dict[str, Any]]:
-    """Transfers that may stand behind a line."""
+    """Transfers that may stand behind a line. They are found along the index of the organization's
+    transfers by time, so that the first ones of a long line cost no more than those of a short
+    one."""
     rows: list[dict[str, Any]] = []
+    place = TRANSFER.c.booked_us, TRANSFER.c.transfer_id
     for owner, cut in invoices.cuts(conn, line["org"]):
         if owner != line["invoice_id"] or cut.service_start_us != line["service_start_us"]:
             continue
-        of_cut = union_all(*(one.where(within(line["org"], cut)) for one in _candidates(line)))
-        behind = of_cut.subquery()
-        statement = select(behind).order_by(behind.c.booked_us, behind.c.transfer_id).limit(limit)
+        statement = _candidates(line).where(within(line["org"], cut)).order_by(*place).limit(limit)
         if after is not None:
-            statement = statement.where(tuple_(behind.c.booked_us, behind.c.transfer_id) > after)
+            statement = statement.where(
+                TRANSFER.c.booked_us >= after[0],
+                (TRANSFER.c.booked_us > after[0]) | (TRANSFER.c.transfer_id > after[1]),
+            )
         rows += [dict(row) for row in conn.execute(statement).mappings()]
     return sorted(rows, key=lambda row: (row["booked_us"], row["transfer_id"]))[:limit]
 
@@ -66,23 +70,30 @@ def _page(
 _SHOWN = ("transfer_id", "rid", "kind", "booked_us", "amount_nanousd")
 
 
-def _candidates(line: dict[str, Any]) -> list[Select[Any]]:
+def _candidates(line: dict[str, Any]) -> Select[Any]:
     shown = [TRANSFER.c[name] for name in _SHOWN]
     if line["kind"] == LineKind.CREDIT:
         account = account_of(line["org"], line["grant_id"])
         sides = (TRANSFER.c.debit_account, TRANSFER.c.credit_account)
-        return [select(*shown).where((sides[0] == account) | (sides[1] == account))]
+        return select(*shown).where((sides[0] == account) | (sides[1] == account))
     kind = "reversal" if line["kind"] == LineKind.ADJUSTMENT else "charge"
-    return [
+    joined: Any = TRANSFER
+    for record, n in RECORDS:
+        joined = joined.outerjoin(record, is_of(record, n))
+    return (
         select(
             *shown,
-            record.c[f"{line['component']}_nanousd"].label("part_nanousd"),
-            *(record.c[name] for name in COUNTS),
+            _either(f"{line['component']}_nanousd").label("part_nanousd"),
+            *(_either(name).label(name) for name in COUNTS),
         )
-        .select_from(TRANSFER.join(record, is_of(record, n)))
-        .where(TRANSFER.c.kind == kind, *(record.c[name] == line[name] for name in RECORD))
-        for record, n in RECORDS
-    ]
+        .select_from(joined)
+        .where(TRANSFER.c.kind == kind, *(_either(name) == line[name] for name in RECORD))
+    )
+
+
+def _either(name: str) -> ColumnElement[Any]:
+    """A column of the record that a transfer names: an event or a correction."""
+    return func.coalesce(*(record.c[name] for record, _ in RECORDS))
 
 
 def _link(row: dict[str, Any], line: dict[str, Any], book: PriceBook) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -53,6 +53,11 @@ class InvoiceResult:
     """Those of the reasons that a person must clear."""
 
     @property
+    def status(self) -> str:
+        """`draft`, `finalised` or `void`."""
+        return "void" if self.invoice.get("voided_us") else str(self.invoice["status"])
+
+    @property
     def number(self) -> str | None:
         """`SLU-2026-000001`; a draft has none."""
         number = self.invoice["number"]
@@ -82,11 +87,11 @@ def list_invoices(
     now_us: int,
     org: str | None = None,
     month: str | None = None,
-    after: tuple[str, str] | None = None,
+    after: tuple[str, str, int] | None = None,
     limit: int | None = None,
 ) -> list[InvoiceResult]:
-    """Invoices as they were last written, by month and organization, from the one behind `after`. A
-    draft has the reasons that keep it from being final now."""
+    """Invoices as they were last written, by month, organization and revision, from the one behind
+    `after`. A draft has the reasons that keep it from being final now."""
     with store.read() as conn:
         return [
             _as_listed(conn, row, now_us)
@@ -105,16 +110,25 @@ def _as_listed(conn: Connection, invoice: dict[str, Any], now_us: int) -> Invoic
     return InvoiceResult(invoice, lines, reasons or (to_come,), parked)
 
 
+class _Identity(NamedTuple):
+    """Which invoice of a month it is, and the void one that it replaces."""
+
+    invoice_id: str
+    revision: int
+    replaces_id: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
     """What the ledger has for one invoice at one instant, and why it cannot be final yet."""
 
+    identity: _Identity
     invoice: dict[str, Any] | None
     cuts: tuple[Cut, ...]
     is_composed: bool
     """Whether the invoice has these very cuts already."""
     charges: tuple[Line, ...]
-    states: list[tuple[str, str, int]]
+    states: list[rows.State]
     reasons: tuple[str, ...]
     parked: tuple[str, ...]
     billed_as: BilledAs | None
@@ -132,7 +146,9 @@ def _run(
                 return InvoiceResult(seen.invoice, lines, reasons, seen.parked)
         if seen.invoice is None and not seen.charges:
             return None
-        invoice, lines = _rows(org, billing_period, compose(seen.charges, billing_period), now_us)
+        invoice, lines = _rows(
+            seen.identity, org, billing_period, compose(seen.charges, billing_period), now_us
+        )
         with store.write() as conn:
             take_turns(conn, RUN_LOCK)
             if rows.states(conn, org) == seen.states:
@@ -142,12 +158,15 @@ def _run(
 
 
 def _snapshot(conn: Connection, org: str, billing_period: Period, now_us: int) -> _Snapshot:
-    invoice_id = _invoice_id(org, billing_period)
-    invoice = next(iter(rows.find(conn, org, billing_period.name)), None)
+    revisions = rows.find(conn, org, billing_period.name)
+    identity = _identity(org, billing_period, revisions)
+    invoice_id = identity.invoice_id
+    invoice = next((row for row in revisions if row["invoice_id"] == invoice_id), None)
     states = rows.states(conn, org)
     if invoice and _is_final(invoice):
-        return _Snapshot(invoice, (), True, (), states, (), (), None)
-    taken = rows.cuts(conn, org)
+        return _Snapshot(identity, invoice, (), True, (), states, (), (), None)
+    void = rows.void_ids(conn, org)
+    taken = [(owner, cut) for owner, cut in rows.cuts(conn, org) if owner not in void]
     finalised = rows.finalised_periods(conn, org)
     others = [cut for owner, cut in taken if owner != invoice_id]
     cuts = tuple(
@@ -162,7 +181,9 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, now_us: int) -
     billed_as = _billed_as(conn, org, billing_period)
     parked = _parked_because(conn, billed_as)
     reasons = (*_open_because(conn, org, billing_period, now_us), *parked)
-    return _Snapshot(invoice, cuts, is_composed, lines, states, reasons, parked, billed_as)
+    return _Snapshot(
+        identity, invoice, cuts, is_composed, lines, states, reasons, parked, billed_as
+    )
 
 
 def _billed_as(conn: Connection, org: str, billing_period: Period) -> BilledAs | None:
@@ -233,12 +254,12 @@ def _open_because(
 
 
 def _rows(
-    org: str, billing_period: Period, composition: Composition, now_us: int
+    identity: _Identity, org: str, billing_period: Period, composition: Composition, now_us: int
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """An invoice and its lines as they are written."""
-    invoice_id = _invoice_id(org, billing_period)
+    invoice_id = identity.invoice_id
     invoice = {
-        "invoice_id": invoice_id,
+        **identity._asdict(),
         "org": org,
         "period": billing_period.name,
         "status": "draft",
@@ -298,7 +319,7 @@ def _write(
         number = rows.finalise(conn, invoice_id, series)
         invoice = {**invoice, "status": "finalised", "number": number, "series": series}
         transfers.post(conn, _issue(org, invoice, now_us))
-    return InvoiceResult(invoice, lines, seen.reasons, seen.parked)
+    return InvoiceResult({**invoice, "voided_us": None}, lines, seen.reasons, seen.parked)
 
 
 def _issue(org: str, invoice: Mapping[str, Any], now_us: int) -> list[dict[str, Any]]:
@@ -325,6 +346,13 @@ def _issue(org: str, invoice: Mapping[str, Any], now_us: int) -> list[dict[str, 
     ]
 
 
-def _invoice_id(org: str, billing_period: Period) -> str:
-    """The run key is the identity: a second invoice for the same month cannot be written."""
-    return f"inv_{sha256(f'{org} {billing_period.name}'.encode()).hexdigest()[:24]}"
+def _identity(org: str, billing_period: Period, revisions: list[dict[str, Any]]) -> _Identity:
+    """The invoice of a month that counts, or the one that comes after the last void one. Its id is
+    of month and revision, so that no run writes it a second time."""
+    last = revisions[-1] if revisions else None
+    if last and last["voided_us"] is None:
+        return _Identity(last["invoice_id"], last["revision"], last["replaces_id"])
+    revision = last["revision"] + 1 if last else 1
+    named = f"{org} {billing_period.name}" + (f" {revision}" if last else "")
+    invoice_id = f"inv_{sha256(named.encode()).hexdigest()[:24]}"
+    return _Identity(invoice_id, revision, last["invoice_id"] if last else None)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
+from sqlalchemy import Connection, Select, delete, func, insert, select, tuple_, update
 
 from billing.charges.sums import CELL, SUMMED, Cell, Sums
 from billing.db.columns import table_of
@@ -19,6 +19,7 @@ from billing.invoices.tables import (
     InvoiceCut,
     InvoiceLine,
     InvoiceParties,
+    InvoiceVoid,
 )
 from billing.parties.party import BillingProfile, Seller
 from billing.parties.store import BilledAs
@@ -30,13 +31,15 @@ LINE = table_of(InvoiceLine)
 CUT = table_of(InvoiceCut)
 COUNTER = table_of(InvoiceCounter)
 PARTIES = table_of(InvoiceParties)
+VOID = table_of(InvoiceVoid)
+IS_VOID = select(VOID.c.invoice_id).where(VOID.c.invoice_id == INVOICE.c.invoice_id).exists()
 CHARGED = tuple(kind.value for kind in (LineKind.USAGE, LineKind.ADJUSTMENT, LineKind.CREDIT))
 """Lines that have a cell of the charges."""
 
 
 def finalised_periods(conn: Connection, org: str) -> set[str]:
     statement = select(INVOICE.c.period).where(
-        INVOICE.c.org == org, INVOICE.c.status == "finalised"
+        INVOICE.c.org == org, INVOICE.c.status == "finalised", ~IS_VOID
     )
     return set(conn.execute(statement).scalars())
 
@@ -46,17 +49,36 @@ def find(
     org: str | None,
     period: str | None,
     *,
-    after: tuple[str, str] | None = None,
+    after: tuple[str, str, int] | None = None,
     limit: int | None = None,
 ) -> list[dict[str, Any]]:
-    statement = select(INVOICE).order_by(INVOICE.c.period, INVOICE.c.org).limit(limit)
+    """By month, organization and revision, each with `voided_us`, which is null where it counts."""
+    order = INVOICE.c.period, INVOICE.c.org, INVOICE.c.revision
+    statement = _with_voids().order_by(*order).limit(limit)
     if after is not None:
-        statement = statement.where(tuple_(INVOICE.c.period, INVOICE.c.org) > after)
+        statement = statement.where(tuple_(*order) > after)
     if org is not None:
         statement = statement.where(INVOICE.c.org == org)
     if period is not None:
         statement = statement.where(INVOICE.c.period == period)
     return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def by_id(conn: Connection, invoice_id: str) -> dict[str, Any] | None:
+    row = conn.execute(_with_voids().where(INVOICE.c.invoice_id == invoice_id)).mappings().first()
+    return dict(row) if row else None
+
+
+def _with_voids() -> Select[Any]:
+    joined = INVOICE.outerjoin(VOID, VOID.c.invoice_id == INVOICE.c.invoice_id)
+    return select(INVOICE, VOID.c.voided_us).select_from(joined)
+
+
+def insert_void(
+    conn: Connection, invoice_id: str, reason: str, voided_by: str, voided_us: int
+) -> None:
+    row = {"invoice_id": invoice_id, "reason": reason, "voided_by": voided_by}
+    conn.execute(insert(VOID), [row | {"voided_us": voided_us}])
 
 
 class IssuedTo(NamedTuple):
@@ -69,16 +91,27 @@ class IssuedTo(NamedTuple):
     due_us: int
 
 
-def states(conn: Connection, org: str) -> list[tuple[str, str, int]]:
-    """(id, status, when it was computed) of every invoice of an organization. A run compares them
-    to see that no other run came between."""
-    statement = select(INVOICE.c.invoice_id, INVOICE.c.status, INVOICE.c.computed_us)
-    ordered = statement.where(INVOICE.c.org == org).order_by(INVOICE.c.invoice_id)
-    return [(row[0], row[1], row[2]) for row in conn.execute(ordered)]
+State = tuple[str, str, int, int | None]
+"""(id, status, when it was computed, when it was voided) of an invoice."""
+
+
+def states(conn: Connection, org: str) -> list[State]:
+    """Of every invoice of an organization. A run compares them to see that no other run came
+    between."""
+    statement = _with_voids().where(INVOICE.c.org == org).order_by(INVOICE.c.invoice_id)
+    names = ("invoice_id", "status", "computed_us", "voided_us")
+    rows = conn.execute(statement).mappings()
+    return [(row[names[0]], row[names[1]], row[names[2]], row[names[3]]) for row in rows]
+
+
+def void_ids(conn: Connection, org: str) -> set[str]:
+    joined = VOID.join(INVOICE, INVOICE.c.invoice_id == VOID.c.invoice_id)
+    statement = select(VOID.c.invoice_id).select_from(joined).where(INVOICE.c.org == org)
+    return set(conn.execute(statement).scalars())
 
 
 def cuts(conn: Connection, org: str) -> list[tuple[str, Cut]]:
-    """(invoice, cut) of every invoice of an organization."""
+    """(invoice, cut) of every invoice of an organization, void ones included."""
     columns = (CUT.c[name] for name in Cut._fields)
     joined = CUT.join(INVOICE, INVOICE.c.invoice_id == CUT.c.invoice_id)
     statement = select(CUT.c.invoice_id, *columns).select_from(joined)
@@ -87,14 +120,15 @@ def cuts(conn: Connection, org: str) -> list[tuple[str, Cut]]:
 
 
 def billed(conn: Connection, org: str, month_us: int, but: str) -> dict[Cell, Sums]:
-    """What the lines of all invoices but one have of a month's charges, by cell."""
+    """What the lines of all invoices but one have of a month's charges, by cell. A void one has
+    none."""
     cell = [INVOICE.c.org, *(LINE.c[name] for name in CELL[1:])]
     sums = [func.sum(LINE.c[name]) for name in SUMMED]
     statement = (
         select(*cell, *sums)
         .join(INVOICE, INVOICE.c.invoice_id == LINE.c.invoice_id)
         .where(INVOICE.c.org == org, LINE.c.service_start_us == month_us)
-        .where(INVOICE.c.invoice_id != but, LINE.c.kind.in_(CHARGED))
+        .where(INVOICE.c.invoice_id != but, ~IS_VOID, LINE.c.kind.in_(CHARGED))
         .group_by(*cell)
     )
     found: dict[Cell, Sums] = {}

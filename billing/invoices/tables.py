@@ -16,11 +16,12 @@ from sqlmodel import Field, SQLModel
 
 
 class Invoice(SQLModel, table=True):
-    """One organization, one month. A draft is recomputed; a finalised one never changes."""
+    """One organization, one month. A draft is recomputed; a finalised one never changes. Once it is
+    void, the next revision replaces it."""
 
     __tablename__ = "invoice"
     __table_args__ = (
-        Index("invoice_run", "org", "period", unique=True),
+        Index("invoice_run", "org", "period", "revision", unique=True),
         Index("invoice_number", "series", "number", unique=True),
         CheckConstraint(
             "(status = 'draft' AND number IS NULL) OR "
@@ -41,6 +42,18 @@ class Invoice(SQLModel, table=True):
     rounding_nanousd: int = Field(sa_type=Big)
     total_cents: int = Field(sa_type=Big)
     computed_us: int = Field(sa_type=Big)
+    revision: int = Field(1, sa_column_kwargs={"server_default": text("1")})
+    replaces_id: str | None = None
+
+
+class InvoiceVoid(SQLModel, table=True):
+    """A final invoice that does not count any more. It keeps its number."""
+
+    __tablename__ = "invoice_void"
+    invoice_id: str = Field(primary_key=True, foreign_key="invoice.invoice_id")
+    reason: str
+    voided_by: str
+    voided_us: int = Field(sa_type=Big)
 
 
 class InvoiceLineKind(SQLModel, table=True):

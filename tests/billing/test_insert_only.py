@@ -26,6 +26,7 @@ from billing.credits.credit import Category, Grant
 from billing.credits.grants import give, void
 from billing.db.engine import Store
 from billing.documents import store as documents
+from billing.invoices.voids import void as void_invoice
 from billing.parties.store import put_profile, put_rule, put_seller
 from billing.prices.book import Discount
 from billing.prices.versions import put_into_force
@@ -54,6 +55,7 @@ FROZEN = {
     "invoice_line",
     "invoice_cut",
     "invoice_parties",
+    "invoice_void",
     "credit_grant",
     "credit_void",
     "life_report",
@@ -97,6 +99,9 @@ def store(either_store: Store) -> Store:
     put_rule(either_store, REVERSE, 1)
     (invoice,) = run(either_store, "2026-10")
     assert invoice.invoice["status"] == "finalised"
+    void_invoice(
+        either_store, invoice.invoice["invoice_id"], reason="a", by="a", now_us=IN_NOVEMBER_US
+    )
     put_into_force(
         either_store, [], by="a", now_us=9, org="org_1", discounts=[Discount("", basis_points=5)]
     )

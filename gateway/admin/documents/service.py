@@ -124,7 +124,8 @@ class DocumentFiles:
         return InvoiceFile(kind, f"{name}.{kind}", stored.content, stored.sha256, is_issued)
 
     async def focus(self, month: str, organization: str | None) -> AsyncIterator[bytes]:
-        """FOCUS of every invoice of a month. Raises ApiError 400 for what is no month."""
+        """FOCUS of the invoices of a month, void ones left out. Raises ApiError 400 for what is no
+        month."""
         try:
             period(month)
         except BadPeriod as wrong:
@@ -133,22 +134,27 @@ class DocumentFiles:
 
     async def _focus(self, month: str, organization: str | None) -> AsyncIterator[bytes]:
         yield csv_bytes(COLUMNS, [])
-        after: tuple[str, str] | None = None
+        after: tuple[str, str, int] | None = None
         while True:
             results = await asyncio.to_thread(self._invoices, month, organization, after)
             if results:
                 yield await asyncio.to_thread(self._focus_rows, results)
             if len(results) < INVOICES_AT_ONCE:
                 return
-            after = (month, results[-1].invoice["org"])
+            last = results[-1].invoice
+            after = (month, last["org"], last["revision"])
 
     def _focus_rows(self, results: Sequence[InvoiceResult]) -> bytes:
-        documents = [self._of_result(result, has_annexes=False) for result in results]
+        documents = [
+            self._of_result(result, has_annexes=False)
+            for result in results
+            if result.status != "void"
+        ]
         rows = (row for document in documents for row in focus_rows(document))
         return csv_bytes(COLUMNS, rows, header=False)
 
     def _invoices(
-        self, month: str, organization: str | None, after: tuple[str, str] | None
+        self, month: str, organization: str | None, after: tuple[str, str, int] | None
     ) -> list[InvoiceResult]:
         return list_invoices(
             self.ledger,

@@ -1,10 +1,10 @@
 """`/admin/v1/invoices`: drafted, finalised and listed."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 
-from gateway.admin.invoices.schemas import Invoice
+from gateway.admin.invoices.schemas import Invoice, VoidBody
 from gateway.admin.invoices.service import Invoices
 from gateway.api.pages import Paged
 from gateway.api.schemas import Listing, Page
@@ -28,3 +28,12 @@ async def list_invoices(
 ) -> Any:
     """As they were last written, drafts included."""
     return await invoices.page(request, organization, period)
+
+
+@router.post("/{invoice_id}/void", response_model=Invoice)
+async def void_invoice(
+    invoices: Invoices, invoice_id: Annotated[str, Path(max_length=64)], body: VoidBody
+) -> Any:
+    """It keeps its number and counts no more. The next run makes its month anew. 409 for a draft;
+    again changes nothing."""
+    return await invoices.void(invoice_id, body.reason)

@@ -5,7 +5,8 @@ from typing import Literal
 from pydantic import AliasPath, Field, NonNegativeInt
 
 from billing.invoices.invoicing import LineKind
-from gateway.api.schemas import Answer, Usd, read_from
+from gateway.api.schemas import Answer, Body, Usd, read_from
+from gateway.fields import Label
 
 
 class InvoiceLine(Answer):
@@ -33,6 +34,10 @@ class InvoiceLine(Answer):
     transfers: NonNegativeInt
 
 
+class VoidBody(Body):
+    reason: Label = Field(description="why; it is kept", examples=["wrong price"])
+
+
 class Invoice(Answer):
     """One organization, one month."""
 
@@ -40,7 +45,9 @@ class Invoice(Answer):
     id: str = Field(validation_alias=AliasPath("invoice", "invoice_id"))
     organization: str = Field(validation_alias=AliasPath("invoice", "org"))
     period: str
-    status: Literal["draft", "finalised"]
+    status: Literal["draft", "finalised", "void"] = Field(validation_alias="status")
+    revision: int = Field(description="1, or higher where a void one was made anew")
+    replaces: str | None = Field(validation_alias=AliasPath("invoice", "replaces_id"))
     draft_because: list[str] = Field(validation_alias="draft_because")
     parked_because: list[str] = Field(
         validation_alias="parked_because", description="those of them that a person must clear"

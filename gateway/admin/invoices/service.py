@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from billing.db.engine import Store
 from billing.invoices.months import InvoiceResult, list_invoices, run_invoices
+from billing.invoices.voids import NotIssued, UnknownInvoice, void
 from billing.periods import BadPeriod
-from gateway.admin.use_cases import attempt
+from gateway.admin.use_cases import ADMIN, attempt
 from gateway.api.dependencies import parts_of
 from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
-from gateway.errors import bad_request
+from gateway.errors import ApiError, bad_request
 from routing.types import Clock
 
 
@@ -39,11 +41,11 @@ class InvoiceService:
     async def page(
         self, request: PageRequest, organization: str | None, period: str | None
     ) -> PageRows[InvoiceResult]:
-        """By month and organization."""
+        """By month, organization and revision."""
         now_us = self._now_us
 
         def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, InvoiceResult]]:
-            after = None if behind is None else (behind[0], behind[1])
+            after = None if behind is None else (behind[0], behind[1], behind[2])
             results = list_invoices(
                 self.ledger,
                 now_us=now_us,
@@ -52,9 +54,22 @@ class InvoiceService:
                 after=after,
                 limit=limit,
             )
-            return [((each.invoice["period"], each.invoice["org"]), each) for each in results]
+            key = itemgetter("period", "org", "revision")
+            return [(key(each.invoice), each) for each in results]
 
-        return await attempt(lambda: read_page(request, Source((str, str), read)))
+        return await attempt(lambda: read_page(request, Source((str, str, int), read)))
+
+    async def void(self, invoice_id: str, reason: str) -> InvoiceResult:
+        """Raises ApiError 404 for an unknown invoice, 409 for a draft."""
+        now_us = self._now_us
+        try:
+            return await attempt(
+                lambda: void(self.ledger, invoice_id, reason=reason, by=ADMIN, now_us=now_us)
+            )
+        except UnknownInvoice as unknown:
+            raise ApiError(404, f"There is no '{invoice_id}'.", code="not_found") from unknown
+        except NotIssued as draft:
+            raise ApiError(409, f"{draft}: it has no number.", code="invoice_not_issued") from draft
 
     @property
     def _now_us(self) -> int:

@@ -1,5 +1,7 @@
 """A tenant's own invoices."""
 
+from typing import Literal
+
 from pydantic import AliasPath, Field
 
 from gateway.api.schemas import Answer, Usd, read_from
@@ -12,7 +14,7 @@ class OwnInvoice(Answer):
     id: str = Field(validation_alias=AliasPath("invoice", "invoice_id"))
     number: str | None = Field(validation_alias="number", description="a draft has none")
     period: str
-    status: str
+    status: Literal["draft", "finalised", "void"] = Field(validation_alias="status")
     currency: str
     total_usd: Usd = Field(validation_alias="total_nanousd")
     total_cents: int

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -20,17 +21,18 @@ class OwnInvoiceList:
     clock: Clock
 
     async def page(self, request: PageRequest, organization: str) -> PageRows[InvoiceResult]:
-        """By month, the oldest first."""
+        """By month and revision, the oldest first."""
         now_us = round(self.clock() * 1e6)
 
         def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, InvoiceResult]]:
-            after = None if behind is None else (behind[0], behind[1])
+            after = None if behind is None else (behind[0], behind[1], behind[2])
             results = list_invoices(
                 self.ledger, now_us=now_us, org=organization, after=after, limit=limit
             )
-            return [((each.invoice["period"], each.invoice["org"]), each) for each in results]
+            key = itemgetter("period", "org", "revision")
+            return [(key(each.invoice), each) for each in results]
 
-        return await attempt(lambda: read_page(request, Source((str, str), read)))
+        return await attempt(lambda: read_page(request, Source((str, str, int), read)))
 
 
 async def own_invoices_of(request: Request) -> OwnInvoiceList:

@@ -113,6 +113,30 @@ async def test_file_names_the_parties_and_the_tax_that_were_frozen(office: Offic
     assert unnamed["buyer"]["vat_id"] == "", "it was issued before there was a seller"
 
 
+async def test_void_invoice_keeps_its_number_and_its_files_and_counts_no_more(
+    office: Office,
+) -> None:
+    headers = {"authorization": f"Bearer {ADMIN}", "content-type": "application/json"}
+
+    async def void(invoice_id: str, key: str = ADMIN) -> Answer:
+        path, sent = f"/admin/v1/invoices/{invoice_id}/void", b'{"reason": "wrong price"}'
+        as_key = headers | {"authorization": f"Bearer {key}"}
+        return await answer(office.one.app, "POST", path, sent, headers=as_key)
+
+    before = await office.admin(f"{office.issued}.json")
+    gone = await void(office.issued)
+    assert (gone.status, gone.json["status"]) == (200, "void")
+    assert gone.json["number"] == before.json["number"]
+    assert (await office.admin(f"{office.issued}.json")).body == before.body
+    table = rows((await office.admin(f"focus.csv?period={OCTOBER}")).body)
+    assert before.json["number"] not in {row["InvoiceId"] for row in table}
+    own = (await office.get("/v1/organization/invoices", API_KEY)).json["data"]
+    assert [each["status"] for each in own] == ["void", "draft"]
+    assert (await void(office.draft)).status == 409
+    assert (await void("inv_0")).status == 404
+    assert (await void(office.issued, API_KEY)).status == 401
+
+
 def rows(body: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(body.decode(), newline="")))
 

@@ -150,6 +150,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "POST /admin/v1/ledger/dead-letters/{letter_id}/retry",
         "POST /admin/v1/ledger/dead-letters/{letter_id}/resolve",
         *("GET /admin/v1/invoices", "POST /admin/v1/invoices"),
+        "POST /admin/v1/invoices/{invoice_id}/void",
         *("GET /admin/v1/invoice-runs", "POST /admin/v1/invoice-runs"),
         "GET /admin/v1/invoice-runs/{run_id}",
         *("GET /admin/v1/sellers", "GET /admin/v1/sellers/{seller_id}"),
