@@ -224,3 +224,11 @@ async def test_whatever_two_servers_do_the_charge_is_that_of_one_answer_or_nothi
         hedged += hedges
         assert [each.kind for each in call.attempts][:1] in ([], ["first"])
     assert len(charges) == 1 and hedged >= 3, "whoever answered, and however many were asked"
+
+
+async def test_a_call_that_wants_no_fallbacks_stays_at_its_pool(
+    open_scene: OpenScene, stream: bool
+) -> None:
+    scene = await hedging(open_scene, first=[does.late(0.3)])
+    seen = await priority(scene, stream=stream, provider={"allow_fallbacks": False})
+    assert (seen.status, seen.text, scene.asked()) == (200, TEXT, (1, 0, 0))
