@@ -37,6 +37,9 @@ class Said:
                 if choice.index not in self._finished:
                     self._keep(choice)
         self.new.clear()
+        if self._characters > ARRIVED_BYTES_MAX:
+            for text in (*self._content, *self._reasoning):
+                text.clear()
 
     def _keep(self, choice: Choice) -> None:
         content = choice.only_text if choice.text is None else choice.text

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from billing.types import Usage
 from gateway.call.frame import Choice, Frame, Logprobs
+from gateway.moves.arrived import ARRIVED_BYTES_MAX
 from gateway.moves.continuation import continued_body
 from gateway.moves.joint import Joint
 from gateway.moves.said import Said, SentChoice
@@ -98,6 +99,15 @@ def test_choice_that_has_finished_says_nothing_more() -> None:
     again = [*frames("other", [], 0), end(0), *frames("xyz", [], 1), end(1)]
     new = Joint(sent.choices).new(again)
     assert (said(new, 0)[1], said(new, 1)[1]) == ("", "yz")
+
+
+def test_text_that_is_too_long_is_not_kept() -> None:
+    sent = Said(1)
+    for _ in range(5):
+        sent.new.extend(frames("x" * (ARRIVED_BYTES_MAX // 4), []))
+        sent.gather()
+    assert not sent.exact
+    assert sent.choices[0].content == ""
 
 
 def test_scores_of_a_piece_that_was_sent_in_part_are_not_joined() -> None:
