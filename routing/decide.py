@@ -20,7 +20,6 @@ from routing.filters import (
     too_late,
     too_long,
 )
-from routing.health.after_failure import RETRY_AFTER_S_MAX
 from routing.health.breaker import BreakerState
 from routing.plans import Plan, Plans, Weights
 from routing.policy.action import Action, Matched, Sort
@@ -166,8 +165,9 @@ def _ruling(
     health = weights.health
     if health is not None and health.state is COOLING and health.until_s is not None:
         cooling_s = health.until_s - reading.at_s
-        if cooling_s > RETRY_AFTER_S_MAX and weights.state.pool.is_external:
-            return cools_down(cooling_s, RETRY_AFTER_S_MAX)
+        most_s = plan.action.retries.retry_after_s_max
+        if cooling_s > most_s and weights.state.pool.is_external:
+            return cools_down(cooling_s, most_s)
     if plan.refuses_slow_starts and begins_s > plan.start_s_max:
         return slow_start(begins_s, plan.start_s_max)
     return None

@@ -131,6 +131,8 @@ _PLACES: Final[Mapping[str, type[BaseModel]]] = {
     "preferred_max_latency": words.LatencyWords,
     "cold_start": words.ColdStartWords,
     "hedge": words.HedgeWords,
+    "retries": words.RetryWords,
+    "timeouts": words.TimeoutWords,
     "fallbacks": words.FallbackWords,
 }
 

@@ -20,8 +20,10 @@ from routing.policy.action import (
     LatencyPreference,
     OnExceed,
     PriceBound,
+    Retries,
     Sort,
     Target,
+    Timeouts,
 )
 from routing.policy.conditions import Clause
 from routing.policy.narrow import target
@@ -31,6 +33,8 @@ RULES_MAX: Final = 100
 CLAUSES_MAX: Final = 16
 TARGETS_MAX: Final = 100
 FALLBACKS_MAX: Final = 10
+RETRIES_MOST: Final = 20
+WAIT_MS_MOST: Final = 60_000
 
 
 class _Words(BaseModel):
@@ -110,6 +114,24 @@ class HedgeWords(_Words):
     share: Annotated[float, Field(ge=0, le=1)] = Hedge().share
 
 
+class RetryWords(_Words):
+    """How many attempts a call has beyond its first one, and the longest `retry-after` that it
+    waits out."""
+
+    max: Annotated[int, Field(ge=0, le=RETRIES_MOST)] = Retries().most
+    retry_after_max_ms: Annotated[float, Field(ge=0, le=WAIT_MS_MOST)] = (
+        Retries().retry_after_s_max * 1000
+    )
+
+
+class TimeoutWords(_Words):
+    """How long each attempt may take to connect and for its first token, and be silent then."""
+
+    connect_ms: Annotated[float, Field(gt=0)] | None = None
+    first_token_ms: Annotated[float, Field(gt=0)] | None = None
+    idle_ms: Annotated[float, Field(gt=0)] | None = None
+
+
 class FallbackWords(_Words):
     """Other models by the cause that the first one fails for."""
 
@@ -140,6 +162,8 @@ class RouteWords(_Words):
     regions: list[str] | None = None
     cold_start: ColdStartWords | None = None
     hedge: HedgeWords = HedgeWords()
+    retries: RetryWords = RetryWords()
+    timeouts: TimeoutWords = TimeoutWords()
     wait_usd_per_s: UsdText = Action().wait_nanousd_per_s
     quality_usd_per_step: UsdText = Action().quality_nanousd_per_step
     spot_loss_usd: UsdText = Action().spot_loss_nanousd
@@ -167,6 +191,12 @@ class RouteWords(_Words):
             cold_start=None
             if start is None
             else ColdStart(start.max_wait_ms / 1000, start.on_exceed),
+            retries=Retries(self.retries.max, self.retries.retry_after_max_ms / 1000),
+            timeouts=Timeouts(
+                _seconds(self.timeouts.connect_ms),
+                _seconds(self.timeouts.first_token_ms),
+                _seconds(self.timeouts.idle_ms),
+            ),
             fallbacks=Fallbacks(
                 tuple(self.fallbacks.general), tuple(self.fallbacks.context_window)
             ),

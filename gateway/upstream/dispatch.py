@@ -54,10 +54,11 @@ from gateway.upstream.live import LiveAnswer, LiveAttempt
 from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Place, Places
 from routing.decide import decide
-from routing.health.after_failure import RETRIES_MAX, Circumstances, Step, Why, after_failure
+from routing.health.after_failure import Circumstances, Step, Why, after_failure
 from routing.health.failures import Failure
 from routing.health.retries import RetryBudget
 from routing.plans import Plans
+from routing.policy.action import Retries
 from routing.types import (
     AUTO_MODEL,
     Call,
@@ -232,7 +233,7 @@ class Dispatcher:
             fallback_model=bool(larger),
             times_asked=1,
             left_s=call.deadline_s - self._clock(),
-            retries_left=RETRIES_MAX - trail.retries,
+            retries_left=_retries(open_call).most - trail.retries,
         )
         if after_failure(failure_of(rejected), at).step is not Step.FALLBACK_MODEL:
             return False
@@ -250,7 +251,7 @@ class Dispatcher:
             fallback_model=False,
             times_asked=1,
             left_s=open_call.call.deadline_s - now_s,
-            retries_left=RETRIES_MAX - trail.retries,
+            retries_left=_retries(open_call).most - trail.retries,
             has_budget=self._budget.take(now_s),
         )
         if after_failure(trail.failure, at).why in (Why.RETRIES, Why.BUDGET):
@@ -297,8 +298,9 @@ class Dispatcher:
             other_place=False,
             fallback_model=False,
             times_asked=trail.asked[place.id],
+            retry_after_s_max=_retries(open_call).retry_after_s_max,
             left_s=open_call.call.deadline_s - self._clock(),
-            retries_left=RETRIES_MAX - trail.retries,
+            retries_left=_retries(open_call).most - trail.retries,
         )
         follows = after_failure(failure, at)
         return follows.wait_s if follows.step in (Step.WAIT, Step.ONCE_MORE) else math.inf
@@ -412,6 +414,10 @@ class Dispatcher:
             await attempt.close(failed)
             raise
         return attempt, opened, departed
+
+
+def _retries(open_call: OpenCall) -> Retries:
+    return open_call.decision.matched.action.retries
 
 
 def _model_first(open_call: OpenCall) -> str | None:

@@ -127,17 +127,19 @@ class Http1Client:
         body: bytes,
         *,
         within_s: float | None = None,
+        connect_s: float | None = None,
         seen_through: SeenThrough | None = None,
     ) -> "Response":
         """Send, and return once the head of the answer is here, whatever its status. If `within_s`
-        is given the answer has to have `begun` by then, however it came until then.
+        is given the answer has to have `begun` by then, however it came until then. `connect_s`
+        bounds this connection in place of the client's own time.
 
         Raises ConnectFailed, TooLate or HttpError. Leaving before the answer is whole needs
         `close`.
         """
         endpoint = endpoint_of(url)
         request = _request(endpoint, headers, body)
-        return await self._exchange(endpoint, request, within_s, seen_through)
+        return await self._exchange(endpoint, request, within_s, seen_through, connect_s)
 
     async def get(self, url: str, headers: Mapping[str, str], *, within_s: float) -> "Response":
         """As `post`, of what is there."""
@@ -151,8 +153,9 @@ class Http1Client:
         request: bytes,
         within_s: float | None,
         seen_through: SeenThrough | None,
+        connect_s: float | None = None,
     ) -> "Response":
-        connection = self._take(endpoint) or await self._connect(endpoint, within_s)
+        connection = self._take(endpoint) or await self._connect(endpoint, within_s, connect_s)
         response = connection.begin(request, seen_through)
         if within_s is not None:
             response.await_within(within_s)
@@ -190,9 +193,11 @@ class Http1Client:
             connection.abort()
         return None
 
-    async def _connect(self, endpoint: Endpoint, within_s: float | None) -> "_Connection":
+    async def _connect(
+        self, endpoint: Endpoint, within_s: float | None, connect_s: float | None
+    ) -> "_Connection":
         loop = asyncio.get_running_loop()
-        bound_s = self._connect_timeout_s
+        bound_s = connect_s or self._connect_timeout_s
         if within_s is not None:
             bound_s = min(bound_s, within_s)
         host, port, _ = endpoint.origin

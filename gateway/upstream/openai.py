@@ -43,6 +43,7 @@ from gateway.upstream.http1 import (
     TooLate,
 )
 from gateway.wire.sse import DONE, SseDecoder
+from routing.policy.action import TIMEOUTS, Timeouts
 
 ERROR_BODY_MAX = 64 * 1024
 DOCUMENT_BYTES_MAX = 64 * 1024 * 1024
@@ -71,10 +72,23 @@ class Patience:
 
     first_token_s: float = 60.0
     idle_s: float = 60.0
+    connect_s: float | None = None
+    """For a connection. None: as the client is set."""
+
+    def by(self, timeouts: Timeouts) -> "Patience":
+        """As a policy bounds it."""
+        if timeouts is TIMEOUTS:
+            return self
+        return Patience(
+            timeouts.first_token_s or self.first_token_s,
+            timeouts.idle_s or self.idle_s,
+            timeouts.connect_s or self.connect_s,
+        )
 
     def of_a_document(self, output_tokens: int) -> "Patience":
         """An answer in one piece is silent until its last token."""
-        return Patience(self.first_token_s + DOCUMENT_TOKEN_S * output_tokens, self.idle_s)
+        longest_s = self.first_token_s + DOCUMENT_TOKEN_S * output_tokens
+        return Patience(longest_s, self.idle_s, self.connect_s)
 
 
 class Whole(msgspec.Struct, frozen=True):
@@ -129,6 +143,7 @@ class OpenAIUpstream:
                 target.headers,
                 target.body,
                 within_s=bound_s,
+                connect_s=target.patience.connect_s,
                 seen_through=seen_through,
             )
         except HttpError as failed:

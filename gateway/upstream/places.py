@@ -26,7 +26,6 @@ from gateway.upstream.come_again import again_s, is_blocked
 from gateway.upstream.hints import RefusedHints
 from gateway.upstream.openai import Patience, Target, Whole
 from routing.cost import wait_s
-from routing.health.after_failure import RETRY_AFTER_S_MAX
 from routing.plans import Plans
 from routing.types import Call, Candidate, Clock, Continues, Pool, PoolState, Task, Tier
 from routing.waiting import better_than_waiting
@@ -130,7 +129,8 @@ class Places:
             return None
         if open_call.continuation is not None and state.pool.continues is Continues.OFF:
             return None
-        wait_s = self._breakers.wait_s(outside_scopes(state.pool), RETRY_AFTER_S_MAX)
+        most_s = open_call.decision.matched.action.retries.retry_after_s_max
+        wait_s = self._breakers.wait_s(outside_scopes(state.pool), most_s)
         if wait_s > 0:
             avoided[place_id] = now_s + wait_s
             return None
@@ -162,7 +162,8 @@ class Places:
         headers = {"x-request-id": open_call.rid, "x-sluice-worker-secret": self._worker_secret}
         base_url = f"{choice.address}/v1"
         secrets = (self._worker_secret,)
-        target = _target(base_url, headers, body, payload, self._own_patience, secrets=secrets)
+        patience = self._own_patience.by(open_call.decision.matched.action.timeouts)
+        target = _target(base_url, headers, body, payload, patience, secrets=secrets)
         if open_call.resume is not None:
             target = msgspec.structs.replace(target, finished=finished(open_call.resume))
         scopes = (replica_scope(choice.replica_id),)
@@ -278,6 +279,7 @@ class Places:
         pool = state.pool
         whole = _in_one_piece(open_call, pool.model, payload)
         patience, each = self._outside_patience, _output_tokens_each(open_call, payload)
+        patience = patience.by(open_call.decision.matched.action.timeouts)
         if whole is not None:
             patience = patience.of_a_document(open_call.call.output_tokens_max)
         target = self.outside_target(pool, payload, each, patience, whole)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from routing.health.after_failure import RETRIES_MAX, RETRY_AFTER_S_MAX
+
 DEFAULT_RULE = "default"
 """The rule of a call that no other rule matches."""
 
@@ -88,6 +90,26 @@ class Hedge:
 HEDGE = Hedge()
 
 
+class Retries(NamedTuple):
+    """Bounds of one call. Example: `{max: 2, retry_after_max_ms: 1000}`."""
+
+    most: int = RETRIES_MAX
+    """Attempts beyond the first one."""
+    retry_after_s_max: float = RETRY_AFTER_S_MAX
+    """The longest `retry-after` that is waited out."""
+
+
+class Timeouts(NamedTuple):
+    """Bounds of each attempt; None is as the gateway is set. Example: `{first_token_ms: 3000}`."""
+
+    connect_s: float | None = None
+    first_token_s: float | None = None
+    idle_s: float | None = None
+
+
+RETRIES, TIMEOUTS = Retries(), Timeouts()
+
+
 class Fallbacks(NamedTuple):
     """Other models, in their order. Example: `{general: [small], context_window: [large]}`."""
 
@@ -124,6 +146,8 @@ class Action:
     cold_start: ColdStart | None = None
     hedge: Hedge = HEDGE
     fallbacks: Fallbacks = NO_FALLBACKS
+    retries: Retries = RETRIES
+    timeouts: Timeouts = TIMEOUTS
     wait_nanousd_per_s: int = 100_000
     """What a second until the first token is worth."""
     quality_nanousd_per_step: int = 200_000

@@ -1,4 +1,4 @@
-"""Models that a policy names to fall back on: when a call goes there, and what it pays."""
+"""What a policy says of failures: the models to fall back on, how often and how long to try."""
 
 from __future__ import annotations
 
@@ -129,3 +129,35 @@ async def test_g39_a_call_that_disables_fallbacks_stays_where_it_is(
     assert seen.status == 503
     assert scene.asked() == (2, 0, 0), "once more at its own place, and nowhere else"
     await scene.charged(seen, words=0)
+
+
+async def test_a_policy_bounds_the_retries_of_a_call(open_scene: OpenScene, stream: bool) -> None:
+    scene = await open_scene(only_first=True)
+    await scene.policy("{retries: {max: 0}}")
+    scene.first.then = does.refuses(500)
+    assert (await scene.call(stream=stream)).status == 503
+    assert scene.asked() == (1, 0, 0)
+    await scene.books()
+
+
+async def test_a_policy_bounds_the_retry_after_that_is_waited_out(
+    open_scene: OpenScene, stream: bool
+) -> None:
+    scene = await open_scene(only_first=True)
+    await scene.policy("{retries: {retry_after_max_ms: 500}}")
+    scene.first.then = does.refuses(429, retry_after="1")
+    seen = await scene.call(stream=stream)
+    assert (seen.status, seen.response.headers["retry-after"]) == (503, "1")
+    assert scene.asked() == (1, 0, 0)
+    await scene.books()
+
+
+async def test_a_policy_bounds_the_time_for_a_first_token(
+    open_scene: OpenScene, stream: bool
+) -> None:
+    scene = await open_scene()
+    await scene.policy("{timeouts: {first_token_ms: 1000, idle_ms: 9000, connect_ms: 1500}}")
+    scene.first.then = does.silent
+    seen = await scene.call(stream=stream)
+    assert scene.asked() == (1, 1, 0)
+    await ends_on(scene, seen, FAR, ("first", "cut"), ("second", "answered"))

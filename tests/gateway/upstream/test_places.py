@@ -18,6 +18,7 @@ from gateway.upstream.openai import Patience
 from gateway.upstream.places import Places
 from gateway.wire.bodies.chat import parse_chat
 from routing.plans import Plans
+from routing.policy.action import Action
 from routing.replicas.blocks import NO_BEGINNING
 from routing.types import CapacityClass, PoolState, Replica, ReplicaState
 from tests.routing.fleets import NOW_S, call, pool
@@ -67,6 +68,7 @@ async def test_servers_outside_have_a_patience_of_their_own(
             beginning=NO_BEGINNING,
             resume=None,
             continuation=None,
+            decision=SimpleNamespace(matched=SimpleNamespace(action=Action())),
         ),
     )
     candidate = cast(Any, SimpleNamespace(pool=state.pool.name, model="small"))
