@@ -11,6 +11,7 @@ that no second of a replica is lost, and none counts twice.
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -26,6 +27,11 @@ LIVES_KEY = "sluice:lives"
 """The stream of reports, which the ledger empties."""
 OPEN_KEY = "sluice:lives:open"
 """By replica the last report of those that have not ended."""
+ENDED_KEY = "sluice:lives:ended"
+"""By replica the last report of those that ended less than `ENDED_KNOWN_US` ago."""
+ENDED_KNOWN_US = 600_000_000
+"""One that Ray names again within this time goes on where it ended: it was only out of sight."""
+NONE_ENDED: Mapping[str, "LifeReport"] = MappingProxyType({})
 UNSEEN_US = 5_000_000
 """A replica that was last seen longer ago than this, and is gone, ended when it was last seen."""
 
@@ -87,14 +93,17 @@ def look(
     *,
     at_us: int,
     every_us: int,
+    ended: Mapping[str, LifeReport] = NONE_ENDED,
 ) -> tuple[dict[str, Life], list[LifeReport]]:
     """The lives after a look, and the reports for the ledger. A life is reported when it began, is
-    warm, has another price, was not reported for a while, or ended."""
+    warm, has another price, was not reported for a while, or ended. One of those that `ended` and
+    is here again goes on: what it computed is never taken back."""
     after: dict[str, Life] = {}
     reports: list[LifeReport] = []
     for one in replicas:
         before = lives.get(one.replica)
-        life = _seen(before, one, prices, at_us)
+        last = ended.get(one.replica) if before is None else None
+        life = _seen(before if last is None else _again(last), one, prices, at_us)
         if life is not None:
             report = _to_tell(before, life, every_us)
             if report is not None:
@@ -103,6 +112,10 @@ def look(
             after[one.replica] = life
     reports += [_ended(life, at_us) for name, life in lives.items() if name not in after]
     return after, reports
+
+
+def _again(last: LifeReport) -> Life:
+    return Life(replace(last, ended=False), last.until_us)
 
 
 def _seen(
@@ -206,6 +219,7 @@ class Lives:
         self._redis: Any = redis
         self._every_us = int(every_s * 1e6)
         self._lives: dict[str, Life] | None = None
+        self._ended: dict[str, LifeReport] = {}
 
     def begin(self) -> None:
         """Start leading: the open lives are read from Redis."""
@@ -216,11 +230,28 @@ class Lives:
     ) -> tuple[Mapping[str, Life], Mapping[str, Life]]:
         """Report a look to the ledger. Returns the lives before and after it. Raises
         redis.RedisError, and forgets the look then."""
-        before = await self._open() if self._lives is None else self._lives
-        after, reports = look(before, replicas, prices, at_us=at_us, every_us=self._every_us)
+        if (before := self._lives) is None:
+            before = await self._open()
+            self._ended = {each.replica: each for each in await self._reports(ENDED_KEY)}
+        after, reports = look(
+            *(before, replicas, prices), at_us=at_us, every_us=self._every_us, ended=self._ended
+        )
         await self._tell(reports)
         self._lives = after
+        await self._know_ended(after, reports, at_us)
         return before, after
+
+    async def _know_ended(
+        self, after: Mapping[str, Life], reports: Iterable[LifeReport], at_us: int
+    ) -> None:
+        known = self._ended | {each.replica: each for each in reports if each.ended}
+        self._ended = {
+            name: each
+            for name, each in known.items()
+            if name not in after and at_us - each.until_us < ENDED_KNOWN_US
+        }
+        if forgotten := known.keys() - self._ended.keys():
+            await self._redis.hdel(ENDED_KEY, *forgotten)
 
     async def leave(self) -> None:
         """Report everything that is known, because no controller may look again for a while."""
@@ -231,9 +262,12 @@ class Lives:
         self._lives = None
 
     async def _open(self) -> dict[str, Life]:
-        entries = await self._redis.hgetall(OPEN_KEY)
-        reports = [msgspec.json.decode(raw, type=LifeReport) for raw in entries.values()]
+        reports = await self._reports(OPEN_KEY)
         return {report.replica: Life(report, report.until_us) for report in reports}
+
+    async def _reports(self, key: str) -> list[LifeReport]:
+        entries = await self._redis.hgetall(key)
+        return [msgspec.json.decode(raw, type=LifeReport) for raw in entries.values()]
 
     async def _tell(self, reports: Iterable[LifeReport]) -> None:
         """Write the reports, all of them or none."""
@@ -243,6 +277,7 @@ class Lives:
             pipe.xadd(LIVES_KEY, {"p": payload})
             if report.ended:
                 pipe.hdel(OPEN_KEY, report.replica)
+                pipe.hset(ENDED_KEY, report.replica, payload)
             else:
                 pipe.hset(OPEN_KEY, report.replica, payload)
         if len(pipe):

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from workers.controller.lifetimes import (
+    ENDED_KEY,
+    ENDED_KNOWN_US,
     LIVES_KEY,
     OPEN_KEY,
     Life,
@@ -169,6 +171,26 @@ async def test_the_next_leader_goes_on_where_one_was_killed(redis: Redis) -> Non
     last = (await told_of(redis))[-1]
     assert (last["started_us"], last["ready_us"], last["until_us"]) == (S, 2_500_000, 4 * S)
     assert last["ended"] and await redis.hlen(OPEN_KEY) == 0
+
+
+async def test_a_replica_that_is_here_again_after_it_ended_goes_on_with_what_it_computed(
+    redis: Redis,
+) -> None:
+    """A leader may have lost sight of it, and the next one may see it before it answers."""
+    first, second = Lives(redis, every_s=60), Lives(redis, every_s=60)
+    await first.note([replica(warm(500, busy_us=300))], PRICES, at_us=3 * S)
+    await first.note([], PRICES, at_us=4 * S)
+    await second.note([replica()], PRICES, at_us=9 * S)
+    assert await redis.hlen(OPEN_KEY) == 1 and await redis.hlen(ENDED_KEY) == 0
+    await second.note([], PRICES, at_us=10 * S)
+    told = await told_of(redis)
+    assert [each["until_us"] for each in told] == [3 * S, 4 * S, 9 * S, 10 * S]
+    assert [each["ended"] for each in told] == [False, True, False, True]
+    assert {each["started_us"] for each in told} == {S}
+    busy = [each["busy_us"] for each in told]
+    assert busy[0] == 300 and busy == sorted(busy)
+    await second.note([], PRICES, at_us=10 * S + ENDED_KNOWN_US)
+    assert await redis.hlen(ENDED_KEY) == 0
 
 
 async def test_a_leader_that_leaves_tells_what_it_knows(redis: Redis) -> None:
