@@ -70,7 +70,9 @@ class Visit:
         self.end()
 
     def failed(self, failure: Failure) -> None:
-        self._breakers.tell(self._scopes, self._sent_s, failure.kind, failure.retry_after_s)
+        """What fails after its first token had begun: the place works."""
+        if self._is_open:
+            self._breakers.tell(self._scopes, self._sent_s, failure.kind, failure.retry_after_s)
         self.end()
 
     def end(self) -> None:

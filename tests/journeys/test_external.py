@@ -118,12 +118,18 @@ def test_whole_answer_that_is_cut_is_an_error(
 def test_their_refusal_is_not_the_callers_fault(
     stack: Stack, tenant: Tenant, outside: Outside, status: int
 ) -> None:
+    """Each by a pool of its own, whose breaker may open."""
     outside.begin(Script(status=status))
+    refusing = f"refusing-{status}"
+    pool = OUTSIDE_POOL | {"model": refusing, "base_url": outside.base_url}
+    stack.admin("PUT", f"/models/{refusing}", OUTSIDE_MODEL)
+    stack.admin("PUT", f"/pools/{refusing}", pool)
+    stack.add_prices(refusing, {"input": "1", "cached_input": "1", "output": "1"})
     response = stack.call(
         "POST",
         CHAT,
         secret=tenant.secret,
-        json=body("outside"),
+        json=body(refusing),
         headers={"x-sluice-deadline-ms": "5000"},
     )
     assert response.status_code in (502, 503)
@@ -132,6 +138,8 @@ def test_their_refusal_is_not_the_callers_fault(
     booked = stack.generation(response.headers["x-request-id"])
     assert (booked["status"], booked["cost_usd"]) == ("refused", "0.00")
     assert booked["transfers"] == []
+    stack.admin("DELETE", f"/pools/{refusing}")
+    stack.admin("DELETE", f"/models/{refusing}")
 
 
 def test_server_that_is_not_there_costs_nothing(stack: Stack, tenant: Tenant) -> None:

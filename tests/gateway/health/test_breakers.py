@@ -79,6 +79,16 @@ def test_a_place_that_never_failed_is_not_kept() -> None:
     assert (breakers.by_scope, breakers.untold) == ({}, {})
 
 
+def test_what_fails_behind_its_first_token_opens_no_breaker() -> None:
+    breakers = Breakers(Clock())
+    for kind in (FailureKind.CUT, FailureKind.NONSENSE, FailureKind.SILENT) * 20:
+        visit = breakers.visit(PLACE)
+        assert visit is not None
+        visit.answered()
+        visit.failed(Failure(kind))
+    assert breakers.by_scope == {}
+
+
 def test_a_cool_down_is_waited_for_within_the_bound_and_an_open_breaker_never() -> None:
     clock = Clock()
     breakers = Breakers(clock)
