@@ -219,6 +219,10 @@ class Pool:
     speed: float | None = None
     """How many times faster than its hardware simulated replicas are. None: they are as fast."""
     continues: Continues = Continues.ANEW
+    connect_timeout_s: float | None = None
+    """Of a server outside, as the two below. None: as the gateway is set."""
+    first_token_timeout_s: float | None = None
+    idle_timeout_s: float | None = None
 
     @property
     def is_simulated(self) -> bool:

@@ -180,6 +180,29 @@ class PoolFields(SQLModel, WrittenUsd):
         " text, is asked anew and compared, or the stream ends with an error",
         schema_extra={"validate_default": True},
     )
+    connect_timeout_s: float | None = Field(
+        None,
+        strict=True,
+        gt=0,
+        le=DAY_S,
+        description="how long a connection to an external server may take; null: as [gateway] says",
+    )
+    first_token_timeout_s: float | None = Field(
+        None,
+        strict=True,
+        gt=0,
+        le=DAY_S,
+        description="how long an external server may take for its first token; null: as [gateway]"
+        " says",
+    )
+    idle_timeout_s: float | None = Field(
+        None,
+        strict=True,
+        gt=0,
+        le=DAY_S,
+        description="how long an external server may be silent within an answer; null: as"
+        " [gateway] says",
+    )
     extra_fields: list[ExtraField] = Column(
         default=[],
         sa_type=JSON,
@@ -315,6 +338,15 @@ class PoolFields(SQLModel, WrittenUsd):
         if word != "anew" and _is_external(info) is False:
             raise _wrong("only an external pool has one: own workers go on with the next token")
         return word
+
+    @field_validator("connect_timeout_s", "first_token_timeout_s", "idle_timeout_s")
+    @classmethod
+    def _own_workers_have_times_in_common(
+        cls, bound_s: float | None, info: ValidationInfo
+    ) -> float | None:
+        if bound_s is not None and _is_external(info) is False:
+            raise _wrong("only an external pool has one: that of own workers stands in [gateway]")
+        return bound_s
 
     @field_validator("prices")
     @classmethod

@@ -76,8 +76,8 @@ class Patience:
     """For a connection. None: as the client is set."""
 
     def by(self, timeouts: Timeouts) -> "Patience":
-        """As a policy bounds it."""
-        if timeouts is TIMEOUTS:
+        """As a policy or a pool bounds it."""
+        if timeouts == TIMEOUTS:
             return self
         return Patience(
             timeouts.first_token_s or self.first_token_s,

@@ -27,6 +27,7 @@ from gateway.upstream.hints import RefusedHints
 from gateway.upstream.openai import Patience, Target, Whole
 from routing.cost import wait_s
 from routing.plans import Plans
+from routing.policy.action import Timeouts
 from routing.types import Call, Candidate, Clock, Continues, Pool, PoolState, Task, Tier
 from routing.waiting import better_than_waiting
 from workers.controller.queue import WaitingRoom, WaitingRoomFull
@@ -278,8 +279,7 @@ class Places:
     ) -> Place:
         pool = state.pool
         whole = _in_one_piece(open_call, pool.model, payload)
-        patience, each = self._outside_patience, _output_tokens_each(open_call, payload)
-        patience = patience.by(open_call.decision.matched.action.timeouts)
+        patience, each = self._patience(pool, open_call), _output_tokens_each(open_call, payload)
         if whole is not None:
             patience = patience.of_a_document(open_call.call.output_tokens_max)
         target = self.outside_target(pool, payload, each, patience, whole)
@@ -290,6 +290,12 @@ class Places:
                 target = msgspec.structs.replace(target, body=body)
                 return Place(place_id, target, pool, scopes, by_prefix=True)
         return Place(place_id, target, pool, scopes)
+
+    def _patience(self, pool: Pool, open_call: OpenCall) -> Patience:
+        """With a server outside: as the call's policy says, else its pool, else the gateway."""
+        of_pool = Timeouts(pool.connect_timeout_s, pool.first_token_timeout_s, pool.idle_timeout_s)
+        by_policy = open_call.decision.matched.action.timeouts
+        return self._outside_patience.by(of_pool).by(by_policy)
 
     def outside_target(
         self,

@@ -184,6 +184,16 @@ async def test_s07_a_first_token_that_is_late_comes_from_elsewhere(
     await only_attempts(scene, seen, ("first", "cut"), ("second", "answered"))
 
 
+async def test_s07_a_pool_bounds_the_time_of_its_own_server(
+    open_scene: OpenScene, stream: bool
+) -> None:
+    scene = await open_scene(
+        first=[does.late(LATE_S)], pools={"first": {"first_token_timeout_s": SOON_S}}
+    )
+    seen = await scene.call(stream=stream)
+    await only_attempts(scene, seen, ("first", "cut"), ("second", "answered"))
+
+
 def test_s07_the_bound_of_a_first_token_leaves_time_to_answer_within_fifteen_seconds() -> None:
     own = GatewaySettings()
     assert own.external_first_token_timeout_s == own.external_idle_timeout_s == 10.0

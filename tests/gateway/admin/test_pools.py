@@ -76,6 +76,8 @@ WRONG: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({"cost_usd_per_s": 1}, "cost_usd_per_s", "write the amount in USD as text"),
     ({"cost_cached_input_usd_per_mtok": "2"}, "cost_cached_input_usd_per_mtok", "more than a"),
     ({"cache_s": 0}, "cache_s", "greater than 0"),
+    ({"idle_timeout_s": 0}, "idle_timeout_s", "greater than 0"),
+    ({"first_token_timeout_s": "5"}, "first_token_timeout_s", "number"),
 )
 
 

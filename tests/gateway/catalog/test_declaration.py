@@ -89,6 +89,22 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"pools": [POOL | {"retention_days": 30}]},
         "pools.0.retention_days",
     ),
+    "an own pool with a time for its first token": (
+        {"pools": [POOL | {"first_token_timeout_s": 5.0}]},
+        "pools.0.first_token_timeout_s",
+    ),
+    "an own pool with a time of silence": (
+        {"pools": [POOL | {"idle_timeout_s": 5.0}]},
+        "pools.0.idle_timeout_s",
+    ),
+    "an own pool with a time to connect": (
+        {"pools": [POOL | {"connect_timeout_s": 5.0}]},
+        "pools.0.connect_timeout_s",
+    ),
+    "a server that is given no time": (
+        {"pools": [EXTERNAL | {"first_token_timeout_s": 0}]},
+        "pools.0.first_token_timeout_s",
+    ),
     "an own pool that trains": ({"pools": [POOL | {"trains": True}]}, "pools.0.trains"),
     "a word for whether it trains": ({"pools": [EXTERNAL | {"trains": "no"}]}, "pools.0.trains"),
     "two prices from one instant": (

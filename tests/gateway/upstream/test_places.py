@@ -1,4 +1,4 @@
-"""Own workers and servers outside are given times of their own."""
+"""Own workers and servers outside are given times of their own, which pools and policies bound."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.call.open_call import OpenCall
 from gateway.catalog.fleet import FleetKeeper
@@ -15,13 +17,13 @@ from gateway.health.breakers import Breakers
 from gateway.replicas.known_prompts import KnownPrompts
 from gateway.replicas.placement import Placement
 from gateway.upstream.openai import Patience
-from gateway.upstream.places import Places
+from gateway.upstream.places import Place, Places
 from gateway.wire.bodies.chat import parse_chat
 from routing.plans import Plans
-from routing.policy.action import Action
+from routing.policy.action import Action, Timeouts
 from routing.replicas.blocks import NO_BEGINNING
-from routing.types import CapacityClass, PoolState, Replica, ReplicaState
-from tests.routing.fleets import NOW_S, call, pool
+from routing.types import Pool, PoolState, Replica, ReplicaState
+from tests.routing.fleets import NOW_S, call, external, pool
 from workers.controller.queue import WaitingRoom
 
 OWN, OUTSIDE = Patience(first_token_s=1.0, idle_s=2.0), Patience(first_token_s=3.0, idle_s=4.0)
@@ -37,14 +39,32 @@ BODY = b'{"model": "small", "messages": [{"role": "user", "content": "x"}]}'
 async def test_servers_outside_have_a_patience_of_their_own(
     is_external: bool, stream: bool, expected: Patience
 ) -> None:
-    changes: dict[str, Any] = {}
-    if is_external:
-        changes = {
-            "capacity_class": CapacityClass.EXTERNAL,
-            "base_url": "http://127.0.0.1:9/v1",
-            "upstream_model": "their-small",
-        }
-    state = PoolState(pool=pool(**changes), replicas=() if is_external else (WARM,), waiting=0)
+    place = await place_of(external() if is_external else pool(), Timeouts(), stream=stream)
+    assert place.target.patience == expected
+    sent = json.loads(place.target.body)["model"]
+    assert sent == ("their-small" if is_external else "small")
+
+
+BOUNDS = st.tuples(*[st.none() | st.floats(0.1, 90.0)] * 3)
+
+
+@given(BOUNDS, BOUNDS)
+async def test_times_are_those_of_the_policy_else_of_the_pool_else_of_the_gateway(
+    of_pool: tuple[float | None, ...], of_policy: tuple[float | None, ...]
+) -> None:
+    names = ("connect_timeout_s", "first_token_timeout_s", "idle_timeout_s")
+    there = external(**dict(zip(names, of_pool, strict=True)))
+    patience = (await place_of(there, Timeouts(*of_policy))).target.patience
+    of_gateway = (OUTSIDE.connect_s, OUTSIDE.first_token_s, OUTSIDE.idle_s)
+    assert (patience.connect_s, patience.first_token_s, patience.idle_s) == tuple(
+        next((each for each in ranked if each is not None), None)
+        for ranked in zip(of_policy, of_pool, of_gateway, strict=True)
+    )
+
+
+async def place_of(there: Pool, timeouts: Timeouts, *, stream: bool = True) -> Place:
+    """Where a call goes whose policy says `timeouts`, if this is the only pool."""
+    state = PoolState(pool=there, replicas=() if there.is_external else (WARM,), waiting=0)
     places = Places(
         fleet=cast(FleetKeeper, SimpleNamespace(state=lambda _: state)),
         placement=Placement(Random(1)),
@@ -58,23 +78,19 @@ async def test_servers_outside_have_a_patience_of_their_own(
         plans=Plans(),
         clock=lambda: NOW_S,
     )
-    wanted_call = call(output_tokens_max=8, stream=stream)
     open_call = cast(
         OpenCall,
         SimpleNamespace(
             rid="req_1",
-            call=wanted_call,
+            call=call(output_tokens_max=8, stream=stream),
             is_short=True,
             beginning=NO_BEGINNING,
             resume=None,
             continuation=None,
-            decision=SimpleNamespace(matched=SimpleNamespace(action=Action())),
+            decision=SimpleNamespace(matched=SimpleNamespace(action=Action(timeouts=timeouts))),
         ),
     )
-    candidate = cast(Any, SimpleNamespace(pool=state.pool.name, model="small"))
-    wanted = parse_chat(BODY).payload
-    found = await places.find(open_call, candidate, wanted, {}, True)
+    candidate = cast(Any, SimpleNamespace(pool=there.name, model="small"))
+    found = await places.find(open_call, candidate, parse_chat(BODY).payload, {}, True)
     assert found is not None
-    assert found[1].target.patience == expected
-    sent = json.loads(found[1].target.body)["model"]
-    assert sent == ("their-small" if is_external else "small")
+    return found[1]
