@@ -133,9 +133,9 @@ class TierTargets(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    priority: Seconds = 1.0
-    default: Seconds = 1.0
-    flex: Seconds = 1.0
+    priority: Seconds = 1.0  # ttft_s of calls of service_tier priority
+    default: Seconds = 1.0  # ttft_s of calls of the usual tier
+    flex: Seconds = 1.0  # ttft_s of calls of service_tier flex
 
 
 class ControllerSettings(BaseModel):
