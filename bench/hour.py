@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "raw" / "hour.jsonl.gz")
     args = parser.parse_args()
-    calls = _calls(args.trace, args.thin, args.minutes * 60)
+    calls = calls_of(args.trace, args.thin, args.minutes * 60)
     folder = new_folder()
     config = folder / "hour.toml"
     text = (ROOT / "sluice.toml").read_text().replace('"models/', f'"{ROOT}/models/')
@@ -126,7 +126,7 @@ def main() -> None:
     print(json.dumps(_summary(lines)))
 
 
-def _calls(path: Path, thin: int, until_s: float) -> list[dict[str, Any]]:
+def calls_of(path: Path, thin: int, until_s: float) -> list[dict[str, Any]]:
     with path.open() as rows:
         trace = list(csv.DictReader(rows))
     at = [datetime.fromisoformat(row["TIMESTAMP"][:26]) for row in trace]
@@ -163,7 +163,7 @@ async def _play(sluice: Running, calls: list[dict[str, Any]]) -> list[dict[str, 
 async def _call(http: httpx.AsyncClient, sluice: Running, call: dict[str, Any]) -> None:
     body = {
         "model": MODEL,
-        "prompt": _prompt(call),
+        "prompt": prompt_of(call),
         "max_tokens": call["answer_max"],
         "service_tier": call["tier"],
         "stream": True,
@@ -180,7 +180,7 @@ async def _call(http: httpx.AsyncClient, sluice: Running, call: dict[str, Any]) 
     call["e2e_s"] = round(ended_s - sent_s, 4)
 
 
-def _prompt(call: dict[str, Any]) -> list[int]:
+def prompt_of(call: dict[str, Any]) -> list[int]:
     """Tokens of chance: no prompt begins as another one does."""
     return random.Random(call["at_s"]).choices(range(1, 200), k=call["prompt"])
 
