@@ -133,9 +133,9 @@ class TierTargets(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    priority: Seconds = 1.0  # ttft_s of calls of service_tier priority
-    default: Seconds = 1.0  # ttft_s of calls of the usual tier
-    flex: Seconds = 1.0  # ttft_s of calls of service_tier flex
+    priority: Seconds = Field(1.0, description="ttft_s of calls of service_tier priority")
+    default: Seconds = Field(1.0, description="ttft_s of calls of the usual tier")
+    flex: Seconds = Field(1.0, description="ttft_s of calls of service_tier flex")
 
 
 class ControllerSettings(BaseModel):
