@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -274,14 +274,20 @@ class Edge:
         found = await self.redis.keys(f"{keys.tag(SHARD)}:*")
         return sorted(key for key in found if key != keys.epoch_key(SHARD).encode())
 
-    async def settled(self) -> dict[str, SettledCall]:
-        """Laws 1, 2, 4 and 6 after the dust has settled; answers the closing records."""
-        await self._all_given_back()
-        accounts, fleet = self.parts.accounts, self.parts.fleet
-        assert (accounts.open, accounts.unsettled_count, fleet.in_flight) == ({}, 0, {})
-        assert self.parts.placement.outstanding.by_replica == {}
+    async def settled(self, *beside: Edge) -> dict[str, SettledCall]:
+        """Laws 1, 2, 4 and 6 after the dust has settled; answers the closing records. `beside` are
+        the other gateways of this organization."""
+        lines: Counter[str] = Counter()
+        closed: dict[str, SettledCall] = {}
+        for each in (self, *beside):
+            await each._all_given_back()
+            accounts, fleet = each.parts.accounts, each.parts.fleet
+            assert (accounts.open, accounts.unsettled_count, fleet.in_flight) == ({}, 0, {})
+            assert each.parts.placement.outstanding.by_replica == {}
+            its_lines, its_closed = each.spooled()
+            lines += its_lines
+            closed |= its_closed
         assert await self.holds.open_count(SHARD) == 0
-        lines, closed = self.spooled()
         rids = {name.split()[1] for name in lines}
         assert all(lines[f"opened {rid}"] == 1 for rid in rids)
         assert all(lines[f"closed {rid}"] == 1 for rid in rids)
@@ -437,6 +443,26 @@ async def edge(
     async with fake.FakeUpstream(behaviour) as upstream, app.router.lifespan_context(app):
         running = Edge(app, app.state.parts, redis, holds, upstream, data / "spool", watch)
         await running.publish_fleet(running.replica())
+        async with asyncio.timeout(30):
+            while not running.parts.accounts.is_ready:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        yield running
+
+
+@asynccontextmanager
+async def another(first: Edge) -> AsyncIterator[Edge]:
+    """One more gateway beside it, over the same Redis, SQLite, servers and clock."""
+    parts = first.parts
+    own = parts.settings.gateway
+    settings = parts.settings.model_copy(
+        update={"gateway": own.model_copy(update={"port": own.port + 1})}
+    )
+    outside = replace(parts.outside, rng=Random(3), entropy=Random(4).randbytes)
+    app = create_app(settings, outside)
+    app.openapi = partial(_described, app.openapi)
+    async with app.router.lifespan_context(app):
+        running = replace(first, app=app, parts=app.state.parts)
+        await running.parts.fleet.refresh()
         async with asyncio.timeout(30):
             while not running.parts.accounts.is_ready:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)

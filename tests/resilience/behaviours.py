@@ -10,6 +10,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import cycle
 
 from gateway.upstream import fake
 
@@ -135,6 +136,38 @@ def filtered(request: fake.Request) -> fake.Script:
 
 
 CONTEXT_LENGTH = "context_length_exceeded"
+
+
+def in_turn(*behaviours: Behaviour) -> Behaviour:
+    """One after the other, request by request, and from the first one on again."""
+    turns = cycle(behaviours)
+    return lambda request: next(turns)(request)
+
+
+def boasts(request: fake.Request) -> fake.Script:
+    """The whole answer, and a usage that cannot be."""
+    used = 10**12
+    whole = well(request)
+    if request.body.get("stream"):
+        acts = [*whole.acts[:-2], fake.Send(fake.plain_usage(used, used)), whole.acts[-1]]
+        return replace(whole, acts=acts)
+    return fake.plain_document([TEXT], fake.usage_document(used, used))
+
+
+def babbles(request: fake.Request) -> fake.Script:
+    """The whole answer, and then more text, a second end and a second `[DONE]`."""
+    whole = well(request)
+    if not request.body.get("stream"):
+        return whole
+    more = [fake.plain_frame("and more"), fake.plain_frame(finish="stop"), fake.DONE]
+    return replace(whole, acts=[*whole.acts, *map(fake.Send, more)])
+
+
+def shows_a_page(_: fake.Request) -> fake.Script:
+    """A page for people, as a proxy on the way has it, with a status of 200."""
+    return fake.Script(
+        [fake.Send(b"<html>Welcome</html>")], headers=(("content-type", "text/html"),)
+    )
 
 
 def flaps(clock: Callable[[], float], period_s: float, bad: Behaviour) -> Behaviour:

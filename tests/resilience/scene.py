@@ -7,7 +7,7 @@ the model LARGE.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
@@ -22,7 +22,7 @@ from billing.ledger.report import Outcome
 from billing.prices.book import read_published
 from billing.types import Attempt, SettledCall, encode
 from billing.verify import verify_all
-from tests.gateway.edge import FAR, LARGE, OUTPUT_PRICE, Edge, Response, body, edge
+from tests.gateway.edge import FAR, LARGE, OUTPUT_PRICE, Edge, Response, another, body, edge
 from tests.gateway.policies.stored import HEAD
 from tests.redis_server import RedisServer
 from tests.resilience.behaviours import WORDS, Behaviour, Provider
@@ -104,28 +104,39 @@ class Scene:
     first: Provider
     second: Provider
     larger: Provider
+    beside: tuple[Edge, ...] = ()
+    """More gateways, where a test has several."""
     booked: set[str] = field(default_factory=set)
 
-    async def call(self, *, stream: bool, **changes: Any) -> Seen:
+    @property
+    def gateways(self) -> tuple[Edge, ...]:
+        return (self.edge, *self.beside)
+
+    async def call(self, *, stream: bool, gateway: int = 0, **changes: Any) -> Seen:
         """One call of FAR, whole or streamed. `headers` go beside, the rest into the body."""
         headers = changes.pop("headers", None)
         options = {"include_usage": True} if stream else None
         wanted = body(model=FAR, stream=stream, stream_options=options) | changes
-        return Seen(await self.edge.post(wanted, headers=headers), stream)
+        return Seen(await self.gateways[gateway].post(wanted, headers=headers), stream)
 
     def asked(self) -> tuple[int, int, int]:
         """Requests that came to `first`, `second` and `larger`."""
         return self.first.asked, self.second.asked, self.larger.asked
 
-    async def breaker(self, pool: str) -> dict[str, Any]:
+    async def breaker(self, pool: str, gateway: int = 0) -> dict[str, Any]:
         """As `/admin/v1/fleet` shows it."""
-        transport = httpx.ASGITransport(app=self.edge.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
-            answer = await http.get("/admin/v1/fleet", headers=ADMIN)
-        assert answer.status_code == 200, answer.text
-        (shown,) = [each for each in answer.json()["pools"] if each["name"] == pool]
+        fleet = (await self.shows("/admin/v1/fleet", gateway)).json()
+        (shown,) = [each for each in fleet["pools"] if each["name"] == pool]
         breaker: dict[str, Any] = shown["breaker"]
         return breaker
+
+    async def shows(self, path: str, gateway: int = 0) -> httpx.Response:
+        """To an operator."""
+        transport = httpx.ASGITransport(app=self.gateways[gateway].app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
+            answer = await http.get(path, headers=ADMIN)
+        assert answer.status_code == 200, answer.text
+        return answer
 
     async def policy(self, route: str) -> None:
         """Have this route, in YAML, be the default of the active policy."""
@@ -138,14 +149,16 @@ class Scene:
             path = f"/admin/v1/policies/{made.json()['version']}/activate"
             active = await http.post(path, json={"comment": "a scenario"}, headers=ADMIN)
             assert active.status_code == 200, active.text
-        await self.edge.parts.policy_keeper.refresh()
+        for each in self.gateways:
+            await each.parts.policy_keeper.refresh()
 
     async def passes(self, seconds: float) -> None:
         """The gateway's clock, which stands, goes on by so much, and it looks at its fleet."""
         watch = self.edge.watch
         assert watch.stands_at_s is not None, "a clock that runs is not moved"
         watch.stands_at_s += seconds
-        await self.edge.parts.fleet.refresh()
+        for each in self.gateways:
+            await each.parts.fleet.refresh()
 
     async def attempts(self) -> list[Attempt]:
         """Of all calls."""
@@ -154,15 +167,15 @@ class Scene:
     async def books(self) -> dict[str, SettledCall]:
         """Settled and booked: every call once, no hold, lease, permit or slot open, every law of
         the ledger true. Answers the calls by id."""
-        settled = await self.edge.settled()
+        settled = await self.edge.settled(*self.beside)
         for provider in (self.first, self.second, self.larger):
             await provider.all_hung_up(within_s=30)
         raw: Any = await self.edge.parts.redis.get("sluice:prices")
-        for rid, call in settled.items():
-            if rid in self.booked:
-                continue
-            self.booked.add(rid)
-            with self.edge.parts.ledger.write() as conn:
+        with self.edge.parts.ledger.write() as conn:
+            for rid, call in settled.items():
+                if rid in self.booked:
+                    continue
+                self.booked.add(rid)
                 record = Record(0, f"{len(self.booked)}-0", "settled", rid, encode(call))
                 read = booking.read([record], read_published(raw), call.ended_us)
                 assert not booking.book(conn, read).failures
@@ -201,6 +214,7 @@ async def scene(
     first: Sequence[Behaviour] = (),
     pools: dict[str, dict[str, Any]] | None = None,
     only_first: bool = False,
+    gateways: int = 1,
     **settings: Any,
 ) -> AsyncIterator[Scene]:
     """`first` is how the cheaper provider behaves, request by request; the others behave well.
@@ -220,5 +234,9 @@ async def scene(
             | (pools or {}).get(name, {})
             for number, (name, (provider, model)) in enumerate(served.items(), 1)
         ]
-        async with edge(server, redis, data, outer_pools=declared, gateway=settings) as running:
-            yield Scene(running, one, two, three)
+        async with (
+            edge(server, redis, data, outer_pools=declared, gateway=settings) as running,
+            AsyncExitStack() as stack,
+        ):
+            more = [await stack.enter_async_context(another(running)) for _ in range(gateways - 1)]
+            yield Scene(running, one, two, three, tuple(more))
