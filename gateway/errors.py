@@ -16,6 +16,9 @@ MENDED_S = 60.0
 """Nobody knows when a setting is corrected; it takes a person."""
 
 
+QUOTA_CODE = "insufficient_quota"
+
+
 class QuotaStatus(IntEnum):
     """What a call is answered that its money does not cover, as its organization has chosen."""
 
@@ -230,8 +233,8 @@ def insufficient_quota(message: str, status: QuotaStatus) -> ApiError:
     return ApiError(
         status.value,
         message,
-        type="insufficient_quota",
-        code="insufficient_quota",
+        type=QUOTA_CODE,
+        code=QUOTA_CODE,
         stop_retrying=True,
     )
 

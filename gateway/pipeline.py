@@ -207,7 +207,8 @@ class Pipeline:
         try:
             async with admission as open_call:
                 self._arrivals.add(decision.chosen.model)
-                self._recorder.add(made)
+                left_out = models_left_out(first_decision, open_call.decision)
+                self._recorder.add(made._replace(left_out=left_out))
                 open_call.beginning = priced.beginning
                 async with reply.keeping_alive(open_call):
                     await self._answer(open_call, priced.received.request.payload, reply)

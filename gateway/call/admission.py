@@ -34,16 +34,17 @@ from billing.limits.types import (
 from billing.spool.spool import Spool, SpoolFull
 from billing.types import BudgetShare, CallStatus, OpenedCall, SettledCall, utc_month
 from gateway.call.leases import Leases, Renewal
+from gateway.call.model_limits import without_dearest
 from gateway.call.open_call import OpenCall, Quote, granted_at_first, route_of
 from gateway.call.outage import REBUILT, Outage
 from gateway.call.refusals import out_of_budget, refusal
-from gateway.errors import ApiError, overloaded
+from gateway.errors import QUOTA_CODE, ApiError, overloaded
 from gateway.limits.budgets import Bound
 from gateway.limits.credits import CreditLines
 from gateway.limits.pressure import Pressure
 from gateway.limits.slots import Slots, slot_s
 from gateway.tenants.auth import Principal
-from routing.types import Call, Clock, Decision
+from routing.types import AUTO_MODEL, Call, Clock, Decision
 
 log = logging.getLogger(__name__)
 
@@ -272,7 +273,7 @@ class Accounts:
             raise overloaded("The gateway has as many open calls as it may.", self._full_s())
         if (shed := self.pressure.refusal(open_call.call.tier)) is not None:
             raise shed
-        open_call.rates = await self._rates(open_call)
+        open_call.rates = await self._rates_of_covered(open_call)
         self._remember(open_call)
         try:
             self._spool.opened(open_call.opened)
@@ -285,6 +286,38 @@ class Accounts:
         has lasted by now, for they stand in the order in which they began."""
         middle = next(islice(self.open.values(), len(self.open) // 2, None))
         return slot_s(2 * (self._clock() - middle.opened.admitted_us / 1e6), len(self.open))
+
+    async def _rates_of_covered(self, open_call: OpenCall) -> Mapping[Dimension, RateState]:
+        """Where the money does not cover every model of the call, the dearest one is left out and
+        the others are taken, until it is on its first choice alone."""
+        while True:
+            try:
+                return await self._rates(open_call)
+            except ApiError as refused:
+                if refused.code != QUOTA_CODE or not self._leave_out_dearest(open_call):
+                    raise
+
+    def _leave_out_dearest(self, open_call: OpenCall) -> bool:
+        """False where nothing is left to leave out. Nothing has been taken for the call yet."""
+        granted, opened = open_call.output_tokens_granted, open_call.opened
+        if open_call.status is not None or open_call.call.model_requested == AUTO_MODEL:
+            return False
+        fewer = without_dearest(open_call.call, open_call.quote, open_call.decision, granted)
+        if fewer is None:
+            return False
+        call, quote, decision = open_call.call, open_call.quote, open_call.decision = fewer
+        prompt_tokens = max(map(call.prompt_tokens.__getitem__, call.models))
+        open_call.opened = msgspec.structs.replace(
+            opened,
+            tokens_estimate=opened.tokens_estimate - opened.prompt_tokens + prompt_tokens,
+            prompt_tokens=prompt_tokens,
+            hold_nanousd=quote.hold_nanousd(call, granted),
+            route=route_of(decision, decision.chosen),
+        )
+        admitted_us, scopes = opened.admitted_us, open_call.scopes
+        facts = open_call.principal, call.models, admitted_us
+        open_call.scopes = self.credits.bound(scopes, *facts)
+        return True
 
     async def _rates(self, open_call: OpenCall) -> Mapping[Dimension, RateState]:
         """Ask Redis for the call, or where it is away, the gateway's own limits."""

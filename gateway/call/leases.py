@@ -74,12 +74,12 @@ class Leases:
                 await asyncio.sleep(self.settings.retry_every_s)
         return output_tokens <= open_call.output_tokens_granted
 
-    async def covers_all(self, open_call: OpenCall) -> bool:
+    async def covers_all(self, open_call: OpenCall, model: str) -> bool:
         """True once all the output that the call may have is held: for a server outside, which
-        does not count as it goes."""
+        does not count as it goes. `model` is the one that it serves."""
         most = open_call.call.output_tokens_max
         if open_call.output_tokens_granted < most:
-            await self._grant(open_call, most)
+            await self._grant(open_call, most, model)
         return open_call.output_tokens_granted >= most
 
     def has_plenty(self, open_call: OpenCall, output_tokens: int) -> bool:
@@ -98,11 +98,20 @@ class Leases:
 
     async def _grant_slice(self, open_call: OpenCall) -> Renewal:
         more = open_call.output_tokens_granted + self.settings.slice_tokens
-        return await self._grant(open_call, min(open_call.call.output_tokens_max, more))
+        most = min(open_call.call.output_tokens_max, more)
+        return await self._grant(open_call, most, open_call.model)
 
-    async def _grant(self, open_call: OpenCall, output_tokens: int) -> Renewal:
-        before = open_call.held_nanousd
-        topup = open_call.quote.hold_nanousd(open_call.call, output_tokens) - before
+    async def _grant(self, open_call: OpenCall, output_tokens: int, model: str) -> Renewal:
+        """Hold so much output. Where the money covers it at `model` but at no dearer one, the call
+        goes on to no dearer one."""
+        renewal = await self._top_up(open_call, output_tokens)
+        if renewal is Renewal.REFUSED and open_call.leave_out_dearer(model, output_tokens):
+            renewal = await self._top_up(open_call, output_tokens)
+        return renewal
+
+    async def _top_up(self, open_call: OpenCall, output_tokens: int) -> Renewal:
+        needed = open_call.quote.hold_nanousd(open_call.call, output_tokens)
+        topup = max(0, needed - open_call.held_nanousd)
         open_call.output_tokens_requested = output_tokens
         renewal = await self.renew(open_call, topup)
         if renewal is Renewal.AWAY and self._outage.top_up(open_call, topup):

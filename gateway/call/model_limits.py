@@ -2,7 +2,7 @@
 
 Pure. The limits of one model are taken for a call, those of its first choice. So a model with
 limits of its own is no second choice; and where the limits of the first are used up, the others
-are asked in its stead.
+are asked in its stead. A model that the money left does not cover is no second choice either.
 """
 
 from collections.abc import Container
@@ -11,6 +11,8 @@ import msgspec
 
 from gateway.call.open_call import Quote
 from routing.types import Call, Decision
+
+NOT_COVERED = "what is left of its budget or credit covers the model that was chosen, not this one"
 
 
 def bound(
@@ -44,6 +46,19 @@ def others(call: Call, model: str | None) -> tuple[str, ...]:
 def only(call: Call, quote: Quote, models: tuple[str, ...]) -> tuple[Call, Quote]:
     prices = {model: quote.prices[model] for model in models}
     return call._replace(models=models), msgspec.structs.replace(quote, prices=prices)
+
+
+def without_dearest(
+    call: Call, quote: Quote, decision: Decision, output_tokens: int
+) -> tuple[Call, Quote, Decision] | None:
+    """The call without the dearest model beside the chosen one; None if there is no other."""
+    chosen = decision.chosen.model
+    behind = [model for model in call.models if model != chosen]
+    if not behind:
+        return None
+    dearest = max(behind, key=lambda model: quote.hold_of(call, model, output_tokens))
+    models = tuple([model for model in call.models if model != dearest])
+    return *only(call, quote, models), narrowed(decision, models, NOT_COVERED)
 
 
 def narrowed(decision: Decision, models: Container[str], reason: str) -> Decision:

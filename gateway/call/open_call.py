@@ -47,13 +47,12 @@ class Quote(msgspec.Struct, frozen=True):
     prices: dict[str, Prices]
 
     def hold_nanousd(self, call: Call, output_tokens: int) -> int:
-        """The dearest of them: an upper bound of any charge with that much output."""
-        return max(
-            [
-                hold_for(call.prompt_tokens[model], output_tokens, prices)
-                for model, prices in self.prices.items()
-            ]
-        )
+        """The dearest of the call's models: an upper bound of any charge with that much output."""
+        return max([self.hold_of(call, model, output_tokens) for model in call.models])
+
+    def hold_of(self, call: Call, model: str, output_tokens: int) -> int:
+        """Nano-USD for the prompt and that much output of one model."""
+        return hold_for(call.prompt_tokens[model], output_tokens, self.prices[model])
 
 
 def granted_at_first(call: Call, decision: Decision, slice_tokens: int) -> int:
@@ -90,6 +89,8 @@ class OpenCall(msgspec.Struct):
     purses: tuple[HardBudget, ...] = ()
     """Of those of its budgets that are hard, in their order."""
     output_tokens_requested: int = 0
+    held_before_nanousd: int = 0
+    """What was held when its models became fewer. It stays held until the call ends."""
     rates: Mapping[Dimension, RateState] = msgspec.field(default_factory=dict)
     served: Candidate | None = None
     meter: Meter | None = None
@@ -147,7 +148,24 @@ class OpenCall(msgspec.Struct):
     @property
     def held_nanousd(self) -> int:
         """What is held for it by now: the prompt and every output slice granted."""
-        return self.quote.hold_nanousd(self.call, self.output_tokens_granted)
+        held = self.quote.hold_nanousd(self.call, self.output_tokens_granted)
+        return max(held, self.held_before_nanousd)
+
+    def keep_to(self, models: tuple[str, ...]) -> None:
+        """From now on it may end on these of its models only."""
+        self.held_before_nanousd = self.held_nanousd
+        self.call = self.call._replace(models=models)
+
+    def leave_out_dearer(self, model: str, output_tokens: int) -> bool:
+        """Keep to the models whose hold for that much output is no higher than that of `model`.
+        False where these are all."""
+        call, hold_of = self.call, self.quote.hold_of
+        most = hold_of(call, model, output_tokens)
+        left = tuple([each for each in call.models if hold_of(call, each, output_tokens) <= most])
+        if len(left) == len(call.models):
+            return False
+        self.keep_to(left)
+        return True
 
     @property
     def is_short(self) -> bool:

@@ -175,13 +175,16 @@ class Dispatcher:
         """Whoever calls it closes the attempt; what failed before has been closed. Of a `move` the
         place `left` is left alone, and in a first round nobody is waited for."""
         trail = _Trail({left: self._clock() + move.pause_s} if move else {})
-        self._budget.called()
+        if not open_call.attempts:
+            self._budget.called()
         candidates: Iterable[Candidate] = open_call.decision.eligible
         if move is None:
             trail.model = _model_first(open_call)
         round_number = -1
         while (round_number := round_number + 1) < rounds:
             for candidate in candidates:
+                if candidate.model not in open_call.call.models:
+                    continue
                 if trail.model is not None and candidate.model != trail.model:
                     continue
                 if move is not None and not move.may_go_to(candidate):
@@ -195,7 +198,8 @@ class Dispatcher:
                 served_by, place = match
                 if move is not None and not move.may_go_to(served_by):
                     continue
-                if place.pool.is_external and not await self._leases.covers_all(open_call):
+                is_outside = place.pool.is_external
+                if is_outside and not await self._leases.covers_all(open_call, served_by.model):
                     trail.avoided[place.id] = math.inf
                     trail.lacks_money = True
                     continue
@@ -237,7 +241,7 @@ class Dispatcher:
         )
         if after_failure(failure_of(rejected), at).step is not Step.FALLBACK_MODEL:
             return False
-        open_call.call = call._replace(models=tuple(larger))
+        open_call.keep_to(tuple(larger))
         trail.model = larger[0]
         return True
 
@@ -516,13 +520,13 @@ class Dispatching:
     async def _walk(self, move: Move, bounded: Call, rounds: int) -> tuple[LiveAttempt, LiveAnswer]:
         open_call, call = self._open_call, self._open_call.call
         open_call.resume, open_call.continuation = move.resume, move.continuation
-        open_call.call = bounded
+        open_call.call = bounded._replace(models=call.models)
         place = self._attempt.place_id
         try:
             return await self._dispatcher.walk(open_call, self._payload, move, place, rounds)
         finally:
             open_call.resume = open_call.continuation = None
-            open_call.call = call
+            open_call.call = call._replace(models=open_call.call.models)
 
 
 def _callers_fault(rejection: Rejection, payload: Payload) -> ApiError:

@@ -76,7 +76,8 @@ class Hedging:
             if match is None:
                 continue
             served_by, place = match
-            if place.pool.is_external and not await self._leases.covers_all(open_call):
+            is_outside, model = place.pool.is_external, served_by.model
+            if is_outside and not await self._leases.covers_all(open_call, model):
                 continue
             if not self._budget.take():
                 return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -369,10 +369,15 @@ def _settings(
     )
 
 
-def _prices(now_us: int) -> bytes:
+def _prices(now_us: int, dearer: Mapping[str, int]) -> bytes:
     parts = {Component.INPUT: 1_000_000_000, Component.OUTPUT: OUTPUT_PRICE}
     rates = tuple(
-        PriceRate(model=model, tier=tier, component=component, nanousd_per_mtok=price)
+        PriceRate(
+            model=model,
+            tier=tier,
+            component=component,
+            nanousd_per_mtok=price * dearer.get(model, 1),
+        )
         for model in ("tale", "vectors", FAR, LARGE)
         for tier in ("default", "priority", "flex")
         for component, price in parts.items()
@@ -421,14 +426,16 @@ async def edge(
     outer: str | None = None,
     outer_pool: dict[str, Any] | None = None,
     outer_pools: Sequence[dict[str, Any]] = (),
+    dearer: Mapping[str, int] | None = None,
     environment: dict[str, str] | None = None,
 ) -> AsyncIterator[Edge]:
     """A gateway that is ready, with one warm replica that tells `story`; and, cheaper than that, a
     server outside at the base URL `outer`, whose pool is otherwise as `outer_pool` says: of the
-    model FAR it is the only one but for those in `outer_pools`."""
+    model FAR it is the only one but for those in `outer_pools`. A model in
+    `dearer` costs the tenant so many times as much as the others."""
     begun = _settings(server, data, {}, limits or {}, ())
     put_started_database(data / "sluice.db", begun, round(time() * 1e6))
-    await redis.set("sluice:prices", _prices(round(time() * 1e6)))
+    await redis.set("sluice:prices", _prices(round(time() * 1e6), dearer or {}))
     await redis.set(REVISION_KEY, 1)
     holds = Holds(redis)
     await open_shard(holds, shard=SHARD)

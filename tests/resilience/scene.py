@@ -6,7 +6,7 @@ the model LARGE.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -215,6 +215,7 @@ async def scene(
     pools: dict[str, dict[str, Any]] | None = None,
     only_first: bool = False,
     gateways: int = 1,
+    dearer: Mapping[str, int] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Scene]:
     """`first` is how the cheaper provider behaves, request by request; the others behave well.
@@ -234,8 +235,9 @@ async def scene(
             | (pools or {}).get(name, {})
             for number, (name, (provider, model)) in enumerate(served.items(), 1)
         ]
+        outside = {"outer_pools": declared, "dearer": dearer}
         async with (
-            edge(server, redis, data, outer_pools=declared, gateway=settings) as running,
+            edge(server, redis, data, gateway=settings, **outside) as running,
             AsyncExitStack() as stack,
         ):
             more = [await stack.enter_async_context(another(running)) for _ in range(gateways - 1)]
