@@ -369,14 +369,15 @@ def _settings(
     )
 
 
-def _prices(now_us: int, dearer: Mapping[str, int]) -> bytes:
+def _prices(now_us: int, dearer: Mapping[str, int] | None = None) -> bytes:
+    times = dearer or {}
     parts = {Component.INPUT: 1_000_000_000, Component.OUTPUT: OUTPUT_PRICE}
     rates = tuple(
         PriceRate(
             model=model,
             tier=tier,
             component=component,
-            nanousd_per_mtok=price * dearer.get(model, 1),
+            nanousd_per_mtok=price * times.get(model, 1),
         )
         for model in ("tale", "vectors", FAR, LARGE)
         for tier in ("default", "priority", "flex")
@@ -435,7 +436,7 @@ async def edge(
     `dearer` costs the tenant so many times as much as the others."""
     begun = _settings(server, data, {}, limits or {}, ())
     put_started_database(data / "sluice.db", begun, round(time() * 1e6))
-    await redis.set("sluice:prices", _prices(round(time() * 1e6), dearer or {}))
+    await redis.set("sluice:prices", _prices(round(time() * 1e6), dearer))
     await redis.set(REVISION_KEY, 1)
     holds = Holds(redis)
     await open_shard(holds, shard=SHARD)
