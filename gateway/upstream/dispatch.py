@@ -143,6 +143,7 @@ class Dispatcher:
         self._plans = plans
         self._clock = clock
         self._budget = RetryBudget(clock())
+        self._hurried = 0
         self.attempts: set[LiveAttempt] = set()
         """Those that are open."""
         self._hedging = Hedging(fleet, places, leases, self.attempts)
@@ -355,7 +356,7 @@ class Dispatcher:
         """This attempt, or a second one beside it where it is slow and the call may have one."""
         open_call, _, candidate, _ = tried
         after_s = self._hedging.after_s(open_call, candidate)
-        trying = self._try(open_call, candidate, place, None)
+        trying = self._try_first(open_call, candidate, place)
         if after_s is None:
             return await trying
 
@@ -367,6 +368,20 @@ class Dispatcher:
         if is_second:
             attempt.serves(opened, self._places)
         return attempt, opened
+
+    async def _try_first(
+        self, open_call: OpenCall, candidate: Candidate, place: Place
+    ) -> tuple[LiveAttempt, LiveAnswer]:
+        """A server that is slower than usual is left early, while there are retries for all calls
+        that may leave theirs: else one that slows down would cost calls that it would answer."""
+        hurried = self._places.first_place(open_call, candidate, place)
+        if hurried is place or self._hurried >= self._budget.left(self._clock()):
+            return await self._try(open_call, candidate, place, None)
+        self._hurried += 1
+        try:
+            return await self._try(open_call, candidate, hurried, None)
+        finally:
+            self._hurried -= 1
 
     async def _try(
         self, open_call: OpenCall, candidate: Candidate, place: Place, move: Move | None

@@ -26,9 +26,21 @@ from gateway.upstream.come_again import again_s, is_blocked
 from gateway.upstream.hints import RefusedHints
 from gateway.upstream.openai import Patience, Target, Whole
 from routing.cost import wait_s
+from routing.health.hedge import beside
+from routing.health.patience import first_token_bound_s
 from routing.plans import Plans
 from routing.policy.action import Timeouts
-from routing.types import Call, Candidate, Clock, Continues, Pool, PoolState, Task, Tier
+from routing.types import (
+    Call,
+    Candidate,
+    Clock,
+    Continues,
+    Pool,
+    PoolState,
+    ReplicaState,
+    Task,
+    Tier,
+)
 from routing.waiting import better_than_waiting
 from workers.controller.queue import WaitingRoom, WaitingRoomFull
 
@@ -296,6 +308,32 @@ class Places:
         of_pool = Timeouts(pool.connect_timeout_s, pool.first_token_timeout_s, pool.idle_timeout_s)
         by_policy = open_call.decision.matched.action.timeouts
         return self._outside_patience.by(of_pool).by(by_policy)
+
+    def first_place(self, open_call: OpenCall, candidate: Candidate, place: Place) -> Place:
+        """For the first attempt of a call. Where another place could take the call, a server
+        outside has no longer than is usual for it, unless its pool or the policy says how long. A
+        later attempt has the time of any, so that no call fails because all are slow."""
+        pool, action = place.pool, open_call.decision.matched.action
+        if not pool.is_external or open_call.attempts or action.retries.most < 1:
+            return place
+        if pool.first_token_timeout_s is not None or action.timeouts.first_token_s is not None:
+            return place
+        default_s = self._outside_patience.first_token_s
+        bound_s = first_token_bound_s(open_call.call, self._fleet.state(pool.name), default_s)
+        others = beside(open_call.decision.eligible, candidate)
+        if bound_s >= default_s or not any(self._is_there(each.pool) for each in others):
+            return place
+        patience = place.target.patience.sooner(default_s - bound_s)
+        target = msgspec.structs.replace(place.target, patience=patience)
+        return msgspec.structs.replace(place, target=target)
+
+    def _is_there(self, pool: str) -> bool:
+        """Whether it could take a call now, without a start."""
+        state = self._fleet.state(pool)
+        if state is None or state.blocked_reason or (state.health and state.health.is_left_alone):
+            return False
+        is_warm = any(each.state is ReplicaState.WARM for each in state.replicas)
+        return state.pool.is_external or is_warm
 
     def outside_target(
         self,

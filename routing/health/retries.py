@@ -31,6 +31,11 @@ class RetryBudget:
         """A call is sent for the first time."""
         self._tokens = min(self._burst, self._tokens + self._share)
 
+    def left(self, now_s: float) -> int:
+        """How many more attempts may be made now."""
+        self._fill(now_s)
+        return int(self._tokens)
+
     def take(self, now_s: float) -> bool:
         """Whether one more attempt may be made, which is taken then."""
         self._fill(now_s)

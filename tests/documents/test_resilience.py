@@ -9,7 +9,7 @@ import pytest
 
 from gateway.moves.move import MOVES_MAX
 from gateway.settings import GatewaySettings
-from routing.health import retries
+from routing.health import patience, retries
 from routing.health.after_failure import (
     ONCE_MORE_S,
     RETRIES_MAX,
@@ -34,6 +34,8 @@ DEFAULTS = {
     "Time for a connection": f"{OWN.connect_timeout_s:g} s",
     "Time for the first token, own workers": f"{OWN.first_token_timeout_s:g} s",
     "Time for the first token, servers outside": f"{OWN.external_first_token_timeout_s:g} s",
+    "Time for the first token, first server outside of a priority call": f"{patience.TIMES:g} times"
+    f" its 99th percentile, at least {patience.FLOOR_S:g} s",
     "Silence within an answer, own workers": f"{OWN.idle_timeout_s:g} s",
     "Silence within an answer, servers outside": f"{OWN.external_idle_timeout_s:g} s",
     "Longest `retry-after` that is waited out": f"{RETRY_AFTER_S_MAX:g} s",
