@@ -262,6 +262,7 @@ async def test_notice_of_a_cloud_drains_its_node_and_gateways_hear_of_it(
     await gateway.publish(SPOT, ANNOUNCED)
     assert (await gateway.call("announced", "one"))["pool"] == "announced"
     id = node_of(await gateway.until("announced", is_warm))
+    await until_running(cluster, "pool-announced")
     [watcher] = watchers(cluster, id)
     watcher.kill()
     ends_s = int(time.time()) + 60
@@ -276,6 +277,22 @@ async def test_notice_of_a_cloud_drains_its_node_and_gateways_hear_of_it(
     [replica] = [r for r in leaving.replicas if r.node == id]
     assert replica.state == "DRAINING" and (replica.ends_ms or 0) <= ends_s * 1000
     await node_until(gateway, lambda node: node.id == id and node.state == "gone")
+
+
+async def until_running(cluster: Cluster, app: str) -> None:
+    """A replica answers before Serve says that it runs, and Serve ends one that starts on a node
+    that drains."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    async with cluster.dashboard() as dashboard:
+        while time.monotonic() < deadline_s:
+            async with dashboard.get("/api/serve/applications/") as reply:
+                applications = (await reply.json())["applications"]
+            ours = [each for name, each in applications.items() if name.startswith(app)]
+            replicas = [r for each in ours for r in each["deployments"]["engine"]["replicas"]]
+            if [replica["state"] for replica in replicas] == ["RUNNING"]:
+                return
+            await asyncio.sleep(0.1)
+    raise AssertionError(f"no replica of {app} runs")
 
 
 def watchers(cluster: Cluster, node: str) -> list[psutil.Process]:
