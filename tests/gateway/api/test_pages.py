@@ -117,12 +117,17 @@ async def test_every_list_told_row_by_row_is_the_list(
             assert page["has_more"] == (page["after"] is not None)
             rows += page["data"]
             after = page["after"]
-        assert rows == whole["data"], path
+        assert _lasting(rows) == _lasting(whole["data"]), path
         several |= {path} if len(rows) > 1 else set()
         for wrong in ("limit=0", "after=x%00y", *(["limit=1001"] if path not in REPORTS else [])):
             status, told = await get(one, f"{path}?{wrong}")
             assert (status, told["error"]["param"]) == (400, wrong.partition("=")[0]), path
     assert len(several) >= 11, several
+
+
+def _lasting(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """But for a count of the last hour, which a gateway reads anew every ten seconds."""
+    return [{name: row[name] for name in row if name != "calls_per_start"} for row in rows]
 
 
 async def _fill(one: Edge) -> None:

@@ -78,7 +78,8 @@ class Joined(Cluster):
 
 @pytest.fixture(scope="module")
 def foreign() -> Iterator[ForeignCluster]:
-    with tempfile.TemporaryDirectory(prefix="sluice-test-") as folder:
+    # Short: sockets of Ray lie in it, and their names have 107 bytes at most.
+    with tempfile.TemporaryDirectory(prefix="f-") as folder:
         foreign = ForeignCluster(Path(folder))
         try:
             foreign.start()
