@@ -65,22 +65,22 @@ def orgs(conn: Connection) -> Iterator[str]:
 
 def months(conn: Connection, org: str) -> list[int]:
     """Every month in which an organization has transfers, sums, lines or cuts."""
-    found: set[int] = set()
+    month_starts: set[int] = set()
     for table in (MONTH, SUM):
         of_org = select(table.c.service_start_us).where(table.c.org == org)
-        found.update(conn.execute(of_org.distinct()).scalars())
+        month_starts.update(conn.execute(of_org.distinct()).scalars())
     for table in (LINE, CUT):
         joined = table.join(INVOICE, INVOICE.c.invoice_id == table.c.invoice_id)
         of_org = select(table.c.service_start_us).select_from(joined)
-        found.update(conn.execute(of_org.where(INVOICE.c.org == org).distinct()).scalars())
+        month_starts.update(conn.execute(of_org.where(INVOICE.c.org == org).distinct()).scalars())
     from_us: int | None = 0
     while from_us is not None:
         later = TRANSFER.c.org == org, TRANSFER.c.booked_us >= from_us
         at_us = conn.execute(select(func.min(TRANSFER.c.booked_us)).where(*later)).scalar_one()
         if at_us is not None:
-            found.add(month_of(at_us))
+            month_starts.add(month_of(at_us))
         from_us = None if at_us is None else period_at(at_us).end_us
-    return sorted(found)
+    return sorted(month_starts)
 
 
 def within(org: str, cut: Cut) -> ColumnElement[bool]:
@@ -139,13 +139,13 @@ def of_lines(conn: Connection, invoice_id: str, month_us: int) -> Amounts:
 
 def invoices_of(conn: Connection, org: str, month_us: int) -> list[str]:
     """Invoices that have lines or cuts of a month."""
-    found: set[str] = set()
+    invoice_ids: set[str] = set()
     for table in (LINE, CUT):
         joined = table.join(INVOICE, INVOICE.c.invoice_id == table.c.invoice_id)
         statement = select(table.c.invoice_id).select_from(joined).distinct()
         of_month = table.c.service_start_us == month_us
-        found.update(conn.execute(statement.where(INVOICE.c.org == org, of_month)).scalars())
-    return sorted(found)
+        invoice_ids.update(conn.execute(statement.where(INVOICE.c.org == org, of_month)).scalars())
+    return sorted(invoice_ids)
 
 
 def _records(

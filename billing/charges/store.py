@@ -53,8 +53,8 @@ def sums_of(conn: Connection, org: str, month_us: int) -> dict[Cell, Sums]:
     statement = select(*(SUM.c[name] for name in (*CELL, *SUMMED))).where(
         SUM.c.org == org, SUM.c.service_start_us == month_us
     )
-    found: dict[Cell, Sums] = {}
+    by_cell: dict[Cell, Sums] = {}
     for row in conn.execute(statement):
         values: tuple[Any, ...] = tuple(row)
-        found[values[: len(CELL)]] = (values[-3], values[-2], values[-1])
-    return found
+        by_cell[values[: len(CELL)]] = (values[-3], values[-2], values[-1])
+    return by_cell

@@ -36,14 +36,14 @@ def line_transfers(
         if line is None or line["kind"] not in invoices.CHARGED:
             return []
         book = book_of(conn)
-        found: list[dict[str, Any]] = []
-        while len(found) < limit:
+        links: list[dict[str, Any]] = []
+        while len(links) < limit:
             page = _page(conn, line, after, limit)
-            found += [link for row in page if (link := _link(row, line, book))]
+            links += [link for row in page if (link := _link(row, line, book))]
             if len(page) < limit:
                 break
             after = page[-1]["booked_us"], page[-1]["transfer_id"]
-        return found[:limit]
+        return links[:limit]
 
 
 def _page(

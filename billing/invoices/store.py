@@ -131,11 +131,11 @@ def billed(conn: Connection, org: str, month_us: int, but: str) -> dict[Cell, Su
         .where(INVOICE.c.invoice_id != but, ~IS_VOID, LINE.c.kind.in_(CHARGED))
         .group_by(*cell)
     )
-    found: dict[Cell, Sums] = {}
+    by_cell: dict[Cell, Sums] = {}
     for row in conn.execute(statement):
         values: tuple[Any, ...] = tuple(row)
-        found[values[: len(CELL)]] = (int(values[-3]), int(values[-2]), int(values[-1]))
-    return found
+        by_cell[values[: len(CELL)]] = (int(values[-3]), int(values[-2]), int(values[-1]))
+    return by_cell
 
 
 def lines(conn: Connection, invoice_id: str) -> list[dict[str, Any]]:
