@@ -20,7 +20,7 @@ AGENTS := tests/clients/agents/node_modules/.package-lock.json
 # One worker per core, four at most: the tests start real parts, which want a core of their own.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 TEST_LIMIT_S ?= 3900
-PYTEST = tests/in_folder.sh timeout --kill-after=60 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+PYTEST = tests/in_folder.sh tests/once_more.sh timeout --kill-after=60 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 .PHONY: help up install install-test vllm vllm-test providers clients check lint types arrows test test-all mutants soak bench docs lock clean
 .NOTPARALLEL:

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from billing import tasks
 from billing.tasks import end
 from billing.types import CallStatus
+from gateway.speeds.arrivals import ARRIVALS_KEY
 from gateway.upstream import fake
 from tests.billing.limits.harness import open_shard
 from tests.gateway.edge import (
@@ -28,6 +29,7 @@ from tests.gateway.edge import (
     story,
 )
 from tests.redis_server import RedisServer
+from workers.controller.drains import LEAVING_KEY
 
 KEY = {"idempotency-key": "order 17"}
 WHOLE = body(stream=False, stream_options=None)
@@ -341,7 +343,14 @@ async def test_answer_beyond_the_bound_is_never_run_again(
 async def test_warm_call_without_a_key_is_two_round_trips_to_redis(one: Edge) -> None:
     """Admit and settle. What keepers ask is known by its words, and so are the keys of what
     gateways tell each other and the ledger beside the calls, for which no call waits."""
-    beside_calls = ("sluice:work", "sluice:prefixes", "sluice:decisions", "sluice:speeds")
+    beside_calls = (
+        "sluice:work",
+        "sluice:prefixes",
+        "sluice:decisions",
+        "sluice:speeds",
+        ARRIVALS_KEY,
+        LEAVING_KEY,
+    )
     await one.post(WHOLE)
     async with one.redis.monitor() as monitor:
         await one.post(WHOLE)

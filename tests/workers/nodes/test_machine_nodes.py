@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import aiohttp
 import psutil
@@ -21,7 +22,7 @@ import pytest
 from tests.workers.cluster import PATIENCE_S, SECRET, Cluster, Gateway, Part, pool
 from tests.workers.notices.metadata_server import MetadataServer, metadata_server
 from workers.autoscaling.demand import PoolOrder
-from workers.controller.drains import ask_to_drain, deadlines_s
+from workers.controller.drains import LEAVING_KEY, ask_to_drain, deadlines_s
 from workers.controller.fleet_publisher import NodeEntry, PoolEntry
 from workers.controller.orders import PoolOrders
 from workers.nodes.folder import NodesFolder
@@ -141,6 +142,17 @@ async def node_until(
             return match[0]
         await asyncio.sleep(0.05)
     raise AssertionError(f"still {seen}")
+
+
+async def leaving_s(gateway: Gateway, id: str) -> float:
+    """When the node ends, once gateways hear of it: the controller says so after what it shows."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline_s:
+        marks = cast(dict[bytes, bytes], await gateway.redis.hgetall(LEAVING_KEY))
+        if end_s := deadlines_s(marks).get(id):
+            return end_s
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"no gateway heard that {id} leaves")
 
 
 async def until_gone(node: NodeEntry) -> None:
@@ -272,7 +284,7 @@ async def test_notice_of_a_cloud_drains_its_node_and_gateways_hear_of_it(
     metadata.has.clear()
     assert (node.state, node.deadline_ms) == ("draining", ends_s * 1000)
     assert node.why == "EC2 announced: terminate"
-    assert deadlines_s(await gateway.redis.hgetall("sluice:nodes:leaving"))[id] == ends_s
+    assert await leaving_s(gateway, id) == ends_s
     leaving = await gateway.until("announced", lambda e: any(r.ends_ms for r in e.replicas))
     [replica] = [r for r in leaving.replicas if r.node == id]
     assert replica.state == "DRAINING" and (replica.ends_ms or 0) <= ends_s * 1000
