@@ -395,7 +395,7 @@ def _servers(
         plans=plans,
         clock=outside.clock,
     )
-    upstream = OpenAIUpstream(client)
+    upstream = OpenAIUpstream(client, outside.clock)
     dispatcher = Dispatcher(
         fleet=fleet,
         places=places,

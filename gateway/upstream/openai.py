@@ -5,7 +5,6 @@ malformed event, an earlier end or a silence beyond the idle bound is `Cut`.
 """
 
 import asyncio
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -43,7 +42,9 @@ from gateway.upstream.http1 import (
     TooLate,
 )
 from gateway.wire.sse import DONE, SseDecoder
+from routing.health.retry_after import retry_after_s
 from routing.policy.action import TIMEOUTS, Timeouts
+from routing.types import Clock
 
 ERROR_BODY_MAX = 64 * 1024
 DOCUMENT_BYTES_MAX = 64 * 1024 * 1024
@@ -129,8 +130,9 @@ class Target(msgspec.Struct, frozen=True):
 class OpenAIUpstream:
     """Opens streams over one shared client."""
 
-    def __init__(self, client: Http1Client) -> None:
+    def __init__(self, client: Http1Client, clock: Clock) -> None:
         self._client = client
+        self._clock = clock
 
     async def open(
         self,
@@ -158,7 +160,7 @@ class OpenAIUpstream:
         try:
             if response.status == 200:
                 raise Cut(f"the answer is compressed ({encoding[:ENCODING_CHARS_MAX]})")
-            raise await _refusal(response, target)
+            raise await _refusal(response, target, self._clock())
         finally:
             response.close()
 
@@ -171,7 +173,7 @@ class OpenAIUpstream:
             raise _not_answered(failed) from failed
         try:
             if response.status != 200:
-                raise await _refusal(response, target)
+                raise await _refusal(response, target, self._clock())
             body = await _whole_body(response, LIST_BYTES_MAX)
         except HttpError as broken:
             raise _broken(broken) from broken
@@ -403,7 +405,7 @@ def _broken(error: HttpError) -> Cut:
     return broken
 
 
-async def _refusal(response: Response, target: Target) -> UpstreamError:
+async def _refusal(response: Response, target: Target, now_s: float) -> UpstreamError:
     """The error that a status other than 200 stands for, with what was said."""
     try:
         body = await _whole_body(response, ERROR_BODY_MAX)
@@ -411,7 +413,7 @@ async def _refusal(response: Response, target: Target) -> UpstreamError:
         body = b""
     error = _error_object(body)
     refusal = _hints_refused(response.status, error, body, target)
-    refusal = refusal or _refusal_of(response, error, target)
+    refusal = refusal or _refusal_of(response, error, target, now_s)
     refusal.fault = fault_of(response.status, body, target.secrets, target.body)
     return refusal
 
@@ -428,7 +430,9 @@ def _rejection(status: int, error: Mapping[str, Any], target: Target) -> Rejecti
     return Rejection(status, message, _word(error.get("code")), _word(error.get("param")))
 
 
-def _refusal_of(response: Response, error: dict[str, Any], target: Target) -> UpstreamError:
+def _refusal_of(
+    response: Response, error: dict[str, Any], target: Target, now_s: float
+) -> UpstreamError:
     status, rejection = response.status, _rejection(response.status, error, target)
     code, message = rejection.code, rejection.message
     if code == "worker_draining":
@@ -436,7 +440,8 @@ def _refusal_of(response: Response, error: dict[str, Any], target: Target) -> Up
     if target.outside and is_ours_to_answer_for(status, error):
         return Misconfigured(f"status {status}", is_of_account=is_of_account(status, error))
     if status in SATURATED or code == FORMER_TRY:
-        return Saturated(message, _retry_after_s(response.headers.get("retry-after")))
+        asked, date = response.headers.get("retry-after"), response.headers.get("date")
+        return Saturated(message, retry_after_s(asked, date, now_s))
     if status in CALLERS_FAULT:
         return Rejected(rejection)
     return Cut(f"status {status}: {message}")
@@ -468,11 +473,3 @@ def _content_type(response: Response) -> str:
 def _word(value: object) -> str | None:
     """Some servers put numbers where OpenAI has words: ours are words or nothing."""
     return value if isinstance(value, str) else None
-
-
-def _retry_after_s(header: str | None) -> float | None:
-    try:
-        seconds = float(header) if header else math.nan
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds < math.inf else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
+import time
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -76,7 +77,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=[kind.name for kind in K
 async def client() -> AsyncIterator[OpenAIUpstream]:
     http = Http1Client(connect_timeout_s=30.0, idle_timeout_s=60.0)
     try:
-        yield OpenAIUpstream(http)
+        yield OpenAIUpstream(http, time.time)
     finally:
         await http.aclose()
 

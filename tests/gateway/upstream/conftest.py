@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -33,7 +34,7 @@ async def one_adapter() -> AsyncIterator[OpenAIUpstream]:
     """Its bound of silence is what tests of silence wait for, and no other should meet."""
     client = Http1Client(connect_timeout_s=5.0, idle_timeout_s=1.5)
     try:
-        yield OpenAIUpstream(client)
+        yield OpenAIUpstream(client, time.time)
     finally:
         await client.aclose()
 

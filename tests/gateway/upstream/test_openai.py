@@ -212,6 +212,17 @@ async def test_overloaded_server_is_saturated_with_its_own_retry_after(
     assert isinstance(found, Saturated) and found.retry_after_s == 7.0
 
 
+async def test_overloaded_server_may_name_a_date_by_its_own_clock(
+    upstream: OpenAIUpstream, server: fake.FakeUpstream
+) -> None:
+    dates = (
+        ("retry-after", "Sun, 06 Nov 1994 08:49:44 GMT"),
+        ("date", "Sun, 06 Nov 1994 08:49:37 GMT"),
+    )
+    found = await refused(upstream, server, fake.refusal(429, {"message": "busy"}, dates))
+    assert isinstance(found, Saturated) and found.retry_after_s == 7.0
+
+
 async def test_worker_that_still_has_the_former_try_is_asked_again(
     upstream: OpenAIUpstream, server: fake.FakeUpstream
 ) -> None:
