@@ -406,6 +406,7 @@ def _servers(
         plans=plans,
         breakers=breakers,
         clock=outside.clock,
+        refuse_retry=observed.tally.refuse_retry,
     )
     return _Servers(places, upstream, dispatcher)
 

@@ -79,6 +79,8 @@ class Tally:
         self.moves: dict[str, int] = {MOVED: 0, LOST: 0}
         self.attempts: Counter[tuple[AttemptKind, str]] = Counter()
         """By why they were made, and how they ended."""
+        self.refused_retries: Counter[tuple[str, str]] = Counter()
+        """Calls that ended for lack of further attempts, by model and pool that came next."""
         self.replayed_tokens = 0
         """Of prompts and answers that were computed again where an answer went on."""
 
@@ -131,6 +133,10 @@ class Tally:
         """A no, or a failure, that a caller was told."""
         what = error.status, error.code if error.code in CODES else OTHER
         self._refused[what] = self._refused.get(what, 0) + 1
+
+    def refuse_retry(self, model: str, pool: str) -> None:
+        """All calls together have had their further attempts, so this one has none there."""
+        self.refused_retries[model, pool] += 1
 
     def _begin(self, call: SettledCall) -> EndedCalls:
         what = call.model, call.tier, call.pool, str(call.status)

@@ -151,7 +151,15 @@ def _counters(tally: Tally) -> Iterator[Metric]:
         " your cost, never charged",
         value=tally.replayed_tokens,
     )
-    yield from (calls, tokens, above_hold, errors, attempts, moves, replayed)
+    refused_retries = CounterMetricFamily(
+        "sluice_retries_refused",
+        "Calls that got no further attempt, because all calls together had had theirs: by the model"
+        " and the pool that would have been asked",
+        labels=("model", "pool"),
+    )
+    for where, count in tally.refused_retries.items():
+        refused_retries.add_metric(where, count)
+    yield from (calls, tokens, above_hold, errors, attempts, refused_retries, moves, replayed)
     by_model = _grouped(tally.ended, 1)
     yield _histogram(
         "sluice_time_to_first_token_seconds",

@@ -9,7 +9,7 @@ recorded, every wait is bounded and left again.
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -132,8 +132,11 @@ class Dispatcher:
         plans: Plans,
         breakers: Breakers,
         clock: Clock,
+        refuse_retry: Callable[[str, str], None],
     ) -> None:
+        """`refuse_retry` counts calls without a further attempt, by model and pool."""
         self._fleet = fleet
+        self._refuse_retry = refuse_retry
         self._breakers = breakers
         self._learner = learner
         self._faults = faults
@@ -204,7 +207,7 @@ class Dispatcher:
                     trail.avoided[place.id] = math.inf
                     trail.lacks_money = True
                     continue
-                self._grant(open_call, trail)
+                self._grant(open_call, trail, served_by)
                 try:
                     if move is None and open_call.call.tier is Tier.PRIORITY:
                         tried = Tried(open_call, payload, served_by, trail.avoided)
@@ -246,8 +249,8 @@ class Dispatcher:
         trail.model = larger[0]
         return True
 
-    def _grant(self, open_call: OpenCall, trail: _Trail) -> None:
-        """One attempt more, if the table has one. Raises ApiError."""
+    def _grant(self, open_call: OpenCall, trail: _Trail, candidate: Candidate) -> None:
+        """One attempt more at this candidate, if the table has one. Raises ApiError."""
         if trail.failure is None:
             return
         now_s = self._clock()
@@ -259,7 +262,10 @@ class Dispatcher:
             retries_left=_retries(open_call).most - trail.retries,
             has_budget=self._budget.take(now_s),
         )
-        if after_failure(trail.failure, at).why in (Why.RETRIES, Why.BUDGET):
+        why = after_failure(trail.failure, at).why
+        if why is Why.BUDGET:
+            self._refuse_retry(candidate.model, candidate.pool)
+        if why in (Why.RETRIES, Why.BUDGET):
             raise overloaded(TOO_MANY_RETRIES, self._again_s(open_call, trail))
         trail.retries += 1
 

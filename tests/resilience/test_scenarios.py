@@ -9,6 +9,7 @@ import pytest
 from gateway.settings import GatewaySettings
 from routing.health.breaker import OF_A_PLACE
 from routing.health.retries import RetryBudget
+from tests.gateway.edge import FAR
 from tests.resilience import behaviours as does
 from tests.resilience.behaviours import TEXT
 from tests.resilience.conftest import OpenScene
@@ -299,6 +300,7 @@ async def test_retries_of_all_calls_together_are_bounded(open_scene: OpenScene) 
     first, second = [await scene.call(stream=False) for _ in range(2)]
     assert (first.status, second.status) == (503, 503)
     assert scene.asked() == (3, 0, 0), "two calls and one retry"
+    assert scene.edge.parts.observed.tally.refused_retries == {(FAR, "first"): 1}
     await scene.books()
 
 

@@ -316,6 +316,7 @@ async def test_a_provider_that_refuses_us_is_an_alert_and_what_is_left_alone_a_r
     running: Edge,
 ) -> None:
     running.watch.stop()
+    running.parts.observed.tally.refuse_retry("m", "far")
     breakers, now_s = running.parts.breakers, running.parts.outside.clock()
     breakers.tell(("pool:far", f"account:{HOSTILE}/-/KEY"), now_s, FailureKind.REFUSED_US, None)
     breakers.tell(("replica:r1",), now_s, FailureKind.COOL_DOWN, 42.0)
@@ -327,6 +328,7 @@ async def test_a_provider_that_refuses_us_is_an_alert_and_what_is_left_alone_a_r
         assert "refuses our key or our account (401, 402 or 403)" in page
         assert HOSTILE not in page and page.count('role="alert"') == 1
     assert "Left alone" in fleet.text and "cooling" in fleet.text and "in 42.0 s" in fleet.text
+    assert "no further attempt for 1 call since" in fleet.text
     assert 'sluice_breaker_openings_total{of="account",reason="refused_us"} 1.0' in told
     assert 'sluice_breakers{state="open"} 1.0' in told
     assert 'sluice_breakers{state="cooling"} 1.0' in told

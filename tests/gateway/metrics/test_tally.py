@@ -156,6 +156,15 @@ def test_attempts_count_by_kind_and_outcome() -> None:
     assert told["sluice_attempts_total", labelled(kind="retry", outcome="answered")] == 1
 
 
+def test_calls_without_a_further_attempt_count_by_model_and_pool() -> None:
+    tally = Tally()
+    for pool in ("p", "p", "q"):
+        tally.refuse_retry("m", pool)
+    told = samples(tally)
+    assert told["sluice_retries_refused_total", labelled(model="m", pool="p")] == 2
+    assert told["sluice_retries_refused_total", labelled(model="m", pool="q")] == 1
+
+
 def test_tokens_that_are_computed_again_count_for_each_move() -> None:
     """The prompt, and what had come of the answer until then."""
     tally = Tally()

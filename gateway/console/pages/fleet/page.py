@@ -57,6 +57,8 @@ class FleetPage:
     hour: Hour
     left_alone: tuple[BreakerRow, ...]
     """What calls leave alone just now."""
+    refused_retries: int
+    """Calls of this gateway that got no further attempt, since it started."""
     is_booked: bool
     """Whether the ledger's database answers. Else no moves are shown."""
 
@@ -81,6 +83,7 @@ async def _look(desk: ConsoleContext) -> FleetPage:
     nodes, types = parts.fleet.nodes, parts.settings.nodes
     moves = await _moves(desk)
     left_alone = breaker_rows(parts.breakers.by_scope, now_us / 1e6)
+    refused_retries = parts.observed.tally.refused_retries.total()
     return await asyncio.to_thread(
         lambda: FleetPage(
             at=instant(now_us, now_us),
@@ -91,6 +94,7 @@ async def _look(desk: ConsoleContext) -> FleetPage:
                 _node(node, now_us) for node in nodes if NodeState(node.state) not in ENDED
             ),
             left_alone=left_alone,
+            refused_retries=refused_retries,
             hour=last_hour(nodes, moves or (), now_us=now_us),
             is_booked=moves is not None,
         )
