@@ -359,6 +359,7 @@ def _check_names(path: Path, settings: Settings, now_us: int) -> None:
         for name in names:
             if names.count(name) > 1:
                 raise SettingsError(f"{path}: {kind}: the name {name} stands twice")
+    _check_ports(path, settings)
     _check_variants(path, settings, now_us)
     for index, pool in enumerate(settings.pools):
         if pool.model not in models:
@@ -369,6 +370,16 @@ def _check_names(path: Path, settings: Settings, now_us: int) -> None:
     for index, price in enumerate(settings.prices):
         if price.model not in models:
             raise SettingsError(f"{path}: prices.{index}.model: no model is named {price.model}")
+
+
+def _check_ports(path: Path, settings: Settings) -> None:
+    """The adapters start late: whoever else listens there then would keep them from it for ever."""
+    port, ray = settings.providers.port, settings.ray
+    if port == settings.gateway.port:
+        raise SettingsError(f"{path}: providers.port: {port} is the gateway's, choose another")
+    if ray.ports_first <= port <= ray.ports_last:
+        words = f"{port} is one of Ray's, which are {ray.ports_first} to {ray.ports_last}"
+        raise SettingsError(f"{path}: providers.port: {words}: choose another")
 
 
 def _check_mixes(path: Path, settings: Settings) -> None:

@@ -26,7 +26,11 @@ def main() -> int:
         print(f"sluice providers: {wrong} of its environment: start it as `sluice providers`")
         return 2
     with suppress(KeyboardInterrupt):
-        asyncio.run(_run(host, port, secret, bounds))
+        try:
+            asyncio.run(_run(host, port, secret, bounds))
+        except OSError as taken:
+            print(f"sluice providers: cannot listen on {host}:{port}: {taken.strerror}")
+            return 1
     return 0
 
 

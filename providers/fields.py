@@ -6,7 +6,7 @@ from typing import Any
 
 from providers.refused import CallRefused
 
-ALWAYS = frozenset({"model", "messages", "input", "stream", "stream_options"})
+ALWAYS = frozenset({"model", "messages", "prompt", "input", "stream", "stream_options"})
 LABELS = frozenset({"user", "safety_identifier", "prompt_cache_key", "metadata"})
 """What says who asks and why, and changes no answer: left out where a provider has no such field.
 `metadata` is never sent: in the library it is a field of its own logs."""
@@ -47,6 +47,21 @@ CHAT = frozenset(
         "service_tier",
     }
 )
+TEXT = frozenset(
+    {
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "stop",
+        "seed",
+        "presence_penalty",
+        "frequency_penalty",
+        "logit_bias",
+        "user",
+    }
+)
+"""Of a text to go on with. The library's streams of these have one choice without log
+probabilities."""
 EMBEDDINGS = frozenset({"dimensions", "encoding_format", "user"})
 OWN: Mapping[str, frozenset[str]] = {
     "anthropic": frozenset({"top_k"}),
@@ -71,6 +86,13 @@ def fields_for(
             words = f"The provider {provider} takes no '{name}' for this model."
             raise CallRefused(400, words, param=name, code="unsupported_parameter")
     return arguments
+
+
+def refuse_all_but_one_text(prompt: Any) -> None:
+    """Raises CallRefused 400."""
+    if not isinstance(prompt, str):
+        words = "An adapter goes on with one prompt of text a call."
+        raise CallRefused(400, words, param="prompt", code="unsupported_parameter")
 
 
 def refuse_what_is_elsewhere(messages: Any) -> None:

@@ -16,14 +16,25 @@ from typing import Any
 
 from providers.account import Account
 from providers.cohere import CohereEvents
-from providers.fields import EMBEDDINGS, fields_for, refuse_what_is_elsewhere
+from providers.fields import (
+    CHAT,
+    EMBEDDINGS,
+    TEXT,
+    fields_for,
+    refuse_all_but_one_text,
+    refuse_what_is_elsewhere,
+)
 from providers.refused import CallRefused
 from providers.usage import usage_of
 
 OFFLINE = ("LITELLM_LOCAL_MODEL_COST_MAP", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS")
 OFFLINE_ALSO = ("LITELLM_LOCAL_BLOG_POSTS", "LITELLM_LOCAL_POLICY_TEMPLATES")
 CLOSE_S = 1.0
-CHOICE = ("index", "delta", "message", "finish_reason", "logprobs")
+NO_REDIRECT = {"follow_redirects": False}
+TEXT_PROVIDER = "text-completion-openai"
+"""What the library sends to `/completions`, beside the providers of its own list. To others it
+would send a prompt as what somebody said."""
+CHOICE = ("index", "delta", "message", "text", "finish_reason", "logprobs")
 SPOKEN = ("role", "content", "refusal", "reasoning_content", "tool_calls")
 STATUSES_OF_CALLS = frozenset({400, 413, 422})
 WORDS_MAX = 500
@@ -31,6 +42,8 @@ _CLASSES = re.compile(r"^(?:[\w.]*(?:Error|Exception)\b:? ?-? ?)+")
 """What the library puts in front of a provider's words."""
 _responses: ContextVar[list[Any] | None] = ContextVar("responses", default=None)
 """What was opened for the call of this context."""
+_guesses: ContextVar[list[str] | None] = ContextVar("guesses", default=None)
+"""What the library would have guessed of this context's call."""
 
 
 class Library:
@@ -38,28 +51,44 @@ class Library:
 
     def __init__(self) -> None:
         os.environ.update(dict.fromkeys((*OFFLINE, *OFFLINE_ALSO), "True"))
+        import httpx
         import litellm
-        from litellm.llms.cohere.chat import v2_transformation as transformation
+        from litellm.litellm_core_utils import streaming_chunk_builder_utils as counting
+        from litellm.llms.anthropic.chat import transformation as anthropic
+        from litellm.llms.bedrock.chat import converse_transformation as bedrock
+        from litellm.llms.cohere.chat import v2_transformation as cohere
         from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
         logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)  # it may quote prompts
         litellm.suppress_debug_info = True
         litellm.drop_params = litellm.modify_params = False
         litellm.num_retries = 0
-        _mind_connections(AsyncHTTPHandler)
-        transformation.CohereV2ModelResponseIterator = CohereEvents
+        _mind_connections(httpx, AsyncHTTPHandler)
+        for guessing in (counting, anthropic, bedrock):
+            guessing.token_counter = _guess_nothing
+        cohere.CohereV2ModelResponseIterator = CohereEvents
         self._litellm = litellm
 
     async def chat(self, body: Mapping[str, Any], account: Account, timeout_s: float) -> Any:
         """An opened stream, or a whole answer. Raises CallRefused."""
-        _responses.set([])
         refuse_what_is_elsewhere(body.get("messages"))
-        arguments = self._arguments(body, account)
-        arguments["messages"] = body.get("messages")
+        provider, supported = self._provider(body)
+        arguments = fields_for(provider, supported, body, CHAT) | account.arguments(provider)
+        arguments |= _streamed(body) | {"messages": body.get("messages")}
         arguments["_skip_mcp_handler"] = True  # tools are the caller's; that package is not here
-        if body.get("stream"):
-            arguments |= {"stream": True, "stream_options": {"include_usage": True}}
         return await self._call(self._litellm.acompletion, body, arguments, timeout_s)
+
+    async def complete(self, body: Mapping[str, Any], account: Account, timeout_s: float) -> Any:
+        """The same of a text to go on with. Raises CallRefused."""
+        provider, supported = self._provider(body)
+        compatible = self._litellm.openai_text_completion_compatible_providers
+        if provider != TEXT_PROVIDER and provider not in compatible:
+            words = f"The provider {provider} answers conversations, and goes on with no text."
+            raise CallRefused(400, words, param="prompt", code="unsupported_parameter")
+        refuse_all_but_one_text(body.get("prompt"))
+        arguments = fields_for(provider, supported, body, TEXT) | account.arguments(provider)
+        arguments |= _streamed(body) | {"prompt": body.get("prompt")}
+        return await self._call(self._litellm.atext_completion, body, arguments, timeout_s)
 
     async def embed(
         self, body: Mapping[str, Any], account: Account, timeout_s: float
@@ -67,16 +96,19 @@ class Library:
         """A document of vectors. Raises CallRefused."""
         # Most providers know vectors as numbers only, and the gateway reads either form.
         plain = {name: value for name, value in body.items() if name != "encoding_format"}
-        arguments = self._arguments(plain, account, embeds=True)
-        arguments["input"] = body.get("input")
+        provider, supported = self._provider(body, embeds=True)
+        arguments = fields_for(provider, supported, plain, EMBEDDINGS)
+        arguments |= account.arguments(provider, "embed") | {"input": body.get("input")}
         answer = await self._call(self._litellm.aembedding, body, arguments, timeout_s)
         document: dict[str, Any] = answer.model_dump(exclude_none=True)
-        used = usage_of(document.get("usage") or {})
-        return {"object": "list", "data": document.get("data"), "usage": used}
+        vectors = {"object": "list", "data": document.get("data")}
+        return vectors | _used(document)
 
     async def _call(
         self, function: Any, body: Mapping[str, Any], arguments: Mapping[str, Any], timeout_s: float
     ) -> Any:
+        _responses.set([])
+        _guesses.set([])
         try:
             return await function(
                 **arguments,
@@ -84,16 +116,15 @@ class Library:
                 timeout=timeout_s,
                 max_retries=0,
                 num_retries=0,
-                no_log=True,
+                **{"no-log": True},
             )
         except CallRefused:
             raise
         except Exception as failed:  # its classes have no common ancestor of their own
             raise refusal_of(failed) from failed
 
-    def _arguments(
-        self, body: Mapping[str, Any], account: Account, *, embeds: bool = False
-    ) -> dict[str, Any]:
+    def _provider(self, body: Mapping[str, Any], *, embeds: bool = False) -> tuple[str, list[str]]:
+        """Of a model, and which of OpenAI's fields the library maps for it. Raises CallRefused."""
         model = body.get("model")
         if not isinstance(model, str) or "/" not in model:
             raise CallRefused(
@@ -107,9 +138,12 @@ class Library:
             raise CallRefused(
                 404, f"no adapter has the model '{model}'", param="model", code="model_not_found"
             ) from unknown
-        known = {"known": EMBEDDINGS} if embeds else {}
-        fields = fields_for(provider, supported or (), body, **known)
-        return {**fields, **account.arguments(provider, "embed" if embeds else "chat")}
+        return provider, supported or []
+
+
+def _streamed(body: Mapping[str, Any]) -> dict[str, Any]:
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    return options if body.get("stream") else {}
 
 
 async def chunks_of(stream: Any) -> AsyncGenerator[dict[str, Any], None]:
@@ -134,9 +168,21 @@ def _document(answer: Any) -> dict[str, Any]:
     document: dict[str, Any] = answer.model_dump(exclude_none=True)
     out = {name: document.get(name) for name in ("id", "object", "created", "model")}
     out["choices"] = [_choice(choice) for choice in document.get("choices") or ()]
-    if document.get("usage"):
-        out["usage"] = usage_of(document["usage"])
-    return out
+    return out | _used(document)
+
+
+def _used(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the provider has counted, and nobody else."""
+    usage = None if _guesses.get() else usage_of(document.get("usage"))
+    return {"usage": usage} if usage else {}
+
+
+def _guess_nothing(*_: Any, model: str | None = None, **__: Any) -> int:
+    """In place of the library's own counter, which it asks where a provider has not counted: for a
+    whole prompt or answer with its model, and without one for how much of an answer was thought."""
+    if model is not None and (guesses := _guesses.get()) is not None:
+        guesses.append(model)
+    return 0
 
 
 def _choice(choice: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,21 +225,23 @@ def words_of(message: str) -> str:
     return line[:WORDS_MAX]
 
 
-def _mind_connections(handler: Any) -> None:
-    """Redirects are not followed: a key goes where the pool says and nowhere else. What is opened
-    for a call is known to it, to be closed when its caller leaves: not every reader does that."""
-    create = handler.create_client
+def _mind_connections(httpx: Any, handler: Any) -> None:
+    """Redirects are not followed: a key goes where the pool says and nowhere else. Nothing is sent
+    twice. What is opened for a call is known to it, to be closed when its caller leaves: not every
+    reader does that."""
+    send, send_here = httpx.AsyncClient.send, httpx.Client.send
 
-    def create_client(self: Any, *arguments: Any, **named: Any) -> Any:
-        client = create(self, *arguments, **named)
-        client.follow_redirects = False
-        hooks = client.event_hooks
-        client.event_hooks = hooks | {"response": [*hooks["response"], _note_response]}
-        return client
+    async def send_once(self: Any, request: Any, **named: Any) -> Any:
+        response = await send(self, request, **named | NO_REDIRECT)
+        if (responses := _responses.get()) is not None:
+            responses.append(response)
+        return response
 
-    handler.create_client = create_client
+    def send_once_here(self: Any, request: Any, **named: Any) -> Any:
+        return send_here(self, request, **named | NO_REDIRECT)
 
+    async def not_again(self: Any, *_: Any, **__: Any) -> Any:
+        raise httpx.ReadError("the connection to the provider broke")
 
-async def _note_response(response: Any) -> None:
-    if (responses := _responses.get()) is not None:
-        responses.append(response)
+    httpx.AsyncClient.send, httpx.Client.send = send_once, send_once_here
+    handler.single_connection_post_request = not_again

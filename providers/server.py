@@ -38,6 +38,7 @@ async def serve(
     app = web.Application(client_max_size=bounds.body_bytes_max)
     app.router.add_get("/healthz", server.healthz)
     app.router.add_post("/v1/chat/completions", server.call(server.chat))
+    app.router.add_post("/v1/completions", server.call(server.complete))
     app.router.add_post("/v1/embeddings", server.call(server.embed))
     app.router.add_post("/v1/{path:.*}", server.call(server.nothing))
     runner = web.AppRunner(
@@ -83,6 +84,17 @@ class _Server:
         self, request: web.Request, body: Mapping[str, Any], account: Account
     ) -> web.StreamResponse:
         answer = await self._library.chat(body, account, self._bounds.timeout_s)
+        return await self._told(request, answer, body, account)
+
+    async def complete(
+        self, request: web.Request, body: Mapping[str, Any], account: Account
+    ) -> web.StreamResponse:
+        answer = await self._library.complete(body, account, self._bounds.timeout_s)
+        return await self._told(request, answer, body, account)
+
+    async def _told(
+        self, request: web.Request, answer: Any, body: Mapping[str, Any], account: Account
+    ) -> web.StreamResponse:
         if not body.get("stream"):
             return web.json_response(whole_of(answer))
         async with aclosing(chunks_of(answer)) as chunks:

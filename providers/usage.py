@@ -9,9 +9,13 @@ PROMPT = ("cached_tokens", "cache_write_tokens", "audio_tokens")
 COMPLETION = ("reasoning_tokens", "audio_tokens")
 
 
-def usage_of(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """`usage` is the library's, as a document."""
+def usage_of(usage: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """`usage` is the library's, as a document. None where it counts nothing: no call is free, so
+    nobody has counted, and the gateway does it."""
+    usage = usage or {}
     prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    if not prompt + completion:
+        return None
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,

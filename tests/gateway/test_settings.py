@@ -69,6 +69,17 @@ def test_a_package_is_never_imported_to_find_a_folder_of_it(tmp_path: Path) -> N
         assert checkpoint_folder(absent, tmp_path) == absent
 
 
+@pytest.mark.parametrize("table", ["[providers]\nport = 8080\n", "[gateway]\nport = 8079\n"])
+def test_adapters_and_gateway_may_not_listen_on_one_port(tmp_path: Path, table: str) -> None:
+    with pytest.raises(SettingsError, match=r"providers\.port: 80\d\d is the gateway's"):
+        load_settings(_file(tmp_path, table))
+
+
+def test_adapters_may_not_listen_where_ray_does(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"providers\.port: 20001 is one of Ray's"):
+        load_settings(_file(tmp_path, "[providers]\nport = 20001\n"))
+
+
 def test_variable_wins_over_the_file_and_leaves_its_neighbours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,10 +31,14 @@ class FakeProvider:
     used: Usage
     words: tuple[str, ...] = ("Once ", "upon ", "a time.")
     holds: bool = False
+    reports: bool = True
+    """Whether it says what it used."""
     calls_tool: bool = False
     """It streams a call of the tool `weather` in two pieces, and no word."""
     status: int = 200
     location: str | None = None
+    breaks: bool = False
+    """It takes a call and breaks the connection."""
     url: str = ""
     paths: list[str] = field(default_factory=list)
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -54,6 +58,8 @@ class FakeProvider:
                 status=self.status,
                 headers=headers,
             )
+        if self.breaks and request.transport is not None:
+            request.transport.close()
         is_stream = "stream" in request.path.lower() or bool(self.bodies[-1].get("stream"))
         try:
             if not is_stream:
@@ -61,20 +67,26 @@ class FakeProvider:
                 if self.holds:
                     await asyncio.sleep(HOLD_S)
                 if "embed" in request.path:
-                    return web.json_response(VECTORS[self.kind](self))
-                return web.json_response(WHOLE[self.kind](self))
+                    return web.json_response(self._said(VECTORS[self.kind](self)))
+                return web.json_response(self._said(WHOLE[self.kind](self)))
             return await self._stream(request)
         except (asyncio.CancelledError, ConnectionError):
             self.left.set()
             raise
+
+    def _said(self, document: dict[str, Any]) -> dict[str, Any]:
+        silent = () if self.reports else ("usage", "usageMetadata", "meta")
+        return {name: value for name, value in document.items() if name not in silent}
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         binary = self.kind == "bedrock"
         kind = "application/vnd.amazon.eventstream" if binary else "text/event-stream"
         response = web.StreamResponse(headers={"content-type": kind})
         await response.prepare(request)
-        events = TOOL_EVENTS if self.calls_tool else EVENTS
-        for number, event in enumerate(events[self.kind](self)):
+        events = (TOOL_EVENTS if self.calls_tool else EVENTS)[self.kind](self)
+        if not self.reports:
+            events = [event for event in map(_unreported, events) if event]
+        for number, event in enumerate(events):
             if self.holds and number == HOLDS_AFTER[self.kind]:
                 self.begun.set()
                 await asyncio.sleep(HOLD_S)
@@ -102,6 +114,21 @@ def _key_in(request: web.Request) -> str:
     headers = request.headers
     bearer = headers.get("authorization", "").removeprefix("Bearer ")
     return headers.get("x-api-key") or headers.get("x-goog-api-key") or bearer
+
+
+def _unreported(event: bytes) -> bytes:
+    """The same event without its usage; nothing where it has nothing else. Of text alone."""
+    head, found, data = event.partition(b"data: ")
+    if not found or data.startswith(b"[DONE]"):
+        return event
+    document = json.loads(data)
+    for place in (document, document.get("message"), document.get("delta")):
+        for name in ("usage", "usageMetadata"):
+            if isinstance(place, dict):
+                place.pop(name, None)
+    if document.get("choices") == []:
+        return b""
+    return b"%sdata: %s\n\n" % (head, json.dumps(document).encode())
 
 
 def _data(document: object, name: str | None = None) -> bytes:
@@ -262,6 +289,25 @@ def _azure_events(fake: FakeProvider) -> list[bytes]:
     return [*events, b"data: [DONE]\n\n"]
 
 
+# --- Azure and OpenAI: texts to go on with. -------------------------------------------------------
+
+
+def _text_piece(text: str, reason: str | None) -> dict[str, Any]:
+    choice = {"index": 0, "text": text, "finish_reason": reason, "logprobs": None}
+    head = {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "instruct"}
+    return head | {"choices": [choice]}
+
+
+def _text_whole(fake: FakeProvider) -> dict[str, Any]:
+    return _text_piece("".join(fake.words), "stop") | {"usage": _azure_used(fake)}
+
+
+def _text_events(fake: FakeProvider) -> list[bytes]:
+    events = [_data(_text_piece(word, None)) for word in fake.words]
+    usage = _text_piece("", None) | {"choices": [], "usage": _azure_used(fake)}
+    return [*events, _data(_text_piece("", "stop")), _data(usage), b"data: [DONE]\n\n"]
+
+
 # --- Cohere: Chat, version 2. ---------------------------------------------------------------------
 
 
@@ -324,6 +370,7 @@ WHOLE: dict[str, Whole] = {
     "gemini": _gemini_whole,
     "bedrock": _bedrock_whole,
     "azure": _azure_whole,
+    "text": _text_whole,
     "cohere": _cohere_whole,
 }
 EVENTS: dict[str, Events] = {
@@ -331,6 +378,7 @@ EVENTS: dict[str, Events] = {
     "gemini": _gemini_events,
     "bedrock": _bedrock_events,
     "azure": _azure_events,
+    "text": _text_events,
     "cohere": _cohere_events,
 }
 VECTORS: dict[str, Whole] = {"azure": _azure_vectors, "cohere": _cohere_vectors}
@@ -415,5 +463,5 @@ TOOL_EVENTS: dict[str, Events] = {
     "azure": _azure_tool,
     "cohere": _cohere_tool,
 }
-HOLDS_AFTER = {"anthropic": 3, "gemini": 1, "bedrock": 2, "azure": 2, "cohere": 3}
+HOLDS_AFTER = {"anthropic": 3, "gemini": 1, "bedrock": 2, "azure": 2, "text": 1, "cohere": 3}
 """How many events each has sent with its first word."""

@@ -179,6 +179,7 @@ async def test_call_reaches_the_url_of_the_pool_with_the_key_that_it_names(
     assert SECRET not in said
     assert len(fake.bodies) == 1
     assert "0.5" in json.dumps(fake.bodies[0])
+    assert "log" not in json.dumps(fake.bodies[0])  # what steers the library stays here
 
 
 @pytest.mark.parametrize(
@@ -235,7 +236,7 @@ async def test_call_of_a_tool_comes_through_as_openai_streams_one(
 STATUSES: tuple[tuple[int, type[UpstreamError]], ...] = (
     (401, Misconfigured),
     (429, Saturated),
-    (302, UpstreamError),
+    (307, UpstreamError),
 )
 
 
@@ -260,6 +261,17 @@ async def test_refusal_of_a_provider_is_one_of_the_pools_and_holds_no_key(
     assert "Traceback" not in f"{fault} {failed.value}"
     assert elsewhere.bodies == []  # a redirect is not followed
     assert len(fake.bodies) == 1  # and nothing is tried twice here
+
+
+@every_kind
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "streamed"])
+async def test_call_whose_connection_breaks_is_not_sent_again_unseen(
+    providers: ProvidersProcess, client: OpenAIUpstream, kind: Kind, whole: bool
+) -> None:
+    async with fake_provider(kind.name, kind.used, breaks=True) as fake:
+        with pytest.raises(UpstreamError):
+            await frames_of(client, target(providers, kind, fake, whole=whole))
+    assert len(fake.bodies) == 1
 
 
 def secrets() -> list[str]:

@@ -76,9 +76,17 @@ def test_words_of_an_error_are_the_providers_own(message: str, words: str) -> No
 
 @given(st.dictionaries(st.text(max_size=4), st.integers() | st.none() | st.text(max_size=2)))
 def test_usage_of_anything_is_whole_and_not_negative(details: dict[str, Any]) -> None:
-    usage = usage_of({"prompt_tokens": 5, "prompt_tokens_details": details} | details)
+    usage = usage_of({"prompt_tokens": 5, "prompt_tokens_details": details, **details})
+    assert usage is not None or details.get("prompt_tokens") == 0
+    if usage is None:
+        return
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
     assert min(usage["prompt_tokens_details"].values()) >= 0
+
+
+@pytest.mark.parametrize("said", [None, {}, {"prompt_tokens": 0, "completion_tokens": 0}])
+def test_usage_of_whoever_counts_nothing_is_none(said: dict[str, Any] | None) -> None:
+    assert usage_of(said) is None
 
 
 @pytest.mark.parametrize(
