@@ -101,6 +101,7 @@ IN_ONE_SNAPSHOT: tuple[Callable[[Connection], Check | list[Check]], ...] = (
     money.totals_recompute,
     calls.no_dead_letter,
     invoices.lines_add_up,
+    invoices.taxes_add_up,
     invoices.numbers_have_no_gap,
     credits.laws_of_credits,
     *costs.LAWS,

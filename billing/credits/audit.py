@@ -58,26 +58,30 @@ def spent_and_owed(conn: Connection, orgs: Sequence[str]) -> dict[str, tuple[int
     accounts."""
     spent = select(DAY.c.org, func.sum(DAY.c.amount_nanousd)).where(in_list(conn, DAY.c.org, orgs))
     sums = {org: int(nanousd) for org, nanousd in conn.execute(spent.group_by(DAY.c.org))}
-    codes = [code for org in orgs for code in (unbilled(org), f"org:{org}:receivable")]
     balances = select(ACCOUNT.c.org, ACCOUNT.c.debits - ACCOUNT.c.credits)
     debts: dict[str, int] = {}
-    for org, nanousd in conn.execute(balances.where(in_list(conn, ACCOUNT.c.code, codes))):
+    for org, nanousd in conn.execute(balances.where(in_list(conn, ACCOUNT.c.code, _debts(orgs)))):
         debts[org] = debts.get(org, 0) + nanousd
     return {org: (sums.get(org, 0), debts.get(org, 0)) for org in orgs}
 
 
-def rounded(conn: Connection, orgs: Sequence[str]) -> dict[str, int]:
-    """For each organization what rounding invoices to cents has added to what it owes."""
+def owed_otherwise(conn: Connection, orgs: Sequence[str]) -> dict[str, int]:
+    """For each organization what it owes for anything but its calls: cents, taxes, payments."""
     totals: dict[str, int] = {}
     for account, sign in ((TRANSFER.c.debit_account, 1), (TRANSFER.c.credit_account, -1)):
         sums = select(TRANSFER.c.org, func.sum(TRANSFER.c.amount_nanousd)).where(
-            TRANSFER.c.kind == "rounding",
-            account.like("org:%"),
+            TRANSFER.c.kind.not_in(("charge", "reversal", "burn")),
+            in_list(conn, account, _debts(orgs)),
             in_list(conn, TRANSFER.c.org, orgs),
         )
         for org, nanousd in conn.execute(sums.group_by(TRANSFER.c.org)):
             totals[org] = totals.get(org, 0) + sign * int(nanousd)
     return totals
+
+
+def _debts(orgs: Sequence[str]) -> list[str]:
+    """The accounts of what organizations owe."""
+    return [code for org in orgs for code in (unbilled(org), f"org:{org}:receivable")]
 
 
 def moved_last(conn: Connection, limit: int) -> list[str]:

@@ -62,15 +62,15 @@ def standings_recompute(conn: Connection) -> Check:
         paid = -sum(moved[kind][1] for kind in ("burn", "reversal") if kind in moved)
         burned[org] = burned.get(org, 0) + paid
     orgs = sorted({*standing, *burned})
-    totals, cents = audit.spent_and_owed(conn, orgs), audit.rounded(conn, orgs)
+    totals, others = audit.spent_and_owed(conn, orgs), audit.owed_otherwise(conn, orgs)
     breaks = []
     for org in orgs:
         spent, debt = totals[org]
-        real = {burned.get(org, 0), spent - debt + cents.get(org, 0)}
+        real = {burned.get(org, 0), spent - debt + others.get(org, 0)}
         if real != {standing.get(org)}:
             breaks.append(
                 f"{org}: cleared stands at {standing.get(org)}, burned {burned.get(org, 0)}, "
-                f"spent {spent}, owed {debt}, rounded {cents.get(org, 0)}"
+                f"spent {spent}, owed {debt}, of it otherwise {others.get(org, 0)}"
             )
     return judged(
         "I7 credits_cleared",

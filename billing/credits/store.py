@@ -6,7 +6,7 @@ movements of one organization come one after another, in any number of processes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -130,6 +130,15 @@ def find(
         statement = statement.where((GRANT.c.created_us > created_us) | later)
     ordered = statement.order_by(GRANT.c.created_us, GRANT.c.grant_id)
     return [dict(row) for row in conn.execute(ordered).mappings()]
+
+
+def paid(conn: Connection, grant_ids: Collection[str]) -> set[str]:
+    """Those of the grants that were paid for. The others are promotional."""
+    if not grant_ids:
+        return set()
+    named = in_list(conn, GRANT.c.grant_id, sorted(grant_ids))
+    statement = select(GRANT.c.grant_id).where(named, GRANT.c.category == Category.PAID.value)
+    return set(conn.execute(statement).scalars())
 
 
 def held(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from billing.documents.cents import shared_cents, tax_of
+from billing.cents import shared_cents, tax_of
 from billing.documents.document import (
     Annex,
     Document,
@@ -42,13 +42,9 @@ def compose(
     reduced = sorted(reductions, key=lambda each: each.seq)
     paid = sorted(prepayments, key=lambda each: (each.description, each.amount_nanousd))
     _check(sold, reduced)
-    cents = shared_cents(
-        [line.amount_nanousd for line in sold] + [-each.amount_nanousd for each in reduced]
-    )
-    sold = [replace(x, amount_cents=c) for x, c in zip(sold, cents[: len(sold)], strict=True)]
-    reduced = [
-        replace(x, amount_cents=-c) for x, c in zip(reduced, cents[len(sold) :], strict=True)
-    ]
+    shared = _shared(sold, reduced)
+    sold = [replace(each, amount_cents=shared[each.seq]) for each in sold]
+    reduced = [replace(each, amount_cents=-shared[each.seq]) for each in reduced]
     of_paid = shared_cents([each.amount_nanousd for each in paid])
     paid = [replace(x, amount_cents=c) for x, c in zip(paid, of_paid, strict=True)]
     taxes = tuple(
@@ -59,6 +55,14 @@ def compose(
     return Document(
         heading, tuple(sold), tuple(reduced), tuple(paid), taxes, totals, tuple(annexes)
     )
+
+
+def _shared(lines: Sequence[DocumentLine], reductions: Sequence[Reduction]) -> dict[int, int]:
+    """Cents by `seq`: all share those of one sum, in the order of their places."""
+    amounts = {each.seq: each.amount_nanousd for each in lines}
+    amounts |= {each.seq: -each.amount_nanousd for each in reductions}
+    places = sorted(amounts)
+    return dict(zip(places, shared_cents([amounts[seq] for seq in places]), strict=True))
 
 
 def _totals(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 
-from billing.documents.cents import tax_of
+from billing.cents import tax_of
 from billing.money import NANOUSD_PER_CENT
 
 

@@ -2,16 +2,15 @@
 
 The one place that knows both. Promotional credit is a discount, paid credit a payment on account.
 The rounding line of an invoice is left out: lines of a document have whole cents already. Taxes are
-those of `treatment`; nothing here decides which one holds.
+those of the invoice; nothing here decides which one holds.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
-
-from sqlalchemy import Connection, select
 
 from billing.credits.credit import Category
 from billing.credits.grants import one
@@ -34,7 +33,7 @@ from billing.documents.document import (
 )
 from billing.invoices.invoicing import LineKind
 from billing.invoices.months import InvoiceResult
-from billing.invoices.store import INVOICE, lines
+from billing.invoices.taxes import Taxation
 from billing.money import NANOUSD_PER_CENT
 from billing.prices.book import Component
 from billing.prices.rating import UNITS_PER_PRICE
@@ -77,12 +76,14 @@ def document_of(
     buyer: DocumentParty,
     categories: Mapping[str, str],
     annexes: Sequence[Annex] = (),
-    treatment: TaxTreatment = UNTAXED,
+    untaxed: TaxTreatment = UNTAXED,
     terms: BuyerTerms = NO_TERMS,
 ) -> Document:
-    """`categories` says of each grant on the invoice whether it is paid or promotional."""
+    """`categories` says of each grant on the invoice whether it is paid or promotional. `untaxed`
+    is how lines are taxed of which the invoice says nothing."""
     invoice = result.invoice
-    sold, reduced, paid = _amounts(result.lines, categories, treatment)
+    treatments = _treatments(result.taxation, untaxed)
+    sold, reduced, paid = _amounts(result.lines, categories, treatments)
     heading = _heading(invoice, result.number, seller, buyer, terms)
     if not paid:
         return compose(heading, sold, reductions=reduced, annexes=annexes)
@@ -146,15 +147,25 @@ def _heading(
     )
 
 
+def _treatments(taxation: Taxation, untaxed: TaxTreatment) -> Mapping[int, TaxTreatment]:
+    """By `seq` how a line is taxed."""
+    treatments = [
+        TaxTreatment(TaxCategory(category), rate_ppm, reason_code, note)
+        for category, rate_ppm, reason_code, note in (tax.treatment for tax in taxation.amounts)
+    ]
+    by_seq = {seq: treatments[place - 1] for seq, place in taxation.places.items()}
+    return defaultdict(lambda: untaxed, by_seq)
+
+
 def _amounts(
-    rows: Iterable[Row], categories: Mapping[str, str], treatment: TaxTreatment
+    rows: Iterable[Row], categories: Mapping[str, str], treatments: Mapping[int, TaxTreatment]
 ) -> tuple[list[DocumentLine], list[Reduction], list[str]]:
     """What is sold, what lowers it, and the grants that have paid for it."""
     sold: list[DocumentLine] = []
     reduced: list[Reduction] = []
     paid: list[str] = []
     for line in rows:
-        kind, grant = line["kind"], line["grant_id"]
+        kind, grant, treatment = line["kind"], line["grant_id"], treatments[line["seq"]]
         if kind == LineKind.ROUNDING:  # cents are shared among the lines
             continue
         if kind != LineKind.CREDIT:
@@ -210,8 +221,3 @@ def _measure(component: str) -> Measure:
 
 def _day(at_us: int) -> date:
     return datetime.fromtimestamp(at_us // MICROSECONDS, UTC).date()
-
-
-def invoice_by_id(conn: Connection, invoice_id: str) -> InvoiceResult | None:
-    row = conn.execute(select(INVOICE).where(INVOICE.c.invoice_id == invoice_id)).mappings().first()
-    return None if row is None else InvoiceResult(dict(row), lines(conn, invoice_id))

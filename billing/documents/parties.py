@@ -24,11 +24,12 @@ MICROSECONDS = 1_000_000
 
 
 class NamedParties(NamedTuple):
-    """Whom a document names, under which tax and on which terms."""
+    """Whom a document names, on which terms, and how lines are taxed that have no tax of their
+    own."""
 
     seller: DocumentParty
     buyer: DocumentParty
-    treatment: TaxTreatment | None
+    untaxed: TaxTreatment | None
     terms: BuyerTerms
 
 
@@ -47,7 +48,7 @@ def parties_of(conn: Connection, invoice: dict[str, Any]) -> NamedParties | None
 def _named(
     seller: Seller, buyer: BillingProfile, rule: TaxRule | None, due: date | None
 ) -> NamedParties:
-    """A rule with a rate is left out: no document with one is issued while no tax is booked."""
+    """An invoice of an earlier release froze its rule, and no taxes: it has no rate."""
     treatment = None
     if rule is not None and not rule.rate_ppm:
         category = TaxCategory(rule.category)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from billing.cents import tax_of
 from billing.ledger import audit
 from billing.ledger.report import Check, judged
 from billing.money import NANOUSD_PER_CENT
@@ -18,6 +19,16 @@ def lines_add_up(conn: Connection) -> Check:
         "I5 invoice_totals",
         "invoice lines sum to the subtotal and, with the rounding, to whole cents",
         (problem for invoice in invoices if (problem := _wrong(invoice))),
+        len(invoices),
+    )
+
+
+def taxes_add_up(conn: Connection) -> Check:
+    invoices = audit.invoice_taxes(conn)
+    return judged(
+        "I5 invoice_taxes",
+        "each tax of an invoice is its rate of its lines, and the ledger has it",
+        (problem for invoice in invoices if (problem := _wrong_tax(invoice))),
         len(invoices),
     )
 
@@ -49,6 +60,21 @@ def _wrong(invoice: dict[str, Any]) -> str | None:
             f"{invoice['invoice_id']}: lines before rounding {invoice['billed']}, subtotal "
             f"{invoice['subtotal_nanousd']}"
         )
+    return None
+
+
+def _wrong_tax(tax: dict[str, Any]) -> str | None:
+    """Cents are shared among the lines of an invoice, so a base is less than a cent off."""
+    name = f"{tax['invoice_id']} tax {tax['place']}"
+    base, due = tax["base_cents"], tax["tax_cents"]
+    if abs(base * NANOUSD_PER_CENT - (tax["taxed"] or 0)) >= NANOUSD_PER_CENT:
+        return f"{name}: lines {tax['taxed'] or 0}, base {base}"
+    if due != tax_of(base, tax["rate_ppm"]):
+        return f"{name}: {due} of {base} at {tax['rate_ppm']} ppm"
+    if tax["booked"] != due * NANOUSD_PER_CENT:
+        return f"{name}: booked {tax['booked']}, due {due}"
+    if tax["of_invoice"] != tax["of_taxes"]:
+        return f"{name}: its invoice says {tax['of_invoice']}, taxes sum to {tax['of_taxes']}"
     return None
 
 

@@ -18,12 +18,14 @@ from sqlalchemy import Connection
 
 from billing.charges import store as charges
 from billing.charges.sums import Cell, Sums
+from billing.credits import store as credits
 from billing.db.engine import Store, take_turns
 from billing.invoices import store as rows
 from billing.invoices.cuts import Cut, free
 from billing.invoices.invoicing import Composition, Line, LineKind, compose
-from billing.ledger import store as transfers
-from billing.ledger.posting import CLOCK_SKEW_MAX_US, transfer, unbilled
+from billing.invoices.issuing import issue
+from billing.invoices.taxes import NO_TAX, Taxation, TaxBasis
+from billing.ledger.posting import CLOCK_SKEW_MAX_US
 from billing.limits.keys import SHARDS
 from billing.money import NANOUSD_PER_CENT
 from billing.parties import store as parties
@@ -32,7 +34,6 @@ from billing.periods import Period, period, period_at
 from billing.recovery import holds
 from billing.writer import marks
 
-ROUNDING = "rounding:cents"
 RUN_LOCK = 0x51_75_1C_E2
 TRIES = 20
 """How often a run composes an invoice again because another run came between."""
@@ -51,6 +52,8 @@ class InvoiceResult:
     draft_because: tuple[str, ...] = ()
     parked_because: tuple[str, ...] = ()
     """Those of the reasons that a person must clear."""
+    taxation: Taxation = NO_TAX
+    """Frozen with the number, or of a draft by the rules of now."""
 
     @property
     def status(self) -> str:
@@ -64,9 +67,22 @@ class InvoiceResult:
         return f"{self.invoice['series']}-{number:06d}" if number else None
 
     @property
+    def payable_cents(self) -> int:
+        """What its lines sum to, and the tax."""
+        return int(self.invoice["total_cents"]) + self.taxation.tax_cents
+
+    @property
+    def net_nanousd(self) -> int:
+        """What its lines sum to."""
+        return int(self.invoice["total_cents"]) * NANOUSD_PER_CENT
+
+    @property
+    def tax_nanousd(self) -> int:
+        return self.taxation.tax_cents * NANOUSD_PER_CENT
+
+    @property
     def total_nanousd(self) -> int:
-        total_cents: int = self.invoice["total_cents"]
-        return total_cents * NANOUSD_PER_CENT
+        return self.payable_cents * NANOUSD_PER_CENT
 
 
 def run_invoices(
@@ -99,15 +115,32 @@ def list_invoices(
         ]
 
 
+def invoice_by_id(conn: Connection, invoice_id: str, now_us: int) -> InvoiceResult | None:
+    row = rows.by_id(conn, invoice_id)
+    return None if row is None else _as_listed(conn, row, now_us)
+
+
 def _as_listed(conn: Connection, invoice: dict[str, Any], now_us: int) -> InvoiceResult:
     lines = rows.lines(conn, invoice["invoice_id"])
     if _is_final(invoice):
-        return InvoiceResult(invoice, lines)
+        return _final(conn, invoice, lines)
     org, month = invoice["org"], period(invoice["period"])
-    parked = _parked_because(conn, _billed_as(conn, org, month))
+    ends_us = {line["service_end_us"] for line in lines}
+    grants = {line["grant_id"] for line in lines}
+    basis = _basis(conn, _billed_as(conn, org, month), ends_us, grants)
+    parked = _parked_because(conn, basis)
     reasons = (*_open_because(conn, org, month, now_us), *parked)
     to_come = "the invoice run that finalises it is still to come"
-    return InvoiceResult(invoice, lines, reasons or (to_come,), parked)
+    return InvoiceResult(invoice, lines, reasons or (to_come,), parked, _taxation(basis, lines))
+
+
+def _final(conn: Connection, invoice: dict[str, Any], lines: list[dict[str, Any]]) -> InvoiceResult:
+    taxation = rows.taxes_of(conn, invoice["invoice_id"], lines)
+    return InvoiceResult(invoice, lines, taxation=taxation)
+
+
+def _taxation(basis: TaxBasis | None, lines: list[dict[str, Any]]) -> Taxation:
+    return NO_TAX if basis is None else basis.taxation(lines)
 
 
 class _Identity(NamedTuple):
@@ -132,6 +165,7 @@ class _Snapshot:
     reasons: tuple[str, ...]
     parked: tuple[str, ...]
     billed_as: BilledAs | None
+    basis: TaxBasis | None
 
 
 def _run(
@@ -142,8 +176,10 @@ def _run(
             seen = _snapshot(conn, org, billing_period, now_us)
             if seen.invoice and seen.is_composed and (seen.reasons or _is_final(seen.invoice)):
                 lines = rows.lines(conn, seen.invoice["invoice_id"])
-                reasons = () if _is_final(seen.invoice) else seen.reasons
-                return InvoiceResult(seen.invoice, lines, reasons, seen.parked)
+                if _is_final(seen.invoice):
+                    return _final(conn, seen.invoice, lines)
+                taxation = _taxation(seen.basis, lines)
+                return InvoiceResult(seen.invoice, lines, seen.reasons, seen.parked, taxation)
         if seen.invoice is None and not seen.charges:
             return None
         invoice, lines = _rows(
@@ -164,7 +200,7 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, now_us: int) -
     invoice = next((row for row in revisions if row["invoice_id"] == invoice_id), None)
     states = rows.states(conn, org)
     if invoice and _is_final(invoice):
-        return _Snapshot(identity, invoice, (), True, (), states, (), (), None)
+        return _Snapshot(identity, invoice, (), True, (), states, (), (), None, None)
     void = rows.void_ids(conn, org)
     taken = [(owner, cut) for owner, cut in rows.cuts(conn, org) if owner not in void]
     finalised = rows.finalised_periods(conn, org)
@@ -179,10 +215,12 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, now_us: int) -
     months = sorted({cut.service_start_us for cut in cuts})
     lines = tuple(line for at in months for line in _unbilled(conn, org, at, invoice_id))
     billed_as = _billed_as(conn, org, billing_period)
-    parked = _parked_because(conn, billed_as)
+    ends_us = {line.service.end_us for line in lines} | {billing_period.end_us}
+    basis = _basis(conn, billed_as, ends_us, {line.grant_id for line in lines})
+    parked = _parked_because(conn, basis)
     reasons = (*_open_because(conn, org, billing_period, now_us), *parked)
     return _Snapshot(
-        identity, invoice, cuts, is_composed, lines, states, reasons, parked, billed_as
+        identity, invoice, cuts, is_composed, lines, states, reasons, parked, billed_as, basis
     )
 
 
@@ -191,15 +229,23 @@ def _billed_as(conn: Connection, org: str, billing_period: Period) -> BilledAs |
     return parties.billed_as(conn, org, billing_period.end_us - 1)
 
 
-def _parked_because(conn: Connection, billed_as: BilledAs | None) -> tuple[str, ...]:
-    """Where nobody sells, no tax is computed, and nothing is asked. Else an invoice waits for its
-    billing profile and for a tax rule that fits: no tax is ever zero because nobody said it. One
-    with a rate parks it too, since the ledger books no tax yet."""
+def _basis(
+    conn: Connection, billed_as: BilledAs | None, ends_us: set[int], grants: set[str]
+) -> TaxBasis | None:
+    """A month is taxed by the rule of its last instant, on whatever invoice its charges are."""
     if billed_as is None:
+        return None
+    rules = parties.rules_at(conn, billed_as, [end_us - 1 for end_us in sorted(ends_us)])
+    by_end = {at_us + 1: rule for at_us, rule in rules.items()}
+    return TaxBasis(billed_as.seller, by_end, credits.paid(conn, grants - {""}))
+
+
+def _parked_because(conn: Connection, basis: TaxBasis | None) -> tuple[str, ...]:
+    """Where nobody sells, no tax is computed, and nothing is asked. Else an invoice waits for its
+    billing profile and for a tax rule that fits: no tax is ever zero because nobody said it."""
+    if basis is None:
         return ("it has no billing profile",) if parties.has_sellers(conn) else ()
-    if billed_as.rule is None:
-        return ("no tax rule fits its seller and its buyer",)
-    return ("its tax has a rate, and is not booked yet",) if billed_as.rule.rate_ppm else ()
+    return () if basis.is_whole else ("no tax rule fits its seller and its buyer",)
 
 
 def _is_final(invoice: Mapping[str, Any]) -> bool:
@@ -270,6 +316,7 @@ def _rows(
         "subtotal_nanousd": composition.subtotal_nanousd,
         "rounding_nanousd": composition.rounding_nanousd,
         "total_cents": composition.total_cents,
+        "tax_cents": 0,
         "computed_us": now_us,
     }
     return invoice, [
@@ -291,6 +338,7 @@ def _rows(
             "grant_id": line.grant_id,
             "is_simulated": line.is_simulated,
             "transfers": line.transfers,
+            "tax_place": None,
         }
         for seq, line in enumerate(composition.lines, start=1)
     ]
@@ -304,7 +352,7 @@ def _write(
     now_us: int,
 ) -> InvoiceResult | None:
     """Write what was composed. What no charge is left of is deleted."""
-    invoice_id, org = invoice["invoice_id"], invoice["org"]
+    invoice_id = invoice["invoice_id"]
     if seen.invoice and seen.is_composed:
         invoice = seen.invoice | {"series": invoice["series"]}
     else:
@@ -312,38 +360,13 @@ def _write(
         if not seen.charges:
             return None
         rows.insert_draft(conn, invoice, lines, seen.cuts)
+    taxation = _taxation(seen.basis, lines)
     if not seen.reasons:
-        series = f"{invoice['series']}-{invoice['period'][:4]}"
-        if seen.billed_as:
-            rows.insert_parties(conn, invoice_id, seen.billed_as, now_us)
-        number = rows.finalise(conn, invoice_id, series)
-        invoice = {**invoice, "status": "finalised", "number": number, "series": series}
-        transfers.post(conn, _issue(org, invoice, now_us))
-    return InvoiceResult({**invoice, "voided_us": None}, lines, seen.reasons, seen.parked)
-
-
-def _issue(org: str, invoice: Mapping[str, Any], now_us: int) -> list[dict[str, Any]]:
-    """The transfers that issue an invoice. Used amounts become owed ones. The rounding to cents is
-    a transfer of its own."""
-    receivable = f"org:{org}:receivable"
-    moves = (
-        ("invoice", unbilled(org), invoice["subtotal_nanousd"]),
-        ("rounding", ROUNDING, invoice["rounding_nanousd"]),
-    )
-    return [
-        transfer(
-            f"{invoice['invoice_id']}:{kind}",
-            kind,
-            receivable if amount > 0 else other,
-            other if amount > 0 else receivable,
-            abs(amount),
-            org=org,
-            booked_us=now_us,
-            created_us=now_us,
+        lines = [{**line, "tax_place": taxation.places.get(line["seq"])} for line in lines]
+        invoice = issue(
+            conn, invoice, taxation, seen.billed_as, series=invoice["series"], now_us=now_us
         )
-        for kind, other, amount in moves
-        if amount
-    ]
+    return InvoiceResult({**invoice, "voided_us": None}, lines, seen.reasons, seen.parked, taxation)
 
 
 def _identity(org: str, billing_period: Period, revisions: list[dict[str, Any]]) -> _Identity:

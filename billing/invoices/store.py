@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Select, delete, func, insert, select, tuple_,
 
 from billing.charges.sums import CELL, SUMMED, Cell, Sums
 from billing.db.columns import table_of
+from billing.db.in_list import in_list
 from billing.db.insert import Row, insert_new, insert_rows
 from billing.invoices.cuts import Cut
 from billing.invoices.invoicing import LineKind
@@ -19,8 +20,10 @@ from billing.invoices.tables import (
     InvoiceCut,
     InvoiceLine,
     InvoiceParties,
+    InvoiceTax,
     InvoiceVoid,
 )
+from billing.invoices.taxes import TaxAmount, Taxation, Treatment
 from billing.parties.party import BillingProfile, Seller
 from billing.parties.store import BilledAs
 from billing.parties.tax_rules import TaxRule
@@ -31,6 +34,7 @@ LINE = table_of(InvoiceLine)
 CUT = table_of(InvoiceCut)
 COUNTER = table_of(InvoiceCounter)
 PARTIES = table_of(InvoiceParties)
+TAX = table_of(InvoiceTax)
 VOID = table_of(InvoiceVoid)
 IS_VOID = select(VOID.c.invoice_id).where(VOID.c.invoice_id == INVOICE.c.invoice_id).exists()
 CHARGED = tuple(kind.value for kind in (LineKind.USAGE, LineKind.ADJUSTMENT, LineKind.CREDIT))
@@ -184,8 +188,35 @@ def parties_of(conn: Connection, invoice_id: str) -> IssuedTo | None:
     return IssuedTo(seller, buyer, msgspec.convert(row.rule, TaxRule), row.issued_us, row.due_us)
 
 
-def finalise(conn: Connection, invoice_id: str, series: str) -> int:
-    """Give the draft the next number of its series, and freeze it."""
+def insert_taxes(conn: Connection, invoice_id: str, taxation: Taxation) -> None:
+    """Freeze which lines are taxed how, and the taxes."""
+    for place, amount in enumerate(taxation.amounts, start=1):
+        row = {"invoice_id": invoice_id, "place": place, "account": amount.account}
+        sums = {"base_cents": amount.base_cents, "tax_cents": amount.tax_cents}
+        conn.execute(insert(TAX), [row | sums | amount.treatment._asdict()])
+        seqs = [seq for seq, of_line in taxation.places.items() if of_line == place]
+        of_place = LINE.c.invoice_id == invoice_id, in_list(conn, LINE.c.seq, seqs)
+        conn.execute(update(LINE).where(*of_place).values(tax_place=place))
+
+
+def taxes_of(conn: Connection, invoice_id: str, line_rows: Sequence[Row]) -> Taxation:
+    """The taxes that a final invoice froze; none where nobody sold it."""
+    statement = select(TAX).where(TAX.c.invoice_id == invoice_id).order_by(TAX.c.place)
+    amounts = tuple(
+        TaxAmount(
+            Treatment(*(row[name] for name in Treatment._fields)),
+            row["account"],
+            row["base_cents"],
+            row["tax_cents"],
+        )
+        for row in conn.execute(statement).mappings()
+    )
+    places = {row["seq"]: row["tax_place"] for row in line_rows if row["tax_place"] is not None}
+    return Taxation(amounts, places)
+
+
+def finalise(conn: Connection, invoice_id: str, series: str, **values: int) -> int:
+    """Give the draft the next number of its series and these values, and freeze it."""
     insert_new(conn, COUNTER, [{"series": series, "next_number": 1}])
     statement = select(COUNTER.c.next_number).where(COUNTER.c.series == series).with_for_update()
     number = int(conn.execute(statement).scalar_one())
@@ -193,6 +224,6 @@ def finalise(conn: Connection, invoice_id: str, series: str) -> int:
     conn.execute(
         update(INVOICE)
         .where(INVOICE.c.invoice_id == invoice_id)
-        .values(status="finalised", number=number, series=series)
+        .values(status="finalised", number=number, series=series, **values)
     )
     return number

@@ -42,6 +42,8 @@ class Invoice(SQLModel, table=True):
     rounding_nanousd: int = Field(sa_type=Big)
     total_cents: int = Field(sa_type=Big)
     computed_us: int = Field(sa_type=Big)
+    tax_cents: int = Field(0, sa_type=Big, sa_column_kwargs={"server_default": text("0")})
+    """Of a final invoice; a draft is taxed by the rules of the day on which it is looked at."""
     revision: int = Field(1, sa_column_kwargs={"server_default": text("1")})
     replaces_id: str | None = None
 
@@ -87,6 +89,24 @@ class InvoiceLine(SQLModel, table=True):
     """Of usage that simulated pools served."""
     transfers: int = Field(0, sa_type=Big, sa_column_kwargs={"server_default": text("0")})
     """How many transfers have a part in the amount."""
+    tax_place: int | None = None
+    """Of the `invoice_tax` that it is taxed by, once the invoice is final."""
+
+
+class InvoiceTax(SQLModel, table=True):
+    """The tax of a final invoice on all lines of one treatment. It is booked to
+    `tax:SELLER:JURISDICTION`."""
+
+    __tablename__ = "invoice_tax"
+    invoice_id: str = Field(primary_key=True, foreign_key="invoice.invoice_id")
+    place: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    category: str
+    rate_ppm: int
+    reason_code: str
+    note: str
+    account: str
+    base_cents: int = Field(sa_type=Big)
+    tax_cents: int = Field(sa_type=Big)
 
 
 class InvoiceCut(SQLModel, table=True):

@@ -10,15 +10,18 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    String,
     case,
+    cast,
     func,
+    literal,
     literal_column,
     select,
     union_all,
 )
 
 from billing.db.first_rows import first_rows
-from billing.invoices.store import INVOICE, LINE
+from billing.invoices.store import INVOICE, LINE, TAX
 from billing.ledger.store import ACCOUNT, TRANSFER
 from billing.recovery.holds import HOLD
 from billing.usage.store import EVENT
@@ -97,3 +100,37 @@ def invoice_sums(conn: Connection) -> list[dict[str, Any]]:
         .order_by(INVOICE.c.series, INVOICE.c.number)
     )
     return [dict(row) for row in rows.mappings()]
+
+
+def invoice_taxes(conn: Connection) -> list[dict[str, Any]]:
+    """Each tax of an invoice with what its lines sum to, what the ledger has booked of it, the tax
+    that the invoice says and the one that all of its taxes sum to."""
+    of_line = (LINE.c.invoice_id == TAX.c.invoice_id) & (LINE.c.tax_place == TAX.c.place)
+    taxed = select(func.sum(LINE.c.amount_nanousd)).where(of_line).scalar_subquery()
+    named = TAX.c.invoice_id + ":tax:" + cast(TAX.c.place, String)
+    sides = (TRANSFER.c.credit_account, 1), (TRANSFER.c.debit_account, -1)
+    amounts = (
+        select(func.coalesce(func.sum(TRANSFER.c.amount_nanousd), 0))
+        .where(TRANSFER.c.transfer_id == named, side == TAX.c.account)
+        .scalar_subquery()
+        * sign
+        for side, sign in sides
+    )
+    other = TAX.alias("other")
+    of_taxes = (
+        select(func.sum(other.c.tax_cents))
+        .where(other.c.invoice_id == TAX.c.invoice_id)
+        .scalar_subquery()
+    )
+    statement = (
+        select(
+            TAX,
+            taxed.label("taxed"),
+            sum(amounts, start=literal(0)).label("booked"),
+            INVOICE.c.tax_cents.label("of_invoice"),
+            of_taxes.label("of_taxes"),
+        )
+        .join(INVOICE, INVOICE.c.invoice_id == TAX.c.invoice_id)
+        .order_by(TAX.c.invoice_id, TAX.c.place)
+    )
+    return [dict(row) for row in conn.execute(statement).mappings()]

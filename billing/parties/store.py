@@ -3,6 +3,7 @@ caller's."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -113,6 +114,14 @@ def billed_as(conn: Connection, org: str, at_us: int) -> BilledAs | None:
     by = _seller(conn, buyer.seller)
     assert by is not None, "a foreign key says so"
     return BilledAs(by, buyer, rule_for(_rules(conn), by, buyer, at_us))
+
+
+def rules_at(
+    conn: Connection, billed: BilledAs, instants_us: Iterable[int]
+) -> dict[int, TaxRule | None]:
+    """By instant the rule that fits a seller and a buyer."""
+    rules = _rules(conn)
+    return {at_us: rule_for(rules, billed.seller, billed.buyer, at_us) for at_us in instants_us}
 
 
 def _seller(conn: Connection, seller_id: str) -> Seller | None:

@@ -17,6 +17,7 @@ CATEGORIES = ("S", "Z", "E", "AE", "G", "O")
 """Of UNTDID 5305: standard, zero, exempt, reverse charge, export, outside the scope of tax."""
 REVERSE_CHARGE = "AE"
 RATED = ("S",)
+WITHOUT_REASON = ("S", "Z")
 
 
 class BadTaxRule(ValueError):
@@ -49,7 +50,7 @@ def checked_rule(rule: TaxRule) -> TaxRule:
         raise BadTaxRule("category", f"it is one of {', '.join(CATEGORIES)}")
     if (rule.category in RATED) != (rule.rate_ppm > 0):
         raise BadTaxRule("rate", f"category {rule.category} has no such rate")
-    if rule.category not in ("S", "Z") and not (rule.reason_code or rule.note):
+    if rule.category not in WITHOUT_REASON and not (rule.reason_code or rule.note):
         raise BadTaxRule("reason_code", f"category {rule.category} needs a reason code or a note")
     if rule.to_us is not None and rule.to_us <= rule.from_us:
         raise BadTaxRule("to", "it ends after it begins")

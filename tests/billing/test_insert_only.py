@@ -55,6 +55,7 @@ FROZEN = {
     "invoice_line",
     "invoice_cut",
     "invoice_parties",
+    "invoice_tax",
     "invoice_void",
     "credit_grant",
     "credit_void",

@@ -85,6 +85,7 @@ OTHER = "debit_account = 'org:org_2:unbilled', org = 'org_2'"
 HOUR = "hour_us = hour_us - 3600000000"
 SUMS = ("usage_hour", "usage_day", "usage_org_day")
 LETTER = "INSERT INTO dead_letter (shard, entry, rid, reason, detail, payload, created_us) VALUES"
+TAX = "category, rate_ppm, reason_code, note, account, base_cents, tax_cents"
 OF_CHARGES = ("I5 invoice_lines", "I9 charge_sums")
 RERATED = ("I4 amounts_rerate", *OF_CHARGES)
 
@@ -181,6 +182,12 @@ BREAKS: list[tuple[str, str, list[str]]] = [
         ["I5 invoice_lines", "I5 invoice_totals"],
     ),
     ("inv_", "UPDATE invoice SET total_cents = total_cents + 1", ["I5 invoice_totals"]),
+    (
+        "tax 1: lines 0, base 5",
+        f"INSERT INTO invoice_tax (invoice_id, place, {TAX}) "
+        "SELECT invoice_id, 1, 'S', 190000, '', '', 'tax:s:DE', 5, 1 FROM invoice",
+        ["I5 invoice_taxes"],
+    ),
     ("inv_", "UPDATE invoice_cut SET upto_us = upto_us - 1", ["I5 invoice_lines"]),
     (
         "both have charges of",

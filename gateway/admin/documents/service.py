@@ -27,13 +27,12 @@ from billing.documents.invoice_document import (
     annexes_of,
     categories_of,
     document_of,
-    invoice_by_id,
     party_named,
 )
 from billing.documents.parties import parties_of
 from billing.documents.press import Form, Press, PressBusy, PressFailed
 from billing.documents.store import KeptFile
-from billing.invoices.months import InvoiceResult, list_invoices
+from billing.invoices.months import InvoiceResult, invoice_by_id, list_invoices
 from billing.periods import BadPeriod, period
 from gateway.admin.use_cases import NotThere, attempt
 from gateway.api.dependencies import parts_of
@@ -167,7 +166,7 @@ class DocumentFiles:
 
     def _document(self, invoice_id: str, organization: str | None) -> Document:
         with self.ledger.read() as conn:
-            result = invoice_by_id(conn, invoice_id)
+            result = invoice_by_id(conn, invoice_id, self._now_us)
         if result is None or organization not in (None, result.invoice["org"]):
             raise NotThere(invoice_id)
         document = self._of_result(result, has_annexes=True)
@@ -192,7 +191,7 @@ class DocumentFiles:
             buyer=named.buyer
             if named
             else party_named(organization.name if organization else invoice["org"]),
-            treatment=(named and named.treatment) or UNTAXED,
+            untaxed=(named and named.untaxed) or UNTAXED,
             terms=named.terms if named else NO_TERMS,
             categories=categories_of(self.ledger, result.lines),
             annexes=annexes_of(self.ledger, invoice["org"], *span) if has_annexes else (),

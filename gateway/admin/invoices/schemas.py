@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import AliasPath, Field, NonNegativeInt
 
 from billing.invoices.invoicing import LineKind
+from gateway.admin.parties.schemas import Rate
 from gateway.api.schemas import Answer, Body, Usd, read_from
 from gateway.fields import Label
 
@@ -34,6 +35,17 @@ class InvoiceLine(Answer):
     transfers: NonNegativeInt
 
 
+class InvoiceTax(Answer):
+    """The tax on all lines of one category and rate. A draft has that of the rules of now."""
+
+    category: str = Field(validation_alias=AliasPath("treatment", "category"))
+    rate: Rate = Field(validation_alias=AliasPath("treatment", "rate_ppm"))
+    reason_code: str = Field(validation_alias=AliasPath("treatment", "reason_code"))
+    note: str = Field(validation_alias=AliasPath("treatment", "note"))
+    base_cents: int
+    tax_cents: int
+
+
 class VoidBody(Body):
     reason: Label = Field(description="why; it is kept", examples=["wrong price"])
 
@@ -60,7 +72,12 @@ class Invoice(Answer):
     period_end_us: int
     subtotal_usd: Usd = Field(validation_alias=AliasPath("invoice", "subtotal_nanousd"))
     rounding_usd: Usd = Field(validation_alias=AliasPath("invoice", "rounding_nanousd"))
-    total_usd: Usd = Field(validation_alias="total_nanousd")
-    total_cents: int
+    net_usd: Usd = Field(
+        validation_alias=AliasPath("net_nanousd"), description="what the lines sum to"
+    )
+    taxes: list[InvoiceTax] = Field(validation_alias=AliasPath("taxation", "amounts"))
+    tax_usd: Usd = Field(validation_alias=AliasPath("tax_nanousd"))
+    total_usd: Usd = Field(validation_alias=AliasPath("total_nanousd"), description="with tax")
+    total_cents: int = Field(validation_alias=AliasPath("payable_cents"))
     computed_us: int
     lines: list[InvoiceLine] = Field(validation_alias="lines")

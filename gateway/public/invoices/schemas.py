@@ -17,4 +17,4 @@ class OwnInvoice(Answer):
     status: Literal["draft", "finalised", "void"] = Field(validation_alias="status")
     currency: str
     total_usd: Usd = Field(validation_alias="total_nanousd")
-    total_cents: int
+    total_cents: int = Field(validation_alias="payable_cents")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from billing.documents.cents import shared_cents, tax_of
+from billing.cents import shared_cents, tax_of
 from billing.documents.composing import compose
 from billing.documents.document import (
     Conversion,

@@ -18,8 +18,7 @@ from sqlalchemy import text
 from billing.documents import store as documents
 from billing.documents.document import Document
 from billing.documents.forms.e_invoice import Syntax
-from billing.documents.invoice_document import invoice_by_id
-from billing.invoices.months import run_invoices
+from billing.invoices.months import invoice_by_id, run_invoices
 from billing.parties import store as parties
 from billing.periods import period
 from billing.prices.book import Component, PriceRate
@@ -199,7 +198,7 @@ def frozen_with_parties(office: Office) -> Document:
     made = document()
     store = office.one.parts.ledger
     with store.write() as conn:
-        result = invoice_by_id(conn, office.issued)
+        result = invoice_by_id(conn, office.issued, IN_NOVEMBER_US)
         assert result is not None
         return documents.freeze(conn, office.issued, made, IN_NOVEMBER_US)
 

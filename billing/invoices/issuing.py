@@ -1,0 +1,74 @@
+"""Issuing: a draft gets its number, parties and taxes are frozen, and the ledger has the amounts.
+
+All of it happens in the caller's transaction. Used amounts become owed ones. The rounding to cents
+and each tax are transfers of their own. What takes an invoice back are the same transfers the other
+way round. Guards laws 1 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from billing.invoices import store as rows
+from billing.invoices.taxes import Taxation
+from billing.ledger import store as transfers
+from billing.ledger.posting import transfer, unbilled
+from billing.money import NANOUSD_PER_CENT
+from billing.parties.store import BilledAs
+
+ROUNDING = "rounding:cents"
+Invoice = Mapping[str, Any]
+
+
+def issue(
+    conn: Connection,
+    invoice: Invoice,
+    taxation: Taxation,
+    billed_as: BilledAs | None,
+    *,
+    series: str,
+    now_us: int,
+) -> dict[str, Any]:
+    """The invoice as it is from now on. Its number is of a series and a year."""
+    invoice_id, numbers = invoice["invoice_id"], f"{series}-{invoice['period'][:4]}"
+    if billed_as is not None:
+        rows.insert_parties(conn, invoice_id, billed_as, now_us)
+    rows.insert_taxes(conn, invoice_id, taxation)
+    frozen = {"tax_cents": taxation.tax_cents, "computed_us": now_us}
+    number = rows.finalise(conn, invoice_id, numbers, **frozen)
+    named = {"status": "finalised", "number": number, "series": numbers}
+    issued = {**invoice, **named, **frozen}
+    transfers.post(conn, list(_transfers(issued, taxation, now_us)))
+    return issued
+
+
+def take_back(conn: Connection, invoice: Invoice, taxation: Taxation, now_us: int) -> None:
+    """Undo what issuing has posted. The invoice keeps its number."""
+    taken = [
+        {
+            **row,
+            **{"transfer_id": f"{row['transfer_id']}:void", "kind": "invoice_void"},
+            **{"debit_account": row["credit_account"], "credit_account": row["debit_account"]},
+        }
+        for row in _transfers(invoice, taxation, now_us)
+    ]
+    transfers.post(conn, taken)
+
+
+def _transfers(invoice: Invoice, taxation: Taxation, now_us: int) -> Iterator[dict[str, Any]]:
+    org, invoice_id = invoice["org"], invoice["invoice_id"]
+    receivable = f"org:{org}:receivable"
+    moves = [
+        ("invoice", "invoice", unbilled(org), invoice["subtotal_nanousd"]),
+        ("rounding", "rounding", ROUNDING, invoice["rounding_nanousd"]),
+    ]
+    for place, tax in enumerate(taxation.amounts, start=1):
+        moves.append((f"tax:{place}", "tax", tax.account, tax.tax_cents * NANOUSD_PER_CENT))
+    for name, kind, other, amount in moves:
+        if amount:
+            debit, credit = (receivable, other) if amount > 0 else (other, receivable)
+            common = {"org": org, "booked_us": now_us, "created_us": now_us}
+            yield transfer(f"{invoice_id}:{name}", kind, debit, credit, abs(amount), **common)

@@ -1,0 +1,198 @@
+"""Tax is of each category, rounded once, booked with the number, and taken back with the void."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from sqlalchemy import text
+
+from billing.cents import tax_of
+from billing.credits.credit import Category, Grant
+from billing.credits.grants import give
+from billing.db.engine import Store
+from billing.documents.document import Document
+from billing.documents.forms.e_invoice import Syntax, xml_of
+from billing.documents.invoice_document import categories_of, document_of
+from billing.documents.parties import parties_of
+from billing.invoices.months import InvoiceResult, invoice_by_id
+from billing.invoices.taxes import TaxBasis
+from billing.invoices.voids import void
+from billing.money import NANOUSD_PER_CENT, whole_cents
+from billing.parties import store as parties
+from billing.parties.tax_rules import TaxRule
+from tests.billing.documents.rules import complaints
+from tests.billing.invoices.test_invoices import (
+    IN_NOVEMBER_US,
+    IN_OCTOBER_US,
+    OCTOBER,
+    SEPTEMBER,
+    book,
+    call,
+    caught_up,
+    holds,
+    run,
+)
+from tests.billing.parties.test_tax_rules import BUYER, REVERSE, SELLER
+
+NO_RULE = "no tax rule fits its seller and its buyer"
+DOMESTIC = TaxRule(rule_id="de", category="S", rate_ppm=190_000, from_us=0, buyer_country="DE")
+GERMAN = replace(
+    BUYER,
+    org="org_1",
+    vat_id="DE129273398",
+    address=replace(BUYER.address, country="DE", region="", city="Wien", postal_code="1"),
+)
+ZERO = TaxRule(rule_id="zero", category="Z", from_us=0, note="none")
+MONTHS = (1, 2, 3)
+
+
+@st.composite
+def _lines(draw: st.DrawFn) -> list[dict[str, Any]]:
+    line = st.fixed_dictionaries(
+        {
+            "kind": st.sampled_from(("usage", "credit", "rounding")),
+            "grant_id": st.sampled_from(("", "paid", "promo")),
+            "service_end_us": st.sampled_from(MONTHS),
+            "amount_nanousd": st.integers(-(10**12), 10**12),
+        }
+    )
+    return [{**each, "seq": seq} for seq, each in enumerate(draw(st.lists(line)), start=1)]
+
+
+@given(_lines(), st.integers(1, 10**6))
+def test_tax_is_the_rate_of_what_its_lines_sum_to(lines: list[dict[str, Any]], ppm: int) -> None:
+    rules = {1: DOMESTIC, 2: replace(DOMESTIC, rate_ppm=ppm), 3: ZERO}
+    taxation = TaxBasis(SELLER, rules, {"paid"}).taxation(lines)
+    base = [each for each in lines if each["kind"] != "rounding" and each["grant_id"] != "paid"]
+    assert set(taxation.places) == {each["seq"] for each in base}
+    total = sum(each["amount_nanousd"] for each in base)
+    assert sum(tax.base_cents for tax in taxation.amounts) == whole_cents(total)
+    for place, tax in enumerate(taxation.amounts, start=1):
+        own = sum(each["amount_nanousd"] for each in base if taxation.places[each["seq"]] == place)
+        assert abs(tax.base_cents * NANOUSD_PER_CENT - own) < len(base) * NANOUSD_PER_CENT
+        assert tax.tax_cents == tax_of(tax.base_cents, tax.treatment.rate_ppm)
+    assert TaxBasis(SELLER, {**rules, 1: None}, {"paid"}).taxation(lines).amounts == ()
+
+
+@pytest.fixture
+def store(either_store: Store) -> Store:
+    parties.put_seller(either_store, replace(SELLER, address=GERMAN.address), 1)
+    parties.put_profile(either_store, GERMAN, 1)
+    return either_store
+
+
+def accounts(store: Store) -> dict[str, int]:
+    """Credits less debits, in cents, of accounts that have any."""
+    with store.read() as conn:
+        rows = conn.execute(text("SELECT code, credits - debits FROM account")).all()
+    return {code: whole_cents(int(left)) for code, left in rows if left}
+
+
+def document(store: Store, result: InvoiceResult) -> Document:
+    with store.read() as conn:
+        again = invoice_by_id(conn, result.invoice["invoice_id"], IN_NOVEMBER_US)
+        named = parties_of(conn, result.invoice)
+    assert again == result and named is not None
+    categories = categories_of(store, result.lines)
+    made = document_of(
+        result, seller=named.seller, buyer=named.buyer, categories=categories, terms=named.terms
+    )
+    assert made.totals.due_cents == result.payable_cents
+    assert [(tax.base_cents, tax.tax_cents) for tax in made.taxes] == [
+        (tax.base_cents, tax.tax_cents) for tax in result.taxation.amounts
+    ]
+    return made
+
+
+def used(store: Store, rid: str, at_us: int, now_us: int = IN_NOVEMBER_US) -> None:
+    book(store, call(store, rid, at_us, output=3_456_789_012), now_us=now_us)
+
+
+def test_domestic_tax_is_booked_with_the_number_and_goes_with_the_void(store: Store) -> None:
+    parties.put_rule(store, DOMESTIC, 1)
+    used(store, "req_1", IN_OCTOBER_US)
+    caught_up(store, IN_NOVEMBER_US)
+    before = accounts(store)
+    (draft,) = run(store, "2026-10", now_us=IN_OCTOBER_US)
+    (issued,) = run(store, "2026-10")
+    assert draft.taxation.tax_cents == issued.taxation.tax_cents > 0 and issued.number
+    made = document(store, issued)
+    tax = tax_of(made.totals.net_cents, 190_000)
+    assert (made.totals.tax_cents, issued.invoice["tax_cents"]) == (tax, tax)
+    booked = accounts(store)
+    assert booked["tax:s:DE"] == tax
+    assert -booked["org:org_1:receivable"] == issued.payable_cents == made.totals.total_cents
+    assert run(store, "2026-10") == [issued]
+    for syntax in Syntax:
+        assert complaints(xml_of(made, syntax), syntax) == []
+    assert holds(store)
+    void(store, issued.invoice["invoice_id"], reason="a", by="a", now_us=IN_NOVEMBER_US)
+    assert accounts(store) == before
+    assert holds(store)
+    (again,) = run(store, "2026-10")
+    assert again.taxation == issued.taxation and again.number != issued.number
+    assert holds(store)
+
+
+def test_late_usage_has_the_rate_of_its_own_month(store: Store) -> None:
+    parties.put_rule(store, replace(DOMESTIC, rate_ppm=160_000, to_us=SEPTEMBER.end_us), 1)
+    parties.put_rule(store, replace(DOMESTIC, rule_id="new", from_us=SEPTEMBER.end_us), 1)
+    used(store, "req_1", SEPTEMBER.end_us - 1, IN_OCTOBER_US)
+    caught_up(store, IN_NOVEMBER_US)
+    (september,) = run(store, "2026-09")
+    assert [tax.treatment.rate_ppm for tax in september.taxation.amounts] == [160_000]
+    used(store, "req_2", SEPTEMBER.end_us - 1)
+    used(store, "req_3", IN_OCTOBER_US)
+    (october,) = run(store, "2026-10")
+    assert [tax.treatment.rate_ppm for tax in october.taxation.amounts] == [160_000, 190_000]
+    made = document(store, october)
+    for syntax in Syntax:
+        assert complaints(xml_of(made, syntax), syntax) == []
+    assert holds(store)
+
+
+@pytest.mark.parametrize("category", Category)
+def test_promotional_credit_lowers_what_is_taxed_and_paid_credit_what_is_due(
+    store: Store, category: Category
+) -> None:
+    parties.put_rule(store, DOMESTIC, 1)
+    grant = Grant(
+        grant_id="grant_1", org="org_1", category=category, amount_nanousd=10**9,
+        effective_us=OCTOBER.start_us, created_us=OCTOBER.start_us,
+    )  # fmt: skip
+    give(store, grant, created_by="a", now_us=OCTOBER.start_us)
+    used(store, "req_1", IN_OCTOBER_US)
+    caught_up(store, IN_NOVEMBER_US)
+    (issued,) = run(store, "2026-10")
+    sold = sum(line["amount_nanousd"] for line in issued.lines if line["kind"] == "usage")
+    taxed = sold if category is Category.PAID else sold - 10**9
+    (tax,) = issued.taxation.amounts
+    assert tax.base_cents == whole_cents(taxed)
+    made = document(store, issued)
+    assert made.totals.paid_cents == (100 if category is Category.PAID else 0)
+    assert holds(store)
+    void(store, issued.invoice["invoice_id"], reason="a", by="a", now_us=IN_NOVEMBER_US)
+    assert holds(store)
+
+
+def test_reverse_charge_needs_both_vat_ids(store: Store) -> None:
+    parties.put_rule(store, REVERSE, 1)
+    parties.put_profile(store, replace(GERMAN, vat_id=""), 2)
+    used(store, "req_1", IN_OCTOBER_US)
+    caught_up(store, IN_NOVEMBER_US)
+    (parked,) = run(store, "2026-10")
+    assert parked.parked_because == (NO_RULE,) and not parked.taxation.amounts
+    parties.put_profile(store, replace(GERMAN, vat_id="DE129273398"), 3)
+    (issued,) = run(store, "2026-10")
+    assert [(tax.treatment.category, tax.tax_cents) for tax in issued.taxation.amounts] == [
+        ("AE", 0)
+    ]
+    made = document(store, issued)
+    for syntax in Syntax:
+        assert complaints(xml_of(made, syntax), syntax) == []
+    assert "tax:s:DE" not in accounts(store)
+    assert holds(store)
