@@ -6,9 +6,6 @@ one round trip, and whatever happens after it, leaving its block settles (step 8
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-
-import msgspec
 
 from billing.prices.tariff import Prices
 from billing.types import CallStatus
@@ -17,8 +14,9 @@ from gateway.call.context import cut, held_tokens, room_for, room_with_fallbacks
 from gateway.call.estimates import counted, lengths_of
 from gateway.call.frame import Frame
 from gateway.call.leases import Leases
-from gateway.call.model_limits import bound, others, without
+from gateway.call.model_limits import bound
 from gateway.call.open_call import OpenCall, Quote
+from gateway.call.priced_call import PricedCall, Received, Shaped, TurnedDown
 from gateway.call.prompt_tokens import LARGE_BYTES, PromptCounter
 from gateway.call.request import GeneratingRequest, Payload
 from gateway.catalog.catalog import CatalogKeeper
@@ -28,6 +26,7 @@ from gateway.decisions.recorder import DecisionMade, DecisionRecorder
 from gateway.decisions.seeds import Seeds
 from gateway.errors import (
     NOT_ALLOWED,
+    QUOTA_CODE,
     ApiError,
     auto_cannot_embed,
     bad_request,
@@ -63,7 +62,6 @@ from routing.filters import is_named
 from routing.plans import Plans
 from routing.policy.action import NO_BOUND, Matched, PriceBound
 from routing.policy.rules import RoutingPolicy
-from routing.replicas.blocks import Beginning
 from routing.types import (
     AUTO_MODEL,
     Call,
@@ -88,44 +86,6 @@ READ_WITHIN_S = 1.0
 BUDGET_EXHAUSTED = "budget_exhausted"
 """Stopped by the money, which a finish reason of `length` does not tell from a ceiling."""
 AUTO_TIERS = (Tier.DEFAULT, Tier.FLEX, Tier.PRIORITY)
-
-
-class Received(msgspec.Struct, frozen=True):
-    """A generating request as it came in: its id, when, what it said and who it claims to be."""
-
-    request_id: str
-    arrived_s: float
-    headers: Mapping[str, str]
-    request: GeneratingRequest
-    body_bytes: int = 0
-    idempotency: str | None = None
-    """SHA-256 of the key under which it is to run once."""
-
-
-class Shaped(NamedTuple):
-    """A call, and how its prompt begins, for whoever looks for the cache that has it."""
-
-    call: Call
-    beginning: Beginning
-
-
-class PricedCall(NamedTuple):
-    """A call after steps 1 to 3. Nothing has been taken for it."""
-
-    principal: Principal
-    received: Received
-    beginning: Beginning
-    match: PolicyMatch
-    call: Call
-    quote: Quote
-
-    def without(self, model: str | None) -> "PricedCall | None":
-        """The same call on its other models; None if there are none. A call that names its model
-        goes on to no other one because of a limit."""
-        if self.call.model_requested != AUTO_MODEL:
-            return None
-        left = without(self.call, self.quote, model)
-        return None if left is None else self._replace(call=left[0], quote=left[1])
 
 
 class Pipeline:
@@ -177,16 +137,9 @@ class Pipeline:
 
         Raises ApiError for whatever goes wrong before an answer has begun.
         """
-        priced = await self._priced(principal, received)
-        while True:
-            try:
-                await self._serve(priced, reply)
-                return
-            except ApiError as error:
-                others_left = priced.without(error.limited_model)
-                if others_left is None:
-                    raise
-                priced = others_left
+        priced: PricedCall | None = await self._priced(principal, received)
+        while priced is not None:
+            priced = await self._serve(priced, reply)
 
     async def _priced(self, principal: Principal, received: Received) -> PricedCall:
         """Steps 2 and 3."""
@@ -198,10 +151,17 @@ class Pipeline:
         call, quote = self.price(shaped.call, match.matched, received.request.price_max)
         return PricedCall(principal, received, shaped.beginning, match, call, quote)
 
-    async def _serve(self, priced: PricedCall, reply: Reply) -> None:
-        """Steps 4 to 8. Raises ApiError, with `limited_model` before anything was taken."""
-        made, first_decision = await self._decide(priced)
-        call, quote, decision = await self._counted(priced, first_decision)
+    async def _serve(self, priced: PricedCall, reply: Reply) -> PricedCall | None:
+        """Steps 4 to 8. The call on other models where limits or money refuse it and others may be
+        asked: nothing was taken for it then. Raises ApiError."""
+        try:
+            made, first_decision = await self._decide(priced)
+            call, quote, decision = await self._counted(priced, first_decision)
+        except ApiError as error:
+            if priced.uncovered is None:
+                raise
+            self._recorder.add_turned_away(*priced.uncovered)
+            raise priced.uncovered.error from error
         made = made._replace(left_out=models_left_out(first_decision, decision))
         admission = await self._admission(priced, call, quote, decision)
         try:
@@ -215,18 +175,44 @@ class Pipeline:
                 self._accounts.close(open_call)
                 await reply.finish(open_call)
         except ApiError as error:
-            self._record_refusal(made, error, admission)
-            raise
+            if admission.is_admitted:
+                if admission.open_call.status is CallStatus.REFUSED:
+                    self._recorder.add_unserved(made, error)
+                raise
+            refused = TurnedDown(made, error)
+            other = await self._instead(priced, refused, decision.chosen.model)
+            if other is not None:
+                return other
+            first = priced.uncovered or refused
+            self._recorder.add_turned_away(*first)
+            if first is refused:
+                raise
+            raise first.error from error
+        return None
 
-    def _record_refusal(self, made: DecisionMade, error: ApiError, admission: Admission) -> None:
-        """Of a call that was not admitted, or then not served by anybody. Where another model may
-        be asked in its stead, the last one says what became of it."""
-        if not admission.is_admitted:
-            is_named = made.call.model_requested != AUTO_MODEL
-            if is_named or not others(made.call, error.limited_model):
-                self._recorder.add_turned_away(made, error)
-        elif admission.open_call.status is CallStatus.REFUSED:
-            self._recorder.add_unserved(made, error)
+    async def _instead(
+        self, priced: PricedCall, refused: TurnedDown, chosen: str
+    ) -> PricedCall | None:
+        """The call on the models that are asked next; None where none are. One that names its model
+        is decided again on the cheaper ones of its rule where its money does not cover it."""
+        if refused.error.code != QUOTA_CODE:
+            return priced.without(refused.error.limited_model)
+        if not priced.cheaper_models(chosen):
+            return None
+        priced = priced._replace(uncovered=priced.uncovered or refused)
+        if priced.received.body_bytes > LARGE_BYTES:
+            organization = priced.principal.organization
+            return await self._counting.beside(organization, self._on_cheaper, priced, chosen)
+        return self._on_cheaper(priced, chosen)
+
+    def _on_cheaper(self, priced: PricedCall, chosen: str) -> PricedCall | None:
+        request, names = priced.received.request, priced.match.matched.action.cheaper_models
+        try:
+            call = self.shape(priced.received, priced.principal, (chosen, *names)).call
+            prices = self.price(call, priced.match.matched, request.price_max)
+        except ApiError:
+            return None
+        return priced.on_cheaper(*prices, chosen)
 
     # 1 -----------------------------------------------------------------------------------------
 
@@ -433,6 +419,8 @@ class Pipeline:
         """A refusal is recorded, and a pool that would be ready too late is started for who comes
         back."""
         made = self._made(priced.call, priced.match, self._seeds.take(), self._plans)
+        if isinstance(made.decided, Refusal) and priced.uncovered:
+            raise priced.uncovered.error
         if isinstance(made.decided, Refusal):
             refused = _refused(made.decided, priced.received.request.payload)
             self._recorder.add_refused(made, refused)
@@ -466,7 +454,7 @@ class Pipeline:
         """The decision, with only those models for which limits and money can be taken. Raises
         ApiError 400 where none of them has room for the prompt, once it is counted."""
         principal, received = priced.principal, priced.received
-        facts = (priced.call, priced.quote, decision, received.request, self._catalog.catalog)
+        facts = (*priced.to_hold(), decision, received.request, self._catalog.catalog)
         if priced.call.estimated and received.body_bytes > LARGE_BYTES:
             chosen = await self._counting.beside(principal.organization, counted, *facts)
         else:

@@ -14,9 +14,9 @@ from routing.filters import (
     NO_FALLBACK,
     Ruling,
     cools_down,
-    for_longer_calls,
     slow_start,
     takes_fields,
+    takes_model,
     too_late,
     too_long,
 )
@@ -149,7 +149,7 @@ def _ruling(
     """The first reason against a pool. What time does not cure comes before what it does."""
     if weights.against is not None:
         return weights.against
-    if len(call.models) > 1 and (ruling := for_longer_calls(call, weights.model, plan.action)):
+    if len(call.models) > 1 and (ruling := takes_model(call, weights.model, plan.action)):
         return ruling
     if call.extra_fields and (ruling := takes_fields(call, weights.state.pool)):
         return ruling
@@ -177,7 +177,8 @@ def _fallback_shelves(call: Call, action: Action) -> dict[str, int]:
     """Of each model but the one that the call names: behind it, in the order of the policy."""
     if len(call.models) < 2 or call.model_requested == AUTO_MODEL:
         return {}
-    return {model: FALLBACK * at for at, model in enumerate(action.fallback_models, 1)}
+    models = action.cheaper_models if call.uncovered else action.fallback_models
+    return {model: FALLBACK * at for at, model in enumerate(models, 1)}
 
 
 def _comes_behind(health: PoolHealth, chance: int) -> bool:

@@ -31,6 +31,7 @@ def _policy(pattern: str, *values: object) -> Ruling:
 
 
 NO_FALLBACK = _policy("the route allows no fallback")
+NOT_COVERED = _policy("what is left of its budget or credit does not cover this model")
 
 
 def standing_ruling(pool: Pool, action: Action, leave: Leave) -> Ruling | None:
@@ -205,8 +206,11 @@ def takes_fields(call: Call, pool: Pool) -> Ruling | None:
     return Ruling(RefusalKind.NO_POOL, "the pool does not take the field '{}'", (first,))
 
 
-def for_longer_calls(call: Call, model: str, action: Action) -> Ruling | None:
-    """A model that the policy names for calls that are too long takes no other one."""
+def takes_model(call: Call, model: str, action: Action) -> Ruling | None:
+    """Of a call with several. A model that the policy names for calls that are too long takes no
+    other one."""
+    if call.uncovered:
+        return None if model not in call.uncovered else NOT_COVERED
     fallbacks, requested = action.fallbacks, call.model_requested
     if model == requested or requested not in call.models or model in fallbacks.general:
         return None

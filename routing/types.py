@@ -147,6 +147,8 @@ class Call(NamedTuple):
     prefix_tokens: Mapping[str, int] | None = None
     """By pool, how many first tokens of the prompt were computed there lately, as far as it is
     known. None: nowhere."""
+    uncovered: frozenset[str] = frozenset()
+    """Models of the call that the tenant's money was found not to cover."""
 
     def likely_prompt_tokens(self, model: str) -> int:
         """What decisions reckon with; money is held for `prompt_tokens`."""

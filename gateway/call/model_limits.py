@@ -51,13 +51,17 @@ def only(call: Call, quote: Quote, models: tuple[str, ...]) -> tuple[Call, Quote
 def without_dearest(
     call: Call, quote: Quote, decision: Decision, output_tokens: int
 ) -> tuple[Call, Quote, Decision] | None:
-    """The call without the dearest model beside the chosen one; None if there is no other."""
+    """The call without the dearest model beside the chosen one, and without any where that is the
+    dearest; None if there is no other."""
     chosen = decision.chosen.model
     behind = [model for model in call.models if model != chosen]
     if not behind:
         return None
-    dearest = max(behind, key=lambda model: quote.hold_of(call, model, output_tokens))
+    holds = {model: quote.hold_of(call, model, output_tokens) for model in call.models}
+    dearest = max(behind, key=holds.__getitem__)
     models = tuple([model for model in call.models if model != dearest])
+    if holds[dearest] <= holds[chosen]:
+        models = (chosen,)
     return *only(call, quote, models), narrowed(decision, models, NOT_COVERED)
 
 

@@ -145,9 +145,9 @@ def _siblings(path: Path) -> list[str]:
 
 def _without_effect(source: DocumentText) -> Iterator[Mistake]:
     for path, route in routes(source.value):
-        if as_mapping(route.get("fallbacks")).get("budget"):
-            message = "'budget' has no effect yet: no call goes on to a cheaper model"
-            yield source.at((*path, "fallbacks", "budget"), message, key=True)
+        if route.get("fallbacks") and route.get("allow_fallbacks") is False:
+            message = "'fallbacks' has no effect beside 'allow_fallbacks: false'"
+            yield source.at((*path, "fallbacks"), message, key=True)
 
 
 # ---- Mistakes of rules, which are read as plain values: the shape of others may be wrong

@@ -171,7 +171,6 @@ class RouteWords(_Words):
         FallbackWords,
         BeforeValidator(_fallbacks, json_schema_input_type=ModelList | FallbackWords),
     ] = FallbackWords()
-    """Those of `budget` are checked and stored, without effect yet."""
 
     def action(self) -> Action:
         latency, start = self.preferred_max_latency, self.cold_start
@@ -198,7 +197,9 @@ class RouteWords(_Words):
                 _seconds(self.timeouts.idle_ms),
             ),
             fallbacks=Fallbacks(
-                tuple(self.fallbacks.general), tuple(self.fallbacks.context_window)
+                tuple(self.fallbacks.general),
+                tuple(self.fallbacks.context_window),
+                tuple(self.fallbacks.budget),
             ),
             hedge=Hedge(_seconds(self.hedge.after_ms), self.hedge.share),
             wait_nanousd_per_s=self.wait_usd_per_s,

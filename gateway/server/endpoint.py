@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from billing.tasks import end
 from gateway.api.error_handlers import AWAY, AWAY_S
 from gateway.api.media import refuse_other_media
+from gateway.call.priced_call import Received
 from gateway.call.request import GeneratingRequest
 from gateway.errors import ApiError, body_too_large, body_too_slow, internal_error, overloaded
 from gateway.idempotency.key import HEADER, Keyed, keyed
@@ -22,7 +23,7 @@ from gateway.idempotency.once import Once
 from gateway.idempotency.recording import Recording
 from gateway.idempotency.replaying import KeyFree
 from gateway.idempotency.tape import Player
-from gateway.pipeline import DEADLINE_HEADER, Pipeline, Received
+from gateway.pipeline import DEADLINE_HEADER, Pipeline
 from gateway.replicas.placement import SESSION_HEADER
 from gateway.server.client import Client, Receive, Send, Watch
 from gateway.tenants.auth import Principal

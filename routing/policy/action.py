@@ -111,12 +111,15 @@ RETRIES, TIMEOUTS = Retries(), Timeouts()
 
 
 class Fallbacks(NamedTuple):
-    """Other models, in their order. Example: `{general: [small], context_window: [large]}`."""
+    """Other models, in their order. Example: `{general: [other], context_window: [large], budget:
+    [small]}`."""
 
     general: tuple[str, ...] = ()
     """Where no pool of the model that was asked for answers."""
     context_window: tuple[str, ...] = ()
     """Where the call is longer than that model takes."""
+    budget: tuple[str, ...] = ()
+    """Where what is left of the tenant's money does not cover that model."""
 
 
 NO_FALLBACKS = Fallbacks()
@@ -158,7 +161,7 @@ class Action:
 
     @property
     def fallback_models(self) -> tuple[str, ...]:
-        """All that a call may end on beside the model that it names."""
+        """All that a call whose money suffices may end on beside the model that it names."""
         if not self.allow_fallbacks:
             return ()
         return tuple(dict.fromkeys([*self.fallbacks.general, *self.larger_models]))
@@ -166,6 +169,10 @@ class Action:
     @property
     def larger_models(self) -> tuple[str, ...]:
         return self.fallbacks.context_window if self.allow_fallbacks else ()
+
+    @property
+    def cheaper_models(self) -> tuple[str, ...]:
+        return self.fallbacks.budget if self.allow_fallbacks else ()
 
 
 class Matched(NamedTuple):

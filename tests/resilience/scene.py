@@ -59,6 +59,12 @@ class Seen:
         return errors[0] if errors else None
 
     @property
+    def model(self) -> str:
+        """The one that answered, as its caller is told."""
+        document = self._chunks[0] if self._is_stream else self.response.json
+        return str(document["model"])
+
+    @property
     def text(self) -> str:
         if not self._is_stream:
             return str(self.response.json["choices"][0]["message"]["content"])

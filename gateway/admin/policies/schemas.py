@@ -53,7 +53,7 @@ class PolicyCheck(Answer):
     sha256: str
     rules: int | None = Field(ge=0, description="beside the default; null where there are none")
     errors: list[MistakeAnswer]
-    warnings: list[MistakeAnswer] = Field(description="of what is right and has no effect yet")
+    warnings: list[MistakeAnswer] = Field(description="of what is right and has no effect")
     tests: list[ExampleAnswer]
 
 

@@ -12,6 +12,7 @@ from gateway.admin.use_cases import NotThere, attempt
 from gateway.api.dependencies import parts_of
 from gateway.call.estimates import counted
 from gateway.call.model_limits import bound
+from gateway.call.priced_call import Received
 from gateway.decisions.explained import (
     ExplainedDecision,
     PricedCandidate,
@@ -21,7 +22,6 @@ from gateway.decisions.explained import (
 from gateway.decisions.narrowing import LeftOut, models_left_out
 from gateway.errors import bad_request
 from gateway.parts import Parts
-from gateway.pipeline import Received
 from gateway.public.quote.service import most_nanousd
 from gateway.server.routes import call_routes
 from gateway.tenants.auth import Principal

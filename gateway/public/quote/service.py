@@ -16,11 +16,11 @@ from billing.types import Usage
 from gateway.api.dependencies import parts_of
 from gateway.call.estimates import counted
 from gateway.call.open_call import Quote, granted_at_first
+from gateway.call.priced_call import Received
 from gateway.call.request import GeneratingRequest
 from gateway.decisions.explained import PricedCandidate
 from gateway.errors import ApiError
 from gateway.parts import Parts
-from gateway.pipeline import Received
 from gateway.policies.matching import PolicyMatch
 from gateway.server.routes import call_routes
 from gateway.tenants.auth import Principal

@@ -101,10 +101,10 @@ async def test_a_dry_run_checks_and_stores_nothing(one: Edge) -> None:
     assert (status, checked["valid"], checked["version"]) == (200, True, None)
     assert (checked["rules"], checked["errors"]) == (1, [])
     assert checked["warnings"] == []
-    idle = HEAD + "rules: []\ndefault: {route: {fallbacks: {budget: [tale]}}}\n"
+    idle = HEAD + "rules: []\ndefault: {route: {allow_fallbacks: false, fallbacks: [tale]}}\n"
     status, checked = await ask(one, "POST", "?dry_run=true", {"document": idle})
     assert (status, checked["valid"]) == (200, True)
-    assert [(each["line"], each["column"]) for each in checked["warnings"]] == [(4, 31)]
+    assert [(each["line"], each["column"]) for each in checked["warnings"]] == [(4, 43)]
     status, error = await ask(one, "POST", "?dry_run=true", {"document": "rules: 7"})
     assert (status, error["error"]["param"]) == (400, "document")
     assert len((await ask(one, "GET", ""))[1]["data"]) == 1

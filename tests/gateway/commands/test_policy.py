@@ -57,11 +57,11 @@ def test_without_a_stack_every_name_of_the_settings_is_known_and_no_other(tmp_pa
 
 def test_what_has_no_effect_is_warned_of_and_is_no_mistake(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(
-        HEAD + "default: {route: {fallbacks: {budget: [sluice-small]}}}\n"
+        HEAD + "default: {route: {allow_fallbacks: false, fallbacks: [sluice-small]}}\n"
     )
     result = CliRunner().invoke(policy, ["validate", "p.yaml"])
     assert result.output.splitlines() == [
-        "p.yaml:4:31: 'budget' has no effect yet: no call goes on to a cheaper model",
+        "p.yaml:4:43: 'fallbacks' has no effect beside 'allow_fallbacks: false'",
         "p.yaml: valid, 0 rules and a default",
     ]
     assert result.exit_code == 0

@@ -138,14 +138,14 @@ async def test_what_has_no_effect_is_warned_of_in_the_editor_and_in_the_version(
     running: Edge,
 ) -> None:
     route = "default:\n  route: {"
-    idle = RULE.replace(route, f"{route}fallbacks: {{budget: [tale]}}, ", 1)
+    idle = RULE.replace(route, f"{route}allow_fallbacks: false, fallbacks: [tale], ", 1)
     assert idle != RULE
     async with console(running) as client:
         edited = (await client.post("/console/policies/edit", data={"document": idle})).text
         await store(client, idle)
         stored = (await client.get("/console/policies/2")).text
     for text in (edited, stored):
-        assert "&#39;budget&#39; has no effect yet" in text
+        assert "&#39;fallbacks&#39; has no effect" in text
     assert "✓ valid" in edited and "Activate version 2" in stored
 
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisAway
 
+from gateway.call.priced_call import Received
 from gateway.catalog.bootstrap import KEY_ID, ORGANIZATION_ID
 from gateway.decisions import booked
 from gateway.decisions import recorder as recording
 from gateway.decisions.record import outcome_of
-from gateway.pipeline import Received
 from gateway.server.routes import call_routes
 from tests.gateway.api.asgi import ask
 from tests.gateway.api.described import assert_described

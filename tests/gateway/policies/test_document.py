@@ -162,20 +162,20 @@ def test_a_block_of_text_keeps_the_places_of_its_lines() -> None:
     assert [(line, column) for line, column, _ in mistakes(text)] == [(8, 14)]
 
 
-@pytest.mark.parametrize("models", ["{budget: [small]}"])
+@pytest.mark.parametrize("models", ["[small]", "{budget: [small]}"])
 def test_what_is_right_and_has_no_effect_is_warned_of_at_its_place(models: str) -> None:
     text = HEAD + (
         "rules:\n"
-        f"- {{id: a, when: [], route: {{sort: price, fallbacks: {models}}}}}\n"
+        f"- {{id: a, when: [], route: {{allow_fallbacks: false, fallbacks: {models}}}}}\n"
         "default: {route: {}}\n"
     )
     examined = examine(text)
     assert examined.mistakes == () and examined.policy is not None
     [warning] = examined.warnings
-    assert (warning.line, warning.column) == (4, 54)
-    assert warning.message == "'budget' has no effect yet: no call goes on to a cheaper model"
-    for has_effect in ("[]", "[small]", "{general: [small], context_window: [small]}"):
-        assert examine(text.replace(models, has_effect)).warnings == ()
+    assert (warning.line, warning.column) == (4, 53)
+    assert warning.message == "'fallbacks' has no effect beside 'allow_fallbacks: false'"
+    for other in (text.replace("false", "true"), text.replace(models, "[]")):
+        assert examine(other).warnings == ()
 
 
 def test_the_schema_has_the_words_of_a_route() -> None:
