@@ -27,6 +27,7 @@ from billing.ledger.report import Check, Progress, Report, silent
 from billing.limits import laws as spending
 from billing.limits.holds import Holds
 from billing.limits.types import HoldState, LimitsUnavailable
+from billing.payments import laws as payments
 from billing.recovery import laws as calls
 from billing.spool import laws as spooled
 from billing.spool.laws import Unbooked
@@ -103,6 +104,7 @@ IN_ONE_SNAPSHOT: tuple[Callable[[Connection], Check | list[Check]], ...] = (
     invoices.lines_add_up,
     invoices.taxes_add_up,
     invoices.numbers_have_no_gap,
+    payments.payments_are_accounted_for,
     credits.laws_of_credits,
     *costs.LAWS,
     budgets.sums_recompute,

@@ -17,6 +17,7 @@ import billing.documents.tables
 import billing.invoices.tables
 import billing.ledger.tables
 import billing.parties.tables
+import billing.payments.tables
 import billing.prices.tables
 import billing.recovery.tables
 import billing.refusals.tables

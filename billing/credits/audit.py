@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, or_, select
 from billing.credits.credit import Grant
 from billing.credits.store import STANDING, find, grant_of
 from billing.db.in_list import in_list
-from billing.ledger.posting import unbilled
+from billing.ledger.posting import receivable, unbilled
 from billing.ledger.store import ACCOUNT, TRANSFER
 from billing.usage.rollups import DAY
 from billing.usage.store import CORRECTION, EVENT
@@ -81,7 +81,7 @@ def owed_otherwise(conn: Connection, orgs: Sequence[str]) -> dict[str, int]:
 
 def _debts(orgs: Sequence[str]) -> list[str]:
     """The accounts of what organizations owe."""
-    return [code for org in orgs for code in (unbilled(org), f"org:{org}:receivable")]
+    return [code for org in orgs for code in (unbilled(org), receivable(org))]
 
 
 def moved_last(conn: Connection, limit: int) -> list[str]:

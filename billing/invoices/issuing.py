@@ -15,11 +15,10 @@ from sqlalchemy import Connection
 from billing.invoices import store as rows
 from billing.invoices.taxes import Taxation
 from billing.ledger import store as transfers
-from billing.ledger.posting import transfer, unbilled
+from billing.ledger.posting import ROUNDING, receivable, transfer, unbilled
 from billing.money import NANOUSD_PER_CENT
 from billing.parties.store import BilledAs
 
-ROUNDING = "rounding:cents"
 Invoice = Mapping[str, Any]
 
 
@@ -60,7 +59,7 @@ def take_back(conn: Connection, invoice: Invoice, taxation: Taxation, now_us: in
 
 def _transfers(invoice: Invoice, taxation: Taxation, now_us: int) -> Iterator[dict[str, Any]]:
     org, invoice_id = invoice["org"], invoice["invoice_id"]
-    receivable = f"org:{org}:receivable"
+    owed = receivable(org)
     moves = [
         ("invoice", "invoice", unbilled(org), invoice["subtotal_nanousd"]),
         ("rounding", "rounding", ROUNDING, invoice["rounding_nanousd"]),
@@ -69,6 +68,6 @@ def _transfers(invoice: Invoice, taxation: Taxation, now_us: int) -> Iterator[di
         moves.append((f"tax:{place}", "tax", tax.account, tax.tax_cents * NANOUSD_PER_CENT))
     for name, kind, other, amount in moves:
         if amount:
-            debit, credit = (receivable, other) if amount > 0 else (other, receivable)
+            debit, credit = (owed, other) if amount > 0 else (other, owed)
             common = {"org": org, "booked_us": now_us, "created_us": now_us}
             yield transfer(f"{invoice_id}:{name}", kind, debit, credit, abs(amount), **common)

@@ -24,17 +24,18 @@ from billing.invoices import store as rows
 from billing.invoices.cuts import Cut, free
 from billing.invoices.invoicing import Composition, Line, LineKind, compose
 from billing.invoices.issuing import issue
+from billing.invoices.store import RUN_LOCK
 from billing.invoices.taxes import NO_TAX, Taxation, TaxBasis
 from billing.ledger.posting import CLOCK_SKEW_MAX_US
 from billing.limits.keys import SHARDS
 from billing.money import NANOUSD_PER_CENT
 from billing.parties import store as parties
 from billing.parties.store import BilledAs
+from billing.payments.payment import due
 from billing.periods import Period, period, period_at
 from billing.recovery import holds
 from billing.writer import marks
 
-RUN_LOCK = 0x51_75_1C_E2
 TRIES = 20
 """How often a run composes an invoice again because another run came between."""
 
@@ -83,6 +84,15 @@ class InvoiceResult:
     @property
     def total_nanousd(self) -> int:
         return self.payable_cents * NANOUSD_PER_CENT
+
+    @property
+    def paid_nanousd(self) -> int:
+        return int(self.invoice["paid_cents"]) * NANOUSD_PER_CENT
+
+    @property
+    def due_nanousd(self) -> int:
+        """Of a draft what it would ask for; of a void one nothing."""
+        return 0 if self.status == "void" else due(self.total_nanousd, paid=self.paid_nanousd)
 
 
 def run_invoices(
@@ -366,7 +376,8 @@ def _write(
         invoice = issue(
             conn, invoice, taxation, seen.billed_as, series=invoice["series"], now_us=now_us
         )
-    return InvoiceResult({**invoice, "voided_us": None}, lines, seen.reasons, seen.parked, taxation)
+    stands = {**invoice, "voided_us": None, "paid_cents": 0}
+    return InvoiceResult(stands, lines, seen.reasons, seen.parked, taxation)
 
 
 def _identity(org: str, billing_period: Period, revisions: list[dict[str, Any]]) -> _Identity:

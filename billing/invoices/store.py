@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Select, delete, func, insert, select, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Select,
+    cast,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 
 from billing.charges.sums import CELL, SUMMED, Cell, Sums
 from billing.db.columns import table_of
@@ -27,6 +39,7 @@ from billing.invoices.taxes import TaxAmount, Taxation, Treatment
 from billing.parties.party import BillingProfile, Seller
 from billing.parties.store import BilledAs
 from billing.parties.tax_rules import TaxRule
+from billing.payments.tables import PaymentPart
 from billing.usage.rollup import DAY_US
 
 INVOICE = table_of(Invoice)
@@ -36,9 +49,17 @@ COUNTER = table_of(InvoiceCounter)
 PARTIES = table_of(InvoiceParties)
 TAX = table_of(InvoiceTax)
 VOID = table_of(InvoiceVoid)
+PART = table_of(PaymentPart)
+RUN_LOCK = 0x51_75_1C_E2
+"""Of whoever changes invoices or what they are paid."""
 IS_VOID = select(VOID.c.invoice_id).where(VOID.c.invoice_id == INVOICE.c.invoice_id).exists()
+NUMBER = re.compile(r"[0-9]{6,18}")
 CHARGED = tuple(kind.value for kind in (LineKind.USAGE, LineKind.ADJUSTMENT, LineKind.CREDIT))
 """Lines that have a cell of the charges."""
+
+
+class UnknownInvoice(LookupError):
+    """There is no invoice of this id."""
 
 
 def finalised_periods(conn: Connection, org: str) -> set[str]:
@@ -56,7 +77,8 @@ def find(
     after: tuple[str, str, int] | None = None,
     limit: int | None = None,
 ) -> list[dict[str, Any]]:
-    """By month, organization and revision, each with `voided_us`, which is null where it counts."""
+    """By month, organization and revision, each with `paid_cents`, and with `voided_us`, which is
+    null where it counts."""
     order = INVOICE.c.period, INVOICE.c.org, INVOICE.c.revision
     statement = _with_voids().order_by(*order).limit(limit)
     if after is not None:
@@ -73,9 +95,26 @@ def by_id(conn: Connection, invoice_id: str) -> dict[str, Any] | None:
     return dict(row) if row else None
 
 
+def by_number(conn: Connection, name: str) -> dict[str, Any] | None:
+    """The final invoice that documents call `SLU-2026-000001`."""
+    series, _, number = name.rpartition("-")
+    if not NUMBER.fullmatch(number):
+        return None
+    numbered = INVOICE.c.series == series, INVOICE.c.number == int(number)
+    row = conn.execute(_with_voids().where(*numbered)).mappings().first()
+    return dict(row) if row else None
+
+
 def _with_voids() -> Select[Any]:
     joined = INVOICE.outerjoin(VOID, VOID.c.invoice_id == INVOICE.c.invoice_id)
-    return select(INVOICE, VOID.c.voided_us).select_from(joined)
+    paid = select(func.coalesce(func.sum(PART.c.amount_cents), 0)).where(
+        PART.c.invoice_id == INVOICE.c.invoice_id
+    )
+    return select(
+        INVOICE,
+        VOID.c.voided_us,
+        cast(paid.correlate(INVOICE).scalar_subquery(), BigInteger).label("paid_cents"),
+    ).select_from(joined)
 
 
 def insert_void(

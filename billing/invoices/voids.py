@@ -1,8 +1,8 @@
 """Voiding: a final invoice that does not count any more, and what it had of the ledger is free.
 
-Its number stays. Its amounts go back from what is owed to what is unbilled, and its taxes are owed
-no more. The next run makes the next revision of its month, which has a number of its own. Guards
-laws 1 and 4.
+Its number stays. Its amounts go back from what is owed to what is unbilled, its taxes are owed no
+more, and what was paid is credit on account. The next run makes the next revision of its month,
+which has a number of its own. Guards laws 1 and 4.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from __future__ import annotations
 from billing.db.engine import Store, take_turns
 from billing.invoices import store as rows
 from billing.invoices.issuing import take_back
-from billing.invoices.months import RUN_LOCK, InvoiceResult
-
-
-class UnknownInvoice(LookupError):
-    """There is no invoice of this id."""
+from billing.invoices.months import InvoiceResult
+from billing.invoices.store import RUN_LOCK, UnknownInvoice
+from billing.payments import paying
 
 
 class NotIssued(Exception):
@@ -36,5 +34,6 @@ def void(store: Store, invoice_id: str, *, reason: str, by: str, now_us: int) ->
         if invoice["voided_us"] is None:
             rows.insert_void(conn, invoice_id, reason, by, now_us)
             take_back(conn, invoice, taxation, now_us)
-            invoice = {**invoice, "voided_us": now_us}
+            paying.free(conn, invoice_id, reason="void", by=by, now_us=now_us)
+            invoice = {**invoice, "voided_us": now_us, "paid_cents": 0}
         return InvoiceResult(invoice, lines, taxation=taxation)

@@ -18,6 +18,8 @@ from billing.prices.rating import CHARGE_PARTS, Charge, rate_frozen
 from billing.types import BudgetShare, Route, SettledCall, UsageSource, utc_month
 
 REVENUE = "revenue:usage"
+ROUNDING = "rounding:cents"
+CASH = "cash:payments"
 CLOCK_SKEW_MAX_US = 5 * 60 * 1_000_000
 
 
@@ -128,6 +130,16 @@ def charge_id(rid: str, n: int) -> str:
 def unbilled(org: str) -> str:
     """The account of what an organization has used and has no invoice for."""
     return f"org:{org}:unbilled"
+
+
+def receivable(org: str) -> str:
+    """The account of what an organization owes by its invoices."""
+    return f"org:{org}:receivable"
+
+
+def on_account(org: str) -> str:
+    """The account of what an organization has paid and no invoice has taken."""
+    return f"org:{org}:on_account"
 
 
 def transfer(

@@ -22,6 +22,7 @@ from gateway.admin.offers import routes as admin_offers
 from gateway.admin.organizations import routes as admin_organizations
 from gateway.admin.outcomes import routes as admin_outcomes
 from gateway.admin.parties import routes as admin_parties
+from gateway.admin.payments import routes as admin_payments
 from gateway.admin.policies import routes as admin_policies
 from gateway.admin.pools import routes as admin_pools
 from gateway.admin.prices import routes as admin_prices
@@ -63,5 +64,6 @@ for part in (
     admin_invoices,
     admin_invoice_runs,
     admin_parties,
+    admin_payments,
 ):
     router.include_router(part.router)

@@ -1,8 +1,10 @@
-"""`sluice invoice`: invoices, made from the ledger."""
+"""`sluice invoice`: invoices, made from the ledger, and what is paid of them."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,8 +12,11 @@ from billing.invoices.months import run_invoices
 from billing.periods import BadPeriod
 from gateway.admin.invoices.schemas import Invoice
 from gateway.commands.data_folder import Ledger, with_ledger
-from gateway.commands.terminal.options import example
-from gateway.commands.terminal.output import print_json
+from gateway.commands.scopes import part
+from gateway.commands.terminal.admin_api import AdminApi
+from gateway.commands.terminal.instants import INSTANT
+from gateway.commands.terminal.options import admin_api, as_json, changes, example
+from gateway.commands.terminal.output import counted, fields, print_json, print_rows, show_one
 
 MICROSECONDS = 1_000_000
 
@@ -41,3 +46,42 @@ def run(ledger: Ledger, period: str, org: str | None) -> int:
     invoices = [Invoice.model_validate(result).model_dump(mode="json") for result in results]
     print_json({"period": period, "invoices": invoices})
     return 0
+
+
+@invoice.command(
+    epilog=example(
+        "sluice invoice pay SLU-2026-000001 --amount-usd 118.50 --external-id wire-17",
+    )
+)
+@click.argument("invoice", metavar="NUMBER|ID")
+@click.option("--amount-usd", required=True, help="Decimal USD, in whole cents.")
+@click.option("--external-id", required=True, help="Under one name it is booked once.")
+@click.option("--received-at", type=INSTANT, help="When it came (now).")
+@click.option("--note", help="Why, in words.")
+@as_json
+@admin_api
+def pay(api: AdminApi, invoice: str, as_json: bool, **options: Any) -> None:
+    """Book a payment that came for an invoice."""
+    answer = api.post(f"/invoices/{part(invoice)}/pay", changes(options))
+    if as_json:
+        print_json(answer)
+    else:
+        names = ("id", "number", "status", "total_usd", "paid_usd", "due_usd")
+        show_one(fields(answer, *names), as_json=False)
+
+
+@invoice.command(epilog=example("sluice invoice import-payments statement.csv"))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@as_json
+@admin_api
+def import_payments(api: AdminApi, file: Path, as_json: bool) -> None:
+    """Book the payments of a bank's CSV, with columns date, amount, text and, if there are any,
+    currency and id. Exit status 1 where rows are left for a person."""
+    answer = api.post("/payments/import", {"csv": file.read_text(encoding="utf-8-sig")})
+    if as_json:
+        print_json(answer)
+    else:
+        new = sum(row["new"] for row in answer["matched"])
+        click.echo(f"{counted(new, 'payment')} booked, {len(answer['matched']) - new} known before")
+        print_rows(answer["unmatched"], "every row has its invoice")
+    raise SystemExit(1 if answer["unmatched"] else 0)

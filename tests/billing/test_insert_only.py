@@ -17,6 +17,7 @@ import billing.documents.tables
 import billing.invoices.tables
 import billing.ledger.tables
 import billing.parties.tables
+import billing.payments.tables
 import billing.prices.tables
 import billing.recovery.tables
 import billing.spool.tables
@@ -28,6 +29,8 @@ from billing.db.engine import Store
 from billing.documents import store as documents
 from billing.invoices.voids import void as void_invoice
 from billing.parties.store import put_profile, put_rule, put_seller
+from billing.payments.paying import pay, reverse
+from billing.payments.payment import Receipt
 from billing.prices.book import Discount
 from billing.prices.versions import put_into_force
 from billing.spool import store as spools
@@ -57,6 +60,8 @@ FROZEN = {
     "invoice_parties",
     "invoice_tax",
     "invoice_void",
+    "payment",
+    "payment_part",
     "credit_grant",
     "credit_void",
     "life_report",
@@ -100,6 +105,9 @@ def store(either_store: Store) -> Store:
     put_rule(either_store, REVERSE, 1)
     (invoice,) = run(either_store, "2026-10")
     assert invoice.invoice["status"] == "finalised"
+    receipt = Receipt("org_1", "w", 1, 1, invoice_id=invoice.invoice["invoice_id"])
+    payment_id = pay(either_store, receipt, by="a", now_us=IN_NOVEMBER_US).payment["payment_id"]
+    reverse(either_store, payment_id, reason="a", by="a", now_us=IN_NOVEMBER_US)
     void_invoice(
         either_store, invoice.invoice["invoice_id"], reason="a", by="a", now_us=IN_NOVEMBER_US
     )
@@ -194,6 +202,7 @@ def test_every_table_of_the_ledger_is_frozen_or_says_why_not() -> None:
             billing.invoices.tables,
             billing.ledger.tables,
             billing.parties.tables,
+            billing.payments.tables,
             billing.prices.tables,
             billing.recovery.tables,
             billing.spool.tables,

@@ -234,6 +234,11 @@ BREAKS: list[tuple[str, str, list[str]]] = [
     ("org_1 tale-large", "DELETE FROM usage_org_day", ["I9 usage_org_days"]),
     ("[2]", "UPDATE invoice SET status = 'finalised', number = 2", ["I10 invoice_numbers"]),
     (
+        "org:org_1:on_account",
+        "INSERT INTO payment VALUES ('p', 'org_1', 'w', 'hand', NULL, 1, 'USD', 1, '', 'a', 1)",
+        ["P1 payments"],
+    ),
+    (
         "req_1: conflict: twice",
         f"{LETTER} (0, '1-1', 'req_1', 'conflict', 'twice', '', 1)",
         ["no_dead_letter"],

@@ -79,5 +79,10 @@ class Invoice(Answer):
     tax_usd: Usd = Field(validation_alias=AliasPath("tax_nanousd"))
     total_usd: Usd = Field(validation_alias=AliasPath("total_nanousd"), description="with tax")
     total_cents: int = Field(validation_alias=AliasPath("payable_cents"))
+    paid_usd: Usd = Field(validation_alias=AliasPath("paid_nanousd"))
+    due_usd: Usd = Field(
+        validation_alias=AliasPath("due_nanousd"),
+        description="the total less what was paid; 0 of a void one",
+    )
     computed_us: int
     lines: list[InvoiceLine] = Field(validation_alias="lines")

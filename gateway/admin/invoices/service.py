@@ -9,7 +9,8 @@ from fastapi import Depends, Request
 
 from billing.db.engine import Store
 from billing.invoices.months import InvoiceResult, list_invoices, run_invoices
-from billing.invoices.voids import NotIssued, UnknownInvoice, void
+from billing.invoices.store import UnknownInvoice
+from billing.invoices.voids import NotIssued, void
 from billing.periods import BadPeriod
 from gateway.admin.use_cases import ADMIN, attempt
 from gateway.api.dependencies import parts_of

@@ -18,3 +18,7 @@ class OwnInvoice(Answer):
     currency: str
     total_usd: Usd = Field(validation_alias="total_nanousd")
     total_cents: int = Field(validation_alias="payable_cents")
+    paid_usd: Usd = Field(validation_alias="paid_nanousd")
+    due_usd: Usd = Field(
+        validation_alias="due_nanousd", description="the total less what was paid; 0 of a void one"
+    )

@@ -8,7 +8,8 @@ from sqlalchemy import text
 from billing.charges.trace import line_transfers
 from billing.db.engine import Store
 from billing.invoices.months import InvoiceResult, list_invoices
-from billing.invoices.voids import NotIssued, UnknownInvoice, void
+from billing.invoices.store import UnknownInvoice
+from billing.invoices.voids import NotIssued, void
 from tests.billing.invoices.test_invoices import (
     IN_NOVEMBER_US,
     IN_OCTOBER_US,

@@ -1,0 +1,219 @@
+"""Payments as they are booked: each once by its external id, in a transaction that no void and no
+other payment comes between. Guards law 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from billing.db.engine import Store, take_turns
+from billing.invoices import store as invoices
+from billing.invoices.store import RUN_LOCK
+from billing.money import NANOUSD_PER_CENT
+from billing.payments import store as rows
+from billing.payments.payment import BadPayment, PartKind, Receipt, applied_cents, due
+
+Row = dict[str, Any]
+
+
+class UnknownPayment(LookupError):
+    """There is no payment of this id."""
+
+
+class NotPayable(Exception):
+    """The invoice is a draft, or void. `code` is that of the refusal."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class PaymentConflict(Exception):
+    """The external id stands for another payment, or what is to leave is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentState:
+    """A payment, what invoices have of it, and what left again."""
+
+    payment: Row
+    parts: tuple[Row, ...]
+
+    @property
+    def amount_nanousd(self) -> int:
+        return int(self.payment["amount_cents"]) * NANOUSD_PER_CENT
+
+    @property
+    def applied_nanousd(self) -> int:
+        return self._cents(PartKind.INVOICE) * NANOUSD_PER_CENT
+
+    @property
+    def refunded_nanousd(self) -> int:
+        return self._cents(PartKind.REFUND) * NANOUSD_PER_CENT
+
+    @property
+    def on_account_cents(self) -> int:
+        gone = sum(each["amount_cents"] for each in self.parts)
+        return int(self.payment["amount_cents"] - gone)
+
+    @property
+    def on_account_nanousd(self) -> int:
+        return self.on_account_cents * NANOUSD_PER_CENT
+
+    @property
+    def is_reversed(self) -> bool:
+        return any(each["kind"] == PartKind.REVERSAL for each in self.parts)
+
+    def _cents(self, kind: PartKind) -> int:
+        return sum(each["amount_cents"] for each in self.parts if each["kind"] == kind)
+
+
+def pay(store: Store, receipt: Receipt, *, by: str, now_us: int) -> PaymentState:
+    """Book money that came. Its invoice takes what is due, the rest is on account. The same again
+    changes nothing. Raises BadPayment, NotPayable, PaymentConflict."""
+    with store.write() as conn:
+        take_turns(conn, RUN_LOCK)
+        before = rows.by_id(conn, receipt.payment_id)
+        if before is not None:
+            if not _is_same(before, receipt):
+                raise PaymentConflict(f"{receipt.external_id!r} is another payment already")
+            return _state(conn, before)
+        if receipt.received_us > now_us:
+            raise BadPayment("received_at", "it is still to come")
+        invoice = None if receipt.invoice_id is None else _payable(conn, receipt.invoice_id)
+        currency = invoice["currency"] if invoice else "USD"
+        if receipt.currency != currency:
+            raise BadPayment("currency", f"the invoice is in {currency}")
+        payment = rows.insert_payment(conn, receipt, by, now_us)
+        if invoice is not None:
+            _apply(conn, payment, receipt.amount_cents, invoice, by, now_us)
+        return _state(conn, payment)
+
+
+def is_booked(conn: Connection, receipt: Receipt) -> bool:
+    return rows.by_id(conn, receipt.payment_id) is not None
+
+
+def apply_balance(store: Store, invoice_id: str, *, by: str, now_us: int) -> None:
+    """Pay what is due of an invoice from credit on account, the oldest payment first. Raises
+    NotPayable."""
+    with store.write() as conn:
+        take_turns(conn, RUN_LOCK)
+        invoice = _payable(conn, invoice_id)
+        for payment, left_cents in rows.with_credit(conn, invoice["org"]):
+            _apply(conn, payment, left_cents, invoice, by, now_us)
+
+
+def refund(
+    store: Store,
+    payment_id: str,
+    cents: int | None,
+    *,
+    external_id: str,
+    reason: str,
+    by: str,
+    now_us: int,
+) -> PaymentState:
+    """Give back what a payment has on account, or some of it, once by its external id. Raises
+    UnknownPayment, PaymentConflict."""
+    with store.write() as conn:
+        take_turns(conn, RUN_LOCK)
+        state = _one(conn, payment_id)
+        for part in state.parts:
+            if part["kind"] == PartKind.REFUND and part["external_id"] == external_id:
+                if cents not in (None, part["amount_cents"]):
+                    raise PaymentConflict(f"{external_id!r} is another refund already")
+                return state
+        cents = cents or state.on_account_cents
+        if not 0 < cents <= state.on_account_cents:
+            raise PaymentConflict(f"{payment_id} has {state.on_account_cents} cents on account")
+        words: Row = {"external_id": external_id, "reason": reason, "by": by, "now_us": now_us}
+        rows.insert_part(conn, state.payment, PartKind.REFUND, cents, **words)
+        return _one(conn, payment_id)
+
+
+def reverse(store: Store, payment_id: str, *, reason: str, by: str, now_us: int) -> PaymentState:
+    """Take back a payment that did not hold: its invoices are due again. Again changes nothing.
+    Raises UnknownPayment."""
+    with store.write() as conn:
+        take_turns(conn, RUN_LOCK)
+        state = _one(conn, payment_id)
+        if state.is_reversed:
+            return state
+        words: Row = {"reason": reason, "by": by, "now_us": now_us}
+        for _, invoice_id, cents in rows.taken(conn, payment_id=payment_id):
+            part = {"invoice_id": invoice_id, **words}
+            rows.insert_part(conn, state.payment, PartKind.INVOICE, -cents, **part)
+        left = _one(conn, payment_id).on_account_cents
+        if left:
+            rows.insert_part(conn, state.payment, PartKind.REVERSAL, left, **words)
+        return _one(conn, payment_id)
+
+
+def free(conn: Connection, invoice_id: str, *, reason: str, by: str, now_us: int) -> None:
+    """Bring what an invoice has of payments back on account, inside the caller's transaction."""
+    words: Row = {"invoice_id": invoice_id, "reason": reason, "by": by, "now_us": now_us}
+    for payment_id, _, cents in rows.taken(conn, invoice_id=invoice_id):
+        payment = _one(conn, payment_id).payment
+        rows.insert_part(conn, payment, PartKind.INVOICE, -cents, **words)
+
+
+def list_payments(
+    store: Store,
+    *,
+    org: str | None = None,
+    invoice_id: str | None = None,
+    after: tuple[int, str] | None = None,
+    limit: int | None = None,
+) -> list[PaymentState]:
+    """The oldest first, from the one behind an instant and an id."""
+    with store.read() as conn:
+        found = rows.find(conn, org=org, invoice_id=invoice_id, after=after, limit=limit)
+        return [_state(conn, payment) for payment in found]
+
+
+def _apply(
+    conn: Connection, payment: Row, left_cents: int, invoice: Row, by: str, now_us: int
+) -> None:
+    invoice_id = invoice["invoice_id"]
+    paid = rows.paid_cents(conn, invoice_id)
+    cents = applied_cents(left_cents, due(_payable_cents(invoice), paid=paid))
+    if cents:
+        words: dict[str, Any] = {"invoice_id": invoice_id, "by": by, "now_us": now_us}
+        rows.insert_part(conn, payment, PartKind.INVOICE, cents, **words)
+
+
+def _payable(conn: Connection, invoice_id: str) -> Row:
+    invoice = invoices.by_id(conn, invoice_id)
+    if invoice is None:
+        raise invoices.UnknownInvoice(invoice_id)
+    if invoice["status"] != "finalised":
+        raise NotPayable("invoice_not_issued", f"{invoice_id} is a draft: it has no number")
+    if invoice["voided_us"] is not None:
+        raise NotPayable("invoice_void", f"{invoice_id} is void: nothing is due by it")
+    return invoice
+
+
+def _payable_cents(invoice: Row) -> int:
+    return int(invoice["total_cents"] + invoice["tax_cents"])
+
+
+def _is_same(before: Row, receipt: Receipt) -> bool:
+    return (before["amount_cents"], before["currency"], before["invoice_id"]) == (
+        receipt.amount_cents,
+        receipt.currency,
+        receipt.invoice_id,
+    )
+
+
+def _one(conn: Connection, payment_id: str) -> PaymentState:
+    payment = rows.by_id(conn, payment_id)
+    if payment is None:
+        raise UnknownPayment(payment_id)
+    return _state(conn, payment)
+
+
+def _state(conn: Connection, payment: Row) -> PaymentState:
+    return PaymentState(payment, tuple(rows.parts(conn, payment["payment_id"])))

@@ -1,0 +1,91 @@
+"""Payments as they are told and answered."""
+
+from typing import Annotated, Literal
+
+from pydantic import AliasPath, Field, NonNegativeInt
+
+from billing.payments.bank_file import CHARS_MAX
+from billing.payments.payment import Source
+from gateway.api.fields import Text
+from gateway.api.schemas import Answer, At, Body, NoneIfEmpty, Usd, read_from
+from gateway.fields import Label
+
+Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$", examples=["USD"])]
+
+
+class PayBody(Body):
+    amount_usd: Usd = Field(description="in whole cents, above zero", examples=["118.50"])
+    external_id: Label = Field(
+        description="the name its bank or sender gives it; the same is booked once",
+        examples=["wire-20261105-17"],
+    )
+    received_at: At | None = Field(None, description="null is now")
+    currency: Currency = "USD"
+    note: Annotated[Text, Field(max_length=500)] = ""
+
+
+class RefundBody(Body):
+    amount_usd: Usd | None = Field(None, description="null is all that is on account")
+    external_id: Label = Field(
+        description="the same is given back once", examples=["refund-20261109-1"]
+    )
+    reason: Label = Field(examples=["paid twice"])
+
+
+class ReverseBody(Body):
+    reason: Label = Field(examples=["the bank took it back"])
+
+
+class ImportBody(Body):
+    csv: str = Field(
+        max_length=CHARS_MAX,
+        description="a head with date, amount, text and, if there are any, currency and id",
+        examples=["date,amount,currency,text\n2026-11-05,118.50,USD,SLU-2026-000001\n"],
+    )
+
+
+class PaymentAnswer(Answer):
+    """What neither an invoice has nor was given back is on account."""
+
+    model_config = read_from("payment")
+    object: Literal["payment"] = Field("payment", validation_alias="object")
+    id: str = Field(validation_alias=AliasPath("payment", "payment_id"))
+    organization: str = Field(validation_alias=AliasPath("payment", "org"))
+    invoice: str | None = Field(
+        validation_alias=AliasPath("payment", "invoice_id"),
+        description="the one that it was sent for",
+    )
+    external_id: str
+    source: Source
+    currency: str
+    amount_usd: Usd = Field(validation_alias="amount_nanousd")
+    applied_usd: Usd = Field(validation_alias="applied_nanousd")
+    refunded_usd: Usd = Field(validation_alias="refunded_nanousd")
+    on_account_usd: Usd = Field(validation_alias="on_account_nanousd")
+    reversed: bool = Field(validation_alias="is_reversed")
+    received_at: At = Field(validation_alias=AliasPath("payment", "received_us"))
+    created_at: At = Field(validation_alias=AliasPath("payment", "created_us"))
+    note: NoneIfEmpty
+
+
+class MatchedRowAnswer(Answer):
+    row: NonNegativeInt
+    number: str
+    payment: str
+    amount_usd: Usd = Field(validation_alias="amount_nanousd")
+    applied_usd: Usd = Field(validation_alias="applied_nanousd")
+    new: bool = Field(validation_alias="is_new", description="false where it was booked before")
+
+
+class UnmatchedRowAnswer(Answer):
+    row: NonNegativeInt
+    text: str
+    amount: str
+    currency: str
+    why: str
+
+
+class ImportAnswer(Answer):
+    object: Literal["payment_import"] = "payment_import"
+    matched: list[MatchedRowAnswer]
+    unmatched: list[UnmatchedRowAnswer]
