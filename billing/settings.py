@@ -74,6 +74,11 @@ class LedgerSettings(BaseModel):
     publish_interval_s: float = Field(0.5, gt=0)  # prices and credits are compared and published
     hold_age_max_s: float = Field(3600.0, gt=0)  # an older open hold breaks the law of holds
     invoice_series: str = "SLU"
+    invoice_grace_h: float = Field(0.0, ge=0, le=1440)  # after a month, before its invoices issue
+
+    @property
+    def invoice_grace_us(self) -> int:
+        return int(self.invoice_grace_h * 3_600_000_000)
 
 
 class BillingSettings(BaseSettings):

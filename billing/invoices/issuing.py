@@ -33,13 +33,14 @@ def issue(
 ) -> dict[str, Any]:
     """The invoice as it is from now on. Its number is of a series and a year."""
     invoice_id, numbers = invoice["invoice_id"], f"{series}-{invoice['period'][:4]}"
+    standing: dict[str, Any] = dict(rows.STANDING)
     if billed_as is not None:
-        rows.insert_parties(conn, invoice_id, billed_as, now_us)
+        standing["due_us"] = rows.insert_parties(conn, invoice_id, billed_as, now_us)
     rows.insert_taxes(conn, invoice_id, taxation)
     frozen = {"tax_cents": taxation.tax_cents, "computed_us": now_us}
     number = rows.finalise(conn, invoice_id, numbers, **frozen)
     named = {"status": "finalised", "number": number, "series": numbers}
-    issued = {**invoice, **named, **frozen}
+    issued = {**invoice, **standing, **named, **frozen}
     transfers.post(conn, list(_transfers(issued, taxation, now_us)))
     return issued
 

@@ -10,7 +10,7 @@ for a run. Guards law 4.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -20,15 +20,17 @@ from billing.charges import store as charges
 from billing.charges.sums import Cell, Sums
 from billing.credits import store as credits
 from billing.db.engine import Store, take_turns
+from billing.invoices import reviews
 from billing.invoices import store as rows
 from billing.invoices.cuts import Cut, free
 from billing.invoices.invoicing import Composition, Line, LineKind, compose
 from billing.invoices.issuing import issue
+from billing.invoices.status import InvoiceStanding, InvoiceStatus, status_of
 from billing.invoices.store import RUN_LOCK
 from billing.invoices.taxes import NO_TAX, Taxation, TaxBasis
 from billing.ledger.posting import CLOCK_SKEW_MAX_US
 from billing.limits.keys import SHARDS
-from billing.money import NANOUSD_PER_CENT
+from billing.money import NANOUSD_PER_CENT, whole_cents
 from billing.parties import store as parties
 from billing.parties.store import BilledAs
 from billing.payments.payment import due
@@ -55,11 +57,28 @@ class InvoiceResult:
     """Those of the reasons that a person must clear."""
     taxation: Taxation = NO_TAX
     """Frozen with the number, or of a draft by the rules of now."""
+    seen_us: int = field(default=0, compare=False)
+    """When it was looked at."""
 
     @property
-    def status(self) -> str:
-        """`draft`, `finalised` or `void`."""
-        return "void" if self.invoice.get("voided_us") else str(self.invoice["status"])
+    def status(self) -> InvoiceStatus:
+        standing = InvoiceStanding(
+            is_final=_is_final(self.invoice),
+            is_parked=bool(self.parked_because),
+            is_void=self.invoice["voided_us"] is not None,
+            is_written_off=self.invoice["written_off_cents"] is not None,
+            left_cents=self.left_cents,
+            due_us=self.invoice["due_us"],
+        )
+        return status_of(standing, self.seen_us)
+
+    @property
+    def left_cents(self) -> int:
+        """What is to be paid of it yet."""
+        if self.invoice["voided_us"] is not None:
+            return 0
+        paid, credited = self.invoice["paid_cents"], rows.credited_cents(self.invoice)
+        return due(self.payable_cents, paid=paid, credited=credited)
 
     @property
     def number(self) -> str | None:
@@ -92,18 +111,25 @@ class InvoiceResult:
     @property
     def due_nanousd(self) -> int:
         """Of a draft what it would ask for; of a void one nothing."""
-        return 0 if self.status == "void" else due(self.total_nanousd, paid=self.paid_nanousd)
+        return self.left_cents * NANOUSD_PER_CENT
 
 
 def run_invoices(
-    store: Store, month: str, *, now_us: int, series: str, org: str | None = None
+    store: Store,
+    month: str,
+    *,
+    now_us: int,
+    series: str,
+    org: str | None = None,
+    grace_us: int = 0,
 ) -> list[InvoiceResult]:
-    """Draft or finalise the month `YYYY-MM`. A finalised invoice stays as it is. Raises BadPeriod,
-    and RunContended where other runs never leave off."""
+    """Draft or finalise the month `YYYY-MM`, `grace_us` after its end at the earliest. A finalised
+    invoice stays as it is. Raises BadPeriod, and RunContended where other runs never leave off."""
     billing_period = period(month)
     with store.read() as conn:
         orgs = [org] if org else charges.orgs(conn, billing_period.end_us)
-    results = (_run(store, one, billing_period, now_us, series) for one in orgs)
+    terms = _RunTerms(now_us, series, grace_us)
+    results = (_run(store, one, billing_period, terms) for one in orgs)
     return [result for result in results if result]
 
 
@@ -133,20 +159,24 @@ def invoice_by_id(conn: Connection, invoice_id: str, now_us: int) -> InvoiceResu
 def _as_listed(conn: Connection, invoice: dict[str, Any], now_us: int) -> InvoiceResult:
     lines = rows.lines(conn, invoice["invoice_id"])
     if _is_final(invoice):
-        return _final(conn, invoice, lines)
+        return _final(conn, invoice, lines, now_us)
     org, month = invoice["org"], period(invoice["period"])
     ends_us = {line["service_end_us"] for line in lines}
     grants = {line["grant_id"] for line in lines}
     basis = _basis(conn, _billed_as(conn, org, month), ends_us, grants)
-    parked = _parked_because(conn, basis)
+    review = (org, month.name, invoice["invoice_id"], invoice["total_cents"])
+    parked = (*_parked_because(conn, basis), *reviews.parked_because(conn, *review))
     reasons = (*_open_because(conn, org, month, now_us), *parked)
     to_come = "the invoice run that finalises it is still to come"
-    return InvoiceResult(invoice, lines, reasons or (to_come,), parked, _taxation(basis, lines))
+    taxation = _taxation(basis, lines)
+    return InvoiceResult(invoice, lines, reasons or (to_come,), parked, taxation, now_us)
 
 
-def _final(conn: Connection, invoice: dict[str, Any], lines: list[dict[str, Any]]) -> InvoiceResult:
+def _final(
+    conn: Connection, invoice: dict[str, Any], lines: list[dict[str, Any]], now_us: int
+) -> InvoiceResult:
     taxation = rows.taxes_of(conn, invoice["invoice_id"], lines)
-    return InvoiceResult(invoice, lines, taxation=taxation)
+    return InvoiceResult(invoice, lines, taxation=taxation, seen_us=now_us)
 
 
 def _taxation(basis: TaxBasis | None, lines: list[dict[str, Any]]) -> Taxation:
@@ -178,18 +208,46 @@ class _Snapshot:
     basis: TaxBasis | None
 
 
-def _run(
-    store: Store, org: str, billing_period: Period, now_us: int, series: str
-) -> InvoiceResult | None:
+class _RunTerms(NamedTuple):
+    now_us: int
+    series: str
+    grace_us: int
+
+
+def preview(store: Store, org: str, month: str, *, now_us: int) -> InvoiceResult | None:
+    """The invoice as a run would draft it now, written nowhere; None where it has no line. A final
+    one as it is. Raises BadPeriod."""
+    billing_period = period(month)
+    with store.read() as conn:
+        seen = _snapshot(conn, org, billing_period, _RunTerms(now_us, "", 0))
+        if seen.invoice and _is_final(seen.invoice):
+            lines = rows.lines(conn, seen.invoice["invoice_id"])
+            return _final(conn, seen.invoice, lines, now_us)
+    if not seen.charges:
+        return None
+    composition = compose(seen.charges, billing_period)
+    invoice, lines = _rows(seen.identity, org, billing_period, composition, now_us)
+    draft = {**invoice, **rows.STANDING, "series": ""}
+    return _draft(seen, draft, lines, now_us)
+
+
+def _draft(
+    seen: _Snapshot, invoice: dict[str, Any], lines: list[dict[str, Any]], now_us: int
+) -> InvoiceResult:
+    taxation = _taxation(seen.basis, lines)
+    return InvoiceResult(invoice, lines, seen.reasons, seen.parked, taxation, now_us)
+
+
+def _run(store: Store, org: str, billing_period: Period, terms: _RunTerms) -> InvoiceResult | None:
+    now_us = terms.now_us
     for _ in range(TRIES):
         with store.read() as conn:
-            seen = _snapshot(conn, org, billing_period, now_us)
+            seen = _snapshot(conn, org, billing_period, terms)
             if seen.invoice and seen.is_composed and (seen.reasons or _is_final(seen.invoice)):
                 lines = rows.lines(conn, seen.invoice["invoice_id"])
                 if _is_final(seen.invoice):
-                    return _final(conn, seen.invoice, lines)
-                taxation = _taxation(seen.basis, lines)
-                return InvoiceResult(seen.invoice, lines, seen.reasons, seen.parked, taxation)
+                    return _final(conn, seen.invoice, lines, now_us)
+                return _draft(seen, seen.invoice, lines, now_us)
         if seen.invoice is None and not seen.charges:
             return None
         invoice, lines = _rows(
@@ -198,12 +256,12 @@ def _run(
         with store.write() as conn:
             take_turns(conn, RUN_LOCK)
             if rows.states(conn, org) == seen.states:
-                by = seen.billed_as.seller.series if seen.billed_as else series
+                by = seen.billed_as.seller.series if seen.billed_as else terms.series
                 return _write(conn, seen, invoice | {"series": by}, lines, now_us)
     raise RunContended(f"other runs kept changing the invoices of {org}")
 
 
-def _snapshot(conn: Connection, org: str, billing_period: Period, now_us: int) -> _Snapshot:
+def _snapshot(conn: Connection, org: str, billing_period: Period, terms: _RunTerms) -> _Snapshot:
     revisions = rows.find(conn, org, billing_period.name)
     identity = _identity(org, billing_period, revisions)
     invoice_id = identity.invoice_id
@@ -227,8 +285,11 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, now_us: int) -
     billed_as = _billed_as(conn, org, billing_period)
     ends_us = {line.service.end_us for line in lines} | {billing_period.end_us}
     basis = _basis(conn, billed_as, ends_us, {line.grant_id for line in lines})
-    parked = _parked_because(conn, basis)
-    reasons = (*_open_because(conn, org, billing_period, now_us), *parked)
+    total_cents = whole_cents(sum(line.amount_nanousd for line in lines))
+    reviewed = reviews.parked_because(conn, org, billing_period.name, invoice_id, total_cents)
+    parked = (*_parked_because(conn, basis), *reviewed)
+    waits = _open_because(conn, org, billing_period, terms.now_us, terms.grace_us)
+    reasons = (*waits, *parked)
     return _Snapshot(
         identity, invoice, cuts, is_composed, lines, states, reasons, parked, billed_as, basis
     )
@@ -297,11 +358,13 @@ def _line(cell: Cell, quantity: int, amount_nanousd: int, count: int) -> Line:
 
 
 def _open_because(
-    conn: Connection, org: str, billing_period: Period, now_us: int
+    conn: Connection, org: str, billing_period: Period, now_us: int, grace_us: int = 0
 ) -> tuple[str, ...]:
     reasons = []
     if now_us < billing_period.end_us:
         reasons.append(f"{billing_period.name} has not ended")
+    elif now_us < billing_period.end_us + grace_us:
+        reasons.append("its grace period has not ended")
     if count := holds.count_before(conn, billing_period.end_us, org):
         reasons.append(f"{count} of its calls are still open")
     if marks.caught_up_us(conn, SHARDS) < billing_period.end_us + CLOCK_SKEW_MAX_US:
@@ -376,8 +439,8 @@ def _write(
         invoice = issue(
             conn, invoice, taxation, seen.billed_as, series=invoice["series"], now_us=now_us
         )
-    stands = {**invoice, "voided_us": None, "paid_cents": 0}
-    return InvoiceResult(stands, lines, seen.reasons, seen.parked, taxation)
+    parts = (seen.reasons, seen.parked, taxation, now_us)
+    return InvoiceResult({**rows.STANDING, **invoice}, lines, *parts)
 
 
 def _identity(org: str, billing_period: Period, revisions: list[dict[str, Any]]) -> _Identity:

@@ -45,4 +45,5 @@ class InvoiceRunKeeper:
             now_us=int(self._now() * MICROSECONDS),
             series=self._settings.invoice_series,
             retry_after_us=int(self._settings.mark_interval_s * MICROSECONDS),
+            grace_us=self._settings.invoice_grace_us,
         )

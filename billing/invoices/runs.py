@@ -100,16 +100,18 @@ def listed(
         return [_progress(row) for row in conn.execute(statement).mappings()]
 
 
-def advance(store: Store, *, now_us: int, series: str, retry_after_us: int) -> bool:
+def advance(
+    store: Store, *, now_us: int, series: str, retry_after_us: int, grace_us: int = 0
+) -> bool:
     """Take the oldest run that is due a step further. False if none is due. A run that waits is due
-    again `retry_after_us` after its last pass. Raises what an outage of SQL raises; any other
-    failure ends the run, which says it."""
+    again `retry_after_us` after its last pass, and not before the grace period of its month ends.
+    Raises what an outage of SQL raises; any other failure ends the run, which says it."""
     with store.read() as conn:
-        run = _due(conn, now_us - retry_after_us)
+        run = _due(conn, now_us, retry_after_us, grace_us)
     if run is None:
         return False
     try:
-        _step(store, run, now_us, series)
+        _step(store, run, now_us, series, grace_us)
     except OUTAGE:
         raise
     except Exception as error:  # whatever it is, the run must end and say so
@@ -118,14 +120,14 @@ def advance(store: Store, *, now_us: int, series: str, retry_after_us: int) -> b
     return True
 
 
-def _step(store: Store, run: RunProgress, now_us: int, series: str) -> None:
+def _step(store: Store, run: RunProgress, now_us: int, series: str, grace_us: int) -> None:
     month = period(run.period)
     with store.read() as conn:
         orgs = [run.org] if run.org else charges.orgs(conn, month.end_us)
     is_new_pass = run.state is not RunState.RUNNING
     after_org, done, waiting = ("", 0, 0) if is_new_pass else (run.after_org, run.done, run.waiting)
     part = [org for org in orgs if org > after_org][:ORGS_AT_ONCE]
-    waiting += sum(_waits(store, org, month, now_us, series) for org in part)
+    waiting += sum(_waits(store, org, month, now_us, series, grace_us) for org in part)
     counts = {"done": done + len(part), "total": len(orgs), "waiting": waiting}
     is_last = not part or part[-1] == orgs[-1]
     state = RunState.RUNNING if not is_last else RunState.WAITING if waiting else RunState.DONE
@@ -133,10 +135,12 @@ def _step(store: Store, run: RunProgress, now_us: int, series: str) -> None:
     _change(store, run, state=state.value, after_org=place, changed_us=now_us, **counts)
 
 
-def _waits(store: Store, org: str, month: Period, now_us: int, series: str) -> bool:
+def _waits(store: Store, org: str, month: Period, now_us: int, series: str, grace_us: int) -> bool:
     """Write the invoice of an organization. True if its month has ended and it is a draft yet, for
     more than what a person must clear."""
-    results = run_invoices(store, month.name, now_us=now_us, series=series, org=org)
+    results = run_invoices(
+        store, month.name, now_us=now_us, series=series, org=org, grace_us=grace_us
+    )
     return month.end_us <= now_us and any(
         set(result.draft_because) - set(result.parked_because) for result in results
     )
@@ -152,13 +156,15 @@ def _change(store: Store, run: RunProgress, **values: Any) -> None:
         conn.execute(update(RUN).where(*unchanged).values(**values))
 
 
-def _due(conn: Connection, waited_us: int) -> RunProgress | None:
-    is_due = RUN.c.state.in_(("queued", "running")) | (
-        (RUN.c.state == "waiting") & (RUN.c.changed_us <= waited_us)
-    )
-    oldest = select(RUN).where(is_due).order_by(RUN.c.created_us, RUN.c.run_id).limit(1)
-    row = conn.execute(oldest).mappings().first()
-    return _progress(row) if row else None
+def _due(conn: Connection, now_us: int, retry_after_us: int, grace_us: int) -> RunProgress | None:
+    waited = (RUN.c.state == "waiting") & (RUN.c.changed_us <= now_us - retry_after_us)
+    is_due = RUN.c.state.in_(("queued", "running")) | waited
+    oldest = select(RUN).where(is_due).order_by(RUN.c.created_us, RUN.c.run_id)
+    for row in conn.execute(oldest).mappings():
+        run = _progress(row)
+        if run.state is not RunState.WAITING or now_us >= period(run.period).end_us + grace_us:
+            return run
+    return None
 
 
 def _one(conn: Connection, run_id: str) -> RunProgress:

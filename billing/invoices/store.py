@@ -32,8 +32,10 @@ from billing.invoices.tables import (
     InvoiceCut,
     InvoiceLine,
     InvoiceParties,
+    InvoiceReview,
     InvoiceTax,
     InvoiceVoid,
+    InvoiceWriteOff,
 )
 from billing.invoices.taxes import TaxAmount, Taxation, Treatment
 from billing.parties.party import BillingProfile, Seller
@@ -49,6 +51,8 @@ COUNTER = table_of(InvoiceCounter)
 PARTIES = table_of(InvoiceParties)
 TAX = table_of(InvoiceTax)
 VOID = table_of(InvoiceVoid)
+WRITE_OFF = table_of(InvoiceWriteOff)
+REVIEW = table_of(InvoiceReview)
 PART = table_of(PaymentPart)
 RUN_LOCK = 0x51_75_1C_E2
 """Of whoever changes invoices or what they are paid."""
@@ -77,8 +81,7 @@ def find(
     after: tuple[str, str, int] | None = None,
     limit: int | None = None,
 ) -> list[dict[str, Any]]:
-    """By month, organization and revision, each with `paid_cents`, and with `voided_us`, which is
-    null where it counts."""
+    """By month, organization and revision, each with what STANDING has."""
     order = INVOICE.c.period, INVOICE.c.org, INVOICE.c.revision
     statement = _with_voids().order_by(*order).limit(limit)
     if after is not None:
@@ -95,6 +98,49 @@ def by_id(conn: Connection, invoice_id: str) -> dict[str, Any] | None:
     return dict(row) if row else None
 
 
+def last_before(conn: Connection, org: str, period: str) -> dict[str, Any] | None:
+    """The final invoice of the last month before a month that has one."""
+    statement = (
+        select(INVOICE.c.period, INVOICE.c.total_cents)
+        .where(INVOICE.c.org == org, INVOICE.c.period < period)
+        .where(INVOICE.c.status == "finalised", ~IS_VOID)
+        .order_by(INVOICE.c.period.desc(), INVOICE.c.revision.desc())
+        .limit(1)
+    )
+    row = conn.execute(statement).mappings().first()
+    return dict(row) if row else None
+
+
+STANDING = {"voided_us": None, "written_off_cents": None, "due_us": None, "paid_cents": 0}
+"""Of an invoice that is neither void nor written off nor paid nor issued under terms."""
+
+
+def _with_voids() -> Select[Any]:
+    joined: Any = INVOICE
+    for table in (VOID, WRITE_OFF, PARTIES):
+        joined = joined.outerjoin(table, table.c.invoice_id == INVOICE.c.invoice_id)
+    written_off = WRITE_OFF.c.amount_cents.label("written_off_cents")
+    paid = select(func.coalesce(func.sum(PART.c.amount_cents), 0)).where(
+        PART.c.invoice_id == INVOICE.c.invoice_id
+    )
+    paid_cents = cast(paid.correlate(INVOICE).scalar_subquery(), BigInteger).label("paid_cents")
+    standing = (VOID.c.voided_us, written_off, PARTIES.c.due_us, paid_cents)
+    return select(INVOICE, *standing).select_from(joined)
+
+
+def credited_cents(invoice: Row) -> int:
+    """What of an invoice is to be paid no more, though nobody has paid it."""
+    return invoice["written_off_cents"] or 0
+
+
+def insert_write_off(
+    conn: Connection, invoice_id: str, cents: int, reason: str, written_by: str, written_us: int
+) -> None:
+    row = {"invoice_id": invoice_id, "amount_cents": cents, "reason": reason}
+    row |= {"written_by": written_by, "written_us": written_us}
+    conn.execute(insert(WRITE_OFF), [row])
+
+
 def by_number(conn: Connection, name: str) -> dict[str, Any] | None:
     """The final invoice that documents call `SLU-2026-000001`."""
     series, _, number = name.rpartition("-")
@@ -103,18 +149,6 @@ def by_number(conn: Connection, name: str) -> dict[str, Any] | None:
     numbered = INVOICE.c.series == series, INVOICE.c.number == int(number)
     row = conn.execute(_with_voids().where(*numbered)).mappings().first()
     return dict(row) if row else None
-
-
-def _with_voids() -> Select[Any]:
-    joined = INVOICE.outerjoin(VOID, VOID.c.invoice_id == INVOICE.c.invoice_id)
-    paid = select(func.coalesce(func.sum(PART.c.amount_cents), 0)).where(
-        PART.c.invoice_id == INVOICE.c.invoice_id
-    )
-    return select(
-        INVOICE,
-        VOID.c.voided_us,
-        cast(paid.correlate(INVOICE).scalar_subquery(), BigInteger).label("paid_cents"),
-    ).select_from(joined)
 
 
 def insert_void(
@@ -134,17 +168,20 @@ class IssuedTo(NamedTuple):
     due_us: int
 
 
-State = tuple[str, str, int, int | None]
-"""(id, status, when it was computed, when it was voided) of an invoice."""
+State = tuple[str, str, int, int | None, int | None]
+"""(id, status, when it was computed, voided, reviewed) of an invoice."""
 
 
 def states(conn: Connection, org: str) -> list[State]:
     """Of every invoice of an organization. A run compares them to see that no other run came
     between."""
-    statement = _with_voids().where(INVOICE.c.org == org).order_by(INVOICE.c.invoice_id)
-    names = ("invoice_id", "status", "computed_us", "voided_us")
-    rows = conn.execute(statement).mappings()
-    return [(row[names[0]], row[names[1]], row[names[2]], row[names[3]]) for row in rows]
+    joined: Any = INVOICE
+    for table in (VOID, REVIEW):
+        joined = joined.outerjoin(table, table.c.invoice_id == INVOICE.c.invoice_id)
+    columns = (INVOICE.c.invoice_id, INVOICE.c.status, INVOICE.c.computed_us)
+    statement = select(*columns, VOID.c.voided_us, REVIEW.c.changed_us).select_from(joined)
+    rows = conn.execute(statement.where(INVOICE.c.org == org).order_by(INVOICE.c.invoice_id))
+    return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
 
 
 def void_ids(conn: Connection, org: str) -> set[str]:
@@ -210,12 +247,13 @@ def insert_draft(
     insert_rows(conn, CUT, [of_invoice | cut._asdict() for cut in cuts])
 
 
-def insert_parties(conn: Connection, invoice_id: str, billed: BilledAs, issued_us: int) -> None:
-    """Freeze who bills whom, under which tax, and until when it is to be paid."""
+def insert_parties(conn: Connection, invoice_id: str, billed: BilledAs, issued_us: int) -> int:
+    """Freeze who bills whom, under which tax, and until when it is to be paid: the answer."""
     terms_us = billed.buyer.payment_terms_days * DAY_US
     row = {"invoice_id": invoice_id, "issued_us": issued_us, "due_us": issued_us + terms_us}
     values = msgspec.to_builtins(billed._asdict())
     conn.execute(insert(PARTIES), [row | values])
+    return issued_us + terms_us
 
 
 def parties_of(conn: Connection, invoice_id: str) -> IssuedTo | None:

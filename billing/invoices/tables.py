@@ -58,6 +58,28 @@ class InvoiceVoid(SQLModel, table=True):
     voided_us: int = Field(sa_type=Big)
 
 
+class InvoiceWriteOff(SQLModel, table=True):
+    """What of a final invoice nobody expects to be paid any more."""
+
+    __tablename__ = "invoice_write_off"
+    invoice_id: str = Field(primary_key=True, foreign_key="invoice.invoice_id")
+    amount_cents: int = Field(sa_type=Big)
+    reason: str
+    written_by: str
+    written_us: int = Field(sa_type=Big)
+
+
+class InvoiceReview(SQLModel, table=True):
+    """What a person has said last of a draft, which may be written anew meanwhile."""
+
+    __tablename__ = "invoice_review"
+    invoice_id: str = Field(primary_key=True)
+    held_because: str
+    approved_cents: int | None = Field(None, sa_type=Big)
+    changed_by: str
+    changed_us: int = Field(sa_type=Big)
+
+
 class InvoiceLineKind(SQLModel, table=True):
     """A kind that an invoice line may have."""
 

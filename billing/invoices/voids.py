@@ -19,9 +19,13 @@ class NotIssued(Exception):
     """A draft has no number: it is not voided, it is made anew."""
 
 
+class WrongInvoiceStatus(Exception):
+    """An invoice of this status does not go there. The message says why."""
+
+
 def void(store: Store, invoice_id: str, *, reason: str, by: str, now_us: int) -> InvoiceResult:
     """The invoice, which is void from now on; again changes nothing. Raises UnknownInvoice,
-    NotIssued."""
+    NotIssued, and WrongInvoiceStatus for one that is written off."""
     with store.write() as conn:
         take_turns(conn, RUN_LOCK)
         invoice = rows.by_id(conn, invoice_id)
@@ -29,6 +33,8 @@ def void(store: Store, invoice_id: str, *, reason: str, by: str, now_us: int) ->
             raise UnknownInvoice(invoice_id)
         if invoice["status"] != "finalised":
             raise NotIssued(f"{invoice_id} is a draft")
+        if invoice["written_off_cents"] is not None:
+            raise WrongInvoiceStatus("it is written off")
         lines = rows.lines(conn, invoice_id)
         taxation = rows.taxes_of(conn, invoice_id, lines)
         if invoice["voided_us"] is None:
@@ -36,4 +42,4 @@ def void(store: Store, invoice_id: str, *, reason: str, by: str, now_us: int) ->
             take_back(conn, invoice, taxation, now_us)
             paying.free(conn, invoice_id, reason="void", by=by, now_us=now_us)
             invoice = {**invoice, "voided_us": now_us, "paid_cents": 0}
-        return InvoiceResult(invoice, lines, taxation=taxation)
+        return InvoiceResult(invoice, lines, taxation=taxation, seen_us=now_us)

@@ -179,7 +179,9 @@ def _apply(
 ) -> None:
     invoice_id = invoice["invoice_id"]
     paid = rows.paid_cents(conn, invoice_id)
-    cents = applied_cents(left_cents, due(_payable_cents(invoice), paid=paid))
+    credited = invoices.credited_cents(invoice)
+    due_cents = due(_payable_cents(invoice), paid=paid, credited=credited)
+    cents = applied_cents(left_cents, due_cents)
     if cents:
         words: dict[str, Any] = {"invoice_id": invoice_id, "by": by, "now_us": now_us}
         rows.insert_part(conn, payment, PartKind.INVOICE, cents, **words)

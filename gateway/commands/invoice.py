@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from billing.invoices.months import run_invoices
+from billing.invoices import life, months, voids
+from billing.invoices.months import InvoiceResult, run_invoices
+from billing.invoices.store import UnknownInvoice
+from billing.invoices.voids import NotIssued, WrongInvoiceStatus
 from billing.periods import BadPeriod
 from gateway.admin.invoices.schemas import Invoice
 from gateway.commands.data_folder import Ledger, with_ledger
@@ -16,9 +20,17 @@ from gateway.commands.scopes import part
 from gateway.commands.terminal.admin_api import AdminApi
 from gateway.commands.terminal.instants import INSTANT
 from gateway.commands.terminal.options import admin_api, as_json, changes, example
-from gateway.commands.terminal.output import counted, fields, print_json, print_rows, show_one
+from gateway.commands.terminal.output import (
+    counted,
+    fields,
+    print_fields,
+    print_json,
+    print_rows,
+    show_one,
+)
 
 MICROSECONDS = 1_000_000
+BY = "command"
 
 
 @click.group()
@@ -36,9 +48,10 @@ def run(ledger: Ledger, period: str, org: str | None) -> int:
         results = run_invoices(
             ledger.store,
             period,
-            now_us=int(time.time() * MICROSECONDS),  # noqa: TID251 - a command's own clock
+            now_us=_now_us(),
             series=ledger.settings.ledger.invoice_series,
             org=org,
+            grace_us=ledger.settings.ledger.invoice_grace_us,
         )
     except BadPeriod as error:
         click.echo(error, err=True)
@@ -46,6 +59,79 @@ def run(ledger: Ledger, period: str, org: str | None) -> int:
     invoices = [Invoice.model_validate(result).model_dump(mode="json") for result in results]
     print_json({"period": period, "invoices": invoices})
     return 0
+
+
+@invoice.command(epilog=example("sluice invoice preview --organization org_1 --period 2026-11"))
+@click.option("--organization", required=True, help="By its id.")
+@click.option("--period", required=True, help="The month in UTC, as YYYY-MM.")
+@as_json
+@with_ledger
+def preview(ledger: Ledger, organization: str, period: str, as_json: bool) -> int:
+    """What an invoice would say now. Nothing is written."""
+    try:
+        result = months.preview(ledger.store, organization, period, now_us=_now_us())
+    except BadPeriod as error:
+        click.echo(error, err=True)
+        return 2
+    if result is None:
+        click.echo(f"{organization} has nothing to bill in {period}", err=True)
+        return 1
+    return _show(result, as_json)
+
+
+@invoice.command(epilog=example("sluice invoice issue inv_0a1b"))
+@click.argument("invoice_id")
+@as_json
+@with_ledger
+def issue(ledger: Ledger, invoice_id: str, as_json: bool) -> int:
+    """Approve a draft and give it its number."""
+    series = ledger.settings.ledger.invoice_series
+    words = {"by": BY, "series": series}
+    return _change(life.issue, ledger, invoice_id, as_json, **words)
+
+
+@invoice.command(epilog=example('sluice invoice void inv_0a1b --reason "wrong price"'))
+@click.argument("invoice_id")
+@click.option("--reason", required=True, help="Why; it is kept.")
+@as_json
+@with_ledger
+def void(ledger: Ledger, invoice_id: str, reason: str, as_json: bool) -> int:
+    """Count a final invoice no more. It keeps its number."""
+    return _change(voids.void, ledger, invoice_id, as_json, by=BY, reason=reason)
+
+
+def _change(
+    change: Callable[..., InvoiceResult],
+    ledger: Ledger,
+    invoice_id: str,
+    as_json: bool,
+    **words: str,
+) -> int:
+    try:
+        result = change(ledger.store, invoice_id, now_us=_now_us(), **words)
+    except UnknownInvoice:
+        click.echo(f"there is no {invoice_id}", err=True)
+        return 1
+    except (NotIssued, WrongInvoiceStatus) as wrong:
+        click.echo(f"{invoice_id} stays as it is: {wrong}", err=True)
+        return 1
+    return _show(result, as_json)
+
+
+def _show(result: InvoiceResult, as_json: bool) -> int:
+    answer = Invoice.model_validate(result).model_dump(mode="json")
+    if as_json:
+        print_json(answer)
+        return 0
+    names = ("id", "number", "organization", "period", "status", "net_usd", "tax_usd", "total_usd")
+    print_fields({name: answer[name] for name in names})
+    for reason in answer["draft_because"]:
+        click.echo(f"draft: {reason}")
+    return 0
+
+
+def _now_us() -> int:
+    return int(time.time() * MICROSECONDS)  # noqa: TID251 - a command's own clock
 
 
 @invoice.command(

@@ -27,6 +27,7 @@ from billing.credits.credit import Category, Grant
 from billing.credits.grants import give, void
 from billing.db.engine import Store
 from billing.documents import store as documents
+from billing.invoices import store as invoices
 from billing.invoices.voids import void as void_invoice
 from billing.parties.store import put_profile, put_rule, put_seller
 from billing.payments.paying import pay, reverse
@@ -60,6 +61,7 @@ FROZEN = {
     "invoice_parties",
     "invoice_tax",
     "invoice_void",
+    "invoice_write_off",
     "payment",
     "payment_part",
     "credit_grant",
@@ -87,7 +89,7 @@ SUMS = {
 """Copies, which `verify` recomputes from the rows that are frozen."""
 STATE = {
     *("open_hold", "watermark", "budget_alert", "credit_alert"),
-    "invoice_job",
+    *("invoice_job", "invoice_review"),
     *("call_record", "attempt", "decision_batch", "decision_place"),
 }
 """What comes and goes, and what explains: no money stands on it."""
@@ -126,6 +128,7 @@ def store(either_store: Store) -> Store:
     void(either_store, "grant_1", voided_by="a", now_us=OCTOBER.end_us)
     with either_store.write() as conn:
         spools.insert_segment(conn, SEGMENT)
+        invoices.insert_write_off(conn, invoice.invoice["invoice_id"], 1, "a", "a", 1)
         documents.keep(conn, "inv_1", "pdf", b"%PDF", 1)
         conn.execute(text(f"INSERT INTO life_report {LIFE}"))
         conn.execute(text(f"INSERT INTO dead_letter {LETTER}"))

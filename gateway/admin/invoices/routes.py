@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 
-from gateway.admin.invoices.schemas import Invoice, VoidBody
+from gateway.admin.invoices.schemas import Invoice, ReasonBody
 from gateway.admin.invoices.service import Invoices
 from gateway.api.pages import Paged
 from gateway.api.schemas import Listing, Page
@@ -30,10 +30,38 @@ async def list_invoices(
     return await invoices.page(request, organization, period)
 
 
+InvoiceId = Annotated[str, Path(max_length=64)]
+
+
 @router.post("/{invoice_id}/void", response_model=Invoice)
-async def void_invoice(
-    invoices: Invoices, invoice_id: Annotated[str, Path(max_length=64)], body: VoidBody
-) -> Any:
+async def void_invoice(invoices: Invoices, invoice_id: InvoiceId, body: ReasonBody) -> Any:
     """It keeps its number and counts no more. The next run makes its month anew. 409 for a draft;
     again changes nothing."""
     return await invoices.void(invoice_id, body.reason)
+
+
+@router.post("/{invoice_id}/hold", response_model=Invoice)
+async def hold_invoice(invoices: Invoices, invoice_id: InvoiceId, body: ReasonBody) -> Any:
+    """The draft is parked until it is approved. 409 for one that is issued."""
+    return await invoices.hold(invoice_id, body.reason)
+
+
+@router.post("/{invoice_id}/approve", response_model=Invoice)
+async def approve_invoice(invoices: Invoices, invoice_id: InvoiceId) -> Any:
+    """The amount of the draft is right, and nothing holds it back: the next run issues it. One that
+    grows is parked again. 409 for one that is issued."""
+    return await invoices.approve(invoice_id)
+
+
+@router.post("/{invoice_id}/issue", response_model=Invoice)
+async def issue_invoice(invoices: Invoices, invoice_id: InvoiceId) -> Any:
+    """Approve the draft and issue it now. 409 `invoice_status` says what keeps it from that; again
+    changes nothing."""
+    return await invoices.issue(invoice_id)
+
+
+@router.post("/{invoice_id}/uncollectible", response_model=Invoice)
+async def write_off_invoice(invoices: Invoices, invoice_id: InvoiceId, body: ReasonBody) -> Any:
+    """Nobody expects it to be paid: what is left becomes a bad debt. 409 for one that is not open;
+    again changes nothing."""
+    return await invoices.write_off(invoice_id, body.reason)

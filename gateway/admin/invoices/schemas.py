@@ -1,10 +1,9 @@
 """Invoices with their lines."""
 
-from typing import Literal
-
 from pydantic import AliasPath, Field, NonNegativeInt
 
 from billing.invoices.invoicing import LineKind
+from billing.invoices.status import InvoiceStatus
 from gateway.admin.parties.schemas import Rate
 from gateway.api.schemas import Answer, Body, Usd, read_from
 from gateway.fields import Label
@@ -46,7 +45,7 @@ class InvoiceTax(Answer):
     tax_cents: int
 
 
-class VoidBody(Body):
+class ReasonBody(Body):
     reason: Label = Field(description="why; it is kept", examples=["wrong price"])
 
 
@@ -57,7 +56,9 @@ class Invoice(Answer):
     id: str = Field(validation_alias=AliasPath("invoice", "invoice_id"))
     organization: str = Field(validation_alias=AliasPath("invoice", "org"))
     period: str
-    status: Literal["draft", "finalised", "void"] = Field(validation_alias="status")
+    status: InvoiceStatus = Field(
+        validation_alias="status", description="`overdue` is open, and its day is past"
+    )
     revision: int = Field(description="1, or higher where a void one was made anew")
     replaces: str | None = Field(validation_alias=AliasPath("invoice", "replaces_id"))
     draft_because: list[str] = Field(validation_alias="draft_because")

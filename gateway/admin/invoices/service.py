@@ -1,6 +1,6 @@
 """Invoices as an administrator makes and reads them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Annotated
@@ -8,9 +8,10 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from billing.db.engine import Store
+from billing.invoices import life
 from billing.invoices.months import InvoiceResult, list_invoices, run_invoices
 from billing.invoices.store import UnknownInvoice
-from billing.invoices.voids import NotIssued, void
+from billing.invoices.voids import NotIssued, WrongInvoiceStatus, void
 from billing.periods import BadPeriod
 from gateway.admin.use_cases import ADMIN, attempt
 from gateway.api.dependencies import parts_of
@@ -23,6 +24,7 @@ from routing.types import Clock
 class InvoiceService:
     ledger: Store
     series: str
+    grace_us: int
     clock: Clock
 
     async def run(self, period: str, organization: str | None) -> Sequence[InvoiceResult]:
@@ -34,6 +36,7 @@ class InvoiceService:
                     now_us=self._now_us,
                     series=self.series,
                     org=organization,
+                    grace_us=self.grace_us,
                 )
             )
         except BadPeriod as wrong:
@@ -61,16 +64,36 @@ class InvoiceService:
         return await attempt(lambda: read_page(request, Source((str, str, int), read)))
 
     async def void(self, invoice_id: str, reason: str) -> InvoiceResult:
-        """Raises ApiError 404 for an unknown invoice, 409 for a draft."""
+        return await self._changed(void, invoice_id, reason=reason)
+
+    async def hold(self, invoice_id: str, reason: str) -> InvoiceResult:
+        return await self._changed(life.hold, invoice_id, reason=reason)
+
+    async def approve(self, invoice_id: str) -> InvoiceResult:
+        return await self._changed(life.approve, invoice_id)
+
+    async def issue(self, invoice_id: str) -> InvoiceResult:
+        return await self._changed(life.issue, invoice_id, series=self.series)
+
+    async def write_off(self, invoice_id: str, reason: str) -> InvoiceResult:
+        return await self._changed(life.write_off, invoice_id, reason=reason)
+
+    async def _changed(
+        self, change: Callable[..., InvoiceResult], invoice_id: str, **words: str
+    ) -> InvoiceResult:
+        """Raises ApiError 404 for an unknown invoice, 409 where its status does not allow it."""
         now_us = self._now_us
         try:
             return await attempt(
-                lambda: void(self.ledger, invoice_id, reason=reason, by=ADMIN, now_us=now_us)
+                lambda: change(self.ledger, invoice_id, by=ADMIN, now_us=now_us, **words)
             )
         except UnknownInvoice as unknown:
             raise ApiError(404, f"There is no '{invoice_id}'.", code="not_found") from unknown
         except NotIssued as draft:
             raise ApiError(409, f"{draft}: it has no number.", code="invoice_not_issued") from draft
+        except WrongInvoiceStatus as wrong:
+            message = f"'{invoice_id}' stays as it is: {wrong}."
+            raise ApiError(409, message, code="invoice_status") from wrong
 
     @property
     def _now_us(self) -> int:
@@ -79,8 +102,10 @@ class InvoiceService:
 
 async def invoices_of(request: Request) -> InvoiceService:
     parts = parts_of(request)
-    series = parts.settings.ledger.invoice_series
-    return InvoiceService(parts.ledger, series, parts.outside.clock)
+    settings = parts.settings.ledger
+    return InvoiceService(
+        parts.ledger, settings.invoice_series, settings.invoice_grace_us, parts.outside.clock
+    )
 
 
 Invoices = Annotated[InvoiceService, Depends(invoices_of)]

@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 
 from billing.db.engine import Store
 from billing.invoices import store as invoices
-from billing.invoices.months import InvoiceResult
+from billing.invoices.months import InvoiceResult, invoice_by_id
 from billing.payments import paying
 from billing.payments.bank_file import BadBankFile
 from billing.payments.bank_import import BankImport, import_payments
@@ -104,9 +104,9 @@ class PaymentService:
 
     def _result(self, invoice_id: str) -> InvoiceResult:
         with self.ledger.read() as conn:
-            invoice = invoices.by_id(conn, invoice_id)
-            assert invoice is not None, "it was paid"
-            return InvoiceResult(invoice, invoices.lines(conn, invoice_id))
+            result = invoice_by_id(conn, invoice_id, self._now_us)
+        assert result is not None, "it was paid"
+        return result
 
     @property
     def _now_us(self) -> int:

@@ -1,9 +1,8 @@
 """A tenant's own invoices."""
 
-from typing import Literal
-
 from pydantic import AliasPath, Field
 
+from billing.invoices.status import InvoiceStatus
 from gateway.api.schemas import Answer, Usd, read_from
 
 
@@ -14,7 +13,7 @@ class OwnInvoice(Answer):
     id: str = Field(validation_alias=AliasPath("invoice", "invoice_id"))
     number: str | None = Field(validation_alias="number", description="a draft has none")
     period: str
-    status: Literal["draft", "finalised", "void"] = Field(validation_alias="status")
+    status: InvoiceStatus = Field(validation_alias="status")
     currency: str
     total_usd: Usd = Field(validation_alias="total_nanousd")
     total_cents: int = Field(validation_alias="payable_cents")

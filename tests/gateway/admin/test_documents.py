@@ -136,6 +136,29 @@ async def test_void_invoice_keeps_its_number_and_its_files_and_counts_no_more(
     assert (await void(office.issued, API_KEY)).status == 401
 
 
+async def test_draft_is_held_approved_and_not_issued_before_its_month_ends(office: Office) -> None:
+    headers = {"authorization": f"Bearer {ADMIN}", "content-type": "application/json"}
+
+    async def post(invoice_id: str, verb: str, body: bytes = b"") -> Answer:
+        path = f"/admin/v1/invoices/{invoice_id}/{verb}"
+        return await answer(office.one.app, "POST", path, body, headers=headers)
+
+    reason = b'{"reason": "asks back"}'
+    held = await post(office.draft, "hold", reason)
+    assert (held.json["status"], held.json["parked_because"]) == (
+        "parked",
+        ["it is held back: asks back"],
+    )
+    assert (await post(office.draft, "approve")).json["parked_because"] == []
+    early = await post(office.draft, "issue")
+    assert (early.status, early.json["error"]["code"]) == (409, "invoice_status")
+    assert (await post(office.issued, "hold", reason)).status == 409
+    gone = await post(office.issued, "uncollectible", reason)
+    assert (gone.status, gone.json["status"]) == (200, "uncollectible")
+    assert (await post(office.issued, "void", reason)).status == 409
+    assert (await post("inv_0", "issue")).status == 404
+
+
 def rows(body: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(body.decode(), newline="")))
 

@@ -150,6 +150,8 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "POST /admin/v1/ledger/dead-letters/{letter_id}/retry",
         "POST /admin/v1/ledger/dead-letters/{letter_id}/resolve",
         *("GET /admin/v1/invoices", "POST /admin/v1/invoices"),
+        *(f"POST /admin/v1/invoices/{{invoice_id}}/{verb}" for verb in ("void", "hold", "approve")),
+        *(f"POST /admin/v1/invoices/{{invoice_id}}/{verb}" for verb in ("issue", "uncollectible")),
         "POST /admin/v1/invoices/{invoice_id}/void",
         *("POST /admin/v1/invoices/{invoice}/pay", "GET /admin/v1/payments"),
         *("POST /admin/v1/invoices/{invoice}/apply-balance", "POST /admin/v1/payments/import"),
