@@ -103,6 +103,7 @@ IN_ONE_SNAPSHOT: tuple[Callable[[Connection], Check | list[Check]], ...] = (
     calls.no_dead_letter,
     invoices.lines_add_up,
     invoices.taxes_add_up,
+    invoices.terms_are_booked,
     invoices.numbers_have_no_gap,
     payments.payments_are_accounted_for,
     credits.laws_of_credits,

@@ -22,6 +22,7 @@ import billing.prices.tables
 import billing.recovery.tables
 import billing.refusals.tables
 import billing.spool.tables
+import billing.terms.tables
 import billing.usage.tables
 import billing.writer.tables  # noqa: F401
 import gateway.catalog.tables

@@ -10,6 +10,7 @@ from billing.charges.audit import RECORDS, is_of, within
 from billing.charges.sums import RECORD
 from billing.credits.credit import account_of
 from billing.db.engine import Store
+from billing.invoices import agreed
 from billing.invoices import store as invoices
 from billing.invoices.invoicing import LineKind
 from billing.ledger.store import TRANSFER
@@ -33,8 +34,10 @@ def line_transfers(
     begin behind the one that counts at an instant and has an id. A rounding has none."""
     with store.read() as conn:
         line = invoices.line(conn, invoice_id, seq)
-        if line is None or line["kind"] not in invoices.CHARGED:
+        if line is None or line["kind"] == LineKind.ROUNDING:
             return []
+        if line["kind"] in invoices.OF_TERMS:
+            return [] if after else _of_term(conn, invoice_id, line)
         book = book_of(conn)
         links: list[dict[str, Any]] = []
         while len(links) < limit:
@@ -44,6 +47,14 @@ def line_transfers(
                 break
             after = page[-1]["booked_us"], page[-1]["transfer_id"]
         return links[:limit]
+
+
+def _of_term(conn: Connection, invoice_id: str, line: dict[str, Any]) -> list[dict[str, Any]]:
+    """The one transfer of a line of terms, once its invoice has a number."""
+    shown = [TRANSFER.c[name] for name in _SHOWN]
+    named = agreed.transfer_id(invoice_id, line)
+    rows = conn.execute(select(*shown).where(TRANSFER.c.transfer_id == named)).mappings()
+    return [{**row, "amount_nanousd": line["amount_nanousd"]} for row in rows]
 
 
 def _page(

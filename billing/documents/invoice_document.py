@@ -168,17 +168,21 @@ def _amounts(
         kind, grant, treatment = line["kind"], line["grant_id"], treatments[line["seq"]]
         if kind == LineKind.ROUNDING:  # cents are shared among the lines
             continue
-        if kind != LineKind.CREDIT:
+        if kind == LineKind.DISCOUNT and line["amount_nanousd"] < 0:
+            reduced.append(_reduction(line, line["description"], treatment))
+        elif kind != LineKind.CREDIT:
             sold.append(_line(line, treatment))
         elif categories.get(grant) == Category.PAID:
             paid.append(grant)
         elif line["amount_nanousd"] > 0:
             sold.append(_line(line, treatment))
         else:
-            amount = -line["amount_nanousd"]
-            name = f"promotional credit {grant}"
-            reduced.append(Reduction(line["seq"], kind, name, amount, treatment))
+            reduced.append(_reduction(line, f"promotional credit {grant}", treatment))
     return sold, reduced, paid
+
+
+def _reduction(line: Row, description: str, treatment: TaxTreatment) -> Reduction:
+    return Reduction(line["seq"], line["kind"], description, -line["amount_nanousd"], treatment)
 
 
 def _line(line: Row, treatment: TaxTreatment) -> DocumentLine:
@@ -208,6 +212,8 @@ def _line(line: Row, treatment: TaxTreatment) -> DocumentLine:
 
 
 def _description(line: Row) -> str:
+    if line["description"]:
+        return str(line["description"])
     words = [line["model"] or line["kind"], line["tier"], "batch" if line["batch"] else ""]
     words += [line["component"].replace("_", " "), line["grant_id"]]
     if line["kind"] == LineKind.ADJUSTMENT:

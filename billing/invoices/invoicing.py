@@ -1,8 +1,9 @@
 """An invoice from sums of charges: lines that add up to the nano-dollar, then whole cents.
 
 Pure. A charge spreads over one line for each of its components. A reversal is no usage, so it makes
-adjustment lines. The part that a grant of credit has paid is a line below zero. A charge that comes
-late keeps the month in which it was used. One rounding brings the total to cents, and it is a line
+adjustment lines. What the terms of the organization add to a month is a line each. The part that a
+grant of credit has paid is a line below zero. A charge that comes late keeps the month in which it
+was used. One rounding brings the total to cents, and it is a line
 too. Guards law 4.
 """
 
@@ -20,6 +21,10 @@ from billing.prices.book import Component
 class LineKind(StrEnum):
     USAGE = "usage"
     ADJUSTMENT = "adjustment"
+    TIERS = "tiers"
+    ALLOWANCE = "allowance"
+    DISCOUNT = "discount"
+    MINIMUM = "minimum"
     CREDIT = "credit"
     ROUNDING = "rounding"
 
@@ -43,6 +48,9 @@ class Line:
     """How many transfers have a part in the amount."""
     grant_id: str = ""
     is_simulated: bool = False
+    term_id: str = ""
+    description: str = ""
+    """Of a term; what other lines are is said by their other fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,9 @@ class Composition:
     total_cents: int
 
 
-_KINDS = (LineKind.USAGE, LineKind.ADJUSTMENT, LineKind.CREDIT)
+TERM_KINDS = (LineKind.TIERS, LineKind.ALLOWANCE, LineKind.DISCOUNT, LineKind.MINIMUM)
+"""Lines of terms, in the order in which they are applied."""
+_KINDS = (LineKind.USAGE, LineKind.ADJUSTMENT, *TERM_KINDS, LineKind.CREDIT)
 _COMPONENTS = tuple(Component)
 
 
@@ -66,7 +76,7 @@ def compose(charges: Iterable[Line], period: Period) -> Composition:
     total_cents = whole_cents(subtotal)
     rounding = total_cents * NANOUSD_PER_CENT - subtotal
     if rounding:
-        lines.append(_rounding(period, rounding))
+        lines.append(line_of_amount(LineKind.ROUNDING, period, rounding))
     return Composition(tuple(lines), subtotal, rounding, total_cents)
 
 
@@ -83,13 +93,23 @@ def _order(line: Line) -> tuple[object, ...]:
         line.unit_price_nanousd_per_mtok,
         line.grant_id,
         line.is_simulated,
+        line.term_id,
     )
 
 
-def _rounding(period: Period, amount_nanousd: int) -> Line:
+def line_of_amount(
+    kind: LineKind,
+    service: Period,
+    amount_nanousd: int,
+    *,
+    transfers: int = 0,
+    term_id: str = "",
+    description: str = "",
+) -> Line:
+    """A line that is of no usage."""
     return Line(
-        kind=LineKind.ROUNDING,
-        service=period,
+        kind=kind,
+        service=service,
         project="",
         model="",
         tier="",
@@ -99,4 +119,7 @@ def _rounding(period: Period, amount_nanousd: int) -> Line:
         quantity=0,
         unit_price_nanousd_per_mtok=0,
         amount_nanousd=amount_nanousd,
+        transfers=transfers,
+        term_id=term_id,
+        description=description,
     )

@@ -1,4 +1,4 @@
-"""Laws of invoices: lines add up to the nano-dollar, numbers have no gap."""
+"""Laws of invoices: lines add up to the nano-dollar, terms are booked, numbers have no gap."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from billing.cents import tax_of
+from billing.invoices import agreed
+from billing.invoices import store as rows
 from billing.ledger import audit
+from billing.ledger.posting import unbilled
 from billing.ledger.report import Check, judged
 from billing.money import NANOUSD_PER_CENT
 
@@ -49,6 +52,43 @@ def numbers_have_no_gap(conn: Connection) -> Check:
         breaks,
         sum(map(len, numbers.values())),
     )
+
+
+def terms_are_booked(conn: Connection) -> Check:
+    """Compare the lines of terms of numbered invoices with the transfers of these kinds."""
+    of_lines = {agreed.transfer_id(row["invoice_id"], row): row for row in audit.term_lines(conn)}
+    undone = {
+        f"{name}{agreed.UNDONE}": row | {"amount_nanousd": -row["amount_nanousd"]}
+        for name, row in of_lines.items()
+        if row["voided_us"] is not None
+    }
+    of_lines |= undone
+    booked = audit.of_kinds(conn, (*rows.OF_TERMS, "invoice_void"))
+    of_transfers = {
+        row["transfer_id"]: row
+        for row in booked
+        if row["kind"] in rows.OF_TERMS or row["transfer_id"] in undone
+    }
+    return judged(
+        "I5 invoice_terms",
+        "every line of terms of a numbered invoice has its transfer, and a void one what undoes it",
+        (
+            f"{name}: {problem}"
+            for name in sorted({*of_lines, *of_transfers})
+            if (problem := _unlike(of_lines.get(name), of_transfers.get(name)))
+        ),
+        len(of_lines),
+    )
+
+
+def _unlike(line: dict[str, Any] | None, booked: dict[str, Any] | None) -> str | None:
+    if line is None or booked is None:
+        return "there is no such line" if line is None else "it is not booked"
+    is_charged = booked["debit_account"] == unbilled(line["org"])
+    moved = booked["amount_nanousd"] if is_charged else -booked["amount_nanousd"]
+    if moved != line["amount_nanousd"]:
+        return f"the line has {line['amount_nanousd']}, booked {moved}"
+    return None
 
 
 def _wrong(invoice: dict[str, Any]) -> str | None:

@@ -20,7 +20,7 @@ from billing.charges import store as charges
 from billing.charges.sums import Cell, Sums
 from billing.credits import store as credits
 from billing.db.engine import Store, take_turns
-from billing.invoices import reviews
+from billing.invoices import agreed, reviews
 from billing.invoices import store as rows
 from billing.invoices.cuts import Cut, free
 from billing.invoices.invoicing import Composition, Line, LineKind, compose
@@ -28,6 +28,7 @@ from billing.invoices.issuing import issue
 from billing.invoices.status import InvoiceStanding, InvoiceStatus, status_of
 from billing.invoices.store import RUN_LOCK
 from billing.invoices.taxes import NO_TAX, Taxation, TaxBasis
+from billing.ledger import store as transfers
 from billing.ledger.posting import CLOCK_SKEW_MAX_US
 from billing.limits.keys import SHARDS
 from billing.money import NANOUSD_PER_CENT, whole_cents
@@ -36,6 +37,8 @@ from billing.parties.store import BilledAs
 from billing.payments.payment import due
 from billing.periods import Period, period, period_at
 from billing.recovery import holds
+from billing.terms.store import terms_of
+from billing.terms.term import Term
 from billing.writer import marks
 
 TRIES = 20
@@ -127,7 +130,7 @@ def run_invoices(
     invoice stays as it is. Raises BadPeriod, and RunContended where other runs never leave off."""
     billing_period = period(month)
     with store.read() as conn:
-        orgs = [org] if org else charges.orgs(conn, billing_period.end_us)
+        orgs = [org] if org else agreed.orgs(conn, billing_period)
     terms = _RunTerms(now_us, series, grace_us)
     results = (_run(store, one, billing_period, terms) for one in orgs)
     return [result for result in results if result]
@@ -201,6 +204,8 @@ class _Snapshot:
     is_composed: bool
     """Whether the invoice has these very cuts already."""
     charges: tuple[Line, ...]
+    """With what terms add to them."""
+    agreed: tuple[Term, ...]
     states: list[rows.State]
     reasons: tuple[str, ...]
     parked: tuple[str, ...]
@@ -255,7 +260,7 @@ def _run(store: Store, org: str, billing_period: Period, terms: _RunTerms) -> In
         )
         with store.write() as conn:
             take_turns(conn, RUN_LOCK)
-            if rows.states(conn, org) == seen.states:
+            if rows.states(conn, org) == seen.states and terms_of(conn, org) == seen.agreed:
                 by = seen.billed_as.seller.series if seen.billed_as else terms.series
                 return _write(conn, seen, invoice | {"series": by}, lines, now_us)
     raise RunContended(f"other runs kept changing the invoices of {org}")
@@ -268,7 +273,7 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, terms: _RunTer
     invoice = next((row for row in revisions if row["invoice_id"] == invoice_id), None)
     states = rows.states(conn, org)
     if invoice and _is_final(invoice):
-        return _Snapshot(identity, invoice, (), True, (), states, (), (), None, None)
+        return _Snapshot(identity, invoice, (), True, (), (), states, (), (), None, None)
     void = rows.void_ids(conn, org)
     taken = [(owner, cut) for owner, cut in rows.cuts(conn, org) if owner not in void]
     finalised = rows.finalised_periods(conn, org)
@@ -279,9 +284,17 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, terms: _RunTer
         if month_us == billing_period.start_us or period_at(month_us).name in finalised
         for cut in free(month_us, moved_us, others)
     )
-    is_composed = invoice is not None and list(cuts) == [c for o, c in taken if o == invoice_id]
     months = sorted({cut.service_start_us for cut in cuts})
-    lines = tuple(line for at in months for line in _unbilled(conn, org, at, invoice_id))
+    charged = tuple(line for at in months for line in _unbilled(conn, org, at, invoice_id))
+    agreed_terms = terms_of(conn, org)
+    begun = {billing_period.start_us} if billing_period.start_us <= terms.now_us else set()
+    of_terms = agreed.lines(conn, org, sorted({*months, *begun}), agreed_terms, but=invoice_id)
+    lines = (*charged, *of_terms)
+    is_composed = (
+        invoice is not None
+        and list(cuts) == [c for o, c in taken if o == invoice_id]
+        and agreed.are_as_stored(conn, invoice_id, of_terms)
+    )
     billed_as = _billed_as(conn, org, billing_period)
     ends_us = {line.service.end_us for line in lines} | {billing_period.end_us}
     basis = _basis(conn, billed_as, ends_us, {line.grant_id for line in lines})
@@ -291,7 +304,8 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, terms: _RunTer
     waits = _open_because(conn, org, billing_period, terms.now_us, terms.grace_us)
     reasons = (*waits, *parked)
     return _Snapshot(
-        identity, invoice, cuts, is_composed, lines, states, reasons, parked, billed_as, basis
+        *(identity, invoice, cuts, is_composed, lines, agreed_terms, states, reasons),
+        *(parked, billed_as, basis),
     )
 
 
@@ -412,6 +426,8 @@ def _rows(
             "is_simulated": line.is_simulated,
             "transfers": line.transfers,
             "tax_place": None,
+            "term_id": line.term_id,
+            "description": line.description,
         }
         for seq, line in enumerate(composition.lines, start=1)
     ]
@@ -430,12 +446,13 @@ def _write(
         invoice = seen.invoice | {"series": invoice["series"]}
     else:
         rows.delete_draft(conn, invoice_id)
-        if not seen.charges:
+        if not lines:
             return None
         rows.insert_draft(conn, invoice, lines, seen.cuts)
     taxation = _taxation(seen.basis, lines)
     if not seen.reasons:
         lines = [{**line, "tax_place": taxation.places.get(line["seq"])} for line in lines]
+        transfers.post(conn, agreed.booked(invoice, lines, now_us))
         invoice = issue(
             conn, invoice, taxation, seen.billed_as, series=invoice["series"], now_us=now_us
         )

@@ -15,10 +15,10 @@ from typing import Any
 
 from sqlalchemy import Connection, select, tuple_, update
 
-from billing.charges import store as charges
 from billing.db.columns import table_of
 from billing.db.engine import OUTAGE, Store
 from billing.db.insert import insert_new
+from billing.invoices import agreed
 from billing.invoices.months import run_invoices
 from billing.invoices.tables import InvoiceRun
 from billing.periods import BadPeriod, Period, period
@@ -123,7 +123,7 @@ def advance(
 def _step(store: Store, run: RunProgress, now_us: int, series: str, grace_us: int) -> None:
     month = period(run.period)
     with store.read() as conn:
-        orgs = [run.org] if run.org else charges.orgs(conn, month.end_us)
+        orgs = [run.org] if run.org else agreed.orgs(conn, month)
     is_new_pass = run.state is not RunState.RUNNING
     after_org, done, waiting = ("", 0, 0) if is_new_pass else (run.after_org, run.done, run.waiting)
     part = [org for org in orgs if org > after_org][:ORGS_AT_ONCE]

@@ -25,7 +25,7 @@ from billing.db.columns import table_of
 from billing.db.in_list import in_list
 from billing.db.insert import Row, insert_new, insert_rows
 from billing.invoices.cuts import Cut
-from billing.invoices.invoicing import LineKind
+from billing.invoices.invoicing import TERM_KINDS, LineKind
 from billing.invoices.tables import (
     Invoice,
     InvoiceCounter,
@@ -60,6 +60,7 @@ IS_VOID = select(VOID.c.invoice_id).where(VOID.c.invoice_id == INVOICE.c.invoice
 NUMBER = re.compile(r"[0-9]{6,18}")
 CHARGED = tuple(kind.value for kind in (LineKind.USAGE, LineKind.ADJUSTMENT, LineKind.CREDIT))
 """Lines that have a cell of the charges."""
+OF_TERMS = tuple(kind.value for kind in TERM_KINDS)
 
 
 class UnknownInvoice(LookupError):
@@ -216,6 +217,31 @@ def billed(conn: Connection, org: str, month_us: int, but: str) -> dict[Cell, Su
         values: tuple[Any, ...] = tuple(row)
         by_cell[values[: len(CELL)]] = (int(values[-3]), int(values[-2]), int(values[-1]))
     return by_cell
+
+
+def of_terms(conn: Connection, org: str, month_us: int, but: str) -> dict[tuple[str, str], int]:
+    """What the lines of all invoices but one have of a month's terms, by kind and term. A void one
+    has none."""
+    by = (LINE.c.kind, LINE.c.term_id)
+    statement = (
+        select(*by, func.sum(LINE.c.amount_nanousd))
+        .join(INVOICE, INVOICE.c.invoice_id == LINE.c.invoice_id)
+        .where(INVOICE.c.org == org, LINE.c.service_start_us == month_us)
+        .where(INVOICE.c.invoice_id != but, ~IS_VOID, LINE.c.kind.in_(OF_TERMS))
+        .group_by(*by)
+    )
+    return {(kind, term_id): int(amount) for kind, term_id, amount in conn.execute(statement)}
+
+
+def billed_months(conn: Connection, org: str) -> list[int]:
+    """The starts of months of which a final invoice that counts has lines."""
+    statement = (
+        select(LINE.c.service_start_us)
+        .join(INVOICE, INVOICE.c.invoice_id == LINE.c.invoice_id)
+        .where(INVOICE.c.org == org, INVOICE.c.status == "finalised", ~IS_VOID)
+        .distinct()
+    )
+    return sorted(conn.execute(statement).scalars())
 
 
 def lines(conn: Connection, invoice_id: str) -> list[dict[str, Any]]:

@@ -88,8 +88,8 @@ class InvoiceLineKind(SQLModel, table=True):
 
 
 class InvoiceLine(SQLModel, table=True):
-    """Usage of one component at one price, or one adjustment, or the payment of a grant of credit,
-    or the rounding to cents."""
+    """Usage of one component at one price, or one adjustment, or what a term adds, or what a grant
+    of credit has paid, or the rounding to cents."""
 
     __tablename__ = "invoice_line"
     invoice_id: str = Field(primary_key=True, foreign_key="invoice.invoice_id")
@@ -111,6 +111,8 @@ class InvoiceLine(SQLModel, table=True):
     """Of usage that simulated pools served."""
     transfers: int = Field(0, sa_type=Big, sa_column_kwargs={"server_default": text("0")})
     """How many transfers have a part in the amount."""
+    term_id: str = Field("", sa_column_kwargs={"server_default": text("''")})
+    description: str = Field("", sa_column_kwargs={"server_default": text("''")})
     tax_place: int | None = None
     """Of the `invoice_tax` that it is taxed by, once the invoice is final."""
 

@@ -8,10 +8,12 @@ which has a number of its own. Guards laws 1 and 4.
 from __future__ import annotations
 
 from billing.db.engine import Store, take_turns
+from billing.invoices import agreed
 from billing.invoices import store as rows
 from billing.invoices.issuing import take_back
 from billing.invoices.months import InvoiceResult
 from billing.invoices.store import RUN_LOCK, UnknownInvoice
+from billing.ledger import store as transfers
 from billing.payments import paying
 
 
@@ -40,6 +42,7 @@ def void(store: Store, invoice_id: str, *, reason: str, by: str, now_us: int) ->
         if invoice["voided_us"] is None:
             rows.insert_void(conn, invoice_id, reason, by, now_us)
             take_back(conn, invoice, taxation, now_us)
+            transfers.post(conn, agreed.taken_back(invoice, lines, now_us))
             paying.free(conn, invoice_id, reason="void", by=by, now_us=now_us)
             invoice = {**invoice, "voided_us": now_us, "paid_cents": 0}
         return InvoiceResult(invoice, lines, taxation=taxation, seen_us=now_us)

@@ -5,6 +5,7 @@ Each returns the offending rows, at most a few.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -21,7 +22,7 @@ from sqlalchemy import (
 )
 
 from billing.db.first_rows import first_rows
-from billing.invoices.store import INVOICE, LINE, TAX
+from billing.invoices.store import INVOICE, LINE, OF_TERMS, TAX, VOID
 from billing.ledger.store import ACCOUNT, TRANSFER
 from billing.recovery.holds import HOLD
 from billing.usage.store import EVENT
@@ -134,3 +135,19 @@ def invoice_taxes(conn: Connection) -> list[dict[str, Any]]:
         .order_by(TAX.c.invoice_id, TAX.c.place)
     )
     return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def term_lines(conn: Connection) -> list[dict[str, Any]]:
+    """The lines of terms of all numbered invoices, each with its organization, and with `voided_us`
+    of a void one."""
+    joined = LINE.join(INVOICE, INVOICE.c.invoice_id == LINE.c.invoice_id).outerjoin(
+        VOID, VOID.c.invoice_id == INVOICE.c.invoice_id
+    )
+    statement = select(LINE, INVOICE.c.org, VOID.c.voided_us).select_from(joined)
+    where = (LINE.c.kind.in_(OF_TERMS), INVOICE.c.number.is_not(None))
+    return [dict(row) for row in conn.execute(statement.where(*where)).mappings()]
+
+
+def of_kinds(conn: Connection, kinds: Sequence[str]) -> list[dict[str, Any]]:
+    rows = conn.execute(select(TRANSFER).where(TRANSFER.c.kind.in_(kinds))).mappings()
+    return [dict(row) for row in rows]

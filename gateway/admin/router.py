@@ -30,6 +30,7 @@ from gateway.admin.quality import routes as admin_quality
 from gateway.admin.refusals import routes as admin_refusals
 from gateway.admin.requests import routes as admin_requests
 from gateway.admin.route import routes as admin_route
+from gateway.admin.terms import routes as admin_terms
 from gateway.admin.usage import routes as admin_usage
 from gateway.admin.variants import routes as admin_variants
 from gateway.api.dependencies import require_json
@@ -65,5 +66,6 @@ for part in (
     admin_invoice_runs,
     admin_parties,
     admin_payments,
+    admin_terms,
 ):
     router.include_router(part.router)

@@ -199,6 +199,18 @@ BREAKS: list[tuple[str, str, list[str]]] = [
         ["I5 invoice_lines", "I9 charge_sums"],
     ),
     (
+        "1:discount: it is not booked",
+        "INSERT INTO invoice (invoice_id, org, period, status, number, series, currency,"
+        " period_start_us, period_end_us, subtotal_nanousd, rounding_nanousd, total_cents,"
+        " computed_us) SELECT 'inv', org, '2026-11', 'finalised', 1, 'S', 'USD', 1, 2, 0, 0, 0, 1"
+        " FROM invoice; "
+        "INSERT INTO invoice_line (invoice_id, seq, kind, project, model, tier, batch, component,"
+        " price_version, quantity, unit_price_nanousd_per_mtok, amount_nanousd, service_start_us,"
+        " service_end_us) SELECT 'inv', 1, 'discount', '', '', '', batch, '', '', 0, 0, 0,"
+        " service_start_us, service_end_us FROM invoice_line WHERE seq = 1",
+        ["I5 invoice_terms"],
+    ),
+    (
         "org_1 adjustment proj_1",
         "UPDATE charge_sum SET transfers = transfers + 1",
         ["I9 charge_sums"],

@@ -58,7 +58,10 @@ COLUMNS = (
     "SubAccountType",
 )
 SERVICE = "LLM inference"
-CATEGORIES = {"minimum": "Adjustment", "top_up": "Purchase"}
+CATEGORIES = {
+    **dict.fromkeys(("minimum", "tiers", "allowance", "discount"), "Adjustment"),
+    "top_up": "Purchase",
+}
 """Of kinds of lines that nobody consumed. A top-up pays for charges to come: it has no cost yet."""
 UNITS = {
     Measure.TOKEN: "Tokens",

@@ -10,8 +10,8 @@ from gateway.fields import Label
 
 
 class InvoiceLine(Answer):
-    """Usage of one component at one price, one adjustment, what a grant of credit has paid, or the
-    rounding to cents. `transfers` is how many it sums."""
+    """Usage of one component at one price, one adjustment, what a term of the organization adds,
+    what a grant of credit has paid, or the rounding to cents. `transfers` is how many it sums."""
 
     seq: NonNegativeInt
     kind: LineKind
@@ -22,6 +22,8 @@ class InvoiceLine(Answer):
     component: str
     price_version: str
     grant: str = Field(validation_alias="grant_id")
+    term: str = Field(validation_alias="term_id")
+    description: str = Field(description="of a term", examples=["10 % discount, 2026-11"])
     simulated: bool = Field(
         validation_alias="is_simulated", description="of usage that simulated pools served"
     )

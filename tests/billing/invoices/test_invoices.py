@@ -241,7 +241,8 @@ def test_a_finalised_invoice_cannot_be_changed(store: Store) -> None:
         "UPDATE invoice SET total_cents = 0",
         "DELETE FROM invoice_line",
         "INSERT INTO invoice_line SELECT invoice_id, 99, kind, project, model, tier, batch, "
-        "component, price_version, 1, 1, 1, 1, 1, '', FALSE, 0, NULL FROM invoice_line LIMIT 1",
+        "component, price_version, 1, 1, 1, 1, 1, '', FALSE, 0, NULL, '', '' FROM invoice_line "
+        "LIMIT 1",
         "DELETE FROM invoice_cut",
         "UPDATE invoice_cut SET upto_us = upto_us + 1",
     ):
