@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,6 @@ from gateway.call.prompt_tokens import PromptCounter
 from gateway.call.recovery import Recovery
 from gateway.catalog.bootstrap import bootstrap
 from gateway.catalog.catalog import CatalogKeeper
-from gateway.catalog.external import reach_of
 from gateway.catalog.fleet import FleetKeeper
 from gateway.catalog.tokenizers import Checkpoints, CheckpointTokens
 from gateway.decisions.booked import BookedCalls
@@ -52,6 +52,10 @@ from gateway.policies.document import compiled
 from gateway.policies.matching import Matching
 from gateway.policies.shipped import SHIPPED_VERSION, follow_shipped, shipped_policy
 from gateway.policies.tables import POLICIES
+from gateway.providers.key import ProviderKey
+from gateway.providers.key_files import KeyFiles
+from gateway.providers.key_limits import KeyLimits
+from gateway.providers.keys import ProviderKeys
 from gateway.providers.link import ProvidersLink, providers_secret
 from gateway.quality.active import ActiveQuality
 from gateway.quality.tables import QUALITIES
@@ -79,7 +83,7 @@ from gateway.versions.keeper import VersionKeeper
 from gateway.versions.store import VersionStore
 from routing.plans import Plans
 from routing.quality.document import read
-from routing.types import Tier
+from routing.types import Pool, PoolState, Tier
 from workers.controller.queue import WaitingRoom
 
 log = logging.getLogger(__name__)
@@ -106,6 +110,7 @@ class _Catalogue(NamedTuple):
     revision: RevisionWatch
     catalog: CatalogKeeper
     fleet: FleetKeeper
+    provider_keys: ProviderKeys
 
 
 class _Limiter(NamedTuple):
@@ -129,11 +134,13 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     arrivals = Arrivals(stores.redis, outside.clock)
     learner = Learner(placement.counted, arrivals.of)
     breakers = Breakers(outside.clock)
-    catalogue = _catalogue(own, outside, stores, learner, breakers)
+    limiter = _limiter(own, outside, stores)
+    catalogue = _catalogue(
+        settings, outside, stores, learner, breakers, lambda: limiter.outage.gateways
+    )
     gateway_id = await asyncio.to_thread(own_id, spool_root, own.port, outside.entropy)
     log.info("this gateway is %s", gateway_id)
     spool = await stack.enter_async_context(_spool(own, spool_root, gateway_id))
-    limiter = _limiter(own, outside, stores)
     holds, outage = limiter.holds, limiter.outage
     observed = Observer(
         LoopLag(asyncio.get_running_loop().time),
@@ -197,7 +204,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     )
     known_prompts = KnownPrompts(placement, catalogue.fleet, outside.clock)
     servers = _servers(
-        *(settings, outside, stores, catalogue.fleet, placement, known_prompts, learner),
+        *(settings, outside, stores, catalogue, placement, known_prompts, learner),
         *(observed, leases, plans, breakers, stack),
     )
     recorder = DecisionRecorder(stores.redis, gateway_id, outside.clock)
@@ -276,6 +283,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         wrong_keys=WrongKeys(),
         counting=counting,
         breakers=breakers,
+        provider_keys=catalogue.provider_keys,
         health=SharedHealth(stores.redis, breakers, lambda: catalogue.fleet.places, gateway_id),
         press=press,
     )
@@ -297,8 +305,15 @@ async def _stores(settings: Settings, outside: Outside, stack: AsyncExitStack) -
 
 
 def _catalogue(
-    own: GatewaySettings, outside: Outside, stores: _Stores, learner: Learner, breakers: Breakers
+    settings: Settings,
+    outside: Outside,
+    stores: _Stores,
+    learner: Learner,
+    breakers: Breakers,
+    gateways: Callable[[], int],
 ) -> _Catalogue:
+    own = settings.gateway
+    key_folder = Path(own.provider_keys_folder or settings.data / "provider-keys")
     stored_keys = StoredKeys(stores.tenants)
     keys = KeyDirectory(stored_keys, outside.clock)
     revision = RevisionWatch(stores.tenants, on_change=keys.forget, poll_s=own.catalog_poll_s)
@@ -312,16 +327,33 @@ def _catalogue(
         clock=outside.clock,
     )
     rules = own.external_rules
+
+    def keys_of(pool: Pool) -> tuple[ProviderKey, ...]:
+        return catalog.catalog.keys_of(pool)
+
+    provider_keys = ProviderKeys(
+        keys_of,
+        rules,
+        KeyFiles(key_folder, outside.environment, outside.clock),
+        breakers,
+        KeyLimits(outside.clock, gateways),
+        outside.clock,
+    )
+
+    def seen(state: PoolState) -> PoolState:
+        keys = [key.name for key in keys_of(state.pool)]
+        return breakers.with_health(learner.learned(state), keys)
+
     fleet = FleetKeeper(
         stores.redis,
         lambda: catalog.catalog,
-        lambda pool: rules.why_unusable(*reach_of(pool, outside.environment)),
+        provider_keys.why_unusable,
         outside.clock,
         own.fleet_poll_s,
         own.fleet_stale_s,
-        lambda state: breakers.with_health(learner.learned(state)),
+        seen,
     )
-    return _Catalogue(stored_keys, keys, revision, catalog, fleet)
+    return _Catalogue(stored_keys, keys, revision, catalog, fleet, provider_keys)
 
 
 def _spool(own: GatewaySettings, root: Path, gateway_id: str) -> Spool:
@@ -359,7 +391,7 @@ def _servers(
     settings: Settings,
     outside: Outside,
     stores: _Stores,
-    fleet: FleetKeeper,
+    catalogue: _Catalogue,
     placement: Placement,
     known_prompts: KnownPrompts,
     learner: Learner,
@@ -370,7 +402,7 @@ def _servers(
     stack: AsyncExitStack,
 ) -> _Servers:
     """Our own workers and those outside, and the way to them."""
-    own = settings.gateway
+    own, fleet = settings.gateway, catalogue.fleet
     client = Http1Client(
         connect_timeout_s=own.connect_timeout_s,
         idle_timeout_s=own.idle_timeout_s,
@@ -388,7 +420,8 @@ def _servers(
         worker_secret=settings.worker_secret or "",
         own_patience=Patience(own.first_token_timeout_s, own.idle_timeout_s),
         outside_patience=Patience(own.external_first_token_timeout_s, own.external_idle_timeout_s),
-        environment=outside.environment,
+        environment=catalogue.provider_keys.secrets,
+        keys=catalogue.provider_keys,
         adapters=ProvidersLink(
             settings.providers.base_url, providers_secret(settings.worker_secret or "")
         ),

@@ -23,6 +23,7 @@ from gateway.idempotency.once import Once
 from gateway.limits.budgets import Standings
 from gateway.metrics.observer import Observer
 from gateway.pipeline import Pipeline
+from gateway.providers.keys import ProviderKeys
 from gateway.replicas.placement import Placement
 from gateway.replicas.shared_counts import SharedCounts
 from gateway.settings import Settings
@@ -88,5 +89,6 @@ class Parts:
     wrong_keys: WrongKeys
     counting: PromptCounter
     breakers: Breakers
+    provider_keys: ProviderKeys
     health: SharedHealth
     press: Press

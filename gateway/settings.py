@@ -119,6 +119,7 @@ class GatewaySettings(Section):
     external_proxy: str = Field("", repr=False)
     provider_key_variables: tuple[str, ...] = ()
     provider_http_hosts: tuple[str, ...] = ()
+    provider_keys_folder: str = ""
     slow_reader_timeout_s: float = Field(30.0, gt=0)
     write_buffer_bytes: int = Field(65536, gt=0)
     catalog_poll_s: float = Field(1.0, gt=0, le=CATALOG_POLL_S_MAX)

@@ -28,6 +28,7 @@ import billing.writer.tables  # noqa: F401
 import gateway.catalog.tables
 import gateway.limits.tables
 import gateway.policies.tables
+import gateway.providers.tables
 import gateway.quality.tables
 import gateway.tenants.tables  # noqa: F401
 from billing.db.engine import open_store

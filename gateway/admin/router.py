@@ -26,6 +26,7 @@ from gateway.admin.payments import routes as admin_payments
 from gateway.admin.policies import routes as admin_policies
 from gateway.admin.pools import routes as admin_pools
 from gateway.admin.prices import routes as admin_prices
+from gateway.admin.providers import routes as admin_providers
 from gateway.admin.quality import routes as admin_quality
 from gateway.admin.refusals import routes as admin_refusals
 from gateway.admin.requests import routes as admin_requests
@@ -46,6 +47,7 @@ for part in (
     admin_models,
     admin_variants,
     admin_pools,
+    admin_providers,
     admin_nodes,
     admin_hardware,
     admin_calibrations,

@@ -25,6 +25,7 @@ from gateway.catalog.pool import PoolPrice
 from gateway.catalog.tables import ModelRow, PoolRow, VariantRow
 from gateway.catalog.tokenizers import ByteBound, Checkpoints, CheckpointTokens, TokenCounter
 from gateway.errors import bad_request, model_not_found
+from gateway.providers.key import ProviderKey, in_region, keys_of
 from gateway.tenants.revision import RevisionWatch
 from gateway.tenants.store import CatalogRows, TenantStore
 from routing.dated_prices import DatedCost, cost_at, next_start_us
@@ -72,6 +73,13 @@ class Catalog:
     """Models whose pools are simulated."""
     stale_us: int | None = None
     """When the next cost of a pool begins."""
+    provider_keys: Mapping[str, tuple[ProviderKey, ...]] = field(default_factory=dict)
+    """Of each account, by the name of its provider."""
+
+    def keys_of(self, pool: Pool) -> tuple[ProviderKey, ...]:
+        """Those that its account has for a pool. None: what the pool itself says counts."""
+        keys = self.provider_keys.get(pool.provider, ()) if pool.provider else ()
+        return in_region(keys, pool.region) if keys and pool.is_external else ()
 
     def checkpoint(self, model: str) -> CheckpointTokens:
         """The tokenizer of a model by its public name.
@@ -147,7 +155,7 @@ class CatalogKeeper:
         self.catalog = catalog
 
     def _load(self) -> Catalog:
-        revision, models, variants, pools, hardware = self._store.catalog()
+        revision, models, variants, pools, hardware, providers = self._store.catalog()
         counters, unreadable = self._checkpoints.counters({row.name: row.path for row in models})
         for row in models:
             if row.path is None:
@@ -171,6 +179,7 @@ class CatalogKeeper:
             extra_fields=_extra_fields(readable),
             params_b=_params_b(readable),
             simulated=frozenset(pool.model for pool in readable if pool.is_simulated),
+            provider_keys={row.name: keys_of(row.keys) for row in providers},
             stale_us=min((each for each in starts_us if each is not None), default=None),
         )
 

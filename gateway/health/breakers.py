@@ -7,7 +7,7 @@ changed, and heard, by `shared.py`.
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from routing.health.breaker import (
@@ -28,7 +28,8 @@ BREAKERS_MAX = 10_000
 _ACCOUNT, _POOL, _REPLICA = "account:", "pool:", "replica:"
 
 Scopes = tuple[str, ...]
-"""Names of breakers: of a place, and of the account that it is asked on, if it has one."""
+"""Names of breakers: of a place, of one of several keys at it, and of the account that it is asked
+on, each if it has one."""
 
 
 def account_scope(pool: Pool) -> str | None:
@@ -44,6 +45,14 @@ def pool_scope(pool_name: str) -> str:
 
 def replica_scope(replica_id: str) -> str:
     return _REPLICA + replica_id
+
+
+def key_scopes(pool: Pool, key: str | None = None) -> Scopes:
+    """With one of the keys of its provider's account. None: with its own."""
+    if key is None:
+        return outside_scopes(pool)
+    own = pool_scope(pool.name)
+    return (own, f"{own}/{key}", f"{_ACCOUNT}{pool.provider}/{pool.region or '-'}/{key}")
 
 
 def outside_scopes(pool: Pool) -> Scopes:
@@ -146,24 +155,30 @@ class Breakers:
 
     # --- what decisions and people are told ------------------------------------------------------
 
-    def with_health(self, state: PoolState) -> PoolState:
+    def with_health(self, state: PoolState, keys: Sequence[str] = ()) -> PoolState:
         """The state with what its breakers say now; a pool of replicas is ill where all of its
-        warm ones are."""
+        warm ones are, and one of an account with several `keys` where it is by each."""
         if not self._breakers:
             return state
-        health = self.health_of(state)
+        health = self.health_of(state, keys)
         return state if health is None else replace(state, health=health)
 
-    def health_of(self, state: PoolState) -> PoolHealth | None:
+    def health_of(self, state: PoolState, keys: Sequence[str] = ()) -> PoolHealth | None:
         """None: nothing is against it."""
         if state.pool.is_external:
-            return self.health(outside_scopes(state.pool))
+            return self.health_outside(state.pool, keys)
         warm = [each.id for each in state.replicas if each.state is ReplicaState.WARM]
         each = [self.health((replica_scope(replica),)) for replica in warm]
         ill = [health for health in each if health is not None and health.is_left_alone]
         if not ill or len(ill) < len(warm):
             return None
         return min(ill, key=lambda health: health.until_s or 0.0)
+
+    def health_outside(self, pool: Pool, keys: Sequence[str] = ()) -> PoolHealth | None:
+        """That of the key that can be used, or can be the soonest."""
+        each = [self.health(key_scopes(pool, key)) for key in keys or (None,)]
+        ill = [health for health in each if health is not None]
+        return min(ill, key=_badness) if len(ill) == len(each) else None
 
     def left_alone(self, replicas: Iterable[str]) -> list[str]:
         """Of these, the replicas that are not to be asked now."""
@@ -236,12 +251,19 @@ def _rules(scope: str) -> BreakerRules:
     return OF_AN_ACCOUNT if scope.startswith(_ACCOUNT) else OF_A_PLACE
 
 
+def _badness(health: PoolHealth) -> tuple[bool, float]:
+    return health.is_left_alone, health.until_s or 0.0
+
+
 def _concerns(scope: str, kind: FailureKind, scopes: Scopes) -> bool:
     """A refusal of our account is told to its breaker alone, if there is one; what is of one pool
-    or one answer says nothing of the account."""
+    or one answer says nothing of the account. Of several keys one cools down alone."""
     has_account = scopes[-1].startswith(_ACCOUNT)
     if kind is FailureKind.REFUSED_US:
         return scope == scopes[-1]
+    is_of_key = len(scopes) > 2 and scope == scopes[1]
+    if is_of_key or (len(scopes) > 2 and kind is FailureKind.COOL_DOWN):
+        return is_of_key and kind is FailureKind.COOL_DOWN
     if kind in (FailureKind.NOT_THERE, FailureKind.CUT, FailureKind.COOL_DOWN):
         return not (has_account and scope == scopes[-1])
     return True

@@ -20,6 +20,7 @@ from billing.db.engine import Store
 from gateway.catalog.tables import CatalogRevision, HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.limits.budgets import UNBUDGETED, KeyBudgets, key_budgets
 from gateway.limits.tables import Limits, NarrowLimits, OutageRow
+from gateway.providers.tables import ProviderRow
 from gateway.tenants.tables import ApiKey, Audit, Entitlement, KeySecret, Organization, Project
 
 CONNECTIONS_MAX = 4
@@ -38,6 +39,7 @@ class CatalogRows(NamedTuple):
     variants: Sequence[VariantRow]
     pools: Sequence[PoolRow]
     hardware: Sequence[HardwareRow] = ()
+    providers: Sequence[ProviderRow] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,9 @@ class TenantStore:
             variants = session.exec(select(VariantRow).where(col(VariantRow.enabled))).all()
             pools = session.exec(select(PoolRow).where(col(PoolRow.enabled))).all()
             hardware = session.exec(select(HardwareRow).where(col(HardwareRow.enabled))).all()
-            return CatalogRows(row.revision if row else 0, models, variants, pools, hardware)
+            providers = session.exec(select(ProviderRow)).all()
+            revision = row.revision if row else 0
+            return CatalogRows(revision, models, variants, pools, hardware, providers)
 
     # --- changing --------------------------------------------------------------------------
 

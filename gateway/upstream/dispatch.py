@@ -55,7 +55,7 @@ from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Place, Places
 from routing.decide import decide
 from routing.health.after_failure import Circumstances, Step, Why, after_failure
-from routing.health.failures import Failure
+from routing.health.failures import Failure, FailureKind
 from routing.health.retries import RetryBudget
 from routing.plans import Plans
 from routing.policy.action import Retries
@@ -81,6 +81,8 @@ FAILED_PAUSE_S = 0.5
 """The same for one that failed: its drain may be called off, and a broken connection says little
 about the next. Never for ever, or a call would outwait its deadline beside the only replica."""
 
+OF_A_KEY = frozenset({FailureKind.REFUSED_US, FailureKind.COOL_DOWN})
+"""Of an account with several keys another one is asked."""
 TOO_MANY_RETRIES = "Several servers fail just now, and no further try is made for this call."
 NOT_COVERED = (
     "No worker of ours could take the call, and what is left of its budget or credit does not cover"
@@ -284,14 +286,16 @@ class Dispatcher:
             trail.may_recover = True
             return
         failure = failure_of(failed)
-        trail.asked[place.id] += 1
+        is_of_key = place.key_id is not None and failure.kind in OF_A_KEY
+        asked = place.label if is_of_key else place.id
+        trail.asked[asked] += 1
         trail.may_recover |= not isinstance(failed, Misconfigured)
         if isinstance(failed, Saturated) and failed.retry_after_s:
             pause_s = min(failed.retry_after_s, AGAIN_S_MAX)
             trail.retry_after_s = min(pause_s, trail.retry_after_s or pause_s)
         if place.pool.is_external and move is None:
             trail.failure = failure
-            trail.avoided[place.id] = now_s + self._again_in_s(open_call, trail, place, failure)
+            trail.avoided[asked] = now_s + self._again_in_s(open_call, trail, asked, failure)
             return
         at_the_door = isinstance(failed, Saturated | Unreachable)
         trail.failure = None if at_the_door or move is not None else failure
@@ -301,14 +305,14 @@ class Dispatcher:
         trail.avoided[place.id] = now_s + pause_s
 
     def _again_in_s(
-        self, open_call: OpenCall, trail: _Trail, place: Place, failure: Failure
+        self, open_call: OpenCall, trail: _Trail, asked: str, failure: Failure
     ) -> float:
         """Seconds until a server outside is asked again, if there is nobody else; inf: never by
         this call."""
         at = Circumstances(
             other_place=False,
             fallback_model=False,
-            times_asked=trail.asked[place.id],
+            times_asked=trail.asked[asked],
             retry_after_s_max=_retries(open_call).retry_after_s_max,
             left_s=open_call.call.deadline_s - self._clock(),
             retries_left=_retries(open_call).most - trail.retries,
@@ -423,12 +427,14 @@ class Dispatcher:
         if left_s <= 0:
             raise overloaded("The deadline cannot be met.", self._places.again_s(open_call, {}))
         is_own = not place.pool.is_external
+        if not self._places.has_room(place, open_call):
+            raise LeftAlone(place.id)
         visit = self._breakers.visit(place.scopes, is_last_resort=is_own)
         if visit is None:
             raise LeftAlone(place.id)
         state = self._fleet.state(candidate.pool)
         watch = self._learner.sent_call(open_call.call, place.pool, state, place.id)
-        open_place = self._places.open(place)
+        open_place = self._places.open(place, open_call)
         attempt = LiveAttempt(
             *(open_call, candidate, place, self._fleet, open_place, watch),
             *(self._faults, self._clock, self.attempts, kind, visit),

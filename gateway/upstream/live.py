@@ -18,6 +18,7 @@ from gateway.health.breakers import Visit
 from gateway.moves.continuation import Continuation
 from gateway.moves.leaving import OpenAnswer
 from gateway.moves.move import Move, Share
+from gateway.providers.key_limits import OpenKey
 from gateway.replicas.placement import OpenPlace
 from gateway.speeds.learner import SentCall
 from gateway.upstream.answer import Cut, Differs, Late, Saturated, UpstreamError, failure_of
@@ -54,7 +55,7 @@ class LiveAttempt:
         candidate: Candidate,
         place: Place,
         fleet: FleetKeeper,
-        open_place: OpenPlace | None,
+        open_place: OpenPlace | OpenKey | None,
         watch: SentCall,
         faults: Faults,
         clock: Clock,
@@ -76,7 +77,7 @@ class LiveAttempt:
         self._clock = clock
         self._answer: OpenAIAnswer | None = None
         self.started_us = round(clock() * 1e6)
-        self.tried = OpenAttempt(place.pool, place.id, candidate.model, self.started_us, kind)
+        self.tried = OpenAttempt(place.pool, place.label, candidate.model, self.started_us, kind)
         self.meter: Meter | None = None
         self._share: Share | Meter | None = None
         self.is_closed = False

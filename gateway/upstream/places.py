@@ -17,8 +17,11 @@ from gateway.call.request import Payload, outside_whole
 from gateway.call.wait import WaitEnd
 from gateway.catalog.fleet import FleetKeeper, outside_id
 from gateway.errors import deadline_passed, overloaded
-from gateway.health.breakers import Breakers, Scopes, outside_scopes, replica_scope
+from gateway.health.breakers import Breakers, Scopes, key_scopes, outside_scopes, replica_scope
 from gateway.moves.arrived import finished
+from gateway.providers.key import ProviderKey
+from gateway.providers.key_limits import OpenKey
+from gateway.providers.keys import KeyedPool, ProviderKeys, place_of_key
 from gateway.providers.link import ProvidersLink
 from gateway.replicas.known_prompts import KnownPrompts
 from gateway.replicas.placement import Chosen, OpenPlace, Placement
@@ -61,6 +64,18 @@ class Place(msgspec.Struct, frozen=True):
     """Of a replica, why it was chosen; None of a server outside."""
     by_prefix: bool = False
     """It is asked to continue a text."""
+    key: ProviderKey | None = None
+    """Of its provider's account. None: the pool has its own, or none."""
+
+    @property
+    def key_id(self) -> str | None:
+        """What is left alone where the key alone is at fault."""
+        return None if self.key is None else place_of_key(self.pool.name, self.key.name)
+
+    @property
+    def label(self) -> str:
+        """As records have it."""
+        return self.key_id or self.id
 
 
 class Places:
@@ -79,6 +94,7 @@ class Places:
         outside_patience: Patience,
         environment: Mapping[str, str],
         plans: Plans,
+        keys: ProviderKeys,
         clock: Clock,
         adapters: ProvidersLink | None = None,
     ) -> None:
@@ -94,6 +110,7 @@ class Places:
         self._environment = environment
         self._adapters = adapters
         self._plans = plans
+        self._keys = keys
         self._clock = clock
         self._refused_hints = RefusedHints(clock)
 
@@ -143,11 +160,12 @@ class Places:
         if open_call.continuation is not None and state.pool.continues is Continues.OFF:
             return None
         most_s = open_call.decision.matched.action.retries.retry_after_s_max
-        wait_s = self._breakers.wait_s(outside_scopes(state.pool), most_s)
-        if wait_s > 0:
-            avoided[place_id] = now_s + wait_s
+        tokens = _tokens(open_call, state.pool)
+        keyed = self._keys.next(state.pool, tokens, avoided, most_s)
+        if isinstance(keyed, float):
+            avoided[place_id] = now_s + keyed
             return None
-        return self._outside(place_id, state, open_call, payload)
+        return self._outside(place_id, keyed, open_call, payload)
 
     def _warm_place(
         self,
@@ -193,8 +211,15 @@ class Places:
             choice = self._placement.choose(state, call, beginning, excluded)
         return choice
 
-    def open(self, place: Place) -> OpenPlace | None:
-        """Count an attempt at a replica, until what is returned is closed."""
+    def has_room(self, place: Place, open_call: OpenCall) -> bool:
+        """Whether the limits of its key still let a call through."""
+        tokens = _tokens(open_call, place.pool)
+        return place.key is None or self._keys.limits.wait_s(place.key, tokens) <= 0
+
+    def open(self, place: Place, open_call: OpenCall) -> OpenPlace | OpenKey | None:
+        """Count an attempt at a replica or with a key, until what is returned is closed."""
+        if place.key is not None:
+            return self._keys.limits.open(place.key, _tokens(open_call, place.pool))
         return None if place.chosen is None else OpenPlace(self._placement, place.chosen)
 
     def with_prefixes(self, open_call: OpenCall) -> Call:
@@ -287,21 +312,21 @@ class Places:
         return f"waiting for pool {pool}"
 
     def _outside(
-        self, place_id: str, state: PoolState, open_call: OpenCall, payload: Payload
+        self, place_id: str, keyed: KeyedPool, open_call: OpenCall, payload: Payload
     ) -> Place:
-        pool = state.pool
+        pool, key = keyed
         whole = _in_one_piece(open_call, pool.model, payload)
         patience, each = self._patience(pool, open_call), _output_tokens_each(open_call, payload)
         if whole is not None:
             patience = patience.of_a_document(open_call.call.output_tokens_max)
         target = self.outside_target(pool, payload, each, patience, whole)
-        scopes = outside_scopes(pool)
+        scopes = outside_scopes(pool) if key is None else key_scopes(pool, key.name)
         if open_call.continuation is not None:
             body = open_call.continuation.body(pool, target.body)
             if body is not None:
                 target = msgspec.structs.replace(target, body=body)
-                return Place(place_id, target, pool, scopes, by_prefix=True)
-        return Place(place_id, target, pool, scopes)
+                return Place(place_id, target, pool, scopes, by_prefix=True, key=key)
+        return Place(place_id, target, pool, scopes, key=key)
 
     def _patience(self, pool: Pool, open_call: OpenCall) -> Patience:
         """With a server outside: as the call's policy says, else its pool, else the gateway."""
@@ -373,6 +398,11 @@ class Places:
         headers = {"authorization": f"Bearer {secret}"} if secret else {}
         return (pool.base_url or "").rstrip("/"), headers, (secret,) if secret else ()
 
+    def with_key(self, pool: Pool, key: str | None = None) -> Pool:
+        """The pool with this key of its account, or with any that can be used: for a call that is
+        none of a tenant's."""
+        return self._keys.any_of(pool) if key is None else self._keys.with_key(pool, key)
+
     def leave_out(self, hints: Iterable[str], place: Place) -> None:
         """From now on and for a time: that place was sent them, and took the call without."""
         self._refused_hints.add(place.pool, place.target.body, hints)
@@ -384,6 +414,12 @@ def _in_one_piece(open_call: OpenCall, model: str, payload: Payload) -> Whole | 
     if open_call.call.stream or payload.task is Task.EMBED or not open_call.is_short:
         return None
     return Whole(open_call.call.prompt_tokens[model])
+
+
+def _tokens(open_call: OpenCall, pool: Pool) -> int:
+    """What a provider counts a call by before it answers."""
+    call = open_call.call
+    return call.likely_prompt_tokens(pool.model) + call.output_tokens_max
 
 
 def _output_tokens_each(open_call: OpenCall, payload: Payload) -> int:

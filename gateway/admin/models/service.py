@@ -131,7 +131,7 @@ async def declarations_of(request: Request) -> DeclarationService:
         rules=parts.settings.gateway.external_rules,
         nodes=parts.settings.nodes,
         mixes=parts.settings.mixes,
-        environment=parts.outside.environment,
+        environment=parts.provider_keys.secrets,
         clock=parts.outside.clock,
         tell=log.info,
     )

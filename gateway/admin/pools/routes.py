@@ -97,7 +97,7 @@ async def show_fleet(request: Request) -> Any:
         "controller": parts.fleet.leader.id,
         "epoch": parts.fleet.leader.epoch,
         "spares": parts.fleet.spares,
-        "pools": fleet_pools(parts.fleet, parts.breakers),
+        "pools": fleet_pools(parts.fleet, parts.breakers, parts.catalog.catalog.keys_of),
         "gateway": load,
     }
 

@@ -205,9 +205,10 @@ class PoolChecker:
     upstream: OpenAIUpstream
     clock: Clock
 
-    async def check(self, name: str) -> CheckedPool:
+    async def check(self, name: str, key: str | None = None) -> CheckedPool:
+        """With a key of its provider's account. None: as any call of the pool has one."""
         await self.catalog.refresh()
-        return CheckedPool(await self.pools.pool(name), await self._check(name))
+        return CheckedPool(await self.pools.pool(name), await self._check(name, key))
 
     async def models(self, name: str) -> list[OutsideModel]:
         """What its server serves. Raises ApiError besides: 400 where it has an adapter, is not set
@@ -220,7 +221,7 @@ class PoolChecker:
             raise bad_request(f"'{name}' has an adapter, which lists no models.", "name")
         if state.blocked_reason is not None:
             raise bad_request(f"'{name}' takes no call: {state.blocked_reason}.", "name")
-        base_url, headers, secrets = self.places.way_outside(state.pool)
+        base_url, headers, secrets = self.places.way_outside(self.places.with_key(state.pool))
         target = Target(
             f"{base_url}/models", headers, b"", secrets, outside=True, patience=PATIENCE
         )
@@ -232,14 +233,15 @@ class PoolChecker:
             message = f"{row.base_url} lists no models: {words}."
             raise bad_request(message, "name") from failed
 
-    async def _check(self, name: str) -> PoolCheck:
+    async def _check(self, name: str, key: str | None) -> PoolCheck:
         state, models = self.fleet.state(name), self.catalog.catalog.models
         if state is None or state.pool.model not in models or not state.pool.is_external:
             raise bad_request(f"'{name}' is no external pool: its own replicas serve it.", "name")
         if state.blocked_reason is not None:
             return PoolCheck(NOT_SET_UP, state.blocked_reason)
         call = cheap_call(models[state.pool.model].task)
-        target = self.places.outside_target(state.pool, call, OUTPUT_TOKENS, PATIENCE)
+        pool = self.places.with_key(state.pool, key)
+        target = self.places.outside_target(pool, call, OUTPUT_TOKENS, PATIENCE)
         return await check(self.upstream, target, self.clock)
 
 

@@ -12,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.call.open_call import OpenCall
+from gateway.catalog.external import ExternalRules
 from gateway.catalog.fleet import FleetKeeper
 from gateway.health.breakers import Breakers
+from gateway.providers.key_limits import KeyLimits
+from gateway.providers.keys import ProviderKeys
 from gateway.replicas.known_prompts import KnownPrompts
 from gateway.replicas.placement import Placement
 from gateway.upstream.openai import Patience
@@ -62,6 +65,16 @@ async def test_times_are_those_of_the_policy_else_of_the_pool_else_of_the_gatewa
     )
 
 
+def unkeyed() -> ProviderKeys:
+    """No provider has an account."""
+
+    def now_s() -> float:
+        return NOW_S
+
+    limits = KeyLimits(now_s, lambda: 1)
+    return ProviderKeys(lambda _: (), ExternalRules(), {}, Breakers(now_s), limits, now_s)
+
+
 async def place_of(there: Pool, timeouts: Timeouts, *, stream: bool = True) -> Place:
     """Where a call goes whose policy says `timeouts`, if this is the only pool."""
     state = PoolState(pool=there, replicas=() if there.is_external else (WARM,), waiting=0)
@@ -76,6 +89,7 @@ async def place_of(there: Pool, timeouts: Timeouts, *, stream: bool = True) -> P
         outside_patience=OUTSIDE,
         environment={},
         plans=Plans(),
+        keys=unkeyed(),
         clock=lambda: NOW_S,
     )
     open_call = cast(
