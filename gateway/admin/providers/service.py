@@ -73,7 +73,7 @@ class ProviderService:
         for place, key in enumerate(names):
             self._may_be_sent(key, f"keys.{place}.name")
             if key in names[:place]:
-                raise bad_request(f"keys.{place}.name: {key} is there twice.", "keys")
+                raise bad_request(f"keys.{place}.name: {key} is there twice.", f"keys.{place}.name")
 
         def work(session: Session) -> ProviderRow:
             return session.merge(ProviderRow(name=name, keys=[_row(key) for key in keys]))
@@ -148,7 +148,7 @@ class ProviderService:
 
     def _may_be_sent(self, key: str, field: str) -> None:
         for _, words in self.rules.mistakes(None, key):
-            raise bad_request(f"{field}: {words}", field.partition(".")[0])
+            raise bad_request(f"{field}: {words}", field)
 
     async def _changed(self, action: str, name: str, work: Any, **detail: Any) -> dict[str, Any]:
         await self.store.change(action, name, work, **detail)
