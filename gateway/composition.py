@@ -422,6 +422,7 @@ def _servers(
         outside_patience=Patience(own.external_first_token_timeout_s, own.external_idle_timeout_s),
         environment=catalogue.provider_keys.secrets,
         keys=catalogue.provider_keys,
+        listed=lambda pool: catalogue.catalog.catalog.listed.get(pool, ()),
         adapters=ProvidersLink(
             settings.providers.base_url, providers_secret(settings.worker_secret or "")
         ),

@@ -25,6 +25,7 @@ from gateway.admin.parties import routes as admin_parties
 from gateway.admin.payments import routes as admin_payments
 from gateway.admin.policies import routes as admin_policies
 from gateway.admin.pools import routes as admin_pools
+from gateway.admin.price_lists import routes as admin_price_lists
 from gateway.admin.prices import routes as admin_prices
 from gateway.admin.providers import routes as admin_providers
 from gateway.admin.quality import routes as admin_quality
@@ -48,6 +49,7 @@ for part in (
     admin_variants,
     admin_pools,
     admin_providers,
+    admin_price_lists,
     admin_nodes,
     admin_hardware,
     admin_calibrations,

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from billing.types import Attempt, AttemptKind, Usage
+from gateway.providers.price_list import ListedRate, rate_for
 from gateway.upstream.fault import Fault
 from routing.types import Pool
 
@@ -39,6 +40,8 @@ class OpenAttempt(msgspec.Struct, frozen=True):
     model: str
     started_us: int
     kind: AttemptKind = AttemptKind.FIRST
+    rates: tuple[ListedRate, ...] = ()
+    """Of its provider's list, where its pool has no price."""
 
     def record(
         self,
@@ -51,6 +54,8 @@ class OpenAttempt(msgspec.Struct, frozen=True):
         pool = self.pool
         usage = meter.reported if meter else Usage()
         outside = pool.is_external
+        rate = rate_for(self.rates, usage.prompt) if self.rates else None
+        prices = _of_pool(pool) if rate is None else _of_list(rate)
         return Attempt(
             pool=pool.name,
             replica=self.replica,
@@ -66,14 +71,36 @@ class OpenAttempt(msgspec.Struct, frozen=True):
             kind=self.kind,
             busy_us=meter.busy_us if meter else 0,
             nanousd_per_s=0 if outside else pool.cost_nanousd_per_s,
-            input_nanousd_per_mtok=pool.cost_input_nanousd_per_mtok if outside else 0,
-            output_nanousd_per_mtok=pool.cost_output_nanousd_per_mtok if outside else 0,
-            cached_input_nanousd_per_mtok=(
-                pool.cost_cached_input_nanousd_per_mtok if outside else None
-            ),
+            input_nanousd_per_mtok=prices.input if outside else 0,
+            output_nanousd_per_mtok=prices.output if outside else 0,
+            cached_input_nanousd_per_mtok=prices.cached_input if outside else None,
             status=fault.status if fault else None,
             detail=fault.detail if fault else None,
         )
+
+
+class TokenPrices(NamedTuple):
+    """Nano-USD per million tokens. A cached one without a price costs as others."""
+
+    input: int
+    output: int
+    cached_input: int | None
+
+
+def _of_pool(pool: Pool) -> TokenPrices:
+    return TokenPrices(
+        pool.cost_input_nanousd_per_mtok,
+        pool.cost_output_nanousd_per_mtok,
+        pool.cost_cached_input_nanousd_per_mtok,
+    )
+
+
+def _of_list(rate: ListedRate) -> TokenPrices:
+    return TokenPrices(
+        rate.input_nanousd_per_mtok,
+        rate.output_nanousd_per_mtok,
+        rate.cached_input_nanousd_per_mtok,
+    )
 
 
 def kind_after(attempts: Sequence[Attempt], model: str) -> AttemptKind:

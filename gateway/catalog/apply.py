@@ -37,6 +37,7 @@ from gateway.catalog.weights.sources import (
     VariantWeights,
     WeightSources,
 )
+from gateway.providers.tables import bought_models
 from gateway.tenants.store import TenantStore
 from gateway.tenants.tables import Audit
 from routing.types import Clock
@@ -193,7 +194,8 @@ class ModelsApply:
         def work(session: Session) -> Audit:
             """Planned again on what is there now: another administrator may have been faster."""
             rates = (*known.rates, *planned.rates)
-            now = replace(_known(session), rates=rates, nodes=self.nodes, mixes=self.mixes)
+            known_now = _known(session, now_us)
+            now = replace(known_now, rates=rates, nodes=self.nodes, mixes=self.mixes)
             mistakes = contradictions(declaration, now)
             mistakes += fit_contradictions(declaration, models, variants, now, now_us)
             if mistakes:
@@ -272,13 +274,14 @@ class ModelsApply:
             hardware={row.name: row for row in self.tenants.every(HardwareRow)},
             nodes=self.nodes,
             mixes=self.mixes,
+            bought=self.tenants.bought_models(self._now_us()),
         )
 
     def _now_us(self) -> int:
         return round(self.clock() * 1e6)
 
 
-def _known(session: Session) -> Known:
+def _known(session: Session, now_us: int) -> Known:
     """Copies: rows of the session itself would be written as they are compared."""
     models = [ModelRow(**row.model_dump()) for row in session.exec(select(ModelRow))]
     pools = [PoolRow(**row.model_dump()) for row in session.exec(select(PoolRow))]
@@ -290,6 +293,7 @@ def _known(session: Session) -> Known:
         rates=(),
         variants={(row.model, row.name): row for row in variants},
         hardware={row.name: row for row in hardware},
+        bought=bought_models(session, now_us),
     )
 
 

@@ -21,11 +21,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from billing.prices.book import PriceBook, read_published
 from gateway.catalog.fit import VariantKey, variant_of
 from gateway.catalog.hardware import parts_with
-from gateway.catalog.pool import PoolPrice
+from gateway.catalog.pool import PoolPrice, has_own_price
 from gateway.catalog.tables import ModelRow, PoolRow, VariantRow
 from gateway.catalog.tokenizers import ByteBound, Checkpoints, CheckpointTokens, TokenCounter
 from gateway.errors import bad_request, model_not_found
 from gateway.providers.key import ProviderKey, in_region, keys_of
+from gateway.providers.price_list import ListedRate, PriceList, dated_costs, rates_at
+from gateway.providers.tables import ProviderPriceListRow
 from gateway.tenants.revision import RevisionWatch
 from gateway.tenants.store import CatalogRows, TenantStore
 from routing.dated_prices import DatedCost, cost_at, next_start_us
@@ -75,6 +77,9 @@ class Catalog:
     """When the next cost of a pool begins."""
     provider_keys: Mapping[str, tuple[ProviderKey, ...]] = field(default_factory=dict)
     """Of each account, by the name of its provider."""
+
+    listed: Mapping[str, tuple[ListedRate, ...]] = field(default_factory=dict)
+    """By pool, what its provider charges for its model now, where the pool says no price."""
 
     def keys_of(self, pool: Pool) -> tuple[ProviderKey, ...]:
         """Those that its account has for a pool. None: what the pool itself says counts."""
@@ -155,7 +160,7 @@ class CatalogKeeper:
         self.catalog = catalog
 
     def _load(self) -> Catalog:
-        revision, models, variants, pools, hardware, providers = self._store.catalog()
+        revision, models, variants, pools, hardware, providers, approved = self._store.catalog()
         counters, unreadable = self._checkpoints.counters({row.name: row.path for row in models})
         for row in models:
             if row.path is None:
@@ -163,7 +168,12 @@ class CatalogKeeper:
         models_by_name = {row.name: _model(row) for row in models if row.name in counters}
         declared = _declared(variants, models_by_name)
         now_us, rows = self._now_us(), [row for row in pools if row.model in models_by_name]
-        dated = {row.name: _dated_costs(row) for row in rows}
+        lists = _price_lists(approved)
+        of_pools = {row.name: listed_for(row, lists) for row in rows}
+        dated = {
+            row.name: dated_costs(of_pools[row.name], row.upstream_model or "") or _dated_costs(row)
+            for row in rows
+        }
         parts = parts_with(hardware)
         readable = tuple(
             _pool(row, declared, parts, cost_at(dated[row.name], now_us)) for row in rows
@@ -179,6 +189,11 @@ class CatalogKeeper:
             extra_fields=_extra_fields(readable),
             params_b=_params_b(readable),
             simulated=frozenset(pool.model for pool in readable if pool.is_simulated),
+            listed={
+                row.name: rates_at(of_pools[row.name], row.upstream_model or "", now_us)
+                for row in rows
+                if of_pools[row.name]
+            },
             provider_keys={row.name: keys_of(row.keys) for row in providers},
             stale_us=min((each for each in starts_us if each is not None), default=None),
         )
@@ -271,6 +286,20 @@ def unreadable_because(path: str, task: Task) -> str | None:
 
 def _model(row: ModelRow) -> Model:
     return Model(**_known(Model, row), created_s=row.created_us // 1_000_000)
+
+
+def _price_lists(rows: Sequence[ProviderPriceListRow]) -> Mapping[str, Sequence[PriceList]]:
+    by_provider: dict[str, list[PriceList]] = {}
+    for row in rows:
+        by_provider.setdefault(row.provider, []).append(row.price_list)
+    return by_provider
+
+
+def listed_for(row: PoolRow, lists: Mapping[str, Sequence[PriceList]]) -> Sequence[PriceList]:
+    """The approved lists of a pool's provider. A price of the pool's own stands above them."""
+    if row.base_url is None or row.provider is None or has_own_price(row):
+        return ()
+    return lists.get(row.provider, ())
 
 
 def _dated_costs(row: PoolRow) -> list[DatedCost]:

@@ -25,8 +25,10 @@ from gateway.catalog.fit import (
 )
 from gateway.catalog.hardware import HardwareSettings, parts_with
 from gateway.catalog.mix import mix_misfits
+from gateway.catalog.pool import PoolFields, has_own_price
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.catalog.variant import ShapeFields, VariantSettings
+from gateway.providers.price_list import unpriced
 from gateway.settings import PoolSettings
 from routing.hardware.catalogue import Hardware
 from routing.types import Task
@@ -73,6 +75,8 @@ class Known:
     hardware: Mapping[str, HardwareRow] = field(default_factory=dict)
     nodes: Sequence[NodeType] = ()
     mixes: Sequence[Mix] = ()
+    bought: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Models with a price that is approved and holds, of each account with a provider."""
 
     @property
     def enabled_models(self) -> dict[str, ModelRow]:
@@ -159,6 +163,7 @@ def contradictions(declaration: Declaration, known: Known) -> list[Mistake]:
         if price.model not in declared and price.model not in known.models:
             words = f"no model is named {price.model}"
             mistakes.append(Mistake(f"prices.{index}.model", words))
+    mistakes += _unbought(declaration, known)
     return mistakes + _abandoned(declaration, known) + _unpriced(declaration, known)
 
 
@@ -286,6 +291,25 @@ def _abandoned(declaration: Declaration, known: Known) -> list[Mistake]:
         for index, model in declaration.models.items()
         if model.is_external and model.name in own
     ]
+
+
+def _unbought(declaration: Declaration, known: Known) -> list[Mistake]:
+    """Pools of an account whose model nobody knows the price of."""
+    return [
+        Mistake(f"pools.{index}.upstream_model", words)
+        for index, pool in declaration.pools.items()
+        if (words := unbought(pool, known.bought))
+    ]
+
+
+def unbought(pool: PoolFields, bought: Mapping[str, frozenset[str]]) -> str | None:
+    """Why an external pool is refused that neither has a price nor an account with one."""
+    provider, model = pool.provider, pool.upstream_model
+    if pool.base_url is None or provider is None or model is None or has_own_price(pool):
+        return None
+    if provider not in bought:
+        return None
+    return None if model in bought[provider] else unpriced(provider, model)
 
 
 def _unpriced(declaration: Declaration, known: Known) -> list[Mistake]:

@@ -365,6 +365,12 @@ class PoolFields(SQLModel, WrittenUsd):
         return most
 
 
+def has_own_price(pool: PoolFields) -> bool:
+    """Of tokens. One that says none may have that of its provider's list."""
+    costs = pool.cost_input_nanousd_per_mtok, pool.cost_output_nanousd_per_mtok
+    return any(costs) or bool(pool.prices)
+
+
 def _is_external(info: ValidationInfo) -> bool | None:
     """None where its class could not be read."""
     value: Any = info.data.get("capacity_class")

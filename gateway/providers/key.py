@@ -50,7 +50,7 @@ class ProviderKey(KeyFields):
         return (self.requests_per_minute or self.tokens_per_minute or self.concurrent) is not None
 
 
-class Turns:
+class KeyTurns:
     """Whose turn it is, by shares: of so many turns in a row as the shares sum up to each key has
     exactly its own, and none has its turns in a row where others have some. A key that is left out
     for a time makes up for nothing later. After the smooth weighted round robin of nginx."""

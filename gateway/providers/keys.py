@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gateway.catalog.external import ExternalRules
 from gateway.health.breakers import Breakers, key_scopes
-from gateway.providers.key import ProviderKey, Turns
+from gateway.providers.key import KeyTurns, ProviderKey
 from gateway.providers.key_limits import KeyLimits
 from routing.types import Clock, Pool
 
@@ -47,7 +47,7 @@ class ProviderKeys:
         self._breakers = breakers
         self.limits = limits
         self._clock = clock
-        self._turns: dict[tuple[str, str | None], Turns] = {}
+        self._turns: dict[tuple[str, str | None], KeyTurns] = {}
         self._keyed: dict[tuple[str, str], tuple[Pool, Pool]] = {}
 
     def why_unusable(self, pool: Pool) -> str | None:
@@ -82,7 +82,7 @@ class ProviderKeys:
         able = {key.name: key for key, wait_s in waits if wait_s <= 0}
         if not able:
             return min(wait_s for _, wait_s in waits)
-        turns = self._turns.setdefault((pool.provider or "", pool.region), Turns())
+        turns = self._turns.setdefault((pool.provider or "", pool.region), KeyTurns())
         name = turns.next({name: key.share for name, key in able.items()})
         return KeyedPool(self.with_key(pool, name), able[name])
 

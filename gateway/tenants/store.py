@@ -20,7 +20,12 @@ from billing.db.engine import Store
 from gateway.catalog.tables import CatalogRevision, HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.limits.budgets import UNBUDGETED, KeyBudgets, key_budgets
 from gateway.limits.tables import Limits, NarrowLimits, OutageRow
-from gateway.providers.tables import ProviderRow
+from gateway.providers.tables import (
+    ProviderPriceListRow,
+    ProviderRow,
+    approved_lists,
+    bought_models,
+)
 from gateway.tenants.tables import ApiKey, Audit, Entitlement, KeySecret, Organization, Project
 
 CONNECTIONS_MAX = 4
@@ -40,6 +45,8 @@ class CatalogRows(NamedTuple):
     pools: Sequence[PoolRow]
     hardware: Sequence[HardwareRow] = ()
     providers: Sequence[ProviderRow] = ()
+    price_lists: Sequence[ProviderPriceListRow] = ()
+    """Of providers, those that are approved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +184,13 @@ class TenantStore:
             pools = session.exec(select(PoolRow).where(col(PoolRow.enabled))).all()
             hardware = session.exec(select(HardwareRow).where(col(HardwareRow.enabled))).all()
             providers = session.exec(select(ProviderRow)).all()
+            lists = session.exec(approved_lists()).all()
             revision = row.revision if row else 0
-            return CatalogRows(revision, models, variants, pools, hardware, providers)
+            return CatalogRows(revision, models, variants, pools, hardware, providers, lists)
+
+    def bought_models(self, now_us: int) -> dict[str, frozenset[str]]:
+        with self._reading() as session:
+            return bought_models(session, now_us)
 
     # --- changing --------------------------------------------------------------------------
 

@@ -77,7 +77,9 @@ class LiveAttempt:
         self._clock = clock
         self._answer: OpenAIAnswer | None = None
         self.started_us = round(clock() * 1e6)
-        self.tried = OpenAttempt(place.pool, place.label, candidate.model, self.started_us, kind)
+        self.tried = OpenAttempt(
+            place.pool, place.label, candidate.model, self.started_us, kind, place.rates
+        )
         self.meter: Meter | None = None
         self._share: Share | Meter | None = None
         self.is_closed = False

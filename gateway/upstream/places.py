@@ -4,7 +4,7 @@ Owns the waiting room's side of a call and what is sent to a place; tries nothin
 candidate. Every wait is bounded by the call's deadline, and the room is left on every way out.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -23,6 +23,7 @@ from gateway.providers.key import ProviderKey
 from gateway.providers.key_limits import OpenKey
 from gateway.providers.keys import KeyedPool, ProviderKeys, place_of_key
 from gateway.providers.link import ProvidersLink
+from gateway.providers.price_list import DEFAULT, ListedRate, bought_tier, of_tier
 from gateway.replicas.known_prompts import KnownPrompts
 from gateway.replicas.placement import Chosen, OpenPlace, Placement
 from gateway.upstream.come_again import again_s, is_blocked
@@ -67,6 +68,9 @@ class Place(msgspec.Struct, frozen=True):
     key: ProviderKey | None = None
     """Of its provider's account. None: the pool has its own, or none."""
 
+    rates: tuple[ListedRate, ...] = ()
+    """Of its provider's list, for the tier that is bought. None: its pool has the price."""
+
     @property
     def key_id(self) -> str | None:
         """What is left alone where the key alone is at fault."""
@@ -97,6 +101,7 @@ class Places:
         keys: ProviderKeys,
         clock: Clock,
         adapters: ProvidersLink | None = None,
+        listed: Callable[[str], tuple[ListedRate, ...]] = lambda pool: (),
     ) -> None:
         self._fleet = fleet
         self._placement = placement
@@ -109,6 +114,7 @@ class Places:
         self._outside_patience = outside_patience
         self._environment = environment
         self._adapters = adapters
+        self._listed = listed
         self._plans = plans
         self._keys = keys
         self._clock = clock
@@ -319,14 +325,17 @@ class Places:
         patience, each = self._patience(pool, open_call), _output_tokens_each(open_call, payload)
         if whole is not None:
             patience = patience.of_a_document(open_call.call.output_tokens_max)
-        target = self.outside_target(pool, payload, each, patience, whole)
+        wanted = DEFAULT if pool.adapter else open_call.call.tier.value
+        rates = of_tier(self._listed(pool.name), wanted)
+        tier = bought_tier(rates)
+        target = self.outside_target(pool, payload, each, patience, whole, tier)
         scopes = outside_scopes(pool) if key is None else key_scopes(pool, key.name)
         if open_call.continuation is not None:
             body = open_call.continuation.body(pool, target.body)
             if body is not None:
                 target = msgspec.structs.replace(target, body=body)
-                return Place(place_id, target, pool, scopes, by_prefix=True, key=key)
-        return Place(place_id, target, pool, scopes, key=key)
+                return Place(place_id, target, pool, scopes, by_prefix=True, key=key, rates=rates)
+        return Place(place_id, target, pool, scopes, key=key, rates=rates)
 
     def _patience(self, pool: Pool, open_call: OpenCall) -> Patience:
         """With a server outside: as the call's policy says, else its pool, else the gateway."""
@@ -367,12 +376,15 @@ class Places:
         output_tokens_each: int,
         patience: Patience,
         whole: Whole | None = None,
+        tier: str | None = None,
     ) -> Target:
-        """Of an external pool that nothing is against."""
+        """Of an external pool that nothing is against. `tier`: to be asked of its provider."""
         body = payload.outside_body(output_tokens_each)
         if whole is not None:
             body = outside_whole(body)
         body["model"] = pool.upstream_model
+        if tier is not None:
+            body["service_tier"] = tier
         left_out = self._refused_hints.of(pool, body)
         for hint in left_out:
             del body[hint]

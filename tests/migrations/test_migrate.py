@@ -69,7 +69,8 @@ def test_rows_of_an_earlier_revision_stay_what_they_are_both_ways(tmp_path: Path
     tenants = TenantStore(open_store(url))
     found = tenants.key_by_hash(b"\x01\x02")
     assert found is not None and (found.key.id, found.expires_us) == ("k", None)
-    _, (model,), _, (pool,), _ = tenants.catalog()
+    rows = tenants.catalog()
+    (model,), (pool,) = rows.models, rows.pools
     assert (model.name, model.task, pool.model, pool.num_gpus) == ("m", "generate", "m", 0)
     with rebuilding(store) as conn:
         command.downgrade(alembic_config(conn), "0002")

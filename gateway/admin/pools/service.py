@@ -23,9 +23,11 @@ from gateway.catalog.fit import mixed_misfits, pool_misfits, priced, variant_of
 from gateway.catalog.fleet import FleetKeeper
 from gateway.catalog.hardware import parts_with
 from gateway.catalog.mix import mix_misfits, mix_neighbours
+from gateway.catalog.plan import unbought
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.errors import ApiError, bad_request
 from gateway.providers.served import OutsideModel, read_models
+from gateway.providers.tables import bought_models
 from gateway.tenants.store import Conflict
 from gateway.upstream.answer import UpstreamError
 from gateway.upstream.check import (
@@ -87,6 +89,8 @@ class PoolService:
                 each.name: each for each in session.exec(_named(mix_neighbours(name, self.mixes)))
             }
             of_mix = mix_misfits(name, row, self.mixes, beside)
+            if words := unbought(row, bought_models(session, self.store.now_us)):
+                raise bad_request(f"upstream_model: {words}", "upstream_model")
             for field, words in (*misfits, *mixed_misfits(row, others), *of_mix):
                 raise bad_request(f"{field}: {words}", field)
             return session.merge(row)

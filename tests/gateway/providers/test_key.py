@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.providers.key import ProviderKey, Turns
+from gateway.providers.key import KeyTurns, ProviderKey
 from gateway.providers.key_files import KeyFiles
 from gateway.providers.key_limits import KeyLimits
 
@@ -25,19 +25,19 @@ class Clock:
 
 @given(SHARES, st.integers(1, 3))
 def test_each_key_has_exactly_its_share_of_the_turns(shares: dict[str, int], rounds: int) -> None:
-    turns = Turns()
+    turns = KeyTurns()
     chosen = Counter(turns.next(shares) for _ in range(rounds * sum(shares.values())))
     assert chosen == {name: share * rounds for name, share in shares.items()}
 
 
 @given(st.lists(SHARES, min_size=1, max_size=30))
 def test_only_a_key_that_may_be_used_has_a_turn(rounds: list[dict[str, int]]) -> None:
-    turns = Turns()
+    turns = KeyTurns()
     assert all(turns.next(shares) in shares for shares in rounds)
 
 
 def test_a_key_that_was_left_out_makes_up_for_nothing() -> None:
-    turns = Turns()
+    turns = KeyTurns()
     for _ in range(50):
         turns.next({"a": 1})
     assert Counter(turns.next({"a": 1, "b": 1}) for _ in range(4)) == {"a": 2, "b": 2}

@@ -1,0 +1,166 @@
+"""What a provider charges us: dated lists of rates, which of them holds, and what changed. Pure.
+
+A list counts once somebody has approved it, from its instant on and until the next one. A model
+that a later list leaves out keeps the rates that it had: what is bought is never free by omission.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import ConfigDict, Field, model_validator
+
+from billing.written_usd import CostUsd, WrittenUsd, wrong
+from gateway.fields import EXACT_MAX, Label
+from routing.dated_prices import DatedCost
+
+DEFAULT = "default"
+RATES_MAX = 2_000
+COMPONENTS = ("input", "cached_input", "output")
+
+TierName = Literal["priority", "default", "flex"]
+Place = tuple[str, str, bool, int]
+
+
+class ListedRate(WrittenUsd):
+    """What one model costs in one tier, for prompts of at least so many tokens."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
+    )
+
+    model: Label = Field(description="as the provider calls it", examples=["gpt-4o-mini"])
+    tier: TierName = Field("default", description="of the provider's service")
+    batch: bool = Field(False, description="of calls that wait in a batch")
+    prompt_from_tokens: Annotated[int, Field(strict=True, ge=0, le=EXACT_MAX)] = Field(
+        0, description="of calls with at least so long a prompt"
+    )
+    input_nanousd_per_mtok: CostUsd
+    output_nanousd_per_mtok: CostUsd
+    cached_input_nanousd_per_mtok: CostUsd | None = Field(
+        None, description="of a prompt that the provider has cached; null: as of others"
+    )
+
+    @model_validator(mode="after")
+    def _cached_is_cheaper(self) -> "ListedRate":
+        cached = self.cached_input_nanousd_per_mtok
+        if cached is not None and cached > self.input_nanousd_per_mtok:
+            raise wrong(f"{self.model}: a cached token costs more than one that is not cached")
+        return self
+
+    @property
+    def place(self) -> Place:
+        return self.model, self.tier, self.batch, self.prompt_from_tokens
+
+    def of(self, component: str) -> int | None:
+        value: int | None = getattr(self, f"{component}_nanousd_per_mtok")
+        return value
+
+
+class PriceList(NamedTuple):
+    """One that is approved."""
+
+    version: int
+    starts_us: int
+    rates: tuple[ListedRate, ...]
+
+    def of_model(self, model: str) -> tuple[ListedRate, ...]:
+        return tuple([rate for rate in self.rates if rate.model == model])
+
+
+class PriceChange(NamedTuple):
+    """A rate before and after, in nano-USD. None: there is none."""
+
+    model: str
+    tier: str
+    batch: bool
+    prompt_from_tokens: int
+    component: str
+    was: int | None
+    is_now: int | None
+
+
+def mistakes(rates: Sequence[ListedRate]) -> Iterator[str]:
+    """What is wrong between the rates of a list."""
+    places = [rate.place for rate in rates]
+    for place in sorted({each for each in places if places.count(each) > 1}):
+        yield f"{place[0]} has two rates for the same calls"
+    plain = {rate.model for rate in rates if rate.place[1:] == (DEFAULT, False, 0)}
+    for model in sorted({rate.model for rate in rates} - plain):
+        yield f"{model} has no rate of the default tier from the first token of a prompt on"
+
+
+def dated_costs(lists: Sequence[PriceList], model: str) -> list[DatedCost]:
+    """As a pool has them that says no price of its own."""
+    return [
+        DatedCost(
+            each.starts_us,
+            None,
+            rate.input_nanousd_per_mtok,
+            rate.output_nanousd_per_mtok,
+            rate.cached_input_nanousd_per_mtok,
+        )
+        for each in lists
+        for rate in each.of_model(model)
+        if rate.place[1:] == (DEFAULT, False, 0)
+    ]
+
+
+def rates_at(lists: Sequence[PriceList], model: str, at_us: int) -> tuple[ListedRate, ...]:
+    """Of the last list that has begun and has the model."""
+    begun = [each for each in lists if each.starts_us <= at_us and each.of_model(model)]
+    last = max(begun, key=lambda each: (each.starts_us, each.version), default=None)
+    return () if last is None else last.of_model(model)
+
+
+def of_tier(rates: Sequence[ListedRate], tier: str) -> tuple[ListedRate, ...]:
+    """Of calls that do not wait in a batch. A tier that is not listed is not bought."""
+    own = tuple([rate for rate in rates if rate.tier == tier and not rate.batch])
+    if own and min(rate.prompt_from_tokens for rate in own) == 0:
+        return own
+    return tuple([rate for rate in rates if rate.tier == DEFAULT and not rate.batch])
+
+
+def bought_tier(rates: Sequence[ListedRate]) -> str | None:
+    """What a provider is asked for. None: nothing, which is its default."""
+    return rates[0].tier if rates and rates[0].tier != DEFAULT else None
+
+
+def rate_for(rates: Sequence[ListedRate], prompt_tokens: int) -> ListedRate | None:
+    """The rate for a prompt: all of it costs as its length says."""
+    fitting = [rate for rate in rates if rate.prompt_from_tokens <= prompt_tokens]
+    return max(fitting, key=lambda rate: rate.prompt_from_tokens, default=None)
+
+
+def changes(before: Sequence[ListedRate], after: Sequence[ListedRate]) -> list[PriceChange]:
+    """In the order of their places. A model that is left out keeps its rates, and is no change."""
+    old, new = _by_place(before), _by_place(after)
+    models = {rate.model for rate in after}
+    return [
+        PriceChange(*place, component, was, is_now)
+        for place in sorted({*old, *new})
+        if place[0] in models
+        for component in COMPONENTS
+        if (was := _of(old, place, component)) != (is_now := _of(new, place, component))
+    ]
+
+
+def unpriced(provider: str, model: str) -> str:
+    """Why a pool of an account is refused."""
+    return (
+        f"the account {provider} has no approved price of {model}: approve a price list that has"
+        " it, or give the pool a price of its own"
+    )
+
+
+def read_rates(rows: Sequence[Mapping[str, Any]]) -> tuple[ListedRate, ...]:
+    """As SQL has them."""
+    return tuple([ListedRate.model_validate(row) for row in rows])
+
+
+def _by_place(rates: Sequence[ListedRate]) -> dict[Place, ListedRate]:
+    return {rate.place: rate for rate in rates}
+
+
+def _of(rates: Mapping[Place, ListedRate], place: Place, component: str) -> int | None:
+    rate = rates.get(place)
+    return None if rate is None else rate.of(component)
