@@ -37,7 +37,8 @@ class Seen:
     request_id: str | None = None
     deltas: int = 0
     text: str = ""
-    """With the arguments of its calls of tools."""
+    arguments: str = ""
+    """Of its calls of tools. One chunk may have text and arguments, and no order of the two."""
     usage: Any = None
     error: Exception | None = None
 
@@ -76,9 +77,10 @@ class Witness:
             raw = await client.chat.completions.with_raw_response.create(**question)
             seen.request_id = raw.headers["x-request-id"]
             async for chunk in raw.parse():
-                said = said_in(chunk)
-                seen.deltas += bool(said)
-                seen.text += said
+                text, arguments = said_in(chunk)
+                seen.deltas += bool(text or arguments)
+                seen.text += text
+                seen.arguments += arguments
                 seen.usage = chunk.usage or seen.usage
         except (openai.APIError, openai.APIConnectionError) as error:
             seen.error = error
@@ -139,12 +141,12 @@ class Witness:
         self.stack.wait_until(lambda: booked() == sorted(admitted), 60, booked)
 
 
-def said_in(chunk: Any) -> str:
+def said_in(chunk: Any) -> tuple[str, str]:
     """The text of one chunk, and the arguments of its calls of tools."""
     deltas = [choice.delta for choice in chunk.choices]
     calls = [call for delta in deltas for call in delta.tool_calls or ()]
-    texts = [delta.content for delta in deltas] + [call.function.arguments for call in calls]
-    return "".join(text for text in texts if text)
+    texts = [delta.content or "" for delta in deltas]
+    return "".join(texts), "".join([call.function.arguments or "" for call in calls])
 
 
 def would_be(client: openai.OpenAI, seen: Seen) -> int:
