@@ -33,12 +33,14 @@ ENDED_KNOWN_US = 600_000_000
 """One that Ray names again within this time goes on where it ended: it was only out of sight."""
 NONE_ENDED: Mapping[str, "LifeReport"] = MappingProxyType({})
 UNSEEN_US = 5_000_000
-"""A replica that was last seen longer ago than this, and is gone, ended when it was last seen."""
+"""A replica that was last seen longer ago than this, and is gone, ended when it was last seen. An
+earlier leader may have seen it until its next report was due."""
 
 
 class LifeReport(msgspec.Struct, frozen=True, kw_only=True):
     """All of a replica's life that is known at `until_us`. `ready_us` is None until the replica is
-    warm."""
+    warm. `busy_us` is what it had computed at `answered_us`, its last answer, which is for the next
+    leader alone: the ledger does not read it."""
 
     v: int = 1
     replica: str
@@ -49,6 +51,7 @@ class LifeReport(msgspec.Struct, frozen=True, kw_only=True):
     until_us: int
     ready_us: int | None = None
     busy_us: int = 0
+    answered_us: int = 0
     ended: bool = False
 
 
@@ -81,9 +84,9 @@ class Life:
     report: LifeReport
     reported_us: int = 0
     answered: ReplicaStats | None = None
-    answered_us: int = 0
-    """What it last said, and when. One that took calls then, and is gone next, is taken to have
-    computed until it went: what it did is lost, and was no idling."""
+    """What it last said to this leader. One that took calls then, and is gone next, is taken to
+    have computed until it went: what it did is lost, and was no idling. So is one of an earlier
+    leader that never answered this one: it may have taken calls."""
 
 
 def look(
@@ -110,7 +113,8 @@ def look(
                 reports.append(report)
                 life = dataclasses.replace(life, reported_us=report.until_us)
             after[one.replica] = life
-    reports += [_ended(life, at_us) for name, life in lives.items() if name not in after]
+    gone = [life for name, life in lives.items() if name not in after]
+    reports += [_ended(life, at_us, every_us) for life in gone]
     return after, reports
 
 
@@ -159,8 +163,9 @@ def _answered(life: Life, stats: ReplicaStats | None) -> Life:
     if ready_us is None:
         ready_us = max(report.started_us, report.until_us - stats.warm_ms * 1000)
     busy_us = max(report.busy_us, stats.busy_us_total)
-    report = replace(report, ready_us=ready_us, busy_us=busy_us)
-    return Life(report, life.reported_us, stats, report.until_us)
+    answered_us = report.until_us
+    report = replace(report, ready_us=ready_us, busy_us=busy_us, answered_us=answered_us)
+    return Life(report, life.reported_us, stats)
 
 
 def _to_tell(before: Life | None, life: Life, every_us: int) -> LifeReport | None:
@@ -173,13 +178,16 @@ def _to_tell(before: Life | None, life: Life, every_us: int) -> LifeReport | Non
     return report if is_due or report.ready_us != before.report.ready_us else None
 
 
-def _ended(life: Life, at_us: int) -> LifeReport:
-    report = life.report
-    until_us = at_us if at_us - report.until_us <= UNSEEN_US else report.until_us
+def _ended(life: Life, at_us: int, every_us: int) -> LifeReport:
+    report, last = life.report, life.answered
+    unseen_us = UNSEEN_US + (every_us if last is None else 0)
+    until_us = at_us if at_us - report.until_us <= unseen_us else report.until_us
     until_us = max(until_us, life.reported_us + 1)
-    last = life.answered
-    took_calls = last is not None and (not last.draining or last.running + last.queued > 0)
-    lost_us = max(0, until_us - life.answered_us) if took_calls else 0
+    if last is None:
+        took_calls = report.ready_us is not None
+    else:
+        took_calls = not last.draining or last.running + last.queued > 0
+    lost_us = max(0, until_us - (report.answered_us or report.until_us)) if took_calls else 0
     return replace(report, until_us=until_us, busy_us=report.busy_us + lost_us, ended=True)
 
 

@@ -14,6 +14,7 @@ from workers.controller.lifetimes import (
     ENDED_KNOWN_US,
     LIVES_KEY,
     OPEN_KEY,
+    UNSEEN_US,
     Life,
     LifeReport,
     LiveReplica,
@@ -156,6 +157,34 @@ def test_a_killed_controller_neither_loses_nor_doubles_a_second(
     assert untils == sorted(set(untils))
     assert {r.started_us for r in [*reports, last]} == {S}
     assert last.until_us == at_us + S
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(1, UNSEEN_US), st.booleans(), st.sampled_from(["look", "kill"])),
+        max_size=20,
+    )
+)
+def test_what_a_replica_computed_until_it_went_is_in_its_last_report(
+    steps: list[tuple[int, bool, str]],
+) -> None:
+    """One that always computes, and answers or not, whichever leader looks next."""
+    at_us, answered = 2 * S, warm(0)
+    lives, reports = looked((at_us, [replica(answered)]))
+    for passed_us, answers, what in steps:
+        at_us += passed_us
+        if what == "kill":
+            told = {r.replica: r for r in reports}
+            lives = {name: Life(r, r.until_us) for name, r in told.items()}
+            continue
+        busy_us = at_us - 2 * S
+        said = warm(busy_us // 1000, busy_us) if answers else None
+        lives, told_now = look(lives, [replica(said)], PRICES, at_us=at_us, every_us=EVERY_US)
+        reports += told_now
+    _, (last,) = look(lives, [], PRICES, at_us=at_us + S, every_us=EVERY_US)
+    if reports[-1].until_us + EVERY_US + UNSEEN_US >= at_us + S:  # else nobody looked for so long
+        assert last.until_us == at_us + S
+        assert last.busy_us >= at_us - 2 * S
 
 
 async def told_of(redis: Redis) -> list[dict[str, Any]]:
