@@ -22,6 +22,7 @@ from gateway.console.context import make_context
 from gateway.parts import Outside, Parts
 from gateway.public import count_tokens, health, metrics, tokenize
 from gateway.public import docs as docs_page
+from gateway.public.charges import routes as charges
 from gateway.public.credits import routes as credits
 from gateway.public.generations import routes as generations
 from gateway.public.invoices import routes as own_invoices
@@ -45,7 +46,7 @@ OPEN_AGAIN_S = 1.0
 ROUTERS = (
     *(health.router, docs_page.router, metrics.router),
     *(key.router, credits.router, quote.router, models.router, generations.router),
-    *(tokenize.router, count_tokens.router, usage.router, own_invoices.router),
+    *(tokenize.router, count_tokens.router, usage.router, own_invoices.router, charges.router),
     *(admin.router, console.router, weights.router),
 )
 ROUTES = tuple(route for router in ROUTERS for route in router.routes)

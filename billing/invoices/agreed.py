@@ -132,7 +132,7 @@ def _lines(
     names = {term.term_id: _name(term) for term in held}
     due = {
         (each.kind.value, each.term.term_id): each.amount_nanousd
-        for each in adjustments(_charges(conn, org, month.start_us), held)
+        for each in adjustments(month_charges(conn, org, month.start_us), held)
     }
     for kind, term_id in sorted({*due, *billed}):
         amount = due.get((kind, term_id), 0) - billed.get((kind, term_id), 0)
@@ -142,7 +142,7 @@ def _lines(
             yield line_of_amount(LineKind(kind), month, amount, transfers=1, **named)
 
 
-def _charges(conn: Connection, org: str, month_us: int) -> MonthCharges:
+def month_charges(conn: Connection, org: str, month_us: int) -> MonthCharges:
     """All charges of a month, whichever invoice has them."""
     sums = charges.sums_of(conn, org, month_us)
     grants = {cell[_GRANT] for cell in sums if _is_credit(cell)}

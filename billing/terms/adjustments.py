@@ -54,6 +54,12 @@ class MonthCharges(NamedTuple):
     """By paid credit."""
     promotional_nanousd: int = 0
 
+    @property
+    def unpaid_nanousd(self) -> int:
+        """By no credit."""
+        charged = sum(each.amount_nanousd for each in self.used)
+        return charged - self.paid_nanousd - self.promotional_nanousd
+
 
 class Adjustment(NamedTuple):
     """What one term adds to a month; below zero it lowers the price."""
@@ -103,6 +109,19 @@ def adjustments(month: MonthCharges, terms: Sequence[Term]) -> tuple[Adjustment,
     return tuple(rest.made)
 
 
+def grown(month: MonthCharges, more_nanousd: int) -> MonthCharges:
+    """The month with so much more of what it has, in the same parts."""
+    charged = sum(each.amount_nanousd for each in month.used)
+    if charged <= 0 or more_nanousd <= 0:
+        return month
+    whole = charged + more_nanousd
+    used = tuple(
+        Used(part, quantity * whole // charged, amount * whole // charged)
+        for part, quantity, amount in month.used
+    )
+    return month._replace(used=used)
+
+
 def price_of(units: int, steps: Sequence[PriceStep], mode: TierMode) -> int:
     """So many units of a month in nano-USD, rounded once."""
     if mode is TierMode.VOLUME:
@@ -122,8 +141,7 @@ def _rest(month: MonthCharges) -> _Rest:
     for used in month.used:
         quantities[used.part] = quantities.get(used.part, 0) + used.quantity
         amounts[used.part] = amounts.get(used.part, 0) + used.amount_nanousd
-    by_credit = month.paid_nanousd + month.promotional_nanousd
-    return _Rest(quantities, amounts, sum(amounts.values()) - by_credit)
+    return _Rest(quantities, amounts, month.unpaid_nanousd)
 
 
 def _apply_tiers(rest: _Rest, term: TierTerm) -> None:
