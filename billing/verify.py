@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 from billing.budgets import laws as budgets
 from billing.charges import laws as charges
 from billing.costs import laws as costs
+from billing.credit_notes import laws as credit_notes
 from billing.credits import laws as credits
 from billing.db.engine import Store
 from billing.invoices import laws as invoices
@@ -106,6 +107,7 @@ IN_ONE_SNAPSHOT: tuple[Callable[[Connection], Check | list[Check]], ...] = (
     invoices.terms_are_booked,
     invoices.numbers_have_no_gap,
     payments.payments_are_accounted_for,
+    credit_notes.notes_add_up,
     credits.laws_of_credits,
     *costs.LAWS,
     budgets.sums_recompute,

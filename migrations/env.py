@@ -11,6 +11,7 @@ from sqlmodel import SQLModel
 import billing.budgets.tables
 import billing.charges.tables
 import billing.costs.tables
+import billing.credit_notes.tables
 import billing.credits.tables
 import billing.decisions.tables
 import billing.documents.tables

@@ -6,7 +6,7 @@ from its nano-USD. The order in which they come does not matter: `seq` orders th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from billing.cents import shared_cents, tax_of
@@ -35,9 +35,11 @@ def compose(
     reductions: Iterable[Reduction] = (),
     prepayments: Iterable[Prepayment] = (),
     annexes: Sequence[Annex] = (),
+    taxes: Mapping[TaxTreatment, int] | None = None,
 ) -> Document:
-    """The document of these amounts. Raises UnsoundDocument for a treatment that is none, two
-    amounts with one `seq`, and a reduction below zero."""
+    """The document of these amounts. A credit note says its `taxes`: they may be a cent off the
+    rate, so that all credit notes of an invoice take exactly its tax back. Raises UnsoundDocument
+    for a treatment that is none, two amounts with one `seq`, and a reduction below zero."""
     sold = sorted(lines, key=lambda line: line.seq)
     reduced = sorted(reductions, key=lambda each: each.seq)
     paid = sorted(prepayments, key=lambda each: (each.description, each.amount_nanousd))
@@ -47,13 +49,13 @@ def compose(
     reduced = [replace(each, amount_cents=-shared[each.seq]) for each in reduced]
     of_paid = shared_cents([each.amount_nanousd for each in paid])
     paid = [replace(x, amount_cents=c) for x, c in zip(paid, of_paid, strict=True)]
-    taxes = tuple(
-        DocumentTax(treatment, base, tax_of(base, treatment.rate_ppm))
-        for treatment, base in bases(sold, reduced).items()
+    of_bases = tuple(
+        DocumentTax(each, base, tax_of(base, each.rate_ppm) if taxes is None else taxes[each])
+        for each, base in bases(sold, reduced).items()
     )
-    totals = _totals(sold, reduced, taxes, paid)
+    totals = _totals(sold, reduced, of_bases, paid)
     return Document(
-        heading, tuple(sold), tuple(reduced), tuple(paid), taxes, totals, tuple(annexes)
+        heading, tuple(sold), tuple(reduced), tuple(paid), of_bases, totals, tuple(annexes)
     )
 
 

@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 
 from billing.charges.sums import CELL, SUMMED, Cell, Sums
+from billing.credit_notes.tables import CreditNote
 from billing.db.columns import table_of
 from billing.db.in_list import in_list
 from billing.db.insert import Row, insert_new, insert_rows
@@ -54,6 +55,7 @@ VOID = table_of(InvoiceVoid)
 WRITE_OFF = table_of(InvoiceWriteOff)
 REVIEW = table_of(InvoiceReview)
 PART = table_of(PaymentPart)
+NOTE = table_of(CreditNote)
 RUN_LOCK = 0x51_75_1C_E2
 """Of whoever changes invoices or what they are paid."""
 IS_VOID = select(VOID.c.invoice_id).where(VOID.c.invoice_id == INVOICE.c.invoice_id).exists()
@@ -112,8 +114,11 @@ def last_before(conn: Connection, org: str, period: str) -> dict[str, Any] | Non
     return dict(row) if row else None
 
 
-STANDING = {"voided_us": None, "written_off_cents": None, "due_us": None, "paid_cents": 0}
-"""Of an invoice that is neither void nor written off nor paid nor issued under terms."""
+STANDING = {"voided_us": None, "written_off_cents": None, "due_us": None} | {
+    "paid_cents": 0,
+    "noted_cents": 0,
+}
+"""Of an invoice that is neither void nor written off, paid, credited or issued under terms."""
 
 
 def _with_voids() -> Select[Any]:
@@ -125,13 +130,17 @@ def _with_voids() -> Select[Any]:
         PART.c.invoice_id == INVOICE.c.invoice_id
     )
     paid_cents = cast(paid.correlate(INVOICE).scalar_subquery(), BigInteger).label("paid_cents")
-    standing = (VOID.c.voided_us, written_off, PARTIES.c.due_us, paid_cents)
+    noted = select(func.coalesce(func.sum(NOTE.c.net_cents + NOTE.c.tax_cents), 0)).where(
+        NOTE.c.invoice_id == INVOICE.c.invoice_id
+    )
+    noted_cents = cast(noted.correlate(INVOICE).scalar_subquery(), BigInteger).label("noted_cents")
+    standing = (VOID.c.voided_us, written_off, PARTIES.c.due_us, paid_cents, noted_cents)
     return select(INVOICE, *standing).select_from(joined)
 
 
 def credited_cents(invoice: Row) -> int:
     """What of an invoice is to be paid no more, though nobody has paid it."""
-    return invoice["written_off_cents"] or 0
+    return int(invoice["noted_cents"] + (invoice["written_off_cents"] or 0))
 
 
 def insert_write_off(
@@ -320,13 +329,19 @@ def taxes_of(conn: Connection, invoice_id: str, line_rows: Sequence[Row]) -> Tax
 
 def finalise(conn: Connection, invoice_id: str, series: str, **values: int) -> int:
     """Give the draft the next number of its series and these values, and freeze it."""
-    insert_new(conn, COUNTER, [{"series": series, "next_number": 1}])
-    statement = select(COUNTER.c.next_number).where(COUNTER.c.series == series).with_for_update()
-    number = int(conn.execute(statement).scalar_one())
-    conn.execute(update(COUNTER).where(COUNTER.c.series == series).values(next_number=number + 1))
+    number = next_number(conn, series)
     conn.execute(
         update(INVOICE)
         .where(INVOICE.c.invoice_id == invoice_id)
         .values(status="finalised", number=number, series=series, **values)
     )
+    return number
+
+
+def next_number(conn: Connection, series: str) -> int:
+    """Take the next number of a series. It goes back with the transaction, so there is no gap."""
+    insert_new(conn, COUNTER, [{"series": series, "next_number": 1}])
+    statement = select(COUNTER.c.next_number).where(COUNTER.c.series == series).with_for_update()
+    number = int(conn.execute(statement).scalar_one())
+    conn.execute(update(COUNTER).where(COUNTER.c.series == series).values(next_number=number + 1))
     return number

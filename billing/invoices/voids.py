@@ -27,7 +27,7 @@ class WrongInvoiceStatus(Exception):
 
 def void(store: Store, invoice_id: str, *, reason: str, by: str, now_us: int) -> InvoiceResult:
     """The invoice, which is void from now on; again changes nothing. Raises UnknownInvoice,
-    NotIssued, and WrongInvoiceStatus for one that is written off."""
+    NotIssued, and WrongInvoiceStatus for one that is written off or credited."""
     with store.write() as conn:
         take_turns(conn, RUN_LOCK)
         invoice = rows.by_id(conn, invoice_id)
@@ -37,6 +37,8 @@ def void(store: Store, invoice_id: str, *, reason: str, by: str, now_us: int) ->
             raise NotIssued(f"{invoice_id} is a draft")
         if invoice["written_off_cents"] is not None:
             raise WrongInvoiceStatus("it is written off")
+        if invoice["noted_cents"]:
+            raise WrongInvoiceStatus("it has credit notes")
         lines = rows.lines(conn, invoice_id)
         taxation = rows.taxes_of(conn, invoice_id, lines)
         if invoice["voided_us"] is None:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from billing.db.first_rows import first_rows
-from billing.invoices.store import INVOICE, LINE, OF_TERMS, TAX, VOID
+from billing.invoices.store import INVOICE, LINE, NOTE, OF_TERMS, TAX, VOID
 from billing.ledger.store import ACCOUNT, TRANSFER
 from billing.recovery.holds import HOLD
 from billing.usage.store import EVENT
@@ -101,6 +101,12 @@ def invoice_sums(conn: Connection) -> list[dict[str, Any]]:
         .order_by(INVOICE.c.series, INVOICE.c.number)
     )
     return [dict(row) for row in rows.mappings()]
+
+
+def note_numbers(conn: Connection) -> list[tuple[str, int]]:
+    """(series, number) of every credit note."""
+    statement = select(NOTE.c.series, NOTE.c.number).order_by(NOTE.c.series, NOTE.c.number)
+    return [(series, number) for series, number in conn.execute(statement)]
 
 
 def invoice_taxes(conn: Connection) -> list[dict[str, Any]]:

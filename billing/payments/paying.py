@@ -152,12 +152,24 @@ def reverse(store: Store, payment_id: str, *, reason: str, by: str, now_us: int)
         return _one(conn, payment_id)
 
 
-def free(conn: Connection, invoice_id: str, *, reason: str, by: str, now_us: int) -> None:
-    """Bring what an invoice has of payments back on account, inside the caller's transaction."""
+def free(
+    conn: Connection,
+    invoice_id: str,
+    *,
+    reason: str,
+    by: str,
+    now_us: int,
+    cents: int | None = None,
+) -> None:
+    """Bring what an invoice has of payments, or so many cents of it, back on account, inside the
+    caller's transaction."""
     words: Row = {"invoice_id": invoice_id, "reason": reason, "by": by, "now_us": now_us}
-    for payment_id, _, cents in rows.taken(conn, invoice_id=invoice_id):
-        payment = _one(conn, payment_id).payment
-        rows.insert_part(conn, payment, PartKind.INVOICE, -cents, **words)
+    for payment_id, _, taken_cents in rows.taken(conn, invoice_id=invoice_id):
+        part = taken_cents if cents is None else min(taken_cents, cents)
+        if part:
+            payment = _one(conn, payment_id).payment
+            rows.insert_part(conn, payment, PartKind.INVOICE, -part, **words)
+        cents = None if cents is None else cents - part
 
 
 def list_payments(

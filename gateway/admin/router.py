@@ -5,6 +5,7 @@ from fastapi import APIRouter, Depends
 
 from gateway.admin.budgets import routes as admin_budgets
 from gateway.admin.calibrations import routes as admin_calibrations
+from gateway.admin.credit_notes import routes as admin_credit_notes
 from gateway.admin.credits import routes as admin_credits
 from gateway.admin.dead_letters import routes as admin_dead_letters
 from gateway.admin.documents import routes as admin_documents
@@ -70,6 +71,7 @@ for part in (
     admin_invoice_runs,
     admin_parties,
     admin_payments,
+    admin_credit_notes,
     admin_terms,
 ):
     router.include_router(part.router)

@@ -171,3 +171,21 @@ def import_payments(api: AdminApi, file: Path, as_json: bool) -> None:
         click.echo(f"{counted(new, 'payment')} booked, {len(answer['matched']) - new} known before")
         print_rows(answer["unmatched"], "every row has its invoice")
     raise SystemExit(1 if answer["unmatched"] else 0)
+
+
+@invoice.command(
+    epilog=example('sluice invoice credit SLU-2026-000001 --amount-usd 11.90 --reason "outage"')
+)
+@click.argument("invoice", metavar="NUMBER|ID")
+@click.option("--amount-usd", help="Decimal USD with tax; all that is left unless given.")
+@click.option("--reason", required=True, help="Why; it stands on the document.")
+@as_json
+@admin_api
+def credit(api: AdminApi, invoice: str, as_json: bool, **options: Any) -> None:
+    """Take back some of an issued invoice, or all, by a credit note."""
+    answer = api.post(f"/invoices/{part(invoice)}/credit", changes(options))
+    if as_json:
+        print_json(answer)
+    else:
+        names = ("id", "number", "invoice_number", "total_usd", "reason")
+        show_one(fields(answer, *names), as_json=False)

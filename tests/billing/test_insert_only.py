@@ -11,6 +11,7 @@ from sqlmodel import SQLModel
 import billing.budgets.tables
 import billing.charges.tables
 import billing.costs.tables
+import billing.credit_notes.tables
 import billing.credits.tables
 import billing.decisions.tables
 import billing.documents.tables
@@ -23,6 +24,8 @@ import billing.recovery.tables
 import billing.spool.tables
 import billing.usage.tables
 import billing.writer.tables
+from billing.credit_notes import store as notes
+from billing.credit_notes.note import CreditedLine, CreditedPart
 from billing.credits.credit import Category, Grant
 from billing.credits.grants import give, void
 from billing.db.engine import Store
@@ -62,6 +65,7 @@ FROZEN = {
     "invoice_tax",
     "invoice_void",
     "invoice_write_off",
+    *("credit_note", "credit_note_line", "credit_note_tax"),
     "payment",
     "payment_part",
     "credit_grant",
@@ -128,6 +132,14 @@ def store(either_store: Store) -> Store:
     void(either_store, "grant_1", voided_by="a", now_us=OCTOBER.end_us)
     with either_store.write() as conn:
         spools.insert_segment(conn, SEGMENT)
+        notes.insert_note(
+            conn,
+            {"note_id": "crn_1", "invoice_id": invoice.invoice["invoice_id"], "org": "org_1"}
+            | {"series": "CN", "number": 1, "reason": "a", "net_cents": 1, "tax_cents": 0}
+            | {"created_by": "a", "created_us": 1},
+            [CreditedLine(0, 0, 0, 1)],
+            [CreditedPart(0, 1, 0)],
+        )
         invoices.insert_write_off(conn, invoice.invoice["invoice_id"], 1, "a", "a", 1)
         documents.keep(conn, "inv_1", "pdf", b"%PDF", 1)
         conn.execute(text(f"INSERT INTO life_report {LIFE}"))
@@ -199,6 +211,7 @@ def test_every_table_of_the_ledger_is_frozen_or_says_why_not() -> None:
             billing.budgets.tables,
             billing.charges.tables,
             billing.costs.tables,
+            billing.credit_notes.tables,
             billing.credits.tables,
             billing.decisions.tables,
             billing.documents.tables,

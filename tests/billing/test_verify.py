@@ -85,6 +85,9 @@ OTHER = "debit_account = 'org:org_2:unbilled', org = 'org_2'"
 HOUR = "hour_us = hour_us - 3600000000"
 SUMS = ("usage_hour", "usage_day", "usage_org_day")
 LETTER = "INSERT INTO dead_letter (shard, entry, rid, reason, detail, payload, created_us) VALUES"
+NOTE = (
+    "note_id, invoice_id, org, series, number, reason, net_cents, tax_cents, created_by, created_us"
+)
 TAX = "category, rate_ppm, reason_code, note, account, base_cents, tax_cents"
 OF_CHARGES = ("I5 invoice_lines", "I9 charge_sums")
 RERATED = ("I4 amounts_rerate", *OF_CHARGES)
@@ -187,6 +190,12 @@ BREAKS: list[tuple[str, str, list[str]]] = [
         f"INSERT INTO invoice_tax (invoice_id, place, {TAX}) "
         "SELECT invoice_id, 1, 'S', 190000, '', '', 'tax:s:DE', 5, 1 FROM invoice",
         ["I5 invoice_taxes"],
+    ),
+    (
+        "lines 0, bases 0, taxes 0, net 5, tax 1",
+        f"INSERT INTO credit_note ({NOTE}) "
+        "SELECT 'crn_1', invoice_id, 'org_1', 'CN', 1, '', 5, 1, '', 1 FROM invoice",
+        ["I5 credit_notes"],
     ),
     ("inv_", "UPDATE invoice_cut SET upto_us = upto_us - 1", ["I5 invoice_lines"]),
     (

@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.responses import Response
 
+from billing.credit_notes import store as notes
+from billing.credit_notes.crediting import result_of
 from billing.db.engine import Store
 from billing.documents import store as files
 from billing.documents.document import Document
@@ -29,6 +31,7 @@ from billing.documents.invoice_document import (
     document_of,
     party_named,
 )
+from billing.documents.note_document import note_document
 from billing.documents.parties import parties_of
 from billing.documents.press import Form, Press, PressBusy, PressFailed
 from billing.documents.store import KeptFile
@@ -139,9 +142,16 @@ class DocumentFiles:
             if results:
                 yield await asyncio.to_thread(self._focus_rows, results)
             if len(results) < INVOICES_AT_ONCE:
-                return
+                break
             last = results[-1].invoice
             after = (month, last["org"], last["revision"])
+        yield await asyncio.to_thread(self._focus_notes, month, organization)
+
+    def _focus_notes(self, month: str, organization: str | None) -> bytes:
+        with self.ledger.read() as conn:
+            found = notes.find(conn, org=organization, month=month)
+        rows = (row for note in found for row in focus_rows(self._of_note(note)))
+        return csv_bytes(COLUMNS, rows, header=False)
 
     def _focus_rows(self, results: Sequence[InvoiceResult]) -> bytes:
         documents = [
@@ -166,14 +176,28 @@ class DocumentFiles:
 
     def _document(self, invoice_id: str, organization: str | None) -> Document:
         with self.ledger.read() as conn:
-            result = invoice_by_id(conn, invoice_id, self._now_us)
+            note = notes.by_id(conn, invoice_id)
+            of = note["invoice_id"] if note else invoice_id
+            result = invoice_by_id(conn, of, self._now_us)
         if result is None or organization not in (None, result.invoice["org"]):
             raise NotThere(invoice_id)
-        document = self._of_result(result, has_annexes=True)
+        document = self._of_note(note) if note else self._of_result(result, has_annexes=True)
         if document.heading.is_draft:
             return document
         with self.ledger.write() as conn:
             return files.freeze(conn, invoice_id, document, self._now_us)
+
+    def _of_note(self, note: dict[str, Any]) -> Document:
+        with self.ledger.read() as conn:
+            frozen = files.frozen(conn, note["note_id"])
+            credit_note = result_of(conn, note)
+            taxes = notes.taxes_of(conn, note["note_id"])
+            invoice = invoice_by_id(conn, note["invoice_id"], self._now_us)
+        assert invoice is not None, "a foreign key says so"
+        if frozen is not None:
+            return frozen
+        of = self._of_result(invoice, has_annexes=False)
+        return note_document(note, credit_note.number, credit_note.lines, taxes, of)
 
     def _of_result(self, result: InvoiceResult, *, has_annexes: bool) -> Document:
         """As it is frozen, or as its rows stand."""

@@ -159,6 +159,39 @@ async def test_draft_is_held_approved_and_not_issued_before_its_month_ends(offic
     assert (await post("inv_0", "issue")).status == 404
 
 
+async def test_credit_note_has_files_of_its_own_and_goes_into_focus(office: Office) -> None:
+    headers = {"authorization": f"Bearer {ADMIN}", "content-type": "application/json"}
+    path = f"/admin/v1/invoices/{office.issued}/credit"
+
+    async def credit(body: bytes) -> Answer:
+        return await answer(office.one.app, "POST", path, body, headers=headers)
+
+    total = (await office.admin(f"{office.issued}.json")).json["total_cents"]
+    above = b'{"reason": "a", "amount_usd": "99999.00"}'
+    for wrong in (
+        above,
+        b'{"reason": "a", "amount_usd": "0.001"}',
+        b'{"reason": "a", "lines": [{}]}',
+    ):
+        assert (await credit(wrong)).status == 400
+    note = await credit(b'{"reason": "outage", "amount_usd": "0.03"}')
+    assert (note.status, note.json["total_cents"], note.json["credits"]) == (201, 3, office.issued)
+    assert note.json["number"] == "SLU-CN-2026-000001"
+    told = (await office.own(f"{note.json['id']}.json")).json
+    assert (told["kind"], told["total_cents"], told["reason"]) == ("credit_note", 3, "outage")
+    assert (await office.admin(f"{note.json['id']}.pdf")).body.startswith(b"%PDF")
+    listed = (await office.get(f"/admin/v1/credit-notes?invoice={office.issued}")).json
+    assert [each["id"] for each in listed["data"]] == [note.json["id"]]
+    query = f"focus.csv?period={OCTOBER}&organization={ORGANIZATION_ID}"
+    table = rows((await office.admin(query)).body)
+    assert round(sum(float(row["BilledCost"]) for row in table) * 100) == total - 3
+    rest = await credit(b'{"reason": "the rest"}')
+    assert rest.json["total_cents"] == total - 3
+    assert (await credit(b'{"reason": "again"}')).status == 400
+    (own,) = (await office.get("/v1/organization/invoices?limit=1", API_KEY)).json["data"]
+    assert own["status"] == "paid"
+
+
 def rows(body: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(body.decode(), newline="")))
 

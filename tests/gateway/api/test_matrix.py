@@ -156,6 +156,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "POST /admin/v1/ledger/dead-letters/{letter_id}/retry",
         "POST /admin/v1/ledger/dead-letters/{letter_id}/resolve",
         *("GET /admin/v1/invoices", "POST /admin/v1/invoices"),
+        *("POST /admin/v1/invoices/{invoice}/credit", "GET /admin/v1/credit-notes"),
         *(f"POST /admin/v1/invoices/{{invoice_id}}/{verb}" for verb in ("void", "hold", "approve")),
         *(f"POST /admin/v1/invoices/{{invoice_id}}/{verb}" for verb in ("issue", "uncollectible")),
         "POST /admin/v1/invoices/{invoice_id}/void",

@@ -1,0 +1,100 @@
+"""Credit notes, their lines and their taxes, which never change."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0071"
+down_revision = "0064"
+branch_labels = None
+depends_on = None
+
+TABLES = ("credit_note", "credit_note_line", "credit_note_tax")
+EVENTS = ("UPDATE", "DELETE")
+
+
+def upgrade() -> None:
+    op.execute("INSERT INTO transfer_kind (kind) VALUES ('credit_note')")
+    op.create_table(
+        "credit_note",
+        *(_text(name) for name in ("note_id", "invoice_id", "org", "series")),
+        sa.Column("number", sa.Integer(), nullable=False),
+        _text("reason"),
+        *(_whole(name) for name in ("net_cents", "tax_cents")),
+        _text("created_by"),
+        _whole("created_us"),
+        sa.CheckConstraint("net_cents >= 0 AND tax_cents >= 0", name="credit_not_negative"),
+        sa.CheckConstraint("net_cents + tax_cents > 0", name="credit_of_something"),
+        sa.ForeignKeyConstraint(["invoice_id"], ["invoice.invoice_id"]),
+        sa.PrimaryKeyConstraint("note_id"),
+    )
+    op.create_index("credit_note_number", "credit_note", ["series", "number"], unique=True)
+    op.create_index("credit_note_invoice", "credit_note", ["invoice_id"])
+    op.create_table(
+        "credit_note_line",
+        _text("note_id"),
+        *(_place(name) for name in ("seq", "line_seq", "tax_place")),
+        *(_whole(name) for name in ("quantity", "amount_cents")),
+        sa.ForeignKeyConstraint(["note_id"], ["credit_note.note_id"]),
+        sa.PrimaryKeyConstraint("note_id", "seq"),
+    )
+    op.create_table(
+        "credit_note_tax",
+        _text("note_id"),
+        _place("tax_place"),
+        *(_whole(name) for name in ("base_cents", "tax_cents")),
+        sa.ForeignKeyConstraint(["note_id"], ["credit_note.note_id"]),
+        sa.PrimaryKeyConstraint("note_id", "tax_place"),
+    )
+    for table in TABLES:
+        for event in EVENTS:
+            _guard(table, f"insert_only_{event.lower()}", event, "EACH ROW")
+        if _is_postgresql():
+            _guard(table, "never_emptied", "TRUNCATE", "EACH STATEMENT")
+
+
+def downgrade() -> None:
+    """Credit notes have transfers, which stay: with any of them this fails."""
+    if op.get_bind().scalar(sa.text("SELECT count(*) FROM credit_note")):
+        raise RuntimeError("credit notes cannot go back to a revision before 0071")
+    for table in reversed(TABLES):
+        op.drop_table(table)
+        if _is_postgresql():
+            for end in (*(f"insert_only_{event.lower()}" for event in EVENTS), "never_emptied"):
+                op.execute(f"DROP FUNCTION {table}_{end}()")
+    op.execute("DELETE FROM transfer_kind WHERE kind = 'credit_note'")
+
+
+def _text(name: str) -> sa.Column[str]:
+    return sa.Column(name, sa.String(), nullable=False)
+
+
+def _whole(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger(), nullable=False)
+
+
+def _place(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.Integer(), autoincrement=False, nullable=False)
+
+
+def _guard(table: str, end: str, event: str, each: str) -> None:
+    name = f"{table}_{end}"
+    if not _is_postgresql():
+        op.execute(
+            f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW "
+            f"BEGIN SELECT RAISE(ABORT, '{table} may not change'); END"
+        )
+        return
+    op.execute(
+        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        f"RAISE EXCEPTION '{table} may not change' USING ERRCODE = '23000'; END $$"
+    )
+    op.execute(
+        f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR {each} EXECUTE FUNCTION {name}()"
+    )
+
+
+def _is_postgresql() -> bool:
+    bind: sa.Connection = op.get_bind()
+    return bind.dialect.name == "postgresql"
