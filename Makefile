@@ -12,6 +12,8 @@ VLLM_VENV := .venv-vllm
 INSTALL_VLLM := VENV=$(VLLM_VENV) PYTHON='$(abspath $(BIN))/python' TORCH='$(TORCH)' requirements/install.sh
 # So is the one of the adapters of providers: litellm shares nothing with the rest.
 PROVIDERS_VENV := .venv-providers
+# The tests' Triton server wants an older numpy.
+TRITON_VENV := .venv-triton
 # What builds the site of docs/ is nobody's part: it has an environment of its own as well.
 DOCS_VENV := .venv-docs
 # Other people's clients that are large: an environment for each, and the agents for Node.
@@ -22,7 +24,7 @@ WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 TEST_LIMIT_S ?= 3900
 PYTEST = tests/in_folder.sh tests/once_more.sh timeout --kill-after=60 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: help up install install-test vllm vllm-test providers clients check lint types arrows test test-all mutants soak bench docs lock clean
+.PHONY: help up install install-test vllm vllm-test providers triton clients check lint types arrows test test-all mutants soak bench docs lock clean
 .NOTPARALLEL:
 
 help:
@@ -64,6 +66,11 @@ providers: $(PROVIDERS_VENV)/.runtime
 $(PROVIDERS_VENV)/.runtime: requirements/providers.lock requirements/install.sh | $(VENV)/.runtime
 	@VENV=$(PROVIDERS_VENV) PYTHON='$(abspath $(BIN))/python' requirements/install.sh providers
 
+triton: $(TRITON_VENV)/.runtime
+
+$(TRITON_VENV)/.runtime: requirements/triton.lock requirements/install.sh | $(VENV)/.runtime
+	@VENV=$(TRITON_VENV) PYTHON='$(abspath $(BIN))/python' requirements/install.sh triton
+
 clients: $(CLIENTS) $(AGENTS)
 
 .venv-clients/%/.client: requirements/clients/%.lock requirements/install.sh | $(VENV)/.runtime
@@ -87,7 +94,7 @@ test: check $(PROVIDERS_VENV)/.runtime
 	@echo '== pytest: $(WORKERS) workers, at most $(TEST_LIMIT_S) s'; $(PYTEST) -m 'not long' $(ARGS)
 
 test-all: TEST_LIMIT_S = 3600
-test-all: check vllm-test $(PROVIDERS_VENV)/.runtime clients $(DOCS_VENV)/.docs
+test-all: check vllm-test $(PROVIDERS_VENV)/.runtime triton clients $(DOCS_VENV)/.docs
 	@echo '== pytest, long tests and new examples of each law'; $(PYTEST) --hypothesis-profile=explore -k 'not an_hour' $(ARGS)
 	@$(MAKE) --no-print-directory mutants soak ARGS=
 
@@ -114,4 +121,4 @@ lock: install
 	@UV=$(abspath $(BIN)/uv) requirements/compile.sh
 
 clean:
-	@rm -rf $(VENV) $(VLLM_VENV) $(PROVIDERS_VENV) $(DOCS_VENV) .venv-clients tests/clients/agents/node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) $(VLLM_VENV) $(PROVIDERS_VENV) $(TRITON_VENV) $(DOCS_VENV) .venv-clients tests/clients/agents/node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -428,6 +428,7 @@ def _servers(
         ),
         plans=plans,
         clock=outside.clock,
+        tokens_of=catalogue.catalog.tokens_of,
     )
     upstream = OpenAIUpstream(client, outside.clock)
     dispatcher = Dispatcher(

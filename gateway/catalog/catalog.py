@@ -128,6 +128,10 @@ class CatalogKeeper:
         self.catalog = Catalog()
         self.prices = PriceBook(())
 
+    def tokens_of(self, model: str) -> TokenCounter:
+        """A bound where the model is not here any more."""
+        return self.catalog.counters.get(model, ByteBound())
+
     async def run(self) -> None:
         while True:
             await self.refresh()

@@ -17,6 +17,8 @@ Address = IPv4Address | IPv6Address
 
 KEY_PREFIX = "SLUICE_PROVIDER_KEY_"
 LOCALHOST = "localhost"
+LITELLM, TRITON = "litellm", "triton"
+"""Adapters: a process and an environment apart, and Triton's generate extension by our client."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}\.?", re.ASCII)
 """IPv4 as C reads it: up to four decimal, octal or hexadecimal numbers."""
@@ -125,9 +127,10 @@ class Reached(Protocol):
 def reach_of(
     pool: Reached, environment: Mapping[str, str]
 ) -> tuple[str | None, str | None, Mapping[str, str] | None]:
-    """What `why_unusable` looks at; the key of a pool that has an adapter is in `sluice providers`
+    """What `why_unusable` looks at; the key of a pool that `sluice providers` speaks to is there
     alone."""
-    return pool.base_url, pool.api_key_env, None if pool.adapter else environment
+    apart = pool.adapter == LITELLM
+    return pool.base_url, pool.api_key_env, None if apart else environment
 
 
 def has_credentials(parts: SplitResult) -> bool:

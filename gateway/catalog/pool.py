@@ -23,6 +23,7 @@ from sqlmodel._compat import SQLModelConfig
 
 from billing.costs.capacity import SPARES
 from billing.written_usd import CostUsd, WrittenUsd
+from gateway.catalog.external import LITELLM, TRITON
 from gateway.fields import DAY_S, INTEGER_MAX, YEAR_S, Count, Label, Several
 from gateway.instants import InstantText, instant_us
 from gateway.providers.presets import PresetName, filled
@@ -66,7 +67,7 @@ SPEED_MAX = 1000.0
 ExtraField = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
 CapacityClassName = Literal["reserved", "on_demand", "spot", "external"]
 ContinuesName = Literal["prefix", "anew", "off"]
-AdapterName = Literal["litellm"]
+AdapterName = Literal["litellm", "triton"]
 OfferName = Literal["serverless", "dedicated", "bare_metal"]
 HardwareName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 
@@ -135,7 +136,8 @@ class PoolFields(SQLModel, WrittenUsd):
     adapter: AdapterName | None = Column(
         default=None,
         sa_type=String,
-        description="what speaks to an external server that has an API of its own; null: we do",
+        description="what speaks to an external server that has an API of its own: a process with"
+        " litellm, or we do by Triton's generate extension; null: it speaks OpenAI's",
         schema_extra={"validate_default": True},
     )
     hardware: HardwareName | None = Field(
@@ -302,7 +304,7 @@ class PoolFields(SQLModel, WrittenUsd):
         if name is not None and _is_external(info) is False:
             raise _wrong("only an external pool has one")
         upstream_model = info.data.get("upstream_model")
-        if name is not None and upstream_model is not None and "/" not in upstream_model:
+        if name == LITELLM and upstream_model is not None and "/" not in upstream_model:
             words = 'write its provider into upstream_model, as in "anthropic/claude-haiku-4-5"'
             raise _wrong(words)
         return name
@@ -337,6 +339,8 @@ class PoolFields(SQLModel, WrittenUsd):
     def _own_workers_go_on_by_tokens(cls, word: str, info: ValidationInfo) -> str:
         if word != "anew" and _is_external(info) is False:
             raise _wrong("only an external pool has one: own workers go on with the next token")
+        if word == "prefix" and info.data.get("adapter") == TRITON:
+            raise _wrong("Triton goes on with no text of an answer: write anew or off")
         return word
 
     @field_validator("connect_timeout_s", "first_token_timeout_s", "idle_timeout_s")

@@ -156,6 +156,22 @@ class CheckpointTokens:
         except Exception as refused:  # a template raises whatever it likes
             raise UnrenderableConversation(str(refused)) from refused
 
+    def conversation_text(self, messages: Sequence[Message], rendering: Rendering) -> str:
+        """The same as a text, without the token of a beginning that a tokenizer puts before it.
+        Raises the same, also where a message spells a control token."""
+        if not self.has_chat_template:
+            raise UnrenderableConversation("The model has no chat template.")
+        try:
+            text = self._encoder.prompt_text(messages, self._rendered, rendering)
+        except ToolsUnsupported:
+            raise
+        except Exception as refused:  # a template raises whatever it likes
+            raise UnrenderableConversation(str(refused)) from refused
+        begin = self._named.get("bos_token", "")
+        begin_ids = self.text_ids(begin, add_special_tokens=False) if begin else []
+        is_put_before = bool(begin) and self.text_ids("")[:1] == begin_ids
+        return text.removeprefix(begin) if is_put_before else text
+
     def text_ids(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Plain text, which may spell special tokens; `add_special_tokens` puts the tokenizer's
         own around it."""

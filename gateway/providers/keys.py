@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gateway.catalog.external import ExternalRules
+from gateway.catalog.external import LITELLM, ExternalRules
 from gateway.health.breakers import Breakers, key_scopes
 from gateway.providers.key import KeyTurns, ProviderKey
 from gateway.providers.key_limits import KeyLimits
@@ -105,7 +105,7 @@ class ProviderKeys:
         avoided: Mapping[str, float],
         most_s: float,
     ) -> float:
-        if not (pool.adapter or self.is_set(key.name)):
+        if not (pool.adapter == LITELLM or self.is_set(key.name)):
             return math.inf
         scopes = key_scopes(pool, key.name)
         left_s = avoided.get(place_of_key(pool.name, key.name), 0.0) - self._clock()
@@ -113,5 +113,5 @@ class ProviderKeys:
 
     def _why_not(self, pool: Pool, name: str | None) -> str | None:
         """The key of a pool that has an adapter is in `sluice providers` alone."""
-        environment = None if pool.adapter else self.secrets
+        environment = None if pool.adapter == LITELLM else self.secrets
         return self._rules.why_unusable(pool.base_url, name, environment)

@@ -16,6 +16,7 @@ import msgspec
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from gateway.catalog.external import LITELLM
 from gateway.supervisor.errors import CannotStart
 
 FLEET_KEY = "sluice:fleet"
@@ -121,11 +122,11 @@ async def blocked_pools(base_url: str, admin_key: str) -> list[str]:
 
 
 async def wait_for_adapters(base_url: str, admin_key: str, every_s: float) -> None:
-    """Until a pool has an adapter."""
+    """Until a pool has an adapter that is a process."""
     while True:
         with suppress(OSError, ValueError, KeyError, TypeError):
             rows = await asyncio.to_thread(_ask, f"{base_url}/admin/v1/pools", admin_key)
-            if any(row["adapter"] and row["enabled"] for row in rows):
+            if any(row["adapter"] == LITELLM and row["enabled"] for row in rows):
                 return
         await asyncio.sleep(every_s)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
+from gateway.catalog.external import LITELLM
 from gateway.config_file import SettingsError, find_config
 from gateway.settings import ModelSettings, Settings, load_settings, settings_notices
 from gateway.supervisor.checks import (
@@ -187,7 +188,7 @@ def _prepare(settings: Settings, data: Path) -> Prepared:
     base_url = f"http://{_reachable(settings.gateway.host)}:{settings.gateway.port}"
 
     async def providers_wanted() -> None:
-        if not any(pool.adapter for pool in settings.pools):
+        if not any(pool.adapter == LITELLM for pool in settings.pools):
             await wait_for_adapters(base_url, credentials.admin_key, ADAPTERS_EVERY_S)
 
     async def open_up() -> Ready:

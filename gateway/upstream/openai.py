@@ -14,6 +14,7 @@ import msgspec
 
 from billing.types import UNREADABLE
 from gateway.call.frame import Frame
+from gateway.providers.triton import Awaited, Generated
 from gateway.upstream.answer import (
     Cut,
     HintsRefused,
@@ -121,6 +122,10 @@ class Target(msgspec.Struct, frozen=True):
     whole: Whole | None = None
     left_out: tuple[str, ...] = ()
     """The hints that the call had and this server is not sent."""
+    awaited: Awaited | None = None
+    """Of a server that speaks Triton's generate extension."""
+    rejection: Rejection | None = None
+    """What this server has nothing for, so that it is not asked."""
 
     def without_hints(self) -> "Target":
         body, left_out = without_hints(self.body)
@@ -142,6 +147,8 @@ class OpenAIUpstream:
     ) -> "OpenAIAnswer":
         """Post and return once the status is 200; raises one of the UpstreamErrors. An answer has
         `within_s` seconds from now until it has `begun`, and is `Late` otherwise."""
+        if target.rejection is not None:
+            raise Rejected(target.rejection)
         bound_s = target.patience.first_token_s if within_s is None else within_s
         try:
             response = await self._client.post(
@@ -203,6 +210,8 @@ class OpenAIAnswer:
         self._behind = 0
         self._texts = 0
         self._doubt: Doubt | None = None
+        self._generated = Generated(target.awaited) if target.awaited else None
+        self._read = read_chunk if self._generated is None else self._generated.read
         self._quiet_since_s: float | None = None
         self.is_over = False
         """All its choices have finished, and nothing more comes."""
@@ -248,12 +257,17 @@ class OpenAIAnswer:
             frame = await asyncio.to_thread(read_vectors, body)
         else:
             try:
-                frame = read_answer(body, self._whole.prompt_tokens)
+                frame = self._read_whole(body, self._whole)
             except Reported as reported:
                 raise self._failure(reported) from reported
         self._note(frame)
         self._end([])
         return frame
+
+    def _read_whole(self, body: bytes, whole: Whole) -> Frame:
+        if self._generated is not None:
+            return self._generated.whole(body)
+        return read_answer(body, whole.prompt_tokens)
 
     async def more(self) -> list[Frame]:
         """Of a stream: the frames that have come since the last time, none only where it is over.
@@ -334,22 +348,27 @@ class OpenAIAnswer:
                 self._end(frames)
                 return
             try:
-                frame = read_chunk(payload)
+                frame = self._read(payload)
             except Malformed as malformed:
                 self._leave_out(payload, malformed, frames)
                 continue
-            self._note(frame)
-            if self._doubt is None:
-                frames.append(frame)
-            else:
-                self._doubt.hold(frame, len(payload))
+            self._keep(frame, len(payload), frames)
         if self._decoder.is_too_large:
             raise Cut("an event was larger than any event may be")
         if not received:
+            if self._generated is not None and self._generated.is_begun:
+                self._keep(self._generated.end(), 0, frames)
             try:
                 self._end(frames)
             except Cut as cut:
                 raise _gone(cut) from cut
+
+    def _keep(self, frame: Frame, size: int, frames: list[Frame]) -> None:
+        self._note(frame)
+        if self._doubt is None:
+            frames.append(frame)
+        else:
+            self._doubt.hold(frame, size)
 
     def _leave_out(self, payload: bytes, malformed: Malformed, frames: Sequence[Frame]) -> None:
         """A server outside that has said a token may say nonsense now and then; before that, others
@@ -442,7 +461,7 @@ def _refusal_of(
     if status in SATURATED or code == FORMER_TRY:
         asked, date = response.headers.get("retry-after"), response.headers.get("date")
         return Saturated(message, retry_after_s(asked, date, now_s))
-    if status in CALLERS_FAULT:
+    if status in CALLERS_FAULT and target.awaited is None:  # Triton says 400 of any failure
         return Rejected(rejection)
     return Cut(f"status {status}: {message}")
 

@@ -15,7 +15,9 @@ from redis.exceptions import RedisError
 from gateway.call.open_call import OpenCall
 from gateway.call.request import Payload, outside_whole
 from gateway.call.wait import WaitEnd
+from gateway.catalog.external import LITELLM, TRITON
 from gateway.catalog.fleet import FleetKeeper, outside_id
+from gateway.catalog.tokenizers import ByteBound, TokenCounter
 from gateway.errors import deadline_passed, overloaded
 from gateway.health.breakers import Breakers, Scopes, key_scopes, outside_scopes, replica_scope
 from gateway.moves.arrived import finished
@@ -24,6 +26,7 @@ from gateway.providers.key_limits import OpenKey
 from gateway.providers.keys import KeyedPool, ProviderKeys, place_of_key
 from gateway.providers.link import ProvidersLink
 from gateway.providers.price_list import DEFAULT, ListedRate, bought_tier, of_tier
+from gateway.providers.triton import Awaited, Generate, Unmapped, generate_of, generate_url
 from gateway.replicas.known_prompts import KnownPrompts
 from gateway.replicas.placement import Chosen, OpenPlace, Placement
 from gateway.upstream.come_again import again_s, is_blocked
@@ -48,6 +51,7 @@ from routing.types import (
 from routing.waiting import better_than_waiting
 from workers.controller.queue import WaitingRoom, WaitingRoomFull
 
+CHAT_PATH = "/chat/completions"
 RECHECK_S = 0.25
 ROOM_AWAY_S = 1.0
 """How long Redis stays away nobody knows; it is looked for at every call."""
@@ -102,6 +106,7 @@ class Places:
         clock: Clock,
         adapters: ProvidersLink | None = None,
         listed: Callable[[str], tuple[ListedRate, ...]] = lambda pool: (),
+        tokens_of: Callable[[str], TokenCounter] = lambda _: ByteBound(),
     ) -> None:
         self._fleet = fleet
         self._placement = placement
@@ -115,6 +120,7 @@ class Places:
         self._environment = environment
         self._adapters = adapters
         self._listed = listed
+        self._tokens_of = tokens_of
         self._plans = plans
         self._keys = keys
         self._clock = clock
@@ -328,7 +334,10 @@ class Places:
         wanted = DEFAULT if pool.adapter else open_call.call.tier.value
         rates = of_tier(self._listed(pool.name), wanted)
         tier = bought_tier(rates)
-        target = self.outside_target(pool, payload, each, patience, whole, tier)
+        prompt_tokens = open_call.call.prompt_tokens[pool.model]
+        target = self.outside_target(
+            *(pool, payload, each, patience, whole, tier), prompt_tokens=prompt_tokens
+        )
         scopes = outside_scopes(pool) if key is None else key_scopes(pool, key.name)
         if open_call.continuation is not None:
             body = open_call.continuation.body(pool, target.body)
@@ -377,8 +386,11 @@ class Places:
         patience: Patience,
         whole: Whole | None = None,
         tier: str | None = None,
+        *,
+        prompt_tokens: int | None = None,
     ) -> Target:
-        """Of an external pool that nothing is against. `tier`: to be asked of its provider."""
+        """Of an external pool that nothing is against. `tier`: to be asked of its provider. A
+        prompt that was not counted yet is counted where its server may not do it."""
         body = payload.outside_body(output_tokens_each)
         if whole is not None:
             body = outside_whole(body)
@@ -389,6 +401,13 @@ class Places:
         for hint in left_out:
             del body[hint]
         base_url, headers, secrets = self.way_outside(pool)
+        if pool.adapter == TRITON:
+            tokens = self._tokens_of(pool.model)
+            if prompt_tokens is None:
+                prompt_tokens = sum(payload.prompt_tokens(tokens))
+            is_chat = payload.path == CHAT_PATH
+            awaited = Awaited(tokens, prompt_tokens, output_tokens_each, is_chat)
+            return _triton_target(pool, headers, body, awaited, patience, whole, secrets)
         return _target(
             base_url,
             headers,
@@ -404,7 +423,7 @@ class Places:
     def way_outside(self, pool: Pool) -> tuple[str, dict[str, str], tuple[str, ...]]:
         """The URL up to `/v1`, the headers, and what of them may stand in no record."""
         link = self._adapters
-        if pool.adapter is not None and link is not None:
+        if pool.adapter == LITELLM and link is not None:
             return f"{link.base_url}/v1", link.headers(pool), (link.secret,)
         secret = self._environment.get(pool.api_key_env) if pool.api_key_env else None
         headers = {"authorization": f"Bearer {secret}"} if secret else {}
@@ -418,6 +437,35 @@ class Places:
     def leave_out(self, hints: Iterable[str], place: Place) -> None:
         """From now on and for a time: that place was sent them, and took the call without."""
         self._refused_hints.add(place.pool, place.target.body, hints)
+
+
+def _triton_target(
+    pool: Pool,
+    headers: dict[str, str],
+    body: dict[str, Any],
+    awaited: Awaited,
+    patience: Patience,
+    whole: Whole | None,
+    secrets: tuple[str, ...],
+) -> Target:
+    """What the extension has nothing for is refused where the call is sent, as a server would."""
+    stream, rejection = whole is None, None
+    try:
+        asked = generate_of(body, awaited.tokens, pool.extra_fields, stream=stream)
+    except Unmapped as unmapped:
+        asked, rejection = Generate({}, ()), unmapped.rejection
+    return Target(
+        url=generate_url(pool.base_url or "", pool.upstream_model or "", stream=stream),
+        headers={"content-type": "application/json"} | headers,
+        body=msgspec.json.encode(asked.document),
+        secrets=secrets,
+        outside=True,
+        patience=patience,
+        whole=whole,
+        left_out=asked.left_out,
+        awaited=awaited,
+        rejection=rejection,
+    )
 
 
 def _in_one_piece(open_call: OpenCall, model: str, payload: Payload) -> Whole | None:

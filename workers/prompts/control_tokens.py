@@ -33,6 +33,10 @@ class UnmarkableText(ValueError):
     """The messages contain control tokens and all 32 noncharacters."""
 
 
+class SpelledToken(ValueError):
+    """A message has the text of a control token in it, which cannot be told from the token."""
+
+
 class ChatEncoder:
     """Encodes conversations for one tokenizer and the source of its chat template."""
 
@@ -72,6 +76,18 @@ class ChatEncoder:
         )
         rendered = rendered.replace(_escaped(mark), mark)  # by a template that writes ASCII alone
         return [i for section in _sections(rendered, mark) for i in self._ids(section)]
+
+    def prompt_text(
+        self, messages: Sequence[Message], render: Render, rendering: Rendering = RENDERING
+    ) -> str:
+        """The text itself, for servers that take no ids. Raises SpelledToken where a message spells
+        a control token, which such a server would read as one, and ToolsUnsupported."""
+        require_tools_taken(self._template, messages, ())
+        conversation = [template_message(message) for message in messages]
+        parts = (*conversation, rendering.chat_template_kwargs)
+        if any(self._spellings.search(text) for part in parts for text in _texts(part)):
+            raise SpelledToken("A message spells a control token of the model.")
+        return _rendered(render, conversation, (), rendering)
 
     def _ids(self, text: str) -> list[int]:
         return token_ids(self._tokenizer, text, add_special_tokens=False)
