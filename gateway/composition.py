@@ -21,6 +21,7 @@ from billing.spool.spool import Spool
 from gateway.admin.wrong_keys import WrongKeys
 from gateway.call.admission import Accounts
 from gateway.call.leases import Leases, LeaseSettings
+from gateway.call.model_permits import ModelPermits
 from gateway.call.outage import Outage, OutageSettings
 from gateway.call.prompt_tokens import PromptCounter
 from gateway.call.recovery import Recovery
@@ -172,6 +173,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         clock=outside.clock,
         on_end=observed.tally,
     )
+    permits = ModelPermits(holds, outage, accounts.slots)
     standings = Standings(holds, stores.ledger, outside.clock)
     active_policy = ActivePolicy(shipped_policy())
     policy_keeper = VersionKeeper(
@@ -205,7 +207,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     known_prompts = KnownPrompts(placement, catalogue.fleet, outside.clock)
     servers = _servers(
         *(settings, outside, stores, catalogue, placement, known_prompts, learner),
-        *(observed, leases, plans, breakers, stack),
+        *(observed, leases, permits, plans, breakers, stack),
     )
     recorder = DecisionRecorder(stores.redis, gateway_id, outside.clock)
     counting = PromptCounter(own.free_requests_per_minute, outside.clock)
@@ -397,6 +399,7 @@ def _servers(
     learner: Learner,
     observed: Observer,
     leases: Leases,
+    permits: ModelPermits,
     plans: Plans,
     breakers: Breakers,
     stack: AsyncExitStack,
@@ -437,6 +440,7 @@ def _servers(
         upstream=upstream,
         faults=observed.faults,
         leases=leases,
+        permits=permits,
         learner=learner,
         plans=plans,
         breakers=breakers,

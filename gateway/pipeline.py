@@ -14,7 +14,6 @@ from gateway.call.context import cut, held_tokens, room_for, room_with_fallbacks
 from gateway.call.estimates import counted, lengths_of
 from gateway.call.frame import Frame
 from gateway.call.leases import Leases
-from gateway.call.model_limits import bound
 from gateway.call.open_call import OpenCall, Quote
 from gateway.call.priced_call import PricedCall, Received, Shaped, TurnedDown
 from gateway.call.prompt_tokens import LARGE_BYTES, PromptCounter
@@ -451,17 +450,13 @@ class Pipeline:
     async def _counted(
         self, priced: PricedCall, decision: Decision
     ) -> tuple[Call, Quote, Decision]:
-        """The decision, with only those models for which limits and money can be taken. Raises
-        ApiError 400 where none of them has room for the prompt, once it is counted."""
-        principal, received = priced.principal, priced.received
+        """The decision, with only those models for which money can be taken. Raises ApiError 400
+        where none of them has room for the prompt, once it is counted."""
+        received = priced.received
         facts = (*priced.to_hold(), decision, received.request, self._catalog.catalog)
         if priced.call.estimated and received.body_bytes > LARGE_BYTES:
-            chosen = await self._counting.beside(principal.organization, counted, *facts)
-        else:
-            chosen = counted(*facts)
-        if len(chosen[0].models) > 1:
-            return bound(*chosen, principal.narrow.models)
-        return chosen
+            return await self._counting.beside(priced.principal.organization, counted, *facts)
+        return counted(*facts)
 
     # 5 -----------------------------------------------------------------------------------------
 

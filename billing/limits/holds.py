@@ -1,4 +1,4 @@
-"""Permit and hold of a call in Redis: admit, renew, settle, each one round trip.
+"""Permit and hold of a call in Redis: admit, renew, extend, settle, each one round trip.
 
 Owns the calling convention of the scripts and nothing of their rules. Law: a call is admitted in
 every scope or in none. Whatever is repeated, it is held once and settled once.
@@ -173,6 +173,35 @@ class Holds:
                 return RenewRefused(reply[1].decode(), dimension, int(reply[3]))
             case state:
                 return Lost(settled=state == b"settled")
+
+    async def extend(
+        self, opened: OpenedCall, scopes: Sequence[ScopeLimits], *, unasked: bool = False
+    ) -> Admitted | Refused | Lost:
+        """Take the limits of one more model for an open hold, all of its narrow scopes or none.
+
+        From then on they are the call's like those that it was admitted with. `unasked`: whatever
+        the limits say. `settled` of Lost: or the call has as many limits as it may have.
+        """
+        contract = contract_of(tuple(scopes))
+        units = _units(opened)
+        if not unasked and (never := never_fits(units, contract)):
+            return never
+        shard = keys.shard_of(opened.org)
+        reply = await self._run(
+            "extend",
+            [
+                keys.call_key(shard, opened.rid),
+                *(keys.meter_key(shard, name) for name in contract.meter_names),
+            ],
+            [opened.rid, contract.pack(units), contract.packed_meter_names, int(unasked)],
+        )
+        match reply:
+            case [number, wait_us]:
+                return refusal(contract.name(number), contract.dimension(number, ""), wait_us)
+            case b"new" | b"held":
+                return Admitted(_ADMITTED[reply[:1]])
+            case state:
+                return Lost(settled=state != b"lost")
 
     async def settle(
         self,

@@ -31,6 +31,7 @@ from billing.limits.types import LimitsUnavailable, NotAsked, Silent
 PARTS = {
     "admit": ("common", "meter", "purse", "lapsed", "spent"),
     "renew": ("common", "meter", "purse", "lapsed", "spent"),
+    "extend": ("common", "meter"),
     "settle": ("common", "meter", "purse", "lapsed"),
     "reannounce": ("common", "meter", "purse", "holding"),
     "prime": ("common", "meter", "purse", "holding"),

@@ -90,6 +90,9 @@ SLOT_TTL_MS = 600_000
 """The leases of calls at once are forgotten so long after the last of them: longer than leases of
 gateways with other settings run."""
 
+SCOPES_MAX = 255
+NAMES_MAX = 65_535
+
 _SCOPE, _CALL, _SETTLED, _LIMITS = map(Struct, (SCOPE, CALL, SETTLED, LIMITS))
 _MARKS, _LEVELS, _REQUEST, _ENDED = map(Struct, (MARKS, LEVELS, REQUEST, ENDED))
 _METER, _BUCKET, _MARK, _LEVEL = map(Struct, (METER, BUCKET, MARK, LEVEL))
@@ -101,6 +104,7 @@ CONSTANTS = {
     "NEW": "'" + r"\0" * _SCOPE.size + "'",
     "CALL": f"'{CALL}'",
     "SETTLED": f"'{SETTLED}'",
+    "SCOPES_MAX": str(SCOPES_MAX),
     "LIMITS": f"'{LIMITS}'",
     "LIMITS_AT": str(_CALL.size + 1),
     "LIMITS_SIZE": str(_LIMITS.size),
@@ -128,8 +132,6 @@ CONSTANTS = {
 }
 """Names in the scripts, and what they stand for there."""
 
-SCOPES_MAX = 255
-NAMES_MAX = 65_535
 NO_BUCKET = (-1, inf)
 """Cost and tolerance where there is no limit."""
 EMPTY = Bucket()

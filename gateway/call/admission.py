@@ -99,7 +99,7 @@ class Accounts:
         self._unsettled: dict[str, _Owed] = {}
         self._put_off: deque[str] = deque()
         self.open: dict[str, OpenCall] = {}
-        self._slots = Slots()
+        self.slots = Slots()
         self.is_ready = False
         """False until the former life's spool was replayed and Redis has been primed."""
         self.left_to_spool = 0
@@ -329,10 +329,10 @@ class Accounts:
                 purses=open_call.purses,
             )
         except NotAsked:
-            return self._outage.admit(open_call, self._slots)
+            return self._outage.admit(open_call, self.slots)
         except LimitsUnavailable:
             try:
-                return self._outage.admit(open_call, self._slots)
+                return self._outage.admit(open_call, self.slots)
             except ApiError:
                 self._doubt(open_call)
                 raise
@@ -340,25 +340,25 @@ class Accounts:
             case Admitted(rates=rates):
                 return rates
             case Refused(dimension=Dimension.UNPRIMED):
-                return self._outage.admit(open_call, self._slots, why=REBUILT)
+                return self._outage.admit(open_call, self.slots, why=REBUILT)
             case Refused(scope=name, dimension=Dimension.BUDGET) if _is_purse(name, open_call):
                 status = open_call.principal.quota_status
                 granted = open_call.output_tokens_granted
                 raise out_of_budget(*_bound_by(name, open_call), status, granted)
             case refused:
                 status = open_call.principal.quota_status
-                answer_with_slots = self._slots.with_wait(refused, open_call.scopes, self._clock())
+                answer_with_slots = self.slots.with_wait(refused, open_call.scopes, self._clock())
                 granted = open_call.output_tokens_granted
                 raise refusal(answer_with_slots, open_call.scopes, status, granted)
 
     def _remember(self, open_call: OpenCall) -> None:
         self.open[open_call.rid] = open_call
-        self._slots.enter(open_call.scopes, open_call.opened.admitted_us / 1e6)
+        self.slots.enter(open_call.scopes, open_call.opened.admitted_us / 1e6)
 
     def _forget(self, open_call: OpenCall) -> None:
         del self.open[open_call.rid]
         began_s = open_call.opened.admitted_us / 1e6
-        self._slots.leave(open_call.scopes, began_s, open_call.ended_us / 1e6)
+        self.slots.leave(open_call.scopes, began_s, open_call.ended_us / 1e6)
 
     def _doubt(self, open_call: OpenCall) -> None:
         """Whether anything was taken is not known, so it is given back once Redis answers again:

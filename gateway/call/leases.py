@@ -7,6 +7,7 @@ refused here, before it is counted or sent.
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
@@ -135,6 +136,8 @@ class Leases:
             )
             if answer == Lost(settled=False):
                 await self._announce(open_call)
+            elif open_call.untold_scopes:
+                await self._tell_scopes(open_call)
         except LimitsUnavailable:
             return Renewal.AWAY
         match answer:
@@ -150,6 +153,14 @@ class Leases:
             self._spool.checkpoint(rid, checkpoint)
         except SpoolFull as full:
             log.error("a checkpoint of %s was not spooled: %s", rid, full)
+
+    async def _tell_scopes(self, open_call: OpenCall) -> None:
+        """What it took of limits while Redis was away counts there from now on; else the next
+        renewal tells it."""
+        with suppress(LimitsUnavailable):
+            for limits in open_call.untold_scopes:
+                await self._holds.extend(open_call.opened, (limits,), unasked=True)
+            open_call.untold_scopes = ()
 
     async def _announce(self, open_call: OpenCall) -> None:
         """Tell a Redis that has forgotten this hold about it again."""

@@ -1,8 +1,7 @@
-"""Limits of single models where the router chooses one: whoever serves a call has counted it.
+"""Models of a call that limits or money leave out before it is admitted.
 
-Pure. The limits of one model are taken for a call, those of its first choice. So a model with
-limits of its own is no second choice; and where the limits of the first are used up, the others
-are asked in its stead. A model that the money left does not cover is no second choice either.
+Pure. Where the own limits of the model that is chosen are used up, the others are asked in its
+stead. A model that the money left does not cover is no second choice.
 """
 
 from collections.abc import Container
@@ -13,22 +12,6 @@ from gateway.call.open_call import Quote
 from routing.types import Call, Decision
 
 NOT_COVERED = "what is left of its budget or credit covers the model that was chosen, not this one"
-
-
-def bound(
-    call: Call, quote: Quote, decision: Decision, limited: Container[str]
-) -> tuple[Call, Quote, Decision]:
-    """The call on the model that was chosen and those that are not `limited`."""
-    model = decision.chosen.model
-    models = tuple([m for m in call.models if m == model or m not in limited])
-    if len(models) == len(call.models):
-        return call, quote, decision
-    return *only(call, quote, models), narrowed(decision, models, limits_taken(model))
-
-
-def limits_taken(model: str) -> str:
-    """Why a model is left out whose limits are its own."""
-    return f"has limits of its own, and those of {model} are taken"
 
 
 def without(call: Call, quote: Quote, model: str | None) -> tuple[Call, Quote] | None:

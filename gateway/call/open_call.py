@@ -83,8 +83,10 @@ class OpenCall(msgspec.Struct):
     decision: Decision
     opened: OpenedCall
     scopes: tuple[ScopeLimits, ...]
-    """Every scope whose limits bind it."""
+    """Every scope whose limits bind it: those of each model that it went to, too."""
     output_tokens_granted: int
+    untold_scopes: tuple[ScopeLimits, ...] = ()
+    """Those of its scopes that it took while Redis was away."""
     budgets: tuple[Bound, ...] = ()
     purses: tuple[HardBudget, ...] = ()
     """Of those of its budgets that are hard, in their order."""

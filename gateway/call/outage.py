@@ -42,7 +42,7 @@ class _Owing:
 
     organization: str
     nanousd: int
-    permit: LocalPermit | None = None
+    permits: list[LocalPermit] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -76,10 +76,23 @@ class Outage:
             raise self._denied(f"{why}, and as much is owed as may be.")
         if (full := self._full(open_call.scopes, slots)) is not None:
             raise _refusal(full, open_call)
-        permit = self._permit(open_call, why)
-        self._owing[open_call.rid] = _Owing(open_call.opened.org, hold, permit)
+        permit = self._permit(open_call, open_call.scopes, why)
+        self._owing[open_call.rid] = _Owing(open_call.opened.org, hold, [permit])
         self._owed[open_call.opened.org] += hold
         return permit.rates
+
+    def extend(self, open_call: OpenCall, scopes: tuple[ScopeLimits, ...], slots: Slots) -> bool:
+        """Let a running call take the limits of one more model within shares of this gateway's own;
+        False where that is not wanted or a share is used up."""
+        if open_call.principal.outage.mode is OutageMode.DENY or self._full(scopes, slots):
+            return False
+        try:
+            permit = self._permit(open_call, scopes, OUT_OF_REACH)
+        except ApiError:
+            return False
+        owing = self._owing.setdefault(open_call.rid, _Owing(open_call.opened.org, 0))
+        owing.permits.append(permit)
+        return True
 
     def top_up(self, open_call: OpenCall, nanousd: int) -> bool:
         """Let a running call hold more than Redis knows of; False where that is not wanted."""
@@ -99,9 +112,9 @@ class Outage:
         if owing is None:
             return
         self._owe(owing, min(owing.nanousd, call.amount_nanousd))
-        if owing.permit is not None:
-            used = Units(0, 0) if refund else Units(call.usage.prompt, call.usage.completion)
-            self._rates.settle(owing.permit, used, refund=refund, now_us=self._now_us())
+        used = Units(0, 0) if refund else Units(call.usage.prompt, call.usage.completion)
+        for permit in owing.permits:
+            self._rates.settle(permit, used, refund=refund, now_us=self._now_us())
 
     def settled(self, rid: str) -> None:
         """Redis has it now."""
@@ -128,12 +141,14 @@ class Outage:
         if not self._owed[owing.organization]:
             del self._owed[owing.organization]
 
-    def _permit(self, open_call: OpenCall, why: str) -> LocalPermit:
+    def _permit(
+        self, open_call: OpenCall, scopes: tuple[ScopeLimits, ...], why: str
+    ) -> LocalPermit:
         call = open_call.opened
         units = Units(call.prompt_tokens, call.tokens_estimate - call.prompt_tokens)
         try:
             answer = self._rates.admit(
-                contract_of(open_call.scopes),
+                contract_of(scopes),
                 units,
                 processes=self.gateways,
                 now_us=self._now_us(),

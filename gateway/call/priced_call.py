@@ -60,11 +60,13 @@ class PricedCall(NamedTuple):
 
     def without(self, model: str | None) -> "PricedCall | None":
         """The same call on its other models; None if there are none. A call that names its model
-        goes on to no other one because of a limit."""
-        if self.call.model_requested != AUTO_MODEL:
+        goes on to no other one because of that model's limits."""
+        if model == self.call.model_requested:
             return None
         left = without(self.call, self.quote, model)
-        return None if left is None else self._replace(call=left[0], quote=left[1])
+        if left is None or self.call.uncovered.issuperset(left[0].models):
+            return None
+        return self._replace(call=left[0], quote=left[1])
 
     def cheaper_models(self, chosen: str) -> tuple[str, ...]:
         """Those that the rule names for a call whose money does not cover the model `chosen`, and

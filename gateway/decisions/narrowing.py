@@ -1,7 +1,7 @@
 """Models that a call left after it was decided, and why. Pure.
 
 A decision names every model that the rule may end on. A model that has not counted the prompt
-itself, or has limits of its own that the call has not taken, is ruled out before admission.
+itself, or that the tenant's money does not cover, is ruled out before admission.
 """
 
 from gateway.call.model_limits import narrowed

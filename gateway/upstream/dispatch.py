@@ -17,6 +17,7 @@ import msgspec
 from billing.types import MOVED, AttemptKind
 from gateway.call.attempt import kind_after
 from gateway.call.leases import Leases
+from gateway.call.model_permits import ModelPermits
 from gateway.call.open_call import OpenCall
 from gateway.call.request import Payload
 from gateway.catalog.fleet import FleetKeeper, outside_id
@@ -107,6 +108,8 @@ class _Trail:
     lacks_money: bool = False
     model: str | None = None
     """Whose places are asked now, where the policy names others to fall back on."""
+    models_limited: set[str] = field(default_factory=set)
+    """Whose own limits have not let the call in."""
     models_done: set[str] = field(default_factory=set)
 
     def goes_on_to_another_model(self, candidates: Iterable[Candidate]) -> bool:
@@ -130,6 +133,7 @@ class Dispatcher:
         upstream: OpenAIUpstream,
         faults: Faults,
         leases: Leases,
+        permits: ModelPermits,
         learner: Learner,
         plans: Plans,
         breakers: Breakers,
@@ -143,6 +147,7 @@ class Dispatcher:
         self._learner = learner
         self._faults = faults
         self._leases = leases
+        self._permits = permits
         self._places = places
         self._upstream = upstream
         self._plans = plans
@@ -191,6 +196,8 @@ class Dispatcher:
             for candidate in candidates:
                 if candidate.model not in open_call.call.models:
                     continue
+                if candidate.model in trail.models_limited:
+                    continue
                 if trail.model is not None and candidate.model != trail.model:
                     continue
                 if move is not None and not move.may_go_to(candidate):
@@ -209,6 +216,10 @@ class Dispatcher:
                     trail.avoided[place.id] = math.inf
                     trail.lacks_money = True
                     continue
+                if not await self._permits.take(open_call, served_by.model):
+                    trail.models_limited.add(served_by.model)
+                    trail.may_recover = True
+                    continue
                 self._grant(open_call, trail, served_by)
                 try:
                     if move is None and open_call.call.tier is Tier.PRIORITY:
@@ -222,7 +233,8 @@ class Dispatcher:
                     break
                 except UpstreamError as failed:
                     self._note(open_call, trail, place, failed, move)
-            candidates = again = self._candidates_now(open_call)
+            again = self._candidates_now(open_call)
+            again = candidates = [e for e in again if e.model not in trail.models_limited]
             own = [each for each in again if trail.model in (None, each.model)]
             goes_on = round_number < rounds - 1 and bool(own)
             if goes_on and await self._pause(open_call, own, trail.avoided):

@@ -1,12 +1,14 @@
 """Laws of permits and money: whatever is admitted, renewed, settled, repeated, lost or primed in
 whatever order, held is the sum of the open holds, spent the sum of what was settled, and nothing
-is left when everything has ended. An auditor model predicts every answer."""
+is left when everything has ended. A call that goes on to another model has its limits until then,
+once. An auditor model predicts every answer."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
+from struct import Struct
 from typing import Any, TypeVar
 
 import pytest
@@ -22,7 +24,9 @@ from hypothesis.stateful import (
 )
 
 from billing.limits import keys
+from billing.limits.gcra import Bucket, Wait, cost_us, take
 from billing.limits.holds import Holds
+from billing.limits.state import BUCKET
 from billing.limits.types import (
     Admitted,
     Dimension,
@@ -51,6 +55,7 @@ from tests.billing.limits.harness import (
 from tests.redis_server import RedisServer
 
 T = TypeVar("T")
+BUCKET_STATE = Struct(BUCKET)
 LEASE_MS = 10_000
 BUDGET_NANOUSD = 5_000
 CONCURRENCY = 3
@@ -59,6 +64,14 @@ LIMITS = [
     ScopeLimits(scope=SCOPES[1], budget_nanousd=BUDGET_NANOUSD, budget_window="month"),
     ScopeLimits(scope=SCOPES[2], budget_nanousd=BUDGET_NANOUSD),
 ]
+SLOTS, PER_MINUTE = 2, 3
+OF_MODELS = {
+    "tale": ScopeLimits(scope=f"{SCOPES[0]}/model:tale", is_narrow=True, concurrency=SLOTS),
+    "free": ScopeLimits(
+        scope=f"{SCOPES[0]}/model:free", is_narrow=True, requests_per_minute=PER_MINUTE
+    ),
+}
+MODELS = st.sampled_from(sorted(OF_MODELS))
 RIDS = st.integers(0, 5).map(lambda number: f"req_{number}")
 AMOUNTS = st.integers(0, 3_000)
 
@@ -71,6 +84,8 @@ class Audited:
     held: int = 0
     amount: int = 0
     due_ms: int = 0
+    models: frozenset[str] = frozenset()
+    """Whose own limits it has."""
 
 
 class MoneyOfCalls(RuleBasedStateMachine):
@@ -81,6 +96,7 @@ class MoneyOfCalls(RuleBasedStateMachine):
         self.calls: dict[str, Audited] = {}
         self.settled_records = 0
         self.open = False
+        self.requests_of_free = Bucket()
         self.epochs = 0
         self.refilled_by_ledger = True
 
@@ -118,6 +134,53 @@ class MoneyOfCalls(RuleBasedStateMachine):
             return Dimension.BUDGET
         leases = [call for call in self.held_calls.values() if call.due_ms >= self.clock.now_ms]
         return Dimension.CONCURRENCY if len(leases) >= CONCURRENCY else "new"
+
+    @rule(rid=RIDS, model=MODELS, unasked=st.booleans())
+    def extend(self, rid: str, model: str, unasked: bool) -> None:
+        before = self.run(digest(self.redis))
+        scopes = [OF_MODELS[model]]
+        answer = self.run(self.holds.extend(opened_call(rid), scopes, unasked=unasked))
+        expected = self.expected_extension(rid, model, unasked)
+        if isinstance(expected, Dimension):
+            assert isinstance(answer, Refused) and answer.dimension is expected
+            assert answer.scope == OF_MODELS[model].scope
+        else:
+            assert answer == expected
+        if expected != Admitted("new"):
+            assert self.run(digest(self.redis)) == before
+            return
+        call = self.calls[rid]
+        self.calls[rid] = replace(call, models=call.models | {model})
+        if model == "free":
+            now_us, tat_us = self.clock.now_us, self.requests_of_free.tat_us
+            self.requests_of_free = Bucket(max(tat_us, now_us) + cost_us(1, PER_MINUTE))
+
+    def expected_extension(
+        self, rid: str, model: str, unasked: bool
+    ) -> Admitted | Lost | Dimension:
+        call = self.calls.get(rid)
+        if call is None or call.state is not HoldState.HELD:
+            return Lost(settled=call is not None)
+        if model in call.models:
+            return Admitted("held")
+        if model == "tale" and not unasked and len(self.slots_of_tale) >= SLOTS:
+            return Dimension.CONCURRENCY
+        if model == "free" and not unasked:
+            cost, most = cost_us(1, PER_MINUTE), cost_us(PER_MINUTE, PER_MINUTE)
+            bucket, now_us = self.requests_of_free, self.clock.now_us
+            taken = take(bucket, now_us=now_us, cost_us=cost, tolerance_us=most)
+            if isinstance(taken, Wait):
+                return Dimension.REQUESTS
+        return Admitted("new")
+
+    @property
+    def slots_of_tale(self) -> dict[str, int]:
+        """When the leases end of the calls that have one."""
+        return {
+            rid: call.due_ms
+            for rid, call in self.held_calls.items()
+            if "tale" in call.models and call.due_ms >= self.clock.now_ms
+        }
 
     @rule(rid=RIDS, topup=AMOUNTS)
     def renew(self, rid: str, topup: int) -> None:
@@ -194,17 +257,18 @@ class MoneyOfCalls(RuleBasedStateMachine):
         self.run(open_shard(self.holds, {scope: spent for scope in SCOPES}))
         self.open = True
 
-    @rule(rid=RIDS)
-    def reannounce(self, rid: str) -> None:
+    @rule(rid=RIDS, models=st.frozensets(MODELS))
+    def reannounce(self, rid: str, models: frozenset[str]) -> None:
+        scopes = [*LIMITS, *(OF_MODELS[model] for model in sorted(models))]
         created = self.run(
             self.holds.reannounce(
-                opened_call(rid), LIMITS, held_nanousd=7, lease_s=LEASE_MS / 1000, checkpoint=None
+                opened_call(rid), scopes, held_nanousd=7, lease_s=LEASE_MS / 1000, checkpoint=None
             )
         )
         assert created is (rid not in self.calls)
         if created:
             due_ms = self.clock.now_ms + LEASE_MS
-            self.calls[rid] = Audited(HoldState.HELD, held=7, due_ms=due_ms)
+            self.calls[rid] = Audited(HoldState.HELD, held=7, due_ms=due_ms, models=models)
 
     @invariant()
     def money_is_that_of_the_calls(self) -> None:
@@ -221,6 +285,23 @@ class MoneyOfCalls(RuleBasedStateMachine):
         assert dict(due) == expected
         for scope in SCOPES if self.open else ():
             assert self.run(scope_state(self.redis, scope)).running == len(expected)
+
+    @invariant()
+    def slots_of_a_model_are_those_of_the_calls_that_went_there(self) -> None:
+        slots = self.run(self.redis.zrange(self.key_of("tale#concurrency"), 0, -1, withscores=True))
+        live = {rid.decode(): due for rid, due in slots if due >= self.clock.now_ms}
+        assert live == self.slots_of_tale
+        assert {rid.decode() for rid, _ in slots} <= self.held_calls.keys()
+
+    @invariant()
+    def requests_of_a_model_are_those_of_the_calls_that_went_there(self) -> None:
+        state = self.run(self.redis.get(self.key_of("free#requests")))
+        tat_us = BUCKET_STATE.unpack(state)[0] if state else 0
+        now_us = self.clock.now_us
+        assert max(tat_us, now_us) == max(self.requests_of_free.tat_us, now_us)
+
+    def key_of(self, meter: str) -> str:
+        return keys.meter_key(SHARD, f"{SCOPES[0]}/model:{meter}")
 
     @invariant()
     def the_note_of_lapsed_leases_is_true(self) -> None:
@@ -249,6 +330,7 @@ class MoneyOfCalls(RuleBasedStateMachine):
             assert (money.held_nanousd, money.spent.total_nanousd) == (0, self.spent)
             assert self.run(scope_state(self.redis, scope)).running == 0
         assert not self.run(self.redis.exists(keys.lapsed_key(SHARD)))
+        assert not self.run(self.redis.exists(self.key_of("tale#concurrency")))
         stream = self.run(self.redis.xrange(keys.usage_key(SHARD)))
         records = [
             decode_settled(fields[b"p"]) for _, fields in stream if fields[b"k"] == b"settled"

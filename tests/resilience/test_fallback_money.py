@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from billing.money import nanousd
 from routing.health.retries import RetryBudget
 from tests.gateway.admin.test_credits import GRANT, admin, settle
-from tests.gateway.edge import FAR, LARGE, Edge, story
+from tests.gateway.api.asgi import ask
+from tests.gateway.call.test_model_limits import limit
+from tests.gateway.edge import API_KEY, CHAT, FAR, LARGE, Edge, body, story
 from tests.gateway.limits.test_budgets import make
+from tests.laws.test_charges_within_holds import opened_calls
 from tests.resilience import behaviours as does
 from tests.resilience.behaviours import TEXT
 from tests.resilience.conftest import OpenScene
@@ -162,6 +168,19 @@ async def test_an_answer_that_grows_is_cut_by_the_price_of_the_model_that_gives_
     assert (seen.status, seen.finish_reason) == (200, "stop")
     (call,) = (await scene.books()).values()
     assert (call.model, call.usage.output) == ("tale", 600)
+
+
+async def test_a_quote_tells_the_hold_of_the_dearest_model(open_scene: OpenScene) -> None:
+    scene = await open_scene(dearer=DEARER)
+    await scene.policy(GENERAL)
+    await limit(scene.edge, LARGE, concurrency=1)
+    wanted = body(model=FAR, stream=False, stream_options=None)
+    asked = json.dumps({"url": CHAT, "body": wanted}).encode()
+    status, quote = await ask(scene.edge.app, "POST", "/v1/quote", asked, API_KEY)
+    assert status == 200, quote
+    seen = await scene.call(stream=False)
+    assert nanousd(quote["hold_usd"]) == opened_calls(scene.edge)[seen.rid].hold_nanousd
+    assert nanousd(quote["hold_usd"]) > nanousd(COVERS_ONE)
 
 
 async def test_an_answer_that_moves_is_no_new_call_for_the_budget_of_attempts(

@@ -11,7 +11,6 @@ from gateway.admin.route.schemas import ExplainBody
 from gateway.admin.use_cases import NotThere, attempt
 from gateway.api.dependencies import parts_of
 from gateway.call.estimates import counted
-from gateway.call.model_limits import bound
 from gateway.call.priced_call import Received
 from gateway.decisions.explained import (
     ExplainedDecision,
@@ -77,7 +76,7 @@ class RoutingService:
         left_out: LeftOut = ()
         if isinstance(outcome, Decision):
             own = counted(call, quote, outcome, request, parts.catalog.catalog)
-            left_out = models_left_out(outcome, bound(*own, principal.narrow.models)[2])
+            left_out = models_left_out(outcome, own[2])
         decision = of_decided(outcome, clauses_of(match.policy, match.attributes), left_out)
         priced = [
             PricedCandidate(each, most_nanousd(call, each.model, quote.prices[each.model]))

@@ -250,3 +250,55 @@ async def test_without_meters_nothing_is_kept_of_them(redis: Redis) -> None:
     await admit(holds, "req_1", limited(requests_per_minute=1, tokens_per_minute=600))
     await holds.settle(settled_call(opened_call("req_1")))
     assert not await meters(redis)
+
+
+# --- the limits of a model that a call goes on to -----------------------------------------------
+
+
+@pytest.mark.parametrize("refund", [True, False], ids=["refunded", "used"])
+async def test_limits_that_an_open_hold_takes_are_settled_with_it(
+    redis: Redis, refund: bool
+) -> None:
+    holds, _ = await stopped_clock(redis)
+    await open_shard(holds)
+    rates = {"requests_per_minute": 1, "tokens_per_minute": 300, "concurrency": 1}
+    of_tale = [ScopeLimits(scope=TALE, is_narrow=True, **rates)]
+    first, second = opened_call("req_1"), opened_call("req_2")
+    for call in (first, second):
+        await holds.admit(call, beside(ALICE, concurrency=9), lease_s=LEASE_S)
+    assert await holds.extend(first, of_tale) == Admitted("new")
+    before = await digest(redis)
+    assert await holds.extend(first, of_tale) == Admitted("held"), "they are taken once"
+    refused = await holds.extend(second, of_tale)
+    assert isinstance(refused, Refused) and refused.scope == TALE
+    assert await digest(redis) == before, "a refusal writes nothing"
+    used = {} if refund else {"input": 44, "output": 200}
+    await holds.settle(settled_call(first, 0, **used), refund=refund)
+    answer = await holds.extend(second, of_tale)
+    if refund:
+        assert answer == Admitted("new")
+    else:
+        assert answer == Refused(TALE, Dimension.REQUESTS, 60_000)
+    await holds.settle(settled_call(second, 0), refund=True)
+    assert await holds.extend(second, of_tale) == Lost(settled=True)
+    left = await meters(redis)
+    assert all(b"#concurrency" not in name for name in left), "and no slot is left"
+    assert len(left) == (0 if refund else 2)
+
+
+async def test_what_a_call_can_never_have_of_a_model_is_not_asked_for(redis: Redis) -> None:
+    holds, _ = await stopped_clock(redis)
+    await open_shard(holds)
+    small = [ScopeLimits(scope=TALE, is_narrow=True, tokens_per_minute=299)]
+    call = opened_call("req_1")
+    await holds.admit(call, unlimited(), lease_s=LEASE_S)
+    refused = await holds.extend(call, small)
+    assert isinstance(refused, Refused) and refused.dimension is Dimension.TOO_LARGE
+    assert await holds.extend(call, small, unasked=True) == Admitted("new")
+    many = [
+        ScopeLimits(scope=f"{TALE}{number}", is_narrow=True, concurrency=1) for number in range(255)
+    ]
+    assert await holds.extend(call, many) == Lost(settled=True)
+    assert await holds.extend(call, many[1:]) == Admitted("new")
+    await holds.settle(settled_call(call, 0), refund=True)
+    assert not await meters(redis)

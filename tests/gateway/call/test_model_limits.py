@@ -104,18 +104,14 @@ async def test_limits_of_the_key_itself_are_no_reason_for_another_model(one: Edg
     assert await served(one, 2) == ["tale", "rate_limit_exceeded"]
 
 
-async def test_limited_model_is_no_second_choice_of_a_call_that_it_has_not_counted(
-    one: Edge,
-) -> None:
-    """The worker of the first choice is gone: the other model would serve beyond its limit."""
+async def test_limited_model_is_a_second_choice_until_its_limit_is_used_up(one: Edge) -> None:
+    """The worker of the first choice is gone."""
     await limit(one, "free", requests_per_minute=1)
     await publish_fleet(one, "http://127.0.0.1:9")
-    refused = await one.post(AUTO)
-    assert refused.status == 503
-    assert not one.upstream.requests
-    await limit(one, "free", requests_per_minute=1_000)
+    assert await served(one, 2) == ["free", "server_is_overloaded"]
+    assert len(one.upstream.requests) == 1
     await admin(one, "PUT", f"/limits/key:{KEY_ID}/model:free", {})
-    assert await served(one, 1) == ["free"], "without limits of its own it is one"
+    assert await served(one, 1) == ["free"]
     await one.settled()
 
 
@@ -126,13 +122,12 @@ async def test_named_model_is_never_exchanged(one: Edge) -> None:
     assert [answered.status for answered in named] == [200, 429]
 
 
-async def test_decision_says_why_a_model_is_no_second_choice(one: Edge) -> None:
+async def test_a_model_with_limits_of_its_own_stays_a_candidate(one: Edge) -> None:
     await limit(one, "free", requests_per_minute=9)
     await one.post(AUTO)
     (call,) = (await one.settled()).values()
     candidates = (await one.explained(call.rid)).candidates
-    reasons = {each.model: (each.eligible, each.reason) for each in candidates}
-    assert reasons["tale"][0] is True
-    assert reasons["free"] == (False, "has limits of its own, and those of tale are taken")
+    eligible = {each.model for each in candidates if each.eligible}
+    assert eligible == {"tale", "free"}
     _, told = await ask(one.app, "GET", "/v1/key", b"", API_KEY)
     assert told["narrow_limits"]

@@ -35,7 +35,7 @@ async def one(redis_server: RedisServer, redis: Redis, tmp_path: Path) -> AsyncI
 async def departures(one: Edge, seed: int, many: int) -> None:
     storm = Storm(one, Random(seed))
     await storm.rage(until=lambda storm: storm.departed >= many)
-    slots = one.parts.accounts._slots
+    slots = one.parts.accounts.slots
     limited = [f"key:{KEY_ID}/user:", f"org:{ORGANIZATION_ID}/model:tale"]
     counted = [name for name in slots._scopes if name.startswith(tuple(limited))]
     assert len(counted) == len(USERS) + 1, "calls were counted under each limit"
