@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
@@ -47,6 +48,16 @@ def line_transfers(
                 break
             after = page[-1]["booked_us"], page[-1]["transfer_id"]
         return links[:limit]
+
+
+def every_line_transfer(store: Store, invoice_id: str, seq: int) -> Iterator[dict[str, Any]]:
+    """All of them, read a page at a time."""
+    after: tuple[int, str] | None = None
+    while page := line_transfers(store, invoice_id, seq, after=after):
+        yield from page
+        if len(page) < PAGE:
+            return
+        after = page[-1]["booked_us"], page[-1]["transfer_id"]
 
 
 def _of_term(conn: Connection, invoice_id: str, line: dict[str, Any]) -> list[dict[str, Any]]:

@@ -9,12 +9,15 @@ from typing import Any
 
 import click
 
+from billing.charges.trace import every_line_transfer
 from billing.invoices import life, months, voids
+from billing.invoices import store as rows
+from billing.invoices.invoicing import LineKind
 from billing.invoices.months import InvoiceResult, run_invoices
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import NotIssued, WrongInvoiceStatus
 from billing.periods import BadPeriod
-from gateway.admin.invoices.schemas import Invoice
+from gateway.admin.invoices.schemas import Invoice, LineCall
 from gateway.commands.data_folder import Ledger, with_ledger
 from gateway.commands.scopes import part
 from gateway.commands.terminal.admin_api import AdminApi
@@ -98,6 +101,67 @@ def issue(ledger: Ledger, invoice_id: str, as_json: bool) -> int:
 def void(ledger: Ledger, invoice_id: str, reason: str, as_json: bool) -> int:
     """Count a final invoice no more. It keeps its number."""
     return _change(voids.void, ledger, invoice_id, as_json, by=BY, reason=reason)
+
+
+@invoice.command(epilog=example("sluice invoice explain SLU-2026-000001 1 --calls"))
+@click.argument("name", metavar="NUMBER|ID")
+@click.argument("line", type=click.IntRange(min=1), required=False)
+@click.option("--calls", is_flag=True, help="Each charge behind the line, or behind every line.")
+@as_json
+@with_ledger
+def explain(ledger: Ledger, name: str, line: int | None, calls: bool, as_json: bool) -> int:
+    """From an invoice to its lines, and from a line to its charges. Exit status 1 where a step does
+    not sum to the one before it."""
+    with ledger.store.read() as conn:
+        row = rows.by_number(conn, name) or {"invoice_id": name}
+        result = months.invoice_by_id(conn, row["invoice_id"], _now_us())
+    if result is None:
+        click.echo(f"there is no {name}", err=True)
+        return 2
+    answer = Invoice.model_validate(result).model_dump(mode="json")
+    lines = [each for each in answer["lines"] if line in (None, each["seq"])]
+    if not lines:
+        click.echo(f"{name} has no line {line}", err=True)
+        return 2
+    if line is not None or calls:
+        lines = [_explained(ledger, answer, each, calls) for each in lines]
+    billed = sum(each["amount_nanousd"] for each in answer["lines"])
+    is_equal = billed == result.net_nanousd and all(each.get("equal", True) for each in lines)
+    names = ("id", "number", "organization", "period", "status", "net_usd", "tax_usd", "total_usd")
+    shown = {**{each: answer[each] for each in names}, "equal": is_equal}
+    if as_json:
+        print_json({**shown, "lines": lines})
+        return 0 if is_equal else 1
+    print_fields(shown)
+    print_rows([_of_line(each) for each in lines], "it has no line")
+    for each in lines:
+        if "calls" in each:
+            print_rows(each["calls"], f"line {each['seq']} has no charge")
+    return 0 if is_equal else 1
+
+
+def _explained(
+    ledger: Ledger, invoice: dict[str, Any], line: dict[str, Any], calls: bool
+) -> dict[str, Any]:
+    """A line with what its charges sum to. A rounding has none, nor has a term of a draft."""
+    charged, count = 0, 0
+    shown = []
+    for link in every_line_transfer(ledger.store, invoice["id"], line["seq"]):
+        charged, count = charged + link["amount_nanousd"], count + 1
+        if calls:
+            shown.append(LineCall.model_validate(link).model_dump(mode="json"))
+    is_booked = line["kind"] != LineKind.ROUNDING and not (line["term"] and not invoice["number"])
+    is_equal = (charged, count) == (line["amount_nanousd"], line["transfers"]) or not is_booked
+    of_calls = {"calls": shown} if calls else {}
+    return {**line, "charges": count, "charged_nanousd": charged, "equal": is_equal, **of_calls}
+
+
+def _of_line(line: dict[str, Any]) -> dict[str, Any]:
+    names = ("project", "model", "service_tier", "component", "grant")
+    said = line["description"] or " ".join(line[name] for name in names if line[name])
+    shown = {"seq": line["seq"], "kind": line["kind"], "what": said, "quantity": line["quantity"]}
+    shown |= {"amount_usd": line["amount_usd"]}
+    return shown | {name: line[name] for name in ("charges", "equal") if name in line}
 
 
 def _change(

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 
-from gateway.admin.invoices.schemas import Invoice, ReasonBody
+from gateway.admin.invoices.schemas import Invoice, LineCall, ReasonBody
 from gateway.admin.invoices.service import Invoices
-from gateway.api.pages import Paged
+from gateway.api.pages import Paged, PagedBy100
 from gateway.api.schemas import Listing, Page
 from gateway.fields import Label
 
@@ -31,6 +31,15 @@ async def list_invoices(
 
 
 InvoiceId = Annotated[str, Path(max_length=64)]
+
+
+@router.get("/{invoice_id}/lines/{seq}/calls", response_model=Page[LineCall])
+async def list_line_calls(
+    invoices: Invoices, invoice_id: InvoiceId, seq: Annotated[int, Path(ge=1)], request: PagedBy100
+) -> Any:
+    """The charges behind a line, the oldest first: they sum to its amount. A rounding has none, and
+    a term has one once its invoice has a number."""
+    return await invoices.calls(invoice_id, seq, request)
 
 
 @router.post("/{invoice_id}/void", response_model=Invoice)

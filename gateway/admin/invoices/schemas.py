@@ -5,7 +5,7 @@ from pydantic import AliasPath, Field, NonNegativeInt
 from billing.invoices.invoicing import LineKind
 from billing.invoices.status import InvoiceStatus
 from gateway.admin.parties.schemas import Rate
-from gateway.api.schemas import Answer, Body, Usd, read_from
+from gateway.api.schemas import Answer, At, Body, Usd, read_from
 from gateway.fields import Label
 
 
@@ -34,6 +34,18 @@ class InvoiceLine(Answer):
     service_start_us: int
     service_end_us: int
     transfers: NonNegativeInt
+
+
+class LineCall(Answer):
+    """A transfer behind a line, with what the line has of its amount. `request` is the call's id;
+    a term has none."""
+
+    transfer: str = Field(validation_alias="transfer_id")
+    request: str | None = Field(validation_alias="rid")
+    kind: str
+    counts_at: At = Field(validation_alias="booked_us")
+    amount_usd: Usd = Field(validation_alias=AliasPath("amount_nanousd"))
+    amount_nanousd: int
 
 
 class InvoiceTax(Answer):

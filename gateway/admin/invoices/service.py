@@ -1,19 +1,21 @@
 """Invoices as an administrator makes and reads them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from billing.charges.trace import line_transfers
 from billing.db.engine import Store
 from billing.invoices import life
+from billing.invoices import store as rows
 from billing.invoices.months import InvoiceResult, list_invoices, run_invoices
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import NotIssued, WrongInvoiceStatus, void
 from billing.periods import BadPeriod
-from gateway.admin.use_cases import ADMIN, attempt
+from gateway.admin.use_cases import ADMIN, NotThere, attempt
 from gateway.api.dependencies import parts_of
 from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
 from gateway.errors import ApiError, bad_request
@@ -41,6 +43,25 @@ class InvoiceService:
             )
         except BadPeriod as wrong:
             raise bad_request(str(wrong), "period") from wrong
+
+    async def calls(
+        self, invoice_id: str, seq: int, request: PageRequest
+    ) -> PageRows[Mapping[str, Any]]:
+        """Raises ApiError 404 for no such line."""
+
+        def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, Mapping[str, Any]]]:
+            after = None if behind is None else (behind[0], behind[1])
+            links = line_transfers(self.ledger, invoice_id, seq, after=after, limit=limit)
+            key = itemgetter("booked_us", "transfer_id")
+            return [(key(each), each) for each in links]
+
+        def page() -> PageRows[Mapping[str, Any]]:
+            with self.ledger.read() as conn:
+                if rows.line(conn, invoice_id, seq) is None:
+                    raise NotThere(f"{invoice_id} line {seq}")
+            return read_page(request, Source((int, str), read))
+
+        return await attempt(page)
 
     async def page(
         self, request: PageRequest, organization: str | None, period: str | None
