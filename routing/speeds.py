@@ -33,6 +33,9 @@ class Speeds(NamedTuple):
     """Of a replica's time, for each token of a prompt. None: nobody knows it apart from the time to
     the first token."""
 
+    step_s_most: float | None = None
+    """The 99th percentile of `step_s`. None: no answer was measured yet."""
+
     @property
     def prompt_busy_s(self) -> float:
         rate = self.busy_s_per_prompt_token

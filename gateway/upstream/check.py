@@ -17,7 +17,7 @@ from routing.types import Clock, Task
 
 OUTPUT_TOKENS = 16
 """Some servers refuse fewer."""
-PATIENCE = Patience(first_token_s=20.0, idle_s=10.0)
+PATIENCE = Patience(first_token_s=20.0, idle_s=10.0, connect_s=10.0)
 """Of whoever waits for it at a terminal."""
 NOT_SET_UP = "not_set_up"
 ANSWERED = "answered"

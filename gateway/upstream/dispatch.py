@@ -222,10 +222,12 @@ class Dispatcher:
                     continue
                 self._grant(open_call, trail, served_by)
                 try:
-                    if move is None and open_call.call.tier is Tier.PRIORITY:
-                        tried = Tried(open_call, payload, served_by, trail.avoided)
-                        return await self._first_of(tried, place)
-                    return await self._try(open_call, served_by, place, move)
+                    if move is not None:
+                        return await self._try(open_call, served_by, place, move)
+                    if open_call.call.tier is not Tier.PRIORITY:
+                        return await self._try_first(open_call, served_by, place)
+                    tried = Tried(open_call, payload, served_by, trail.avoided)
+                    return await self._first_of(tried, place)
                 except Rejected as rejected:
                     if move is not None or not self._goes_on_larger(open_call, trail, rejected):
                         raise _callers_fault(rejected.rejection, payload) from rejected
@@ -395,9 +397,13 @@ class Dispatcher:
         self, open_call: OpenCall, candidate: Candidate, place: Place
     ) -> tuple[LiveAttempt, LiveAnswer]:
         """A server that is slower than usual is left early, while there are retries for all calls
-        that may leave theirs: else one that slows down would cost calls that it would answer."""
+        that may leave theirs: else one that slows down would cost calls that it would answer. Half
+        of these are for priority calls alone."""
         hurried = self._places.first_place(open_call, candidate, place)
-        if hurried is place or self._hurried >= self._budget.left(self._clock()):
+        if hurried is place:
+            return await self._try(open_call, candidate, place, None)
+        left = self._budget.left(self._clock())
+        if self._hurried >= (left if open_call.call.tier is Tier.PRIORITY else left // 2):
             return await self._try(open_call, candidate, place, None)
         self._hurried += 1
         try:

@@ -43,6 +43,7 @@ from gateway.upstream.http1 import (
     TooLate,
 )
 from gateway.wire.sse import DONE, SseDecoder
+from routing.health.patience import DOCUMENT_TOKEN_S
 from routing.health.retry_after import retry_after_s
 from routing.policy.action import TIMEOUTS, Timeouts
 from routing.types import Clock
@@ -50,8 +51,6 @@ from routing.types import Clock
 ERROR_BODY_MAX = 64 * 1024
 DOCUMENT_BYTES_MAX = 64 * 1024 * 1024
 """2,048 vectors of 4,096 numbers, in base64, and some room."""
-DOCUMENT_TOKEN_S = 0.02
-"""So long a document may take for each token that it may have, beside the time of its first one."""
 LIST_BYTES_MAX = 8 * 1024 * 1024
 """Of models: hundreds of them, with all that is said of each."""
 EVENTS = "text/event-stream"
@@ -69,13 +68,13 @@ NO_WORDS = "The server of this model refused the request and did not say why."
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a server may take for its first token, and be silent between two events of its
-    answer: first one is passed over for the next candidate, then the answer is cut."""
+    """How long a server may take for a connection and its first token, and be silent between two
+    events of its answer: first one is passed over for the next candidate, then the answer is
+    cut."""
 
     first_token_s: float = 60.0
     idle_s: float = 60.0
-    connect_s: float | None = None
-    """For a connection. None: as the client is set."""
+    connect_s: float = 2.0
 
     def by(self, timeouts: Timeouts) -> "Patience":
         """As a policy or a pool bounds it."""
@@ -86,10 +85,6 @@ class Patience:
             timeouts.idle_s or self.idle_s,
             timeouts.connect_s or self.connect_s,
         )
-
-    def sooner(self, by_s: float) -> "Patience":
-        """With so much less time for the first token."""
-        return Patience(self.first_token_s - by_s, self.idle_s, self.connect_s)
 
     def of_a_document(self, output_tokens: int) -> "Patience":
         """An answer in one piece is silent until its last token."""

@@ -34,7 +34,12 @@ from gateway.upstream.hints import RefusedHints
 from gateway.upstream.openai import Patience, Target, Whole
 from routing.cost import wait_s
 from routing.health.hedge import beside
-from routing.health.patience import first_token_bound_s
+from routing.health.patience import (
+    connection_bound_s,
+    first_token_bound_s,
+    has_another,
+    silence_bound_s,
+)
 from routing.plans import Plans
 from routing.policy.action import Timeouts
 from routing.types import (
@@ -125,6 +130,8 @@ class Places:
         self._keys = keys
         self._clock = clock
         self._refused_hints = RefusedHints(clock)
+        self._usual: dict[tuple[str, Tier], tuple[PoolState, Patience]] = {}
+        """What is usual of a pool of ours, by its name, and of which state that was reckoned."""
 
     async def find(
         self,
@@ -205,7 +212,7 @@ class Places:
         headers = {"x-request-id": open_call.rid, "x-sluice-worker-secret": self._worker_secret}
         base_url = f"{choice.address}/v1"
         secrets = (self._worker_secret,)
-        patience = self._own_patience.by(open_call.decision.matched.action.timeouts)
+        patience = self._own(state, open_call).by(open_call.decision.matched.action.timeouts)
         target = _target(base_url, headers, body, payload, patience, secrets=secrets)
         if open_call.resume is not None:
             target = msgspec.structs.replace(target, finished=finished(open_call.resume))
@@ -328,9 +335,8 @@ class Places:
     ) -> Place:
         pool, key = keyed
         whole = _in_one_piece(open_call, pool.model, payload)
-        patience, each = self._patience(pool, open_call), _output_tokens_each(open_call, payload)
-        if whole is not None:
-            patience = patience.of_a_document(open_call.call.output_tokens_max)
+        patience = self._patience(pool, open_call, self._outside_patience, whole)
+        each = _output_tokens_each(open_call, payload)
         wanted = DEFAULT if pool.adapter else open_call.call.tier.value
         rates = of_tier(self._listed(pool.name), wanted)
         tier = bought_tier(rates)
@@ -346,37 +352,61 @@ class Places:
                 return Place(place_id, target, pool, scopes, by_prefix=True, key=key, rates=rates)
         return Place(place_id, target, pool, scopes, key=key, rates=rates)
 
-    def _patience(self, pool: Pool, open_call: OpenCall) -> Patience:
-        """With a server outside: as the call's policy says, else its pool, else the gateway."""
+    def _patience(
+        self, pool: Pool, open_call: OpenCall, usual: Patience, whole: Whole | None
+    ) -> Patience:
+        """With a server outside: as the call's policy says, else its pool, else as is `usual`."""
         of_pool = Timeouts(pool.connect_timeout_s, pool.first_token_timeout_s, pool.idle_timeout_s)
-        by_policy = open_call.decision.matched.action.timeouts
-        return self._outside_patience.by(of_pool).by(by_policy)
+        patience = usual.by(of_pool).by(open_call.decision.matched.action.timeouts)
+        if whole is not None:
+            return patience.of_a_document(open_call.call.output_tokens_max)
+        return patience
+
+    def _own(self, state: PoolState, open_call: OpenCall) -> Patience:
+        """With a replica of ours. Where its pool has another one, a first attempt has no longer
+        than is usual; its queue may be long, so of the first token nothing is usual."""
+        default = self._own_patience
+        if open_call.attempts or open_call.resume is not None:
+            return default
+        tier = open_call.call.tier
+        known = self._usual.get((state.pool.name, tier))
+        if known is not None and known[0] is state:
+            return known[1]
+        usual = default
+        if has_another(state):
+            connect_s = connection_bound_s(tier, state, default.connect_s)
+            idle_s = silence_bound_s(tier, state, default.idle_s)
+            usual = Patience(default.first_token_s, idle_s, connect_s)
+        self._usual[state.pool.name, tier] = state, usual
+        return usual
 
     def first_place(self, open_call: OpenCall, candidate: Candidate, place: Place) -> Place:
         """For the first attempt of a call. Where another place could take the call, a server
         outside has no longer than is usual for it, unless its pool or the policy says how long. A
         later attempt has the time of any, so that no call fails because all are slow."""
-        pool, action = place.pool, open_call.decision.matched.action
-        if not pool.is_external or open_call.attempts or action.retries.most < 1:
+        pool, decision = place.pool, open_call.decision
+        if not pool.is_external or open_call.attempts or len(decision.candidates) < 2:
             return place
-        if pool.first_token_timeout_s is not None or action.timeouts.first_token_s is not None:
+        default, state, call = self._outside_patience, self._fleet.state(pool.name), open_call.call
+        is_whole = place.target.whole is not None
+        usual = Patience(
+            first_token_bound_s(call, state, default.first_token_s, is_whole=is_whole),
+            silence_bound_s(call.tier, state, default.idle_s),
+            connection_bound_s(call.tier, state, default.connect_s),
+        )
+        if usual == default or decision.matched.action.retries.most < 1:
             return place
-        default_s = self._outside_patience.first_token_s
-        bound_s = first_token_bound_s(open_call.call, self._fleet.state(pool.name), default_s)
-        others = beside(open_call.decision.eligible, candidate)
-        if bound_s >= default_s or not any(self._is_there(each.pool) for each in others):
+        others = [self._fleet.state(each.pool) for each in beside(decision.eligible, candidate)]
+        there = [each for each in others if each is not None and _is_there(each)]
+        if not there:
             return place
-        patience = place.target.patience.sooner(default_s - bound_s)
+        if not any(_continues(each.pool) for each in there) or not _continues(pool):
+            usual = replace(usual, idle_s=default.idle_s)
+        patience = self._patience(pool, open_call, usual, place.target.whole)
+        if patience == place.target.patience:
+            return place
         target = msgspec.structs.replace(place.target, patience=patience)
         return msgspec.structs.replace(place, target=target)
-
-    def _is_there(self, pool: str) -> bool:
-        """Whether it could take a call now, without a start."""
-        state = self._fleet.state(pool)
-        if state is None or state.blocked_reason or (state.health and state.health.is_left_alone):
-            return False
-        is_warm = any(each.state is ReplicaState.WARM for each in state.replicas)
-        return state.pool.is_external or is_warm
 
     def outside_target(
         self,
@@ -466,6 +496,17 @@ def _triton_target(
         awaited=awaited,
         rejection=rejection,
     )
+
+
+def _is_there(state: PoolState) -> bool:
+    """Whether it could take a call now, without a start."""
+    if state.blocked_reason or (state.health and state.health.is_left_alone):
+        return False
+    return state.pool.is_external or any(each.state is ReplicaState.WARM for each in state.replicas)
+
+
+def _continues(pool: Pool) -> bool:
+    return pool.is_external and pool.continues is Continues.PREFIX
 
 
 def _in_one_piece(open_call: OpenCall, model: str, payload: Payload) -> Whole | None:

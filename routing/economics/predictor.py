@@ -163,6 +163,7 @@ class TargetFits:
             busy_s_per_token=token_busy_s,
             ttft_factors=tuple(map(self.first.factor, QUANTILES)),
             busy_s_per_prompt_token=prompt_busy_s,
+            step_s_most=step_s * self.step.factor(QUANTILES[-1]) if self.step.taken else None,
         )
 
     def _busy_per_token(self, usual: Facts) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from routing.health.after_failure import (
 from routing.health.breaker import OF_A_PLACE
 from routing.health.failures import Failure, FailureKind
 from routing.policy.action import Hedge
+from routing.types import Tier
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "resilience.md").read_text()
 WORDS = {
@@ -30,12 +32,26 @@ WORDS = {
     Step.GIVE_UP: "no further attempt",
 }
 OWN = GatewaySettings()
+
+
+def by_tier(table: Mapping[Tier, patience.Bound]) -> str:
+    """`3, 6 or 12 times its 99th percentile, at least 2, 6 or 12 s`."""
+    bounds = [table[tier] for tier in (Tier.PRIORITY, Tier.DEFAULT, Tier.FLEX)]
+    times, floors = ([f"{each:g}" for each in column] for column in zip(*bounds, strict=True))
+    return f"{listed(times)} times its 99th percentile, at least {listed(floors)} s"
+
+
+def listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
 DEFAULTS = {
     "Time for a connection": f"{OWN.connect_timeout_s:g} s",
     "Time for the first token, own workers": f"{OWN.first_token_timeout_s:g} s",
     "Time for the first token, servers outside": f"{OWN.external_first_token_timeout_s:g} s",
-    "Time for the first token, first server outside of a priority call": f"{patience.TIMES:g} times"
-    f" its 99th percentile, at least {patience.FLOOR_S:g} s",
+    "Time for a connection, where usual times are known": by_tier(patience.CONNECTION),
+    "Time for the first token, first server outside of a call": by_tier(patience.FIRST_TOKEN),
+    "Silence within an answer, where usual times are known": by_tier(patience.SILENCE),
     "Silence within an answer, own workers": f"{OWN.idle_timeout_s:g} s",
     "Silence within an answer, servers outside": f"{OWN.external_idle_timeout_s:g} s",
     "Longest `retry-after` that is waited out": f"{RETRY_AFTER_S_MAX:g} s",

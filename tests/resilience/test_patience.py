@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -41,6 +42,21 @@ async def test_a_priority_call_leaves_a_server_that_is_later_than_ever(
     assert await outcome(scene, seen) == [("first", "cut"), ("second", "answered")]
 
 
+async def test_a_call_of_another_tier_leaves_it_later(open_scene: OpenScene) -> None:
+    scene = await taught(open_scene)
+    scene.first.then = does.late(2 * LATE_S)
+    default, flex = await asyncio.gather(
+        *[scene.call(stream=True, service_tier=tier) for tier in ("default", "flex")]
+    )
+    assert (default.text, flex.text) == (TEXT, TEXT)
+    attempts = [(each.pool, each.outcome) for each in await scene.attempts()]
+    assert sorted(attempts)[TAUGHT:] == [
+        ("first", "answered"),
+        ("first", "cut"),
+        ("second", "answered"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("tier", "route", "of_scene"),
     [
@@ -50,7 +66,7 @@ async def test_a_priority_call_leaves_a_server_that_is_later_than_ever(
         ("priority", NO_HEDGE + ", timeouts: {first_token_ms: 60000}", {}),
         ("priority", NO_HEDGE + ", retries: {max: 0}", {}),
     ],
-    ids=["of another tier", "alone", "by its pool", "by the policy", "without retries"],
+    ids=["in less of a hurry", "alone", "by its pool", "by the policy", "without retries"],
 )
 async def test_a_late_server_is_waited_for(
     open_scene: OpenScene, tier: str, route: str, of_scene: dict[str, Any]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,15 +24,19 @@ from gateway.replicas.placement import Placement
 from gateway.upstream.openai import Patience
 from gateway.upstream.places import Place, Places
 from gateway.wire.bodies.chat import parse_chat
+from routing.health.patience import CONNECTION, SILENCE
 from routing.plans import Plans
-from routing.policy.action import Action, Timeouts
+from routing.policy.action import TIMEOUTS, Action, Timeouts
 from routing.replicas.blocks import NO_BEGINNING
-from routing.types import Pool, PoolState, Replica, ReplicaState
+from routing.speeds import Speeds
+from routing.types import Pool, PoolState, Replica, ReplicaState, Tier
 from tests.routing.fleets import NOW_S, call, external, pool
 from workers.controller.queue import WaitingRoom
 
-OWN, OUTSIDE = Patience(first_token_s=1.0, idle_s=2.0), Patience(first_token_s=3.0, idle_s=4.0)
+OWN = Patience(first_token_s=1.0, idle_s=2.0, connect_s=0.5)
+OUTSIDE = Patience(first_token_s=3.0, idle_s=4.0)
 WARM = Replica("r1", "http://127.0.0.1:9", ReplicaState.WARM, 0, 0, 0)
+OTHER = replace(WARM, id="r2")
 BODY = b'{"model": "small", "messages": [{"role": "user", "content": "x"}]}'
 
 
@@ -75,9 +81,42 @@ def unkeyed() -> ProviderKeys:
     return ProviderKeys(lambda _: (), ExternalRules(), {}, Breakers(now_s), limits, now_s)
 
 
-async def place_of(there: Pool, timeouts: Timeouts, *, stream: bool = True) -> Place:
+QUICK = Speeds(0.01, 0.0, 0.01, 0.001, step_s_most=0.02)
+SLOW_OWN = Patience(first_token_s=60.0, idle_s=60.0, connect_s=2.0)
+
+
+@pytest.mark.parametrize("tier", Tier)
+async def test_a_replica_of_ours_that_falls_silent_is_left_as_is_usual_where_another_is_warm(
+    tier: Tier,
+) -> None:
+    async def patience(timeouts: Timeouts = TIMEOUTS, **of_scene: Any) -> Patience:
+        scene = {"learned": QUICK, "replicas": (WARM, OTHER), "own": SLOW_OWN} | of_scene
+        return (await place_of(pool(), timeouts, tier=tier, **scene)).target.patience
+
+    usual = Patience(60.0, SILENCE[tier].floor_s, CONNECTION[tier].floor_s)
+    assert await patience() == usual
+    assert await patience(Timeouts(0.7, 30.0, 40.0)) == Patience(30.0, 40.0, 0.7)
+    assert await patience(replicas=(WARM,)) == SLOW_OWN, "nobody else could go on"
+    assert await patience(learned=None) == SLOW_OWN
+    assert await patience(attempts=["one that failed"]) == SLOW_OWN
+    assert await patience(own=OWN) == OWN, "never more than the default"
+
+
+async def place_of(
+    there: Pool,
+    timeouts: Timeouts,
+    *,
+    stream: bool = True,
+    tier: Tier = Tier.DEFAULT,
+    replicas: tuple[Replica, ...] = (WARM,),
+    learned: Speeds | None = None,
+    attempts: Sequence[object] = (),
+    own: Patience = OWN,
+) -> Place:
     """Where a call goes whose policy says `timeouts`, if this is the only pool."""
-    state = PoolState(pool=there, replicas=() if there.is_external else (WARM,), waiting=0)
+    if there.is_external:
+        replicas = ()
+    state = PoolState(pool=there, replicas=replicas, waiting=0, learned=learned)
     places = Places(
         fleet=cast(FleetKeeper, SimpleNamespace(state=lambda _: state)),
         placement=Placement(Random(1)),
@@ -85,7 +124,7 @@ async def place_of(there: Pool, timeouts: Timeouts, *, stream: bool = True) -> P
         breakers=Breakers(lambda: NOW_S),
         waiting_room=cast(WaitingRoom, None),
         worker_secret="secret",
-        own_patience=OWN,
+        own_patience=own,
         outside_patience=OUTSIDE,
         environment={},
         plans=Plans(),
@@ -96,7 +135,8 @@ async def place_of(there: Pool, timeouts: Timeouts, *, stream: bool = True) -> P
         OpenCall,
         SimpleNamespace(
             rid="req_1",
-            call=call(output_tokens_max=8, stream=stream),
+            call=call(output_tokens_max=8, stream=stream, tier=tier),
+            attempts=attempts,
             is_short=True,
             beginning=NO_BEGINNING,
             resume=None,
