@@ -1,11 +1,14 @@
 """What callers notice of a node that goes: after a notice, and without one.
 
-`python -m bench.moves [notice] [raylet] [replica] [--streams 8] [--notice 30] [--kills 10]` starts
-Sluice with two nodes of one replica each, whose model is simulated, so that the machine's own load
-says little and every text is known. The same streams run once undisturbed. Then a node is drained
-with that deadline, a raylet is killed, or a replica is, `--kills` times. Half of the streams draw
-at temperature 1, half of those have to call a tool. A line of JSON a run goes to
-bench/raw/moves.jsonl.
+`python -m bench.moves [notice] [raylet] [replica] [prefill] [stall] [--streams 8] [--tokens 900]
+[--notice 30] [--kills 10] [--engine simulated] [--system-words 0]` starts Sluice with two nodes of
+one replica each, whose model is simulated, so that the machine's own load says little and every
+text is known. The same streams run once undisturbed. Then a node is drained with that deadline, a
+raylet is killed, or a replica is, `--kills` times. Half of the streams draw at temperature 1, half
+of those have to call a tool. `prefill` kills a replica and asks the one that is left what it
+computed of the answers that came, and what it had in its cache: `--engine continuous --system-words
+500` for a real one, and prompts that begin alike. `stall` stops a replica, whose connections stay
+open. A line of JSON a run goes to bench/raw/moves.jsonl.
 """
 
 from __future__ import annotations
@@ -31,7 +34,6 @@ from bench.running import QUESTION, ROOT, Running, free_port, new_folder
 
 RAW = Path(__file__).parent / "raw" / "moves.jsonl"
 MODEL, POOL = "played", "played-spot"
-TOKENS = 900
 PROBE_EVERY_S = 0.05
 PROBES = 6
 """At once, so that both replicas get some."""
@@ -58,9 +60,7 @@ name = "{POOL}"
 model = "{MODEL}"
 variant = "fp16"
 capacity_class = "spot"
-engine = "simulated"
-hardware = "h100"
-speed = 0.25
+ENGINE
 initial_replicas = 2
 min_replicas = 2
 max_replicas = 2
@@ -81,6 +81,10 @@ model = "{MODEL}"
 input_usd_per_mtok = "1"
 output_usd_per_mtok = "1"
 """
+ENGINES = {
+    "simulated": 'engine = "simulated"\nhardware = "h100"\nspeed = 0.25',
+    "continuous": 'engine = "continuous"',
+}
 TOOL = {
     "type": "function",
     "function": {
@@ -111,9 +115,13 @@ class Stream:
 
 
 class Bench:
-    def __init__(self, sluice: Running, streams: int) -> None:
+    def __init__(self, sluice: Running, options: argparse.Namespace) -> None:
         self._sluice = sluice
-        self._streams = streams
+        self._streams = options.streams
+        self._tokens = options.tokens
+        words = options.system_words
+        system = {"role": "system", "content": "once upon a time " * (words // 4)}
+        self._messages = [*([system] if words else []), *QUESTION]
         self._admin = {"authorization": f"Bearer {sluice.ready['admin_key']}"}
         self._http = httpx.Client(timeout=GIVE_UP_S, limits=httpx.Limits(max_connections=None))
 
@@ -134,15 +142,15 @@ class Bench:
     def _one(self, number: int, stream: Stream) -> None:
         body: dict[str, Any] = {
             "model": MODEL,
-            "messages": QUESTION,
-            "max_tokens": TOKENS,
+            "messages": self._messages,
+            "max_tokens": self._tokens,
             "seed": number,
             "temperature": float(number % 2),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
         body |= {"tools": [TOOL], "tool_choice": "required"} if number % 4 == 3 else {}
-        body |= {"min_tokens": TOKENS - 50} if number % 4 != 3 else {}
+        body |= {"min_tokens": self._tokens - 50} if number % 4 != 3 else {}
         with self._http.stream(
             "POST",
             f"{self._sluice.base_url}/v1/chat/completions",
@@ -245,6 +253,18 @@ class Bench:
         os.kill(pid, signal.SIGKILL)
         return at_s
 
+    def survivor(self, lost: dict[str, Any]) -> str:
+        """The address of the warm replica that is another one."""
+        replicas = self._sluice.pool(POOL)["replicas"]
+        [other] = [r for r in replicas if r["state"] == "WARM" and r["id"] != lost["id"]]
+        return str(other["address"])
+
+    def prefilled(self, address: str) -> tuple[int, int]:
+        """Tokens that a replica has computed of prompts by now, and those it had in its cache."""
+        url, headers = f"{address}/v1/sluice/stats", self._sluice.worker_headers
+        stats = self._http.get(url, headers=headers).raise_for_status().json()
+        return stats["tokens_prefilled_total"], stats["tokens_cached_total"]
+
     def raylet_of(self, replica: dict[str, Any]) -> int:
         nodes = self._http.get(f"{self._sluice.base_url}/admin/v1/nodes", headers=self._admin)
         return int(next(n["pid"] for n in nodes.json()["data"] if n["id"] == replica["node"]))
@@ -268,14 +288,16 @@ def until(holds: Callable[[], bool]) -> None:
 def main() -> None:
     options = _options()
     data = new_folder()
-    (data / "moves.toml").write_text(CONFIG.replace("NOTICE_S", str(options.notice)))
+    config = CONFIG.replace("NOTICE_S", str(options.notice))
+    (data / "moves.toml").write_text(config.replace("ENGINE", ENGINES[options.engine]))
     try:
         with Running(data, free_port(), data / "moves.toml") as sluice:
-            bench = Bench(sluice, options.streams)
+            bench = Bench(sluice, options)
             bench.until_warm()
             expected = bench.undisturbed()
             for kind in options.kinds:
-                _keep({"kind": kind} | RUNS[kind](bench, expected, options))
+                figures = RUNS[kind](bench, expected, options)
+                _keep({"kind": kind, "engine": options.engine} | figures)
     finally:
         shutil.rmtree(data, ignore_errors=True)
 
@@ -335,8 +357,52 @@ def _replica(
     return sums | {"kills": options.kills, "pauses_s": pauses, "load": runs[-1]["load"]}
 
 
+def _prefill(
+    bench: Bench, expected: Sequence[Stream], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Its own streams have their prompts, so all that it prefills from then on are those that came,
+    with what they had said."""
+    left = list[tuple[str, tuple[int, int]]]()
+
+    def kill(replica: dict[str, Any]) -> float:
+        address = bench.survivor(replica)
+        left.append((address, bench.prefilled(address)))
+        return bench.kill(int(replica["pid"]))
+
+    figures = bench.disturbed(expected, kill)
+    [(address, before)] = left
+    computed, cached = (
+        now - was for now, was in zip(bench.prefilled(address), before, strict=True)
+    )
+    bench.until_warm()
+    prompt = expected[0].usage[0]
+    counts = {"prompt_tokens": prompt, "computed_tokens": computed, "cached_tokens": cached}
+    return {"system_words": options.system_words} | counts | figures
+
+
+def _stall(bench: Bench, expected: Sequence[Stream], options: argparse.Namespace) -> dict[str, Any]:
+    """It goes on once all streams have ended."""
+    stopped = list[int]()
+
+    def stop(replica: dict[str, Any]) -> float:
+        at_s = time.monotonic()
+        stopped.append(int(replica["pid"]))
+        os.kill(stopped[0], signal.SIGSTOP)
+        return at_s
+
+    figures = bench.disturbed(expected, stop)
+    os.kill(stopped[0], signal.SIGCONT)
+    return figures
+
+
 SUMS = ("streams", "lost", "moved", "same_text", "same_usage")
-RUNS = {"notice": _notice, "raylet": _raylet, "replica": _replica}
+RUNS = {
+    "notice": _notice,
+    "raylet": _raylet,
+    "replica": _replica,
+    "prefill": _prefill,
+    "stall": _stall,
+}
 
 
 def _keep(row: dict[str, Any]) -> None:
@@ -351,10 +417,15 @@ def _keep(row: dict[str, Any]) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="*", choices=[*RUNS], default=[*RUNS])
+    parser.add_argument(
+        "kinds", nargs="*", choices=[*RUNS], default=["notice", "raylet", "replica"]
+    )
     parser.add_argument("--streams", type=int, default=8)
+    parser.add_argument("--tokens", type=int, default=900)
     parser.add_argument("--notice", type=float, default=30.0)
     parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--engine", choices=[*ENGINES], default="simulated")
+    parser.add_argument("--system-words", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -109,6 +109,11 @@ class Harm:
         return f"{self.kind} {'killed' if self.is_kill else 'stopped'}"
 
 
+class Stalled(NamedTuple):
+    replica: str
+    process: psutil.Process
+
+
 @dataclass
 class FleetParts:
     """`second` is the controller that `sluice up` does not know."""
@@ -143,6 +148,19 @@ class FleetParts:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         return pid
+
+    def stall(self) -> Stalled:
+        """The busiest replica, which stands still until it is resumed."""
+        return self._until(self._stalled, "a busy replica")  # type: ignore[no-any-return]
+
+    def _stalled(self) -> Stalled | None:
+        for pid in self._busiest_replica():
+            by_pid = {each["pid"]: each["id"] for each in self.stack.replicas(POOL, "WARM")}
+            if pid in by_pid:
+                stalled = Stalled(by_pid[pid], psutil.Process(pid))
+                stalled.process.suspend()
+                return stalled
+        return None
 
     def _busiest_replica(self) -> list[int]:
         """The process of the warm replica with most calls, while it has one."""

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 
 from billing.tasks import end
@@ -40,6 +41,7 @@ SEEDS = 3
 PAUSE_S = (0.0, 1.0)
 """Between one harm and the next."""
 LOOK_EVERY_S = 0.02
+LOOKS_MAX = 4_500
 EVERY_HARM = [Harm(kind, is_kill) for kind in Kind for is_kill in (True, False)]
 LOST_HEAD = Harm(Kind.HEAD, is_kill=True)
 """Its nodes end with it, and a cluster takes the better part of a minute to return."""
@@ -195,6 +197,34 @@ async def test_streams_go_on_whatever_part_of_the_fleet_is_killed_or_stopped(
 ) -> None:
     harms = one_of_each_kind(Random(f"kinds {seed}"))
     assert_whole(await are_harmed_under_streams(parts, harms, seed))
+
+
+async def test_streams_of_a_replica_that_stands_still_go_on_at_the_other_one(
+    parts: FleetParts,
+) -> None:
+    """Its connections stay open and nobody says that it is gone: it is left after the silence that
+    is usual of its pool, and `idle_timeout_s` is never waited for."""
+    streams = Streams(parts.stack, parts.stack.tenant(), Random("stalled"))
+    await streams.undisturbed()
+    async with streams.going_on():
+        stalled = await asyncio.to_thread(parts.stall)
+        begun = [seen for seen in streams.seen if seen.deltas and not seen.is_over]
+        try:
+            for _ in range(LOOKS_MAX):
+                await asyncio.sleep(LOOK_EVERY_S)
+                if all(seen.is_over for seen in begun):
+                    break
+            assert all(seen.is_whole for seen in begun)
+            assert stalled.process.status() == psutil.STATUS_STOPPED, "nobody has ended it"
+        finally:
+            stalled.process.resume()
+    assert_whole(streams.seen)
+    records = await asyncio.to_thread(streams.assert_ledger_agrees)
+    assert list(streams.differences()) == []
+    moved = [a for each in records for a in each["attempts"] if a["outcome"] == "moved"]
+    assert moved and {each["replica"] for each in moved} == {stalled.replica}
+    await asyncio.to_thread(parts.until_whole)
+    audit(parts)
 
 
 @pytest.mark.long

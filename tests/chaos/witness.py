@@ -46,6 +46,10 @@ class Seen:
     def is_whole(self) -> bool:
         return self.usage is not None
 
+    @property
+    def is_over(self) -> bool:
+        return self.is_whole or self.error is not None
+
 
 @dataclass
 class Witness:
