@@ -283,7 +283,8 @@ class Pipeline:
         request, payload = received.request, received.request.payload
         tier = _tier(request.service_tier, principal.leave)
         models = self._models_of(request.model, payload.task, principal.leave)
-        models += self._fallbacks_of(models, fallbacks, principal.leave)
+        if fallbacks:
+            models += self._fallbacks_of(models, fallbacks, principal.leave)
         lengths = lengths_of(models, self._catalog.catalog.counters, request, received.body_bytes)
         prompts = lengths.of
         able = [model for model in models if model.name in prompts]

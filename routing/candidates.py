@@ -158,6 +158,8 @@ class Candidates(Sequence[Candidate]):
     def __getitem__(self, at: int | slice) -> Candidate | Sequence[Candidate]:
         if isinstance(at, slice):
             return Candidates(self._reading, self._rows[at])
+        if (made := self._made.get(at)) is not None:  # as most are that are read
+            return made
         place = range(len(self._rows))[at]
         candidate = self._made.get(place)
         if candidate is None:

@@ -1,8 +1,8 @@
 """The breakers of this gateway: of replicas, of servers outside, and of their providers' accounts.
 
 Every attempt is a visit, which tells how it ended. A place that never failed has no breaker here,
-and a visit to it costs two look-ups. Does no input or output: other gateways are told of what
-changed, and heard, by `shared.py`.
+and where no place has one, none is looked for. Does no input or output: other gateways are told of
+what changed, and heard, by `shared.py`.
 """
 
 import math
@@ -75,7 +75,8 @@ class Visit:
 
     def answered(self) -> None:
         """Its first token is here."""
-        self._breakers.tell(self._scopes, self._sent_s, None, None)
+        if self._breakers.by_scope:
+            self._breakers.tell(self._scopes, self._sent_s, None, None)
         self.end()
 
     def failed(self, failure: Failure) -> None:
@@ -88,7 +89,8 @@ class Visit:
         """However it ended, and once."""
         if self._is_open:
             self._is_open = False
-            self._breakers.probe_ended(self._probes)
+            if self._probes:
+                self._breakers.probe_ended(self._probes)
 
 
 class Breakers:
@@ -107,6 +109,8 @@ class Breakers:
 
     def visit(self, scopes: Scopes, *, is_last_resort: bool = False) -> Visit | None:
         """None where the place is left alone or enough probes are out, unless no other is there."""
+        if not self._breakers:
+            return Visit(self, scopes, (), self._clock())
         if self._wait_s(scopes) > 0 and not is_last_resort:
             return None
         probes = tuple([each for each in scopes if self._is_half_open(each)])
@@ -116,7 +120,7 @@ class Breakers:
     def wait_s(self, scopes: Scopes, most_s: float) -> float:
         """Seconds until a call may ask for the place, 0: now. Inf: longer than it waits, which is
         `most_s` where the place cools down; one that has failed is not waited for."""
-        wait_s = self._wait_s(scopes)
+        wait_s = self._wait_s(scopes) if self._breakers else 0.0
         return math.inf if wait_s > most_s else wait_s
 
     def tell(

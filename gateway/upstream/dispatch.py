@@ -9,8 +9,9 @@ recorded, every wait is bounded and left again.
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -189,7 +190,7 @@ class Dispatcher:
         if not open_call.attempts:
             self._budget.called()
         candidates: Iterable[Candidate] = open_call.decision.eligible
-        if move is None:
+        if move is None and len(open_call.call.models) > 1:
             trail.model = _model_first(open_call)
         round_number = -1
         while (round_number := round_number + 1) < rounds:
@@ -220,7 +221,8 @@ class Dispatcher:
                     trail.models_limited.add(served_by.model)
                     trail.may_recover = True
                     continue
-                self._grant(open_call, trail, served_by)
+                if trail.failure is not None:
+                    self._grant(open_call, trail, trail.failure, served_by)
                 try:
                     if move is not None:
                         return await self._try(open_call, served_by, place, move)
@@ -265,10 +267,10 @@ class Dispatcher:
         trail.model = larger[0]
         return True
 
-    def _grant(self, open_call: OpenCall, trail: _Trail, candidate: Candidate) -> None:
+    def _grant(
+        self, open_call: OpenCall, trail: _Trail, failure: Failure, candidate: Candidate
+    ) -> None:
         """One attempt more at this candidate, if the table has one. Raises ApiError."""
-        if trail.failure is None:
-            return
         now_s = self._clock()
         at = Circumstances(
             other_place=True,
@@ -278,7 +280,7 @@ class Dispatcher:
             retries_left=_retries(open_call).most - trail.retries,
             has_budget=self._budget.take(now_s),
         )
-        why = after_failure(trail.failure, at).why
+        why = after_failure(failure, at).why
         if why is Why.BUDGET:
             self._refuse_retry(candidate.model, candidate.pool)
         if why in (Why.RETRIES, Why.BUDGET):
@@ -393,21 +395,26 @@ class Dispatcher:
             attempt.serves(opened, self._places)
         return attempt, opened
 
-    async def _try_first(
+    def _try_first(
         self, open_call: OpenCall, candidate: Candidate, place: Place
-    ) -> tuple[LiveAttempt, LiveAnswer]:
+    ) -> Coroutine[Any, Any, tuple[LiveAttempt, LiveAnswer]]:
         """A server that is slower than usual is left early, while there are retries for all calls
         that may leave theirs: else one that slows down would cost calls that it would answer. Half
         of these are for priority calls alone."""
         hurried = self._places.first_place(open_call, candidate, place)
         if hurried is place:
-            return await self._try(open_call, candidate, place, None)
+            return self._try(open_call, candidate, place, None)
         left = self._budget.left(self._clock())
         if self._hurried >= (left if open_call.call.tier is Tier.PRIORITY else left // 2):
-            return await self._try(open_call, candidate, place, None)
+            return self._try(open_call, candidate, place, None)
+        return self._try_hurried(open_call, candidate, hurried)
+
+    async def _try_hurried(
+        self, open_call: OpenCall, candidate: Candidate, place: Place
+    ) -> tuple[LiveAttempt, LiveAnswer]:
         self._hurried += 1
         try:
-            return await self._try(open_call, candidate, hurried, None)
+            return await self._try(open_call, candidate, place, None)
         finally:
             self._hurried -= 1
 
@@ -470,11 +477,10 @@ def _retries(open_call: OpenCall) -> Retries:
 
 
 def _model_first(open_call: OpenCall) -> str | None:
-    """Whose places are asked first, where a call that names its model may fall back on others."""
-    call = open_call.call
-    if len(call.models) < 2 or call.model_requested == AUTO_MODEL:
-        return None
-    return open_call.decision.chosen.model
+    """Of a call that may end on several models: whose places are asked first, where it names one
+    and may fall back on the others."""
+    is_auto = open_call.call.model_requested == AUTO_MODEL
+    return None if is_auto else open_call.decision.chosen.model
 
 
 def _pause_s(failed: UpstreamError, move: Move | None) -> float:

@@ -11,7 +11,7 @@ import logging
 import math
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -120,7 +120,7 @@ class Http1Client:
         self._next_notice_s: dict[tuple[str, int, bool], float] = {}
         self._is_closed = False
 
-    async def post(
+    def post(
         self,
         url: str,
         headers: Mapping[str, str],
@@ -129,7 +129,7 @@ class Http1Client:
         within_s: float | None = None,
         connect_s: float | None = None,
         seen_through: SeenThrough | None = None,
-    ) -> "Response":
+    ) -> Coroutine[Any, Any, "Response"]:
         """Send, and return once the head of the answer is here, whatever its status. If `within_s`
         is given the answer has to have `begun` by then, however it came until then. `connect_s`
         bounds this connection in place of the client's own time.
@@ -139,7 +139,7 @@ class Http1Client:
         """
         endpoint = endpoint_of(url)
         request = _request(endpoint, headers, body)
-        return await self._exchange(endpoint, request, within_s, seen_through, connect_s)
+        return self._exchange(endpoint, request, within_s, seen_through, connect_s)
 
     async def get(self, url: str, headers: Mapping[str, str], *, within_s: float) -> "Response":
         """As `post`, of what is there."""

@@ -240,6 +240,9 @@ class LiveAttempt:
     def _tell(self, failed: BaseException | None) -> None:
         """The breakers. A replica of ours that is full says nothing of its health, nor does an
         answer that differs from another one."""
+        if failed is None:
+            self._visit.end()
+            return
         is_full = isinstance(failed, Saturated) and not self._place.pool.is_external
         is_faultless = is_full or isinstance(failed, Differs)
         if isinstance(failed, UpstreamError) and not is_faultless:

@@ -6,7 +6,6 @@ malformed event, an earlier end or a silence beyond the idle bound is `Cut`.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -66,8 +65,7 @@ CALLERS_FAULT = (400, 413, 422)
 NO_WORDS = "The server of this model refused the request and did not say why."
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(msgspec.Struct, frozen=True):
     """How long a server may take for a connection and its first token, and be silent between two
     events of its answer: first one is passed over for the next candidate, then the answer is
     cut."""
@@ -281,19 +279,15 @@ class OpenAIAnswer:
                 if self._unfinished:
                     raise self._lost(broken) from broken
                 received, self._is_broken = b"", True  # with all it had to say
+            texts = self._texts
             try:
                 self._take(received, frames)
-                self._weigh(frames)
+                is_quiet = self._texts == texts or self._quiet_since_s is not None
+                if is_quiet or not self._unfinished:
+                    self._look_for_chatter(frames)
             except Cut as cut:
                 self._cut = cut
         return frames
-
-    def _weigh(self, frames: list[Frame]) -> None:
-        """What came at once. Raises Cut."""
-        texts = frames[0].texts if len(frames) == 1 else sum([each.texts for each in frames])
-        self._texts += texts
-        if not texts or not self._unfinished or self._quiet_since_s is not None:
-            self._look_for_chatter(frames)
 
     def _look_for_chatter(self, frames: list[Frame]) -> None:
         """A server that says something, but no token for longer than it may be silent, stalls.
@@ -363,6 +357,7 @@ class OpenAIAnswer:
         if self._doubt is None:
             frames.append(frame)
         else:
+            self._texts -= frame.texts
             self._doubt.hold(frame, size)
 
     def _leave_out(self, payload: bytes, malformed: Malformed, frames: Sequence[Frame]) -> None:
@@ -385,6 +380,7 @@ class OpenAIAnswer:
                 raise Cut(f"a choice {choice.index} where there are {self.choices}")
             if self._embeds and choice.embedding is None:
                 raise Cut(f"choice {choice.index} has no vector")
+            self._texts += choice.has_text
             if choice.finish_reason is not None:
                 self._unfinished.discard(choice.index)
 
@@ -392,9 +388,8 @@ class OpenAIAnswer:
         if self._unfinished:
             raise Cut(f"the stream ended before {len(self._unfinished)} choices had finished")
         if self._doubt is not None:
-            texts = self._texts + sum([frame.texts for frame in frames])
             doubt, self._doubt = self._doubt, None
-            frames += doubt.released(texts)
+            frames += doubt.released(self._texts)
         self.is_over = True
 
 

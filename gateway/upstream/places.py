@@ -401,7 +401,7 @@ class Places:
         if not there:
             return place
         if not any(_continues(each.pool) for each in there) or not _continues(pool):
-            usual = replace(usual, idle_s=default.idle_s)
+            usual = msgspec.structs.replace(usual, idle_s=default.idle_s)
         patience = self._patience(pool, open_call, usual, place.target.whole)
         if patience == place.target.patience:
             return place

@@ -162,7 +162,7 @@ class Action:
     @property
     def fallback_models(self) -> tuple[str, ...]:
         """All that a call whose money suffices may end on beside the model that it names."""
-        if not self.allow_fallbacks:
+        if self.fallbacks == NO_FALLBACKS or not self.allow_fallbacks:
             return ()
         return tuple(dict.fromkeys([*self.fallbacks.general, *self.larger_models]))
 
