@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_settings import (
@@ -16,15 +17,17 @@ from pydantic_settings import (
 from billing.written_usd import PriceUsd, WrittenUsd
 
 CONFIG_VARIABLE = "SLUICE_CONFIG"
+ImageKind = Annotated[str, Field(pattern="^[a-z0-9]{1,16}(/[a-z0-9]{1,16})?$")]
 
 
 class PriceSettings(WrittenUsd):
     """One entry of [[prices]]: what a million tokens of a model cost at a tier, in USD.
 
     Cached input costs as input unless it has a price; what is written to a cache counts with input,
-    and reasoning with output, unless they have one. `request_usd` is a fee per call that used
-    anything, `minimum_usd` what such a call costs at least. A second entry with
-    `prompt_from_tokens` has the prices of calls whose prompt is that long.
+    and reasoning with output, unless they have one. So do tokens of sound and of images.
+    `request_usd` is a fee per call that used anything, `minimum_usd` what such a call costs at
+    least. A second entry with `prompt_from_tokens` has the prices of calls whose prompt is that
+    long. `images` has prices by size, as `1024x1024`, or by size and quality, as `1024x1024/high`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -37,10 +40,31 @@ class PriceSettings(WrittenUsd):
     cache_write_nanousd_per_mtok: PriceUsd | None = None
     output_nanousd_per_mtok: PriceUsd
     reasoning_nanousd_per_mtok: PriceUsd | None = None
+    audio_input_nanousd_per_mtok: PriceUsd | None = None
+    image_input_nanousd_per_mtok: PriceUsd | None = None
+    audio_output_nanousd_per_mtok: PriceUsd | None = None
+    image_output_nanousd_per_mtok: PriceUsd | None = None
+    search_unit_nanousd: PriceUsd | None = None
+    image_nanousd: PriceUsd | None = None
+    images: dict[ImageKind, PriceUsd] = Field({})
+    second_nanousd: PriceUsd | None = None
+    character_nanousd: PriceUsd | None = None
     request_nanousd: PriceUsd = 0
     minimum_nanousd: PriceUsd = 0
     gpu_nanousd_per_s: PriceUsd = 0
     gpu_s_max: int = Field(600, ge=1, le=86_400)  # held with a call, and charged at most
+
+    @property
+    def of_units(self) -> dict[str, int]:
+        """Nano-USD of one unit, by what it is."""
+        amounts = {
+            "search_unit": self.search_unit_nanousd,
+            "image": self.image_nanousd,
+            "second": self.second_nanousd,
+            "character": self.character_nanousd,
+        }
+        amounts |= {f"image/{kind}": amount for kind, amount in self.images.items()}
+        return {unit: amount for unit, amount in amounts.items() if amount is not None}
 
 
 class LedgerSettings(BaseModel):

@@ -7,6 +7,7 @@ that a `SettledCall` has everything that rating it needs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -34,7 +35,10 @@ class UsageSource(StrEnum):
 
 class Usage(msgspec.Struct, frozen=True):
     """Disjoint token classes. `input` never contains tokens that were read from or written to a
-    cache, `output` never the reasoning. `gpu_ms` is no token: it is counted where it has a price.
+    cache, or that stand for sound or images; `output` never the reasoning, sound or images.
+
+    `gpu_ms` is no token: it is counted where it has a price. Nor are `units`: what a call is sold
+    by beside its tokens, of the one kind that `unit` names (`billing.prices.units`).
     """
 
     input: int = 0
@@ -43,52 +47,96 @@ class Usage(msgspec.Struct, frozen=True):
     cache_write: int = 0
     reasoning: int = 0
     gpu_ms: int = 0
+    audio_input: int = 0
+    image_input: int = 0
+    audio_output: int = 0
+    image_output: int = 0
+    units: int = 0
+    unit: str = ""
 
     @property
     def prompt(self) -> int:
-        return self.input + self.cached_input + self.cache_write
+        tokens = self.input + self.cached_input + self.cache_write
+        return tokens + self.audio_input + self.image_input
 
     @property
     def completion(self) -> int:
         """The tokens that were generated, shown or not."""
-        return self.output + self.reasoning
+        return self.output + self.reasoning + self.audio_output + self.image_output
 
     @property
     def total(self) -> int:
         """Tokens of all classes."""
         return sum(_tokens(self))
 
-    def within(self, prompt: int, completion: int) -> Usage:
-        """The same usage with at most so many tokens of prompt and of completion. Tokens read from
-        a cache, and visible tokens of the answer, are counted first."""
-        if self.prompt <= prompt and self.completion <= completion:
+    @property
+    def is_nothing(self) -> bool:
+        """Neither tokens nor units, so nothing is owed."""
+        return not (self.units or any(_tokens(self)))
+
+    def within(self, prompt: int, completion: int, units: int = 0) -> Usage:
+        """The same usage with at most so many tokens of prompt and of completion, and so many
+        units. Tokens read from a cache, and visible tokens of the answer, are counted first."""
+        if self.prompt <= prompt and self.completion <= completion and self.units <= units:
             return self
-        cached = min(self.cached_input, prompt)
-        input_tokens = min(self.input, prompt - cached)
-        output = min(self.output, completion)
-        return msgspec.structs.replace(
-            self,
-            input=input_tokens,
-            cached_input=cached,
-            cache_write=min(self.cache_write, prompt - cached - input_tokens),
-            output=output,
-            reasoning=min(self.reasoning, completion - output),
-        )
+        counts = {"units": min(self.units, units)}
+        for names, left in ((PROMPT, prompt), (COMPLETION, completion)):
+            for name in names:
+                counts[name] = min(getattr(self, name), left)
+                left -= counts[name]
+        return msgspec.structs.replace(self, **counts)
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*map(add, _counts(self), _counts(other)))
+        return usage_from(map(add, counts_of(self), counts_of(other)), self.unit or other.unit)
 
 
-COUNTS = Usage.__struct_fields__
+COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "unit")
 """Whatever has a usage has these fields: records, rows and sums."""
-TOKEN_CLASSES = tuple(name for name in COUNTS if name != "gpu_ms")
-_counts = attrgetter(*COUNTS)
+PROMPT = ("cached_input", "input", "cache_write", "audio_input", "image_input")
+COMPLETION = ("output", "reasoning", "audio_output", "image_output")
+TOKEN_CLASSES = tuple(name for name in COUNTS if name not in ("gpu_ms", "units"))
+counts_of = attrgetter(*COUNTS)
 _tokens = attrgetter(*TOKEN_CLASSES)
 
 
-def usage_of(record: Any) -> Usage:
-    """The usage in a record."""
-    return Usage(*_counts(record))
+def usage_of(row: Any) -> Usage:
+    """The usage in a row. The units of a sum may be of several kinds, so it names none."""
+    return usage_from(counts_of(row), getattr(row, "unit", ""))
+
+
+def usage_from(counts: Iterable[int], unit: str = "") -> Usage:
+    """The usage of `counts` in the order of COUNTS."""
+    values: list[Any] = [*counts, unit]
+    return Usage(*values)
+
+
+class RareUsage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The classes that few calls use. The records of others keep their size and their bytes."""
+
+    audio_input: int = 0
+    image_input: int = 0
+    audio_output: int = 0
+    image_output: int = 0
+    units: int = 0
+    unit: str = ""
+
+
+_RARE = RareUsage.__struct_fields__
+_COMMON = tuple(name for name in Usage.__struct_fields__ if name not in _RARE)
+_NOTHING_RARE = RareUsage()
+_common = attrgetter(*_COMMON)
+_rare = attrgetter(*_RARE)
+
+
+def _usage_in(record: UsageCheckpoint | SettledCall) -> Usage:
+    return Usage(*_common(record), *(_rare(record.rare) if record.rare else ()))
+
+
+def recorded(usage: Usage) -> dict[str, Any]:
+    """The fields that say it in a record."""
+    fields: dict[str, Any] = dict(zip(_COMMON, _common(usage), strict=True))
+    rare = RareUsage(*_rare(usage))
+    return fields if rare == _NOTHING_RARE else fields | {"rare": rare}
 
 
 class BudgetShare(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -193,7 +241,8 @@ class AttemptKind(StrEnum):
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One try at one replica: what it delivered, and the prices of its pool when it began. On our
-    own workers it has its share of the replica's time, outside it has tokens."""
+    own workers it has its share of the replica's time, outside it has tokens and units. Tokens of
+    sound and images cost us as text does, so they stand in `input` and `output`."""
 
     pool: str
     replica: str
@@ -205,6 +254,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output: int = 0
     cache_write: int = 0
     reasoning: int = 0
+    units: int = 0
     model: str = ""
     kind: AttemptKind = AttemptKind.FIRST
     busy_us: int = 0
@@ -213,6 +263,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_nanousd_per_mtok: int = 0
     cached_input_nanousd_per_mtok: int | None = None
     """None: as of a token that is not cached."""
+    nanousd_per_unit: int = 0
     status: int | None = None
     """Of the answer, where the server refused; `detail` is what it said then, or else which hints
     it was not sent: for operators."""
@@ -220,8 +271,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def delivered(self) -> int:
-        """The sum of the tokens of all classes."""
-        return sum(_tokens(self))
+        """The sum of the tokens of all classes, and of units."""
+        text = self.input + self.cached_input + self.output + self.cache_write + self.reasoning
+        return text + self.units
 
 
 class UsageCheckpoint(_Recorded, frozen=True, kw_only=True):
@@ -244,9 +296,11 @@ class UsageCheckpoint(_Recorded, frozen=True, kw_only=True):
     is_simulated: bool | msgspec.UnsetType = msgspec.UNSET
     """As in `SettledCall`."""
 
+    rare: RareUsage | msgspec.UnsetType = msgspec.UNSET
+
     @property
     def usage(self) -> Usage:
-        return usage_of(self)
+        return _usage_in(self)
 
 
 class SettledCall(_OfCall, frozen=True, kw_only=True):
@@ -286,9 +340,11 @@ class SettledCall(_OfCall, frozen=True, kw_only=True):
     """True where a simulated pool served it. Not there elsewhere, so that others keep their
     bytes."""
 
+    rare: RareUsage | msgspec.UnsetType = msgspec.UNSET
+
     @property
     def usage(self) -> Usage:
-        return usage_of(self)
+        return _usage_in(self)
 
 
 Payload = OpenedCall | UsageCheckpoint | SettledCall

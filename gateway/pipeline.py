@@ -7,11 +7,11 @@ one round trip, and whatever happens after it, leaving its block settles (step 8
 
 from collections.abc import Mapping, Sequence
 
-from billing.prices.tariff import Prices
+from billing.prices.tariff import Prices, kind_of
 from billing.types import CallStatus
 from gateway.call.admission import Accounts, Admission
 from gateway.call.context import cut, held_tokens, room_for, room_with_fallbacks
-from gateway.call.estimates import counted, lengths_of
+from gateway.call.estimates import counted, lengths_of, units_of
 from gateway.call.frame import Frame
 from gateway.call.leases import Leases
 from gateway.call.open_call import OpenCall, Quote
@@ -311,6 +311,8 @@ class Pipeline:
             estimated=lengths.estimated,
             quality_deviations=self._quality_deviations(room.models, payload),
             tenant_tier=principal.tier,
+            unit=request.sold_by.unit if request.sold_by else "",
+            units=units_of(request, prompts),
         )
         by_bytes = [model.name for model in room.models if model.path is None]
         return self._learner.expected(call, payload.choices, by_bytes)
@@ -392,6 +394,7 @@ class Pipeline:
         prices = tariff.prices if tariff else {}
         tier = call.tier
         priced = {m: prices[m, tier, False] for m in models if (m, tier, False) in prices}
+        priced = {m: each for m, each in priced.items() if _sells(each, call.unit)}
         if tariff is None or not priced:
             if not self._catalog.prices.versions:
                 raise overloaded(NOT_READ_YET, READ_WITHIN_S)
@@ -403,6 +406,8 @@ class Pipeline:
             raise dearer_than_allowed(call.model_requested)
         if len(priced) < len(call.models):
             call = call._replace(models=tuple(priced))
+        if call.unit:
+            call = _sold(call, priced)
         return call, Quote(tariff.version_id, priced)
 
     def _models_left(self, call: Call, matched: Matched) -> Sequence[str]:
@@ -568,6 +573,23 @@ def _may_end(opened: LiveAnswer, frame: Frame) -> bool:
         return True
     is_outside = opened.candidate.capacity_class is CapacityClass.EXTERNAL
     return is_outside and opened.meter.completes_with(frame)
+
+
+def _sells(prices: Prices, unit: str) -> bool:
+    """A model that is sold by such units has a price for these, and so has one that is sold by its
+    tokens alone."""
+    kinds = {kind_of(each) for each, _ in prices.units}
+    return not unit or kind_of(unit) not in kinds or prices.unit_price(unit) is not None
+
+
+def _sold(call: Call, priced: Mapping[str, Prices]) -> Call:
+    """Units are counted where they have a price."""
+    units = {
+        model: call.units[model]
+        for model, prices in priced.items()
+        if prices.unit_price(call.unit) is not None
+    }
+    return call._replace(units=units, unit=call.unit if units else "")
 
 
 def within(prices: Prices, most: PriceBound) -> bool:

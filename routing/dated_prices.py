@@ -12,6 +12,7 @@ class DatedCost(NamedTuple):
     cost_input_nanousd_per_mtok: int | None = None
     cost_output_nanousd_per_mtok: int | None = None
     cost_cached_input_nanousd_per_mtok: int | None = None
+    cost_nanousd_per_unit: int | None = None
 
 
 def cost_at(costs: Sequence[DatedCost], at_us: int) -> DatedCost | None:

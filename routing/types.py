@@ -40,10 +40,18 @@ class Tier(StrEnum):
 
 
 class Task(StrEnum):
-    """What a model is for: continuing text, or placing it in a vector space."""
+    """What a model is for: continuing text, placing it in a vector space, ordering documents by
+    a question, or saying what of a text may harm."""
 
     GENERATE = "generate"
     EMBED = "embed"
+    RERANK = "rerank"
+    MODERATE = "moderate"
+
+    @property
+    def is_outside(self) -> bool:
+        """No worker of ours does it."""
+        return self not in (Task.GENERATE, Task.EMBED)
 
 
 class CapacityClass(StrEnum):
@@ -149,6 +157,10 @@ class Call(NamedTuple):
     known. None: nowhere."""
     uncovered: frozenset[str] = frozenset()
     """Models of the call that the tenant's money was found not to cover."""
+    unit: str = ""
+    """What it is sold by beside its tokens, where that has a price."""
+    units: Mapping[str, int] = {}
+    """By model the most units that it may come to."""
 
     def likely_prompt_tokens(self, model: str) -> int:
         """What decisions reckon with; money is held for `prompt_tokens`."""
@@ -214,6 +226,8 @@ class Pool:
     """How long a replica without traffic stays."""
     cost_cached_input_nanousd_per_mtok: int | None = None
     """Of tokens of a prompt that a server outside has cached. None: as of others."""
+    cost_nanousd_per_unit: int = 0
+    """Of what the model is sold by beside its tokens, at a server outside."""
     cache_s: float = 300.0
     """How long a server outside keeps a prompt in its cache after its last use."""
     engine: str | None = None

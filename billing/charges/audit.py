@@ -6,7 +6,7 @@ charge is joined with the event or the correction that says what was used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from billing.charges.store import MONTH, SUM
-from billing.charges.sums import RECORD, month_of
+from billing.charges.sums import RECORD, SAME, month_of
 from billing.credits.credit import grant_of
 from billing.invoices.cuts import Cut
 from billing.invoices.invoicing import LineKind
@@ -32,11 +32,14 @@ from billing.invoices.store import CHARGED, CUT, INVOICE, LINE
 from billing.ledger.posting import unbilled
 from billing.ledger.store import TRANSFER
 from billing.periods import period_at
-from billing.prices.book import Component
+from billing.prices.rating import part_of
+from billing.prices.tariff import Component
+from billing.types import COMPLETION, PROMPT
 from billing.usage.store import CORRECTION, EVENT
 
-PROMPT = (Component.INPUT, Component.CACHED_INPUT, Component.CACHE_WRITE)
-GENERATED = (Component.OUTPUT, Component.REASONING)
+OF_UNITS = "units_nanousd"
+PARTS = {part_of(component): component for component in Component}
+"""By part of a charge what it is for. That of units is for what the record calls them."""
 RECORDS: tuple[tuple[FromClause, ColumnElement[str]], ...] = (
     (EVENT, literal("1")),
     (CORRECTION, cast(CORRECTION.c.n, String)),
@@ -111,9 +114,10 @@ def amounts(conn: Connection, org: str, cut: Cut) -> Amounts:
             kind = LineKind.ADJUSTMENT if row["kind"] == "reversal" else LineKind.USAGE
             sign = -1 if kind is LineKind.ADJUSTMENT else 1
             group = (kind.value, *(row[name] for name in RECORD), "")
-            for component in Component:
-                _add(sums, (*group, component.value), sign * row[component.value])
-                _add(sums, (*group, f"transfers of {component}"), row[f"of_{component}"])
+            for part, kind_of_part in PARTS.items():
+                component = row["unit"] if part == OF_UNITS else kind_of_part.value
+                _add(sums, (*group, component), sign * row[part])
+                _add(sums, (*group, f"transfers of {component}"), row[f"of_{part}"])
             for name in ("moved", "prompt", "generated"):
                 _add(sums, (*group, name), sign * row[name])
     for kind, debit, credit, amount, count in conn.execute(_burns(org, cut)):
@@ -151,24 +155,28 @@ def invoices_of(conn: Connection, org: str, month_us: int) -> list[str]:
 def _records(
     record: FromClause, n: ColumnElement[str], org: str, cut: Cut
 ) -> Select[tuple[Any, ...]]:
-    by = [TRANSFER.c.kind, *(record.c[name] for name in RECORD)]
-    parts = {component: record.c[f"{component}_nanousd"] for component in Component}
+    by = [TRANSFER.c.kind, *(record.c[name] for name in SAME)]
     return (
         select(
             *by,
-            *(func.sum(part).label(component.value) for component, part in parts.items()),
+            *(func.sum(record.c[part]).label(part) for part in PARTS),
             *(
-                func.sum(case((part != 0, 1), else_=0)).label(f"of_{component}")
-                for component, part in parts.items()
+                func.sum(case((record.c[part] != 0, 1), else_=0)).label(f"of_{part}")
+                for part in PARTS
             ),
             func.sum(TRANSFER.c.amount_nanousd).label("moved"),
-            func.sum(record.c.input + record.c.cached_input + record.c.cache_write).label("prompt"),
-            func.sum(record.c.output + record.c.reasoning).label("generated"),
+            func.sum(_tokens(record, PROMPT)).label("prompt"),
+            func.sum(_tokens(record, COMPLETION)).label("generated"),
         )
         .select_from(TRANSFER.join(record, is_of(record, n)))
         .where(within(org, cut))
         .group_by(*by)
     )
+
+
+def _tokens(record: FromClause, classes: Sequence[str]) -> ColumnElement[int]:
+    first, *others = (record.c[name] for name in classes)
+    return sum(others, start=first)
 
 
 def _burns(org: str, cut: Cut) -> Select[tuple[Any, ...]]:
@@ -189,7 +197,7 @@ def _stored(conn: Connection, table: FromClause, *where: ColumnElement[bool]) ->
         if component:
             _add(sums, (*group, "moved"), amount)
         _add(sums, (*group, f"transfers of {component}"), count)
-        if component in PROMPT or component in GENERATED:
+        if component in PROMPT or component in COMPLETION:
             _add(sums, (*group, "prompt" if component in PROMPT else "generated"), quantity)
     return sums
 

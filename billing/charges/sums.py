@@ -21,8 +21,8 @@ from billing.invoices.invoicing import LineKind
 from billing.ledger.posting import Posting
 from billing.periods import period_at
 from billing.prices.book import Component, PriceBook, Prices, Unpriced
-from billing.prices.rating import CHARGE_PARTS, Unrateable, units_at
-from billing.types import COUNTS, Usage
+from billing.prices.rating import CHARGE_PARTS, Unrateable, part_of, units_at
+from billing.types import COUNTS, usage_from
 from billing.usage.rollup import CountedCall, hour_of
 
 CELL = (
@@ -32,6 +32,8 @@ CELL = (
 SUMMED = ("quantity", "amount_nanousd", "transfers")
 RECORD = ("project", "model", "tier", "batch", "price_version", "is_simulated")
 """What a line shows of a record."""
+SAME = (*RECORD, "unit")
+"""Records that have this in common are summed together."""
 BY_CALL = (Component.REQUEST, Component.MINIMUM)
 """Counted as one for every call that pays it."""
 
@@ -39,7 +41,7 @@ Cell = tuple[Any, ...]
 """The values of CELL."""
 Sums = tuple[int, int, int]
 """The values of SUMMED."""
-_record = itemgetter("org", *RECORD)
+_record = itemgetter("org", *SAME)
 _counts = itemgetter(*COUNTS)
 _parts = itemgetter(*CHARGE_PARTS)
 
@@ -83,13 +85,13 @@ def _month_of_hour(hour_us: int) -> int:
 def _of(
     group: Cell, records: Sequence[Mapping[str, Any]], book: PriceBook
 ) -> Iterator[tuple[Cell, Sums]]:
-    month_us, kind, org, project, model, tier, batch, version, is_simulated = group
+    month_us, kind, org, project, model, tier, batch, version, is_simulated, unit = group
     sign = -1 if kind == LineKind.ADJUSTMENT else 1
     prices = book.of_version(version, model, tier, bool(batch))
     if isinstance(prices, Unpriced):
         raise Unrateable(f"{model}/{tier}/batch={batch}: {prices.reason}")
     for at, same in _by_step(prices, records):
-        for component, unit_price, (quantity, amount, transfers) in _components(at, same):
+        for component, unit_price, (quantity, amount, transfers) in _components(at, same, unit):
             of_record = (project, model, tier, bool(batch), str(component), version)
             cell = (org, month_us, kind, *of_record, unit_price, "", bool(is_simulated))
             yield cell, (sign * quantity, sign * amount, transfers)
@@ -103,20 +105,20 @@ def _by_step(
         return [(prices, records)]
     steps: dict[int, tuple[Prices, list[Mapping[str, Any]]]] = {}
     for record in records:
-        at = prices.at_prompt(Usage(*_counts(record)).prompt)
+        at = prices.at_prompt(usage_from(_counts(record)).prompt)
         steps.setdefault(at.prompt_from, (at, []))[1].append(record)
     return steps.values()
 
 
 def _components(
-    at: Prices, records: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[Component, int, Sums]]:
-    """(component, unit price, sums) of records that have the same prices."""
-    usage = Usage(*map(sum, zip(*map(_counts, records), strict=True)))
+    at: Prices, records: Sequence[Mapping[str, Any]], unit: str
+) -> Iterator[tuple[str, int, Sums]]:
+    """(component, unit price, sums) of records that have the same prices and units."""
+    usage = usage_from(map(sum, zip(*map(_counts, records), strict=True)), unit)
     gpu_ms = sum(min(record["gpu_ms"], at.gpu_ms_max) for record in records) if at.gpu_ms_max else 0
     parts = dict(zip(CHARGE_PARTS, zip(*map(_parts, records), strict=True), strict=True))
     for component, units, unit_price in units_at(replace(usage, gpu_ms=gpu_ms), at):
-        amounts = parts[f"{component}_nanousd"]
+        amounts = parts[part_of(component)]
         transfers = len(amounts) - amounts.count(0)
         quantity = transfers if component in BY_CALL else units
         if quantity or transfers:

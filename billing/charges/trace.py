@@ -16,9 +16,9 @@ from billing.invoices import store as invoices
 from billing.invoices.invoicing import LineKind
 from billing.ledger.store import TRANSFER
 from billing.prices.book import PriceBook, Unpriced
-from billing.prices.rating import units_of
+from billing.prices.rating import part_of, units_of
 from billing.prices.versions import book_of
-from billing.types import COUNTS, Usage
+from billing.types import Usage
 
 PAGE = 1000
 
@@ -89,6 +89,7 @@ def _page(
     return sorted(rows, key=lambda row: (row["booked_us"], row["transfer_id"]))[:limit]
 
 
+USAGE = Usage.__struct_fields__
 _SHOWN = ("transfer_id", "rid", "kind", "booked_us", "amount_nanousd")
 
 
@@ -105,8 +106,8 @@ def _candidates(line: dict[str, Any]) -> Select[Any]:
     return (
         select(
             *shown,
-            _either(f"{line['component']}_nanousd").label("part_nanousd"),
-            *(_either(name).label(name) for name in COUNTS),
+            _either(part_of(line["component"])).label("part_nanousd"),
+            *(_either(name).label(name) for name in USAGE),
         )
         .select_from(joined)
         .where(TRANSFER.c.kind == kind, *(_either(name) == line[name] for name in RECORD))
@@ -129,8 +130,8 @@ def _link(row: dict[str, Any], line: dict[str, Any], book: PriceBook) -> dict[st
         line["price_version"], line["model"], line["tier"], bool(line["batch"])
     )
     assert not isinstance(prices, Unpriced), f"{row['rid']} was charged without a price"
-    usage = Usage(**{name: row[name] for name in COUNTS})
+    usage = Usage(**{name: row[name] for name in USAGE})
     unit_price = {component: price for component, _, price in units_of(usage, prices)}
-    if not part or unit_price[line["component"]] != line["unit_price_nanousd_per_mtok"]:
+    if not part or unit_price.get(line["component"]) != line["unit_price_nanousd_per_mtok"]:
         return None
     return {**shown, "amount_nanousd": -part if line["kind"] == LineKind.ADJUSTMENT else part}

@@ -2,8 +2,8 @@
 
 Pure. On our own workers an attempt costs its share of the replica's time, rounded down. The replica
 itself shares its time out (`workers/engines/sharing.py`). So the calls of a replica never cost more
-than the replica did. Outside an attempt costs its tokens: prompt and completion are each rounded
-once to the even neighbour.
+than the replica did. Outside an attempt costs its units and its tokens: prompt and
+completion are each rounded once to the even neighbour.
 
 The attempt that the customer pays for is the cost of the call. All other attempts are wasted, and
 stand among the capacity that nobody used. The bill of a life has the price of each of its
@@ -43,15 +43,16 @@ def cost_nanousd(attempt: Attempt) -> int:
 
 
 def bought_nanousd(attempt: Attempt) -> int:
-    """The cost of tokens bought outside. A reasoning token costs as completion, and a cached one as
-    prompt where it has no price of its own."""
+    """The cost of units and tokens bought outside. A reasoning token costs as completion, and a
+    cached one as prompt where it has no price of its own."""
+    units = attempt.units * attempt.nanousd_per_unit
     if not (attempt.input_nanousd_per_mtok or attempt.output_nanousd_per_mtok):
-        return 0
+        return units
     price, cached_price = attempt.input_nanousd_per_mtok, attempt.cached_input_nanousd_per_mtok
     cached = attempt.cached_input * (price if cached_price is None else cached_price)
     prompt = (attempt.input + attempt.cache_write) * price + cached
     completion = (attempt.output + attempt.reasoning) * attempt.output_nanousd_per_mtok
-    return divide_half_even(prompt, MTOK) + divide_half_even(completion, MTOK)
+    return units + divide_half_even(prompt, MTOK) + divide_half_even(completion, MTOK)
 
 
 def costs_of(call: SettledCall) -> list[AttemptCost]:
@@ -85,7 +86,7 @@ def above_hold(attempt: Mapping[str, int], charged: Usage) -> tuple[int, int]:
 def _serving(call: SettledCall) -> Attempt | None:
     """The attempt that delivered what is charged: the last one that delivered anything. There is
     none where the call is charged for nothing."""
-    if not (call.input or call.output or call.cached_input or call.cache_write or call.reasoning):
+    if call.usage.is_nothing:
         return None
     for attempt in reversed(call.attempts):
         if attempt.pool == call.pool and attempt.delivered:

@@ -38,6 +38,8 @@ class AttemptRow(TokenCounts, table=True):
     input_nanousd_per_mtok: int = Field(0, sa_type=Big)
     output_nanousd_per_mtok: int = Field(0, sa_type=Big)
     cached_input_nanousd_per_mtok: int | None = Field(None, sa_type=Big)
+    units: int = Field(0, sa_type=Big)
+    nanousd_per_unit: int = Field(0, sa_type=Big)
     cost_nanousd: int = Field(0, sa_type=Big)
     bought_nanousd: int = Field(0, sa_type=Big)
     served: bool = False

@@ -50,6 +50,10 @@ class Measure(StrEnum):
     TOKEN = "token"
     CALL = "call"
     MILLISECOND = "ms"
+    SEARCH_UNIT = "search_unit"
+    IMAGE = "image"
+    SECOND = "second"
+    CHARACTER = "character"
     PIECE = "piece"
 
 

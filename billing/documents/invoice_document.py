@@ -35,8 +35,8 @@ from billing.invoices.invoicing import LineKind
 from billing.invoices.months import InvoiceResult
 from billing.invoices.taxes import Taxation
 from billing.money import NANOUSD_PER_CENT
-from billing.prices.book import Component
 from billing.prices.rating import UNITS_PER_PRICE
+from billing.prices.tariff import OF_UNITS, Component, kind_of
 from billing.queries import GroupBy, usage_summary
 
 UNTAXED = TaxTreatment(TaxCategory.OUTSIDE, note="No tax is computed on this document.")
@@ -45,6 +45,7 @@ MEASURES = {
     Component.REQUEST: Measure.CALL,
     Component.MINIMUM: Measure.CALL,
     Component.GPU_MS: Measure.MILLISECOND,
+    **{component: Measure(component) for component in OF_UNITS},
 }
 ANNEXES = (GroupBy.PROJECT, GroupBy.KEY, GroupBy.DAY)
 ANNEX_ROWS_MAX = 10_000
@@ -111,8 +112,8 @@ def _annex(store: Store, org: str, start_us: int, end_us: int, by: GroupBy) -> A
         AnnexRow(
             _day(each.group[by]).isoformat() if by is GroupBy.DAY else str(each.group[by]),
             each.requests,
-            each.input + each.cached_input + each.cache_write,
-            each.output + each.reasoning,
+            each.usage.prompt,
+            each.usage.completion,
             each.amount_nanousd,
         )
         for each in sums
@@ -222,7 +223,7 @@ def _description(line: Row) -> str:
 
 
 def _measure(component: str) -> Measure:
-    return MEASURES.get(Component(component), Measure.TOKEN) if component else Measure.PIECE
+    return MEASURES.get(kind_of(component), Measure.TOKEN) if component else Measure.PIECE
 
 
 def _day(at_us: int) -> date:

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from billing.money import NANOUSD_PER_CENT, whole_cents
 from billing.periods import Period
-from billing.prices.book import Component
+from billing.prices.tariff import Component, kind_of
 
 
 class LineKind(StrEnum):
@@ -88,7 +88,8 @@ def _order(line: Line) -> tuple[object, ...]:
         line.model,
         line.tier,
         line.batch,
-        _COMPONENTS.index(Component(line.component)) if line.component else -1,
+        _COMPONENTS.index(kind_of(line.component)) if line.component else -1,
+        line.component,
         line.price_version,
         line.unit_price_nanousd_per_mtok,
         line.grant_id,

@@ -31,7 +31,14 @@ from billing.prices.book import PriceBook
 from billing.prices.rating import Charge, Unrateable
 from billing.prices.versions import book_of
 from billing.recovery import holds
-from billing.types import UNREADABLE, OpenedCall, SettledCall, decode_opened, decode_settled
+from billing.types import (
+    UNREADABLE,
+    OpenedCall,
+    SettledCall,
+    counts_of,
+    decode_opened,
+    decode_settled,
+)
 from billing.usage import idempotency, rollup, rollups
 from billing.usage import store as usage
 from billing.usage.rollup import CountedCall
@@ -156,7 +163,7 @@ def _read(batch: Batch, record: Record) -> None:
         batch.failures.append(Failure(record, "unknown_kind", record.kind))
         return
     call = decode_settled(record.payload)
-    if call.rid != record.rid or min(msgspec.structs.astuple(call.usage)) < 0:
+    if call.rid != record.rid or min(counts_of(call.usage)) < 0:
         batch.failures.append(Failure(record, "malformed", "contradicts itself"))
         return
     sha = sha256(record.payload).digest()

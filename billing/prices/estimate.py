@@ -19,6 +19,7 @@ from billing.types import (
     Usage,
     UsageCheckpoint,
     UsageSource,
+    recorded,
 )
 
 GATEWAY_LOST = "gateway_lost"
@@ -67,7 +68,7 @@ def cut_call(
         status=CallStatus.FAILED,
         finish_reason=None,
         source=UsageSource.ESTIMATED,
-        **msgspec.structs.asdict(usage),
+        **recorded(usage),
         amount_nanousd=amount,
         admitted_us=opened.admitted_us,
         first_token_us=None,

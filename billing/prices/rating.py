@@ -7,6 +7,7 @@ clock, no storage and no currency but nano-USD.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 import msgspec
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from billing.prices.book import Component, PriceBook, Prices, Unpriced
 from billing.prices.estimate import Rate
 from billing.prices.rounding import divide_half_even
+from billing.prices.tariff import OF_UNITS, WITH_INPUT, WITH_OUTPUT, kind_of
 from billing.types import Usage
 
 UNITS_PER_PRICE = 1_000_000
@@ -37,6 +39,11 @@ class Charge(msgspec.Struct, frozen=True):
     reasoning_nanousd: int = 0
     gpu_ms_nanousd: int = 0
     minimum_nanousd: int = 0
+    audio_input_nanousd: int = 0
+    image_input_nanousd: int = 0
+    audio_output_nanousd: int = 0
+    image_output_nanousd: int = 0
+    units_nanousd: int = 0
 
     @property
     def amount_nanousd(self) -> int:
@@ -53,21 +60,15 @@ def rate(usage: Usage, prices: Prices) -> Charge:
 
     The length of the whole prompt decides which prices hold, for every token of the call.
     """
-    if not usage.total:
+    if usage.is_nothing:
         return Charge(prices.version_id)
     at = prices.at_prompt(usage.prompt)
-    input_tokens, generated = usage.input, usage.output
-    cache_write = reasoning = gpu_ms = 0
-    if usage.cache_write:
-        if at.cache_write is None:
-            input_tokens += usage.cache_write
-        else:
-            cache_write = amount_of(usage.cache_write, at.cache_write)
-    if usage.reasoning:
-        if at.reasoning is None:
-            generated += usage.reasoning
-        else:
-            reasoning = amount_of(usage.reasoning, at.reasoning)
+    input_tokens, generated, gpu_ms = usage.input, usage.output, 0
+    own: dict[str, int] = {}
+    if usage.total != input_tokens + generated + usage.cached_input:
+        input_tokens += _without_price(usage, at, WITH_INPUT)
+        generated += _without_price(usage, at, WITH_OUTPUT)
+        own = _own_parts(usage, at)
     if usage.gpu_ms:
         gpu_ms = amount_of(min(usage.gpu_ms, at.gpu_ms_max), at.gpu_ms)
     charge = Charge(
@@ -76,9 +77,9 @@ def rate(usage: Usage, prices: Prices) -> Charge:
         cached_input_nanousd=amount_of(usage.cached_input, at.cached_input),
         output_nanousd=amount_of(generated, at.output),
         request_nanousd=amount_of(1, at.request),
-        cache_write_nanousd=cache_write,
-        reasoning_nanousd=reasoning,
         gpu_ms_nanousd=gpu_ms,
+        units_nanousd=units_nanousd(usage.unit, usage.units, at),
+        **own,
     )
     if not at.minimum:
         return charge
@@ -86,45 +87,74 @@ def rate(usage: Usage, prices: Prices) -> Charge:
     return replace(charge, minimum_nanousd=lacking) if lacking > 0 else charge
 
 
-def dearest(prompt_tokens: int, output_tokens: int, prices: Prices) -> Usage:
-    """The usage that costs most of all usage with so many tokens."""
-    at = prices.at_prompt(prompt_tokens)
-    of_input = {
-        "cache_write": at.cache_write or 0,
-        "cached_input": at.cached_input,
-        "input": at.input,
+def _without_price(usage: Usage, at: Prices, classes: Sequence[str]) -> int:
+    return sum([getattr(usage, each) for each in classes if getattr(at, each) is None])
+
+
+def _own_parts(usage: Usage, at: Prices) -> dict[str, int]:
+    """Of tokens that have a price of their own."""
+    return {
+        f"{each}_nanousd": amount_of(getattr(usage, each), price)
+        for each in (*WITH_INPUT, *WITH_OUTPUT)
+        if (price := getattr(at, each)) is not None
     }
-    generated = {"reasoning": at.reasoning or 0, "output": at.output}
+
+
+def units_nanousd(unit: str, units: int, prices: Prices) -> int:
+    """The part of units of a kind. Without a price they cost nothing."""
+    return amount_of(units, prices.unit_price(unit) or 0) if units else 0
+
+
+def part_of(component: str) -> str:
+    """The part of a charge that a component is in."""
+    return "units_nanousd" if kind_of(component) in OF_UNITS else f"{component}_nanousd"
+
+
+def dearest(
+    prompt_tokens: int, output_tokens: int, prices: Prices, unit: str = "", units: int = 0
+) -> Usage:
+    """The usage that costs most of all usage with so many tokens and units."""
+    at = prices.at_prompt(prompt_tokens)
+    of_input = {"input": at.input, "cached_input": at.cached_input} | _own_prices(at, WITH_INPUT)
+    generated = {"output": at.output} | _own_prices(at, WITH_OUTPUT)
     return Usage(
         **{
             max(of_input, key=lambda name: (of_input[name], name)): prompt_tokens,
             max(generated, key=lambda name: (generated[name], name == "output")): output_tokens,
         },
         gpu_ms=at.gpu_ms_max,
+        unit=unit,
+        units=units,
     )
 
 
-def units_of(usage: Usage, prices: Prices) -> tuple[tuple[Component, int, int], ...]:
+def _own_prices(at: Prices, classes: Iterable[str]) -> dict[str, int]:
+    return {each: price for each in classes if (price := getattr(at, each)) is not None}
+
+
+def units_of(usage: Usage, prices: Prices) -> tuple[tuple[str, int, int], ...]:
     """(component, units, nano-USD per million) of which `rate` makes its parts, for invoices. Each
     part is the `amount_of` its units, but for the minimum, whose part is what the others lack."""
     at = prices.at_prompt(usage.prompt)
     return units_at(replace(usage, gpu_ms=min(usage.gpu_ms, at.gpu_ms_max)), at)
 
 
-def units_at(usage: Usage, at: Prices) -> tuple[tuple[Component, int, int], ...]:
-    """`units_of` at the prices for one length of prompt, for one call or for the sum of many. Of
-    each call's `gpu_ms` only those up to the bound are in the usage."""
-    extra_input = usage.cache_write if at.cache_write is None else 0
-    reasoned = usage.reasoning if at.reasoning is None else 0
+def units_at(usage: Usage, at: Prices) -> tuple[tuple[str, int, int], ...]:
+    """`units_of` at the prices for one length of prompt, for one call or for the sum of many that
+    have units of one kind. Of each call's `gpu_ms` only those up to the bound are in the usage."""
+    extra_input = _without_price(usage, at, WITH_INPUT)
+    extra_output = _without_price(usage, at, WITH_OUTPUT)
+    own = _own_prices(at, (*WITH_INPUT, *WITH_OUTPUT))
+    of_units = ((usage.unit, usage.units, at.unit_price(usage.unit) or 0),) if usage.unit else ()
     return (
         (Component.INPUT, usage.input + extra_input, at.input),
         (Component.CACHED_INPUT, usage.cached_input, at.cached_input),
-        (Component.CACHE_WRITE, usage.cache_write - extra_input, at.cache_write or 0),
-        (Component.OUTPUT, usage.output + reasoned, at.output),
-        (Component.REASONING, usage.reasoning - reasoned, at.reasoning or 0),
+        (Component.OUTPUT, usage.output + extra_output, at.output),
+        *((each, getattr(usage, each), price) for each, price in own.items()),
         (Component.REQUEST, 1, at.request),
         (Component.MINIMUM, 1, at.minimum),
         (Component.GPU_MS, usage.gpu_ms, at.gpu_ms),
+        *of_units,
     )
 
 
@@ -132,7 +162,7 @@ def rate_frozen(
     book: PriceBook, *, model: str, tier: str, batch: bool, usage: Usage, price_version: str
 ) -> Charge:
     """Rate usage at the version frozen on a call. No usage needs no price. Raises Unrateable."""
-    if not usage.total:
+    if usage.is_nothing:
         return Charge(price_version)
     prices = book.of_version(price_version, model, tier, batch)
     if isinstance(prices, Unpriced):
@@ -151,26 +181,28 @@ def amounts_of_book(book: PriceBook) -> Rate:
     return amount
 
 
-def hold_for(prompt_tokens: int, output_slice: int, prices: Prices) -> int:
-    """An upper bound, in nano-USD, of any charge with this prompt and at most this output.
+def hold_for(
+    prompt_tokens: int, output_slice: int, prices: Prices, unit: str = "", units: int = 0
+) -> int:
+    """An upper bound, in nano-USD, of any charge with this prompt, at most this output and at most
+    so many units.
 
     The prompt may be split among the classes that have prices, each rounded on its own. So may the
     output. n parts come to x + n/2 at most, where x is all of it at the dearest price.
     """
     at = prices.at_prompt(prompt_tokens)
-    prompt = output = 0
-    if prompt_tokens:
-        if at.cache_write is None:
-            prompt = prompt_tokens * max(at.input, at.cached_input) // UNITS_PER_PRICE + 1
-        else:
-            dearest = max(at.input, at.cached_input, at.cache_write)
-            prompt = (2 * prompt_tokens * dearest // UNITS_PER_PRICE + 3) // 2
-    if at.reasoning is None:
-        output = -(-output_slice * at.output // UNITS_PER_PRICE)
-    elif output_slice:
-        output = output_slice * max(at.output, at.reasoning) // UNITS_PER_PRICE + 1
+    of_input, generated = _own_prices(at, WITH_INPUT), _own_prices(at, WITH_OUTPUT)
+    prompt = _split(prompt_tokens, (at.input, at.cached_input, *of_input.values()))
+    output = _split(output_slice, (at.output, *generated.values()))
     once = amount_of(1, at.request) + amount_of(at.gpu_ms_max, at.gpu_ms)
+    once += units_nanousd(unit, units, at)
     return max(prompt + output + once, amount_of(1, at.minimum))
+
+
+def _split(tokens: int, prices: Sequence[int]) -> int:
+    if len(prices) == 1:
+        return -(-tokens * prices[0] // UNITS_PER_PRICE)
+    return (2 * tokens * max(prices) // UNITS_PER_PRICE + len(prices)) // 2 if tokens else 0
 
 
 def amount_of(units: int, nanousd_per_mtok: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from billing.db.columns import table_of
-from billing.prices.book import Component, Discount, PriceRate
+from billing.prices.book import Discount, PriceRate
 from billing.prices.tables import PriceDiscountRow, PriceRateRow, PriceVersionRow
 
 VERSION = table_of(PriceVersionRow)
@@ -33,7 +33,7 @@ def insert_terms(
                     "model": rate.model,
                     "tier": rate.tier,
                     "batch": rate.batch,
-                    "component": rate.component.value,
+                    "component": rate.component,
                     "prompt_from": rate.prompt_from,
                     "nanousd_per_mtok": rate.nanousd_per_mtok,
                     "units_max": rate.units_max,
@@ -81,7 +81,7 @@ def rates(conn: Connection) -> dict[str, list[PriceRate]]:
                 model=row["model"],
                 tier=row["tier"],
                 batch=bool(row["batch"]),
-                component=Component(row["component"]),
+                component=row["component"],
                 prompt_from=row["prompt_from"],
                 nanousd_per_mtok=row["nanousd_per_mtok"],
                 units_max=row["units_max"],

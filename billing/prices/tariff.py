@@ -7,9 +7,10 @@ nothing of dates: the price book decides which version holds.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Annotated, Any
 
 import msgspec
 
@@ -22,7 +23,7 @@ EVERY_MODEL = ""
 
 
 class Component(StrEnum):
-    """What a unit is counted in: tokens of a class, whole requests, or GPU-milliseconds.
+    """What is counted: tokens of a class, whole requests, GPU-milliseconds, or units of a kind.
 
     `minimum` is not used up: a call that costs less than it is charged the difference.
     """
@@ -35,10 +36,36 @@ class Component(StrEnum):
     REQUEST = "request"
     MINIMUM = "minimum"
     GPU_MS = "gpu_ms"
+    AUDIO_INPUT = "audio_input"
+    IMAGE_INPUT = "image_input"
+    AUDIO_OUTPUT = "audio_output"
+    IMAGE_OUTPUT = "image_output"
+    SEARCH_UNIT = "search_unit"
+    IMAGE = "image"
+    SECOND = "second"
+    CHARACTER = "character"
 
 
 OF_TOKENS = tuple(component for component in Component if component in TOKEN_CLASSES)
 """What may have another price for longer prompts."""
+OF_UNITS = (Component.SEARCH_UNIT, Component.IMAGE, Component.SECOND, Component.CHARACTER)
+"""What a call is sold by beside its tokens. It has units of one of them."""
+WITH_INPUT = (Component.CACHE_WRITE, Component.AUDIO_INPUT, Component.IMAGE_INPUT)
+WITH_OUTPUT = (Component.REASONING, Component.AUDIO_OUTPUT, Component.IMAGE_OUTPUT)
+"""Tokens that are counted with input, or with output, unless they have a price of their own."""
+COMPONENT_PATTERN = rf"^({'|'.join(Component)}|image(/[a-z0-9]{{1,16}}){{1,2}})$"
+"""An image may have a price by its size, as `image/1024x1024`, or by its quality too, as
+`image/1024x1024/high`."""
+
+
+def image_of(size: str, quality: str) -> str:
+    """The unit of images that are sold by size and quality."""
+    return f"{Component.IMAGE}/{size}/{quality}"
+
+
+def kind_of(component: str) -> Component:
+    """What it is a price of: `image` for images of any size and quality."""
+    return Component(component.partition("/")[0])
 
 
 class PriceRate(msgspec.Struct, frozen=True):
@@ -50,7 +77,7 @@ class PriceRate(msgspec.Struct, frozen=True):
 
     model: str
     tier: str
-    component: Component
+    component: Annotated[str, msgspec.Meta(pattern=COMPONENT_PATTERN)]
     nanousd_per_mtok: int
     batch: bool = False
     prompt_from: int = 0
@@ -69,8 +96,9 @@ class Discount(msgspec.Struct, frozen=True):
 class Prices:
     """The rates of one (model, tier, batch) in one version, nano-USD per million units.
 
-    None means no price of its own: such tokens are counted with input, or with output. `longer` has
-    the prices of calls with longer prompts, by rising `prompt_from`.
+    None means no price of its own: such tokens are counted with input, or with output. `units` has
+    the prices of units, by what they are. `longer` has the prices of calls with longer prompts, by
+    rising `prompt_from`.
     """
 
     version_id: str
@@ -83,9 +111,14 @@ class Prices:
     request: int = 0
     cache_write: int | None = None
     reasoning: int | None = None
+    audio_input: int | None = None
+    image_input: int | None = None
+    audio_output: int | None = None
+    image_output: int | None = None
     minimum: int = 0
     gpu_ms: int = 0
     gpu_ms_max: int = 0
+    units: tuple[tuple[str, int], ...] = ()
     prompt_from: int = 0
     longer: tuple[Prices, ...] = ()
 
@@ -95,6 +128,16 @@ class Prices:
             return self
         place = bisect_right(self.longer, prompt_tokens, key=lambda prices: prices.prompt_from)
         return self.longer[place - 1] if place else self
+
+    def unit_price(self, unit: str) -> int | None:
+        """The price of units of a kind: of an image of this size and quality, else of this size,
+        else of any. None where they have no price, and then they are not counted."""
+        prices = dict(self.units)
+        while unit not in prices:
+            unit, slash, _ = unit.rpartition("/")
+            if not slash:
+                return None
+        return prices[unit]
 
 
 RateKey = tuple[str, str, bool]
@@ -111,7 +154,7 @@ class Tariff:
 
 def tariff_of(version_id: str, rates: Iterable[PriceRate]) -> Tariff:
     """The prices of a version. A model that lacks a price for input or output is not in it."""
-    groups: dict[RateKey, dict[int, dict[Component, PriceRate]]] = {}
+    groups: dict[RateKey, dict[int, dict[str, PriceRate]]] = {}
     for rate in rates:
         group = groups.setdefault((rate.model, rate.tier, rate.batch), {})
         group.setdefault(rate.prompt_from, {})[rate.component] = rate
@@ -144,11 +187,11 @@ def agreed(
 
 
 def _prices(
-    version_id: str, key: RateKey, by_prompt: Mapping[int, Mapping[Component, PriceRate]]
+    version_id: str, key: RateKey, by_prompt: Mapping[int, Mapping[str, PriceRate]]
 ) -> Prices:
     """The prices of one model. A price that a longer prompt does not change is that of shorter
     ones."""
-    parts: dict[Component, PriceRate] = {}
+    parts: dict[str, PriceRate] = {}
     steps = []
     for prompt_from in sorted(by_prompt):
         parts = {**parts, **by_prompt[prompt_from]}
@@ -157,7 +200,7 @@ def _prices(
 
 
 def _step(
-    version_id: str, key: RateKey, parts: Mapping[Component, PriceRate], prompt_from: int
+    version_id: str, key: RateKey, parts: Mapping[str, PriceRate], prompt_from: int
 ) -> Prices:
     """The prices at one length of prompt. Cached input costs as input unless it has a price."""
     model, tier, batch = key
@@ -172,13 +215,19 @@ def _step(
         cached_input=amounts.get(Component.CACHED_INPUT, amounts[Component.INPUT]),
         output=amounts[Component.OUTPUT],
         request=amounts.get(Component.REQUEST, 0),
-        cache_write=amounts.get(Component.CACHE_WRITE),
-        reasoning=amounts.get(Component.REASONING),
+        **_own(amounts.get),
+        units=tuple(
+            (name, price) for name, price in sorted(amounts.items()) if kind_of(name) in OF_UNITS
+        ),
         minimum=amounts.get(Component.MINIMUM, 0),
         gpu_ms=gpu.nanousd_per_mtok if gpu else 0,
         gpu_ms_max=(gpu.units_max or 0) if gpu else 0,
         prompt_from=prompt_from,
     )
+
+
+def _own(price_of: Callable[[str], int | None]) -> dict[str, Any]:
+    return {name.value: price_of(name) for name in (*WITH_INPUT, *WITH_OUTPUT)}
 
 
 def _discounted(prices: Prices, basis_points: int, version_id: str) -> Prices:
@@ -195,8 +244,8 @@ def _discounted(prices: Prices, basis_points: int, version_id: str) -> Prices:
         cached_input=off(prices.cached_input),
         output=off(prices.output),
         request=off(prices.request),
-        cache_write=None if prices.cache_write is None else off(prices.cache_write),
-        reasoning=None if prices.reasoning is None else off(prices.reasoning),
+        **_own(lambda name: None if (own := getattr(prices, name)) is None else off(own)),
+        units=tuple((name, off(price)) for name, price in prices.units),
         minimum=off(prices.minimum),
         gpu_ms=off(prices.gpu_ms),
         longer=tuple(_discounted(longer, basis_points, version_id) for longer in prices.longer),

@@ -19,6 +19,8 @@ TOKEN_PRICE_MAX = 10**15
 """Nano-USD per million: one USD a token. What a call comes to then fits the counters of Redis."""
 CALL_PRICE_MAX = 10**18
 """The same of what is counted by the call: a thousand USD."""
+SMALL_UNITS = (Component.SECOND, Component.CHARACTER)
+"""A call has many of them, as of tokens."""
 GPU_MS_MAX = 86_400_000
 PROMPT_MAX = 2**31 - 1
 MS_PER_S = 1000
@@ -103,10 +105,12 @@ def differences(
 def rates_of(price: PriceSettings) -> list[PriceRate]:
     """The rates that a declared price stands for."""
     per_gpu_ms = UNITS_PER_PRICE // MS_PER_S
-    amounts = {name: getattr(price, f"{name}_nanousd_per_mtok") for name in OF_TOKENS} | {
+    amounts: dict[str, int | None] = {
+        **{name: getattr(price, f"{name}_nanousd_per_mtok") for name in OF_TOKENS},
         Component.REQUEST: price.request_nanousd * UNITS_PER_PRICE or None,
         Component.MINIMUM: price.minimum_nanousd * UNITS_PER_PRICE or None,
         Component.GPU_MS: price.gpu_nanousd_per_s * per_gpu_ms or None,
+        **{unit: amount * UNITS_PER_PRICE for unit, amount in price.of_units.items()},
     }
     return [
         PriceRate(
@@ -116,7 +120,7 @@ def rates_of(price: PriceSettings) -> list[PriceRate]:
             component=component,
             prompt_from=price.prompt_from_tokens,
             nanousd_per_mtok=amount,
-            units_max=price.gpu_s_max * MS_PER_S if component is Component.GPU_MS else None,
+            units_max=price.gpu_s_max * MS_PER_S if component == Component.GPU_MS else None,
         )
         for component, amount in amounts.items()
         if amount is not None
@@ -136,20 +140,21 @@ def group_of(rate: PriceRate) -> RateKey:
 
 
 def key_of(rate: PriceRate) -> tuple[str, str, bool, str, int]:
-    return *group_of(rate), rate.component.value, rate.prompt_from
+    return *group_of(rate), rate.component, rate.prompt_from
 
 
 def _check_rate(rate: PriceRate) -> None:
     if rate.nanousd_per_mtok < 0:
         raise PriceError("a price is negative")
     by_tokens = rate.component in OF_TOKENS
-    if rate.nanousd_per_mtok > (TOKEN_PRICE_MAX if by_tokens else CALL_PRICE_MAX):
+    is_small = by_tokens or rate.component in SMALL_UNITS
+    if rate.nanousd_per_mtok > (TOKEN_PRICE_MAX if is_small else CALL_PRICE_MAX):
         raise PriceError(f"{_named(rate)} costs more than any call may")
     if not 0 <= rate.prompt_from <= PROMPT_MAX:
         raise PriceError(f"{_named(rate)} begins at no number of prompt tokens")
     if rate.prompt_from and not by_tokens:
         raise PriceError(f"{_named(rate)} does not depend on the length of the prompt")
-    if rate.component is not Component.GPU_MS:
+    if rate.component != Component.GPU_MS:
         if rate.units_max is not None:
             raise PriceError(f"{_named(rate)} has no most: only GPU-milliseconds have")
     elif rate.units_max is None or not 1 <= rate.units_max <= GPU_MS_MAX:
@@ -161,7 +166,7 @@ def _check_group(group: RateKey, rates: Sequence[PriceRate]) -> None:
     base = {rate.component for rate in rates if not rate.prompt_from}
     if missing := {Component.INPUT, Component.OUTPUT} - base:
         raise PriceError(f"{label} has no price for {', '.join(sorted(missing))}")
-    last: dict[Component, int] = {}
+    last: dict[str, int] = {}
     for rate in sorted(rates, key=lambda rate: rate.prompt_from):
         if rate.component not in base:
             raise PriceError(f"{_named(rate)} has a price for long prompts only")

@@ -50,7 +50,7 @@ def standing(conn: Connection, rids: Sequence[str]) -> dict[str, CountedCall]:
     """What these calls count so far. An unknown call is absent."""
     if not rids:
         return {}
-    columns = ("rid", *DIMENSIONS, *COUNTS, "price_version", "is_simulated")
+    columns = ("rid", *DIMENSIONS, *COUNTS, "price_version", "is_simulated", "unit")
     events = select(*(EVENT.c[name] for name in columns), EVENT.c.ended_us)
     calls = {
         row["rid"]: CountedCall(hour_of(row["ended_us"]), dict(row))

@@ -22,7 +22,7 @@ HAS_CANARY = text("is_canary IS NOT NULL")
 
 
 class TokenCounts(SQLModel):
-    """By the classes of `billing.types.Usage`."""
+    """By the classes of `billing.types.Usage` that an attempt has, too."""
 
     input: int = Field(0, sa_type=Big)
     cached_input: int = Field(0, sa_type=Big)
@@ -35,6 +35,11 @@ class Counts(TokenCounts):
     """What was used."""
 
     gpu_ms: int = Field(0, sa_type=Big)
+    audio_input: int = Field(0, sa_type=Big)
+    image_input: int = Field(0, sa_type=Big)
+    audio_output: int = Field(0, sa_type=Big)
+    image_output: int = Field(0, sa_type=Big)
+    units: int = Field(0, sa_type=Big)
 
     @property
     def usage(self) -> Usage:
@@ -53,6 +58,11 @@ class Charged(SQLModel):
     reasoning_nanousd: int = Field(0, sa_type=Big)
     gpu_ms_nanousd: int = Field(0, sa_type=Big)
     minimum_nanousd: int = Field(0, sa_type=Big)
+    audio_input_nanousd: int = Field(0, sa_type=Big)
+    image_input_nanousd: int = Field(0, sa_type=Big)
+    audio_output_nanousd: int = Field(0, sa_type=Big)
+    image_output_nanousd: int = Field(0, sa_type=Big)
+    units_nanousd: int = Field(0, sa_type=Big)
     amount_nanousd: int = Field(sa_type=Big)
     cost_nanousd: int = Field(0, sa_type=Big)
     """Of a call that of the attempt that is charged for, at the price of its pool."""
@@ -82,6 +92,8 @@ class UsageRecord(Counts, Charged, RouteColumns):
     gateway: str
     model_requested: str
     model: str
+    unit: str = Field("", sa_column_kwargs={"server_default": ""})
+    """Of what its `units` are."""
     variant: str
     pool: str
     capacity_class: str

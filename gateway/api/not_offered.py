@@ -12,8 +12,6 @@ REASONS = {
     "/v1/images": WITHOUT_MODEL,
     "/v1/audio": WITHOUT_MODEL,
     "/v1/videos": WITHOUT_MODEL,
-    "/v1/moderations": WITHOUT_MODEL,
-    "/v1/rerank": WITHOUT_MODEL,
     "/v1/realtime": WITHOUT_MODEL,
     "/v1/assistants": "Assistants are kept state; this service is stateless: send the messages.",
     "/v1/conversations": "Conversations are kept state; this service is stateless: send the items.",

@@ -126,6 +126,15 @@ class UsageCounts(TokenCounts):
     cache_write: RareCount = 0
     reasoning: RareCount = 0
     gpu_ms: RareCount = 0
+    audio_input: RareCount = 0
+    image_input: RareCount = 0
+    audio_output: RareCount = 0
+    image_output: RareCount = 0
+    units: RareCount = 0
+
+
+class CallUsage(UsageCounts):
+    unit: str = Field("", exclude_if=not_, description="of what its `units` are")
 
 
 class Listing(Answer, Generic[Item]):

@@ -73,6 +73,14 @@ def lengths_of(
     return PromptLengths(in_order, frozenset(estimated))
 
 
+def units_of(request: GeneratingRequest, prompts: Mapping[str, Lengths]) -> dict[str, int]:
+    """By model the most units that a call comes to."""
+    sold = request.sold_by
+    if sold is None:
+        return {}
+    return {model: sold.units(lengths) for model, lengths in prompts.items()}
+
+
 def _by_counter(
     models: Iterable[Model], counters: Mapping[str, TokenCounter]
 ) -> list[tuple[TokenCounter, list[Model]]]:
@@ -155,7 +163,9 @@ def _sized(call: Call, counts: _OwnCounts) -> Call:
         for model in models
         if model.name in counts.left
     }
+    units = units_of(request, counts.whole)
     return call._replace(
+        units={model: units.get(model, most) for model, most in call.units.items()},
         prompt_tokens={**call.prompt_tokens} | prompt_tokens,
         longest_prompt_tokens=longest,
         output_tokens_max=room.output_tokens_each * request.payload.choices,

@@ -104,6 +104,11 @@ class Choice(msgspec.Struct, frozen=True):
     prompt_logprobs: PromptLogprobs | None = None
 
     @property
+    def is_whole(self) -> bool:
+        """It brings no text, but a thing in one piece."""
+        return bool(self.embedding)
+
+    @property
     def content(self) -> str:
         text = self.delta.get("content") if self.text is None else self.text
         return text if isinstance(text, str) else ""
@@ -139,6 +144,16 @@ class Choice(msgspec.Struct, frozen=True):
         """Pieces of calls; raises what msgspec raises where they are not of OpenAI's shape."""
         pieces = self.delta.get("tool_calls")
         return msgspec.convert(pieces, tuple[ToolCallPiece, ...]) if pieces else ()
+
+
+class ResultChoice(Choice, frozen=True):
+    """What a document says whole, as we say it: a ranking, verdicts."""
+
+    result: msgspec.Raw = msgspec.Raw(b"null")
+
+    @property
+    def is_whole(self) -> bool:
+        return True
 
 
 class Frame(msgspec.Struct, frozen=True):

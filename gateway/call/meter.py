@@ -8,7 +8,7 @@ charge is bounded by what is held (`gateway/call/open_call.py`), our cost by not
 
 from msgspec.structs import replace
 
-from billing.types import Usage
+from billing.types import COMPLETION, Usage
 from gateway.call.frame import Frame
 
 STOPPED = "stop"
@@ -37,7 +37,7 @@ class Meter:
             has_text = choice.has_text
             if not reasons or choice.index not in reasons:
                 self._texts += has_text
-            if self.first_token_s is None and (has_text or choice.embedding):
+            if self.first_token_s is None and (has_text or choice.is_whole):
                 self.first_token_s = now_s
             if choice.finish_reason is not None:
                 reasons[choice.index] = choice.finish_reason
@@ -126,11 +126,13 @@ def _larger(one: Usage, other: Usage) -> Usage:
         and other.cached_input >= one.cached_input
         and other.reasoning >= one.reasoning
         and other.cache_write >= one.cache_write
+        and other.units >= one.units
     ):  # as reports do that are cumulative
         return other
     prompt = one if one.prompt > other.prompt else other
     completion = one if one.completion > other.completion else other
-    return replace(prompt, output=completion.output, reasoning=completion.reasoning)
+    of_completion = {name: getattr(completion, name) for name in COMPLETION}
+    return replace(prompt, **of_completion, units=max(one.units, other.units))
 
 
 _NOTHING = Usage()

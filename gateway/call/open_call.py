@@ -25,6 +25,7 @@ from billing.types import (
     Usage,
     UsageCheckpoint,
     UsageSource,
+    recorded,
 )
 from gateway.call.attempt import Counted, OpenAttempt
 from gateway.call.meter import Meter
@@ -52,7 +53,13 @@ class Quote(msgspec.Struct, frozen=True):
 
     def hold_of(self, call: Call, model: str, output_tokens: int) -> int:
         """Nano-USD for the prompt and that much output of one model."""
-        return hold_for(call.prompt_tokens[model], output_tokens, self.prices[model])
+        return hold_for(
+            call.prompt_tokens[model],
+            output_tokens,
+            self.prices[model],
+            call.unit,
+            call.units.get(model, 0),
+        )
 
 
 def granted_at_first(call: Call, decision: Decision, slice_tokens: int) -> int:
@@ -204,7 +211,10 @@ class OpenCall(msgspec.Struct):
         if self.meter is None:
             return Usage()
         prompt = self.call.prompt_tokens[self.model]
-        used = self.meter.usage.within(prompt, self.output_tokens_granted)
+        most = self.call.units.get(self.model, 0)
+        used = self.meter.usage.within(prompt, self.output_tokens_granted, most)
+        if used.units:
+            used = replace(used, unit=self.call.unit)
         if not self.quote.prices[self.model].gpu_ms:
             return used
         return replace(used, gpu_ms=max(0, now_us - self.served_since_us) // 1000)
@@ -228,12 +238,7 @@ class OpenCall(msgspec.Struct):
             tier=served.tier if served else self.opened.tier,
             pool=served.pool if served else "",
             is_simulated=_simulated(served),
-            input=usage.input,
-            cached_input=usage.cached_input,
-            output=usage.output,
-            cache_write=usage.cache_write,
-            reasoning=usage.reasoning,
-            gpu_ms=usage.gpu_ms,
+            **recorded(usage),
             at_us=now_us,
             attempt=self.tried.record(self.share or self.meter, now_us) if self.tried else None,
         )
@@ -279,12 +284,7 @@ class OpenCall(msgspec.Struct):
             status=self.status,
             finish_reason=self.finish_reason,
             source=UsageSource.EXACT,
-            input=usage.input,
-            cached_input=usage.cached_input,
-            output=usage.output,
-            cache_write=usage.cache_write,
-            reasoning=usage.reasoning,
-            gpu_ms=usage.gpu_ms,
+            **recorded(usage),
             amount_nanousd=rate(usage, self.quote.prices[model]).amount_nanousd,
             admitted_us=opened.admitted_us,
             first_token_us=round(first_token_s * 1e6) if first_token_s else None,

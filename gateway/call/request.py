@@ -73,6 +73,19 @@ class Payload(Protocol):
         ...
 
 
+class Sold(Protocol):
+    """A payload that is sold by units beside its tokens."""
+
+    @property
+    def unit(self) -> str:
+        """What they are (`billing.prices.tariff`)."""
+        ...
+
+    def units(self, prompts: Sequence[int]) -> int:
+        """The most that it may come to, by the tokens of each prompt."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Streaming:
     """How an answer is streamed; `includes_usage` as the client asked by `include_usage`, and
@@ -108,6 +121,7 @@ class GeneratingRequest(msgspec.Struct, frozen=True):
     """What the caller narrows the operator's rule by."""
     price_max: PriceBound = NO_BOUND
     """The most that the caller pays."""
+    sold_by: Sold | None = None
 
 
 def outside_stream(body: dict[str, Any]) -> dict[str, Any]:

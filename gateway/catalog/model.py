@@ -53,3 +53,9 @@ class ModelFields(SQLModel):
         if self.image_tokens is not None and not self.is_external:
             raise ValueError("image_tokens is for models of external servers alone")
         return self
+
+    @model_validator(mode="after")
+    def _others_do_what_workers_do_not(self) -> Self:
+        if self.task is not None and self.task.is_outside and not self.is_external:
+            raise ValueError(f"no worker of ours can {self.task}: leave out path")
+        return self

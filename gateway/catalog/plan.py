@@ -178,6 +178,10 @@ def task_contradictions(
         for index, pool in declaration.pools.items()
         if pool.engine is not None
         and (pool.engine == EMBEDDING) != (tasks[pool.model] == Task.EMBED)
+    ] + [
+        Mistake(f"pools.{index}.adapter", f"{pool.adapter} does not {tasks[pool.model]}")
+        for index, pool in declaration.pools.items()
+        if pool.adapter is not None and tasks[pool.model].is_outside
     ]
 
 
@@ -449,7 +453,7 @@ def _by_group(rates: Sequence[PriceRate]) -> dict[Group, dict[str, int]]:
     for rate in rates:
         parts = groups.setdefault((rate.model, rate.tier, rate.batch), {})
         longer = f" from {rate.prompt_from} prompt tokens" if rate.prompt_from else ""
-        parts[f"{rate.component.value}{longer}"] = rate.nanousd_per_mtok
+        parts[f"{rate.component}{longer}"] = rate.nanousd_per_mtok
     return groups
 
 

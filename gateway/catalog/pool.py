@@ -98,6 +98,7 @@ class PoolPrice(WrittenUsd):
     cost_cached_input_nanousd_per_mtok: CostUsd | None = Field(
         None, description="of prompt tokens that an external server has cached"
     )
+    cost_nanousd_per_unit: CostUsd | None = Field(None, description="of an image or its like")
 
     @property
     def value(self) -> DatedCost:
@@ -107,6 +108,7 @@ class PoolPrice(WrittenUsd):
             self.cost_input_nanousd_per_mtok,
             self.cost_output_nanousd_per_mtok,
             self.cost_cached_input_nanousd_per_mtok,
+            self.cost_nanousd_per_unit,
         )
 
 
@@ -245,6 +247,11 @@ class PoolFields(SQLModel, WrittenUsd):
         sa_type=BigInteger,
         description="of prompt tokens that an external server has cached; null: as others",
         schema_extra={"validate_default": True},
+    )
+    cost_nanousd_per_unit: CostUsd = Column(
+        default=0,
+        sa_type=BigInteger,
+        description="of a search unit, an image, a second or a character, at an external server",
     )
     cache_s: float = Field(
         300.0,

@@ -36,7 +36,12 @@ class ModelRow(WeightsRow, ModelFields, table=True):
 
     model_config = SQLModelConfig(frozen=False, extra="ignore")
     __tablename__ = "model"
-    __table_args__ = (CheckConstraint("task IN ('generate','embed')", name="task_known"),)
+    __table_args__ = (
+        CheckConstraint(
+            "task IN ('generate','embed','rerank','moderate','image','speak','transcribe')",
+            name="task_known",
+        ),
+    )
     name: str = Field(primary_key=True)
     created_us: int = Field(default=0, sa_type=Big)
 

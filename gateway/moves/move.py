@@ -72,7 +72,7 @@ def kept(served: Candidate, choices: int) -> Arrived | Said:
 def may_move(call: Call, attempts: Sequence[Attempt], pool: Pool, arrived: Arrived | Said) -> bool:
     """Whether an answer can go on exactly where it was cut, and has not moved too often. Of one
     that nobody has seen yet no text is compared: its call is made anew."""
-    if call.task is Task.EMBED or not arrived.exact or moves_of(attempts) >= MOVES_MAX:
+    if call.task is not Task.GENERATE or not arrived.exact or moves_of(attempts) >= MOVES_MAX:
         return False
     if isinstance(arrived, Arrived):
         return not pool.is_external

@@ -13,6 +13,8 @@ from gateway.wire.anthropic.dialect import ANTHROPIC
 from gateway.wire.bodies.chat import parse_chat
 from gateway.wire.bodies.completions import TextOf, parse_completion
 from gateway.wire.bodies.embeddings import parse_embedding
+from gateway.wire.bodies.moderations import parse_moderation
+from gateway.wire.bodies.rerank import parse_rerank
 from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.responses.body import parse_response
 from gateway.wire.responses.dialect import RESPONSES
@@ -35,6 +37,9 @@ def call_routes(keeper: CatalogKeeper) -> Mapping[str, CallRoute]:
             partial(parse_completion, text_of=_text_of(keeper), takes=takes)
         ),
         "/v1/embeddings": CallRoute(partial(parse_embedding, takes=takes)),
+        "/v1/rerank": CallRoute(partial(parse_rerank, takes=takes)),
+        "/v2/rerank": CallRoute(partial(parse_rerank, takes=takes, returns_documents=False)),
+        "/v1/moderations": CallRoute(partial(parse_moderation, takes=takes)),
         "/v1/responses": CallRoute(parse_response, RESPONSES),
         "/v1/messages": CallRoute(parse_message, ANTHROPIC),
     }

@@ -13,6 +13,8 @@ from gateway.upstream.fault import Fault
 from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream, Patience, Target
 from gateway.wire.bodies.chat import parse_chat
 from gateway.wire.bodies.embeddings import parse_embedding
+from gateway.wire.bodies.moderations import parse_moderation
+from gateway.wire.bodies.rerank import parse_rerank
 from routing.types import Clock, Task
 
 OUTPUT_TOKENS = 16
@@ -59,6 +61,11 @@ class PoolCheck:
 def cheap_call(task: Task) -> Payload:
     if task is Task.EMBED:
         return parse_embedding(b'{"model": "x", "input": "ping"}').payload
+    if task is Task.RERANK:
+        body = b'{"model": "x", "query": "ping", "documents": ["pong"]}'
+        return parse_rerank(body).payload
+    if task is Task.MODERATE:
+        return parse_moderation(b'{"model": "x", "input": "ping"}').payload
     body = b'{"model": "x", "messages": [{"role": "user", "content": "ping"}]}'
     return parse_chat(body).payload
 

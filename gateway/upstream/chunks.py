@@ -63,10 +63,14 @@ class _Sluice(msgspec.Struct):
 class _PromptDetails(msgspec.Struct):
     cached_tokens: Count | None = 0
     cache_write_tokens: Count | None = 0
+    audio_tokens: Count | None = 0
+    image_tokens: Count | None = 0
 
 
 class _CompletionDetails(msgspec.Struct):
     reasoning_tokens: Count | None = 0
+    audio_tokens: Count | None = 0
+    image_tokens: Count | None = 0
 
 
 class _PlainUsage(msgspec.Struct):
@@ -269,13 +273,26 @@ def _plain_usage(usage: _PlainUsage) -> Usage:
     cached = min(prompt.cached_tokens or 0, usage.prompt_tokens)
     written = min(prompt.cache_write_tokens or 0, usage.prompt_tokens - cached)
     reasoning = min(completion.reasoning_tokens or 0, usage.completion_tokens)
+    fresh, said = usage.prompt_tokens - cached - written, usage.completion_tokens - reasoning
+    heard, seen = _parts(fresh, prompt.audio_tokens, prompt.image_tokens)
+    spoken, drawn = _parts(said, completion.audio_tokens, completion.image_tokens)
     return Usage(
-        input=usage.prompt_tokens - cached - written,
+        input=fresh - heard - seen,
         cached_input=cached,
-        output=usage.completion_tokens - reasoning,
+        output=said - spoken - drawn,
         cache_write=written,
         reasoning=reasoning,
+        audio_input=heard,
+        image_input=seen,
+        audio_output=spoken,
+        image_output=drawn,
     )
+
+
+def _parts(whole: int, audio: int | None, image: int | None) -> tuple[int, int]:
+    """Tokens of sound and of images, which together are no more than the whole."""
+    sound = min(audio or 0, whole)
+    return sound, min(image or 0, whole - sound)
 
 
 _CHUNK = msgspec.json.Decoder(_Chunk)

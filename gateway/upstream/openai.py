@@ -30,6 +30,7 @@ from gateway.upstream.answer import (
 )
 from gateway.upstream.blame import is_of_account, is_ours_to_answer_for
 from gateway.upstream.chunks import read_answer, read_chunk, read_vectors
+from gateway.upstream.documents import ReadDocument
 from gateway.upstream.doubt import Doubt
 from gateway.upstream.fault import DETAIL_CHARS_MAX, Fault, fault_of, without_secrets
 from gateway.upstream.hints import refused_hints, without_hints
@@ -111,6 +112,8 @@ class Target(msgspec.Struct, frozen=True):
     finished: frozenset[int] = frozenset()
     """Those of them that another server finished before it was lost."""
     embeds: bool = False
+    reads: ReadDocument | None = None
+    """What reads its answer, where that is a document of its own kind."""
     patience: Patience = Patience()
     whole: Whole | None = None
     left_out: tuple[str, ...] = ()
@@ -192,6 +195,7 @@ class OpenAIAnswer:
         self._response = response
         self._idle_s = target.patience.idle_s
         self._embeds = target.embeds
+        self._reads = target.reads
         self._whole = target.whole
         self.choices = target.choices
         self._unfinished = set(range(target.choices)) - target.finished
@@ -235,6 +239,8 @@ class OpenAIAnswer:
     @property
     def is_document(self) -> bool:
         """Servers outside give their vectors in one piece, and most give answers so if asked to."""
+        if self._reads is not None:
+            return True
         may_be = self._embeds or self._whole is not None
         return may_be and _content_type(self._response) != EVENTS
 
@@ -246,7 +252,9 @@ class OpenAIAnswer:
             raise _broken(broken) from broken
         if len(body) > DOCUMENT_BYTES_MAX:
             raise Cut("a document was larger than any document may be")
-        if self._whole is None:
+        if self._reads is not None:
+            frame = await asyncio.to_thread(self._reads, body)
+        elif self._whole is None:
             frame = await asyncio.to_thread(read_vectors, body)
         else:
             try:

@@ -30,6 +30,7 @@ from gateway.providers.triton import Awaited, Generate, Unmapped, generate_of, g
 from gateway.replicas.known_prompts import KnownPrompts
 from gateway.replicas.placement import Chosen, OpenPlace, Placement
 from gateway.upstream.come_again import again_s, is_blocked
+from gateway.upstream.documents import reader_for
 from gateway.upstream.hints import RefusedHints
 from gateway.upstream.openai import Patience, Target, Whole
 from routing.cost import wait_s
@@ -511,7 +512,9 @@ def _continues(pool: Pool) -> bool:
 
 def _in_one_piece(open_call: OpenCall, model: str, payload: Payload) -> Whole | None:
     """Where nobody streams and the answer is short, one document says the same as many events, for
-    a fraction of the work on both sides."""
+    a fraction of the work on both sides. What is no text comes so alone."""
+    if payload.task.is_outside:
+        return Whole(open_call.call.prompt_tokens[model])
     if open_call.call.stream or payload.task is Task.EMBED or not open_call.is_short:
         return None
     return Whole(open_call.call.prompt_tokens[model])
@@ -547,6 +550,7 @@ def _target(
         outside=outside,
         choices=payload.choices,
         embeds=payload.task is Task.EMBED,
+        reads=reader_for(payload, whole.prompt_tokens if whole else 0),
         patience=patience,
         whole=whole,
         left_out=left_out,

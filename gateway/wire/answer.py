@@ -135,10 +135,13 @@ def usage_shape(usage: Usage) -> dict[str, Any]:
         "prompt_tokens": usage.prompt,
         "completion_tokens": usage.completion,
         "total_tokens": usage.total,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_input, "audio_tokens": 0},
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cached_input,
+            "audio_tokens": usage.audio_input,
+        },
         "completion_tokens_details": {
             "reasoning_tokens": usage.reasoning,
-            "audio_tokens": 0,
+            "audio_tokens": usage.audio_output,
             "accepted_prediction_tokens": 0,
             "rejected_prediction_tokens": 0,
         },

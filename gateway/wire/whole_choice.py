@@ -4,12 +4,15 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any, TypeVar
 
-from gateway.call.frame import Choice, Logprobs, PromptLogprobs, ToolCallPiece
+import msgspec
+
+from gateway.call.frame import Choice, Logprobs, PromptLogprobs, ResultChoice, ToolCallPiece
 from gateway.wire.call_pieces import CallPieces
 
 T = TypeVar("T")
 
 CUT_SHORT = "length"
+NO_RESULT = msgspec.Raw(b"null")
 
 
 class WholeChoice:
@@ -18,6 +21,7 @@ class WholeChoice:
     def __init__(self, index: int) -> None:
         self.index = index
         self.embedding: str | None = None
+        self.result = NO_RESULT
         self._texts: list[str] = []
         self._refusals: list[str] = []
         self._reasoning: list[str] = []
@@ -44,6 +48,8 @@ class WholeChoice:
         if piece.logprobs is not None:
             self._logprobs.append(piece.logprobs)
         self.embedding = piece.embedding or self.embedding
+        if isinstance(piece, ResultChoice):
+            self.result = piece.result
         self._finish_reason = piece.finish_reason
         self.stop_reason = piece.stop_reason
 

@@ -56,9 +56,16 @@ FAR = "far"
 """A model that only servers outside have."""
 LARGE = "large"
 """Another one, with four times the context of FAR."""
+RANKER, JUDGE = "ranker", "judge"
+"""Models that order documents, and that say what may harm, at servers outside."""
 CHAT, COMPLETIONS, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 OUTPUT_PRICE = 5_000_000_000
 """Nano-USD per million tokens: 5000 nano-USD a token, so that budgets are easy to reckon."""
+SEARCH_UNIT_PRICE = 2_000_000 * 10**6
+OUTER_PRICES: dict[str, dict[str, int]] = {
+    RANKER: {"input": 10_000_000, "output": 0, "search_unit": SEARCH_UNIT_PRICE},
+    JUDGE: {"input": 0, "output": 0},
+}
 SETTLED_WITHIN_S = 30.0
 QUICK: dict[str, Any] = {
     "idle_timeout_s": 2.0,
@@ -344,6 +351,7 @@ def _settings(
     pool = {"max_ongoing": 64, "cost_usd_per_s": "0.000001", "cold_start_s": 0.2}
     size = {"context_tokens": 4096, "max_output_tokens": 2048, "size_rank": 1, "quality": 0.5}
     outer_sizes = {FAR: size, LARGE: size | {"context_tokens": 16_384, "quality": 0.6}}
+    outer_sizes |= {RANKER: size | {"task": "rerank"}, JUDGE: size | {"task": "moderate"}}
     outer_models = {pool.get("model") for pool in outside}
     return Settings(
         data=data,
@@ -382,6 +390,11 @@ def _prices(now_us: int, dearer: Mapping[str, int] | None = None) -> bytes:
         for model in ("tale", "vectors", FAR, LARGE)
         for tier in ("default", "priority", "flex")
         for component, price in parts.items()
+    )
+    rates += tuple(
+        PriceRate(model, "default", component, price)
+        for model, prices in OUTER_PRICES.items()
+        for component, price in prices.items()
     )
     return publish(make_book([PriceVersion("pv_1", 0, None, rates)]), now_us)
 

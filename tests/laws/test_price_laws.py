@@ -25,17 +25,21 @@ from billing.prices.rating import (
     amount_of,
     dearest,
     hold_for,
+    part_of,
     rate,
     rate_frozen,
     units_of,
 )
-from billing.prices.tariff import OF_TOKENS
+from billing.prices.tariff import OF_TOKENS, WITH_INPUT, WITH_OUTPUT
 from billing.prices.terms import PriceError, check_terms
 from billing.types import Usage
 
 M = ("m", "default", False)
 STEPS = (0, 100, 1000)
 GPU_MS_MAX = 5000
+
+UNIT = "image/1024x1024/high"
+UNITS = ("image", "image/1024x1024", UNIT, "search_unit", "second", "character")
 
 tokens = st.integers(0, 3000)
 usages = st.builds(
@@ -46,6 +50,12 @@ usages = st.builds(
     cache_write=tokens,
     reasoning=tokens,
     gpu_ms=st.integers(0, 2 * GPU_MS_MAX),
+    audio_input=tokens,
+    image_input=tokens,
+    audio_output=tokens,
+    image_output=tokens,
+    units=st.integers(0, 50),
+    unit=st.just(UNIT),
 )
 prices_ = st.integers(0, 3_000_000) | st.integers(0, 10**13)
 rises = st.lists(prices_, min_size=len(STEPS), max_size=len(STEPS)).map(sorted)
@@ -67,6 +77,9 @@ def terms(draw: st.DrawFn, **needed: Any) -> list[PriceRate]:
         if draw(st.booleans()):
             most = GPU_MS_MAX if component is Component.GPU_MS else None
             found.append(PriceRate(model, tier, component, draw(prices_), batch, units_max=most))
+    for unit in UNITS:
+        if draw(st.booleans()):
+            found.append(PriceRate(model, tier, unit, draw(prices_), batch))
     return found
 
 
@@ -113,14 +126,14 @@ def test_rating_is_additive_but_for_one_rounding_a_component_and_what_is_paid_on
     rates: list[PriceRate], usage: Usage, other: Usage
 ) -> None:
     at = prices_of(rates)
-    assume(usage.total and other.total)
+    assume(not usage.is_nothing and not other.is_nothing)
     assume(
         at.at_prompt(usage.prompt)
         == at.at_prompt(other.prompt)
         == at.at_prompt((usage + other).prompt)
     )
     both, one, two = rate(usage + other, at), rate(usage, at), rate(other, at)
-    for part in ("input", "cached_input", "cache_write", "output", "reasoning"):
+    for part in (*OF_TOKENS, "units"):
         name = f"{part}_nanousd"
         assert abs(getattr(both, name) - getattr(one, name) - getattr(two, name)) <= 1
 
@@ -130,11 +143,16 @@ def test_rating_is_additive_but_for_one_rounding_a_component_and_what_is_paid_on
     usage=usages,
     prompt_more=tokens,
     output_more=tokens,
+    units_more=st.integers(0, 3),
     agreement=st.none() | agreements,
 )
 @example(
     [PriceRate("m", "default", part, 500_000) for part in OF_TOKENS],
-    Usage(input=3, cached_input=3, cache_write=3, output=3, reasoning=3),
+    Usage(
+        **{"input": 3, "cached_input": 3, "cache_write": 3, "audio_input": 3, "image_input": 3},
+        **{"output": 3, "reasoning": 3, "audio_output": 3, "image_output": 3},
+    ),
+    0,
     0,
     0,
     None,
@@ -144,10 +162,12 @@ def test_a_hold_covers_every_charge_of_no_longer_a_prompt_and_no_more_output(
     usage: Usage,
     prompt_more: int,
     output_more: int,
+    units_more: int,
     agreement: PriceVersion | None,
 ) -> None:
     at = prices_of(rates, "org_1", *([agreement] if agreement else []))
-    held = hold_for(usage.prompt + prompt_more, usage.completion + output_more, at)
+    prompt, output = usage.prompt + prompt_more, usage.completion + output_more
+    held = hold_for(prompt, output, at, usage.unit, usage.units + units_more)
     assert rate(usage, at).amount_nanousd <= held
 
 
@@ -156,11 +176,12 @@ def test_the_dearest_usage_costs_no_less_than_any_but_for_roundings(
     rates: list[PriceRate], usage: Usage
 ) -> None:
     at = prices_of(rates)
-    most = dearest(usage.prompt, usage.completion, at)
+    counts = (usage.prompt, usage.completion, at, usage.unit, usage.units)
+    most = dearest(*counts)
     assert (most.prompt, most.completion) == (usage.prompt, usage.completion)
-    held = hold_for(usage.prompt, usage.completion, at)
+    held = hold_for(*counts)
     dearest_amount = rate(most, at).amount_nanousd
-    assert rate(usage, at).amount_nanousd - 3 <= dearest_amount <= held
+    assert rate(usage, at).amount_nanousd - 5 <= dearest_amount <= held
 
 
 @given(rates=terms(), prompt=tokens, output=tokens)
@@ -171,14 +192,19 @@ def test_a_hold_is_above_the_dearest_charge_by_roundings_alone(
     prices = prices_of(rates)
     for read, written in ((prompt, 0), (0, output)):
         at = prices.at_prompt(read)
-        of_prompt = [p for p in (at.input, at.cached_input, at.cache_write) if p is not None]
-        of_output = max(at.output, at.reasoning or 0)
+        of_prompt = _known(at.input, at.cached_input, *(getattr(at, name) for name in WITH_INPUT))
+        of_output = _known(at.output, *(getattr(at, name) for name in WITH_OUTPUT))
         most = Fraction(amount_of(1, at.request) + amount_of(at.gpu_ms_max, at.gpu_ms))
         if read:
             most += Fraction(read * max(of_prompt), UNITS_PER_PRICE) + Fraction(len(of_prompt), 2)
         if written:
-            most += Fraction(written * of_output, UNITS_PER_PRICE) + 1
+            most += Fraction(written * max(of_output), UNITS_PER_PRICE)
+            most += max(Fraction(1), Fraction(len(of_output), 2))
         assert hold_for(read, written, prices) <= max(most, amount_of(1, at.minimum))
+
+
+def _known(*prices: int | None) -> list[int]:
+    return [price for price in prices if price is not None]
 
 
 @given(rates=terms(), prompt=tokens, output=tokens, more=tokens)
@@ -195,11 +221,11 @@ def test_each_component_is_rounded_once_from_its_exact_amount(
 ) -> None:
     at = prices_of(rates)
     charge = rate(usage, at)
-    if not usage.total:
+    if usage.is_nothing:
         assert charge.amount_nanousd == 0
         return
     for component, units, price in units_of(usage, at):
-        booked = getattr(charge, f"{component}_nanousd")
+        booked = getattr(charge, part_of(component))
         if component is not Component.MINIMUM:
             assert booked == amount_of(units, price)
             assert abs(Fraction(units * price, UNITS_PER_PRICE) - booked) <= Fraction(1, 2)
@@ -214,7 +240,7 @@ def test_prices_step_at_the_prompt_they_name_and_are_flat_between(
     at = prices_of(rates)
     named = {rate.prompt_from for rate in rates}
     step = max(prompt_from for prompt_from in named if prompt_from <= usage.prompt)
-    in_force: dict[Component, int] = {}
+    in_force: dict[str, int] = {}
     for one in sorted(rates, key=lambda one: one.prompt_from):
         if one.prompt_from <= step:
             in_force[one.component] = one.nanousd_per_mtok
@@ -225,8 +251,21 @@ def test_prices_step_at_the_prompt_they_name_and_are_flat_between(
         in_force[Component.OUTPUT],
     )
     assert found.cached_input == in_force.get(Component.CACHED_INPUT, found.input)
-    assert found.cache_write == in_force.get(Component.CACHE_WRITE)
-    assert found.reasoning == in_force.get(Component.REASONING)
+    for name in (*WITH_INPUT, *WITH_OUTPUT):
+        assert getattr(found, name) == in_force.get(name)
+
+
+@given(rates=terms(), usage=usages)
+def test_an_image_costs_as_its_size_and_quality_do_before_what_is_said_of_any(
+    rates: list[PriceRate], usage: Usage
+) -> None:
+    said = {rate.component: rate.nanousd_per_mtok for rate in rates}
+    best = next((said[each] for each in reversed(UNITS[:3]) if each in said), None)
+    at = prices_of(rates)
+    assert at.unit_price(UNIT) == best
+    assert at.unit_price("image/512x512/low") == said.get("image")
+    assert at.unit_price("") is at.unit_price("unknown") is None
+    assert rate(usage, at).units_nanousd == amount_of(usage.units, best or 0)
 
 
 @given(rates=terms(), usage=usages, agreement=agreements)

@@ -45,9 +45,9 @@ SPECIFICATIONS = {
 }
 PROCESS = "urn:fdc:peppol.eu:2017:poacc:billing:01:1.0"
 TYPE_CODES = {DocumentKind.INVOICE: "380", DocumentKind.CREDIT_NOTE: "381"}
-UNIT_CODES = {Measure.MILLISECOND: "C26"}
+UNIT_CODES = {Measure.MILLISECOND: "C26", Measure.SECOND: "SEC"}
 ONE = "C62"
-"""UN/ECE Recommendation 20: one, and milliseconds."""
+"""UN/ECE Recommendation 20: one, milliseconds, and seconds."""
 CREDIT_TRANSFER, SEPA_TRANSFER, NOT_DEFINED = "30", "58", "1"
 DISCOUNT_CODE = "95"
 """UNTDID 5189: discount."""

@@ -67,6 +67,10 @@ UNITS = {
     Measure.TOKEN: "Tokens",
     Measure.CALL: "Requests",
     Measure.MILLISECOND: "Milliseconds",
+    Measure.SEARCH_UNIT: "Search Units",
+    Measure.IMAGE: "Images",
+    Measure.SECOND: "Seconds",
+    Measure.CHARACTER: "Characters",
     Measure.PIECE: "Units",
 }
 

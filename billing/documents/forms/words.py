@@ -70,6 +70,10 @@ ENGLISH = {
     "token": "tokens",
     "call": "calls",
     "ms": "ms",
+    "search_unit": "search units",
+    "image": "images",
+    "second": "seconds",
+    "character": "characters",
     "piece": "pieces",
 }
 GERMAN = {
@@ -134,6 +138,10 @@ GERMAN = {
     "token": "Token",
     "call": "Aufrufe",
     "ms": "ms",
+    "search_unit": "Sucheinheiten",
+    "image": "Bilder",
+    "second": "Sekunden",
+    "character": "Zeichen",
     "piece": "Stück",
 }
 LANGUAGES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "de": GERMAN}

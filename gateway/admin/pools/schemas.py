@@ -50,6 +50,7 @@ class PoolPriceAnswer(Answer):
     cost_cached_input_usd_per_mtok: Usd | None = Field(
         None, validation_alias="cost_cached_input_nanousd_per_mtok"
     )
+    cost_usd_per_unit: Usd | None = Field(None, validation_alias="cost_nanousd_per_unit")
 
 
 class PoolAnswer(PoolFields, Answer):
@@ -84,6 +85,10 @@ class PoolAnswer(PoolFields, Answer):
     @computed_field
     def cost_cached_input_usd_per_mtok(self) -> Usd | None:
         return self.cost_cached_input_nanousd_per_mtok
+
+    @computed_field
+    def cost_usd_per_unit(self) -> Usd:
+        return self.cost_nanousd_per_unit
 
 
 class PoolCheckAnswer(Answer):

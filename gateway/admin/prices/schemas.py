@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from billing.prices.book import Component, Discount, PriceRate
-from billing.prices.tariff import BASIS_POINTS
+from billing.prices.book import Discount, PriceRate
+from billing.prices.tariff import BASIS_POINTS, COMPONENT_PATTERN
 from billing.prices.terms import GPU_MS_MAX, PROMPT_MAX
 from billing.prices.versions import DISCOUNT
 from gateway.api.fields import Text
@@ -14,6 +14,15 @@ from gateway.fields import Label
 from gateway.instants import LAST_EPOCH_S
 
 RATES_MAX = 10_000
+ComponentName = Annotated[
+    str,
+    Field(
+        pattern=COMPONENT_PATTERN,
+        examples=["output"],
+        description="what is counted; an image also by its size, as `image/1024x1024`, and by its"
+        " quality, as `image/1024x1024/high`",
+    ),
+]
 Status = Literal["draft", "approved", "active"]
 From = Annotated[
     float | None,
@@ -25,7 +34,7 @@ class RateFields(BaseModel):
     model: Label = Field(examples=["sluice-small"])
     tier: str = Field(pattern="^(priority|default|flex)$", examples=["default"])
     batch: bool = False
-    component: Component
+    component: ComponentName
     usd_per_mtok: Usd = Field(description="decimal USD per million units", examples=["0.15"])
     prompt_from_tokens: int = Field(
         0, strict=True, ge=0, le=PROMPT_MAX, description="of calls with at least so long a prompt"
@@ -133,7 +142,7 @@ class ChangeFields(Answer):
 
 
 class RateChange(ChangeFields):
-    component: Component
+    component: ComponentName
     usd_per_mtok_before: Usd | None = Field(validation_alias="before")
     usd_per_mtok_after: Usd | None = Field(validation_alias="after")
     units_max_before: int | None = Field(ge=0)

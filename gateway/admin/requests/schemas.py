@@ -44,6 +44,7 @@ class CostedAttempt(CallAttempt):
     input_nanousd_per_mtok: int
     output_nanousd_per_mtok: int
     cached_input_nanousd_per_mtok: int | None
+    nanousd_per_unit: int
     cogs_usd: Usd = Field(validation_alias="cost_nanousd")
 
 

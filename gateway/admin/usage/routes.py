@@ -13,7 +13,10 @@ from gateway.instants import iso
 
 router = APIRouter(prefix="/usage", tags=["usage"])
 
-COUNTS = ("requests", "input", "cached_input", "cache_write", "output", "reasoning", "gpu_ms")
+COUNTS = (
+    *("requests", "input", "cached_input", "cache_write", "output", "reasoning", "gpu_ms"),
+    "units",
+)
 
 
 @router.get("", response_model=UsageSums, responses=OR_CSV)

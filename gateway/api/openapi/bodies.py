@@ -7,6 +7,8 @@ from gateway.wire.anthropic.body import MESSAGE
 from gateway.wire.bodies.chat_body import CHAT
 from gateway.wire.bodies.completions import COMPLETION
 from gateway.wire.bodies.embeddings import READER as EMBEDDING
+from gateway.wire.bodies.moderations import READER as MODERATION
+from gateway.wire.bodies.rerank import READER as RERANK
 from gateway.wire.bodies.rules import Reader
 from gateway.wire.bodies.tokenize import DETOKENIZE, TOKENIZE
 from gateway.wire.json_schema import ANYTHING, STRING, Schema, maybe, objects
@@ -30,6 +32,9 @@ BODIES: dict[str, Schema] = {
     "/v1/chat/completions": of(CHAT),
     "/v1/completions": of(COMPLETION),
     "/v1/embeddings": of(EMBEDDING),
+    "/v1/rerank": of(RERANK),
+    "/v2/rerank": of(RERANK),
+    "/v1/moderations": of(MODERATION),
     "/v1/responses": of(RESPONSE),
     "/v1/responses/input_tokens": of(INPUT_COUNT),
     "/v1/messages": of(MESSAGE),
@@ -41,10 +46,14 @@ BODIES: dict[str, Schema] = {
 
 _MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
 _CHAT = {"model": "sluice-small", "messages": _MESSAGES, "max_tokens": 16}
+_RANKING = {"model": "ranker", "query": "a fox", "documents": ["a red fox", "a bear"], "top_n": 1}
 EXAMPLES: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": _CHAT,
     "/v1/completions": {"model": "sluice-small", "prompt": "The fox", "max_tokens": 16},
     "/v1/embeddings": {"model": "minilm", "input": ["a fox", "a bear"]},
+    "/v1/rerank": _RANKING,
+    "/v2/rerank": _RANKING,
+    "/v1/moderations": {"model": "omni-moderation", "input": "I will find you."},
     "/v1/responses": {"model": "sluice-small", "input": "Tell me a story about a fox."},
     "/v1/responses/input_tokens": {"model": "sluice-small", "input": "The fox"},
     "/v1/messages": _CHAT,

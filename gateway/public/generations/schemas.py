@@ -7,7 +7,7 @@ from pydantic import AliasPath, Field, NonNegativeInt
 
 from billing.types import AttemptKind, CallStatus, UsageSource
 from gateway.admin.ledger.schemas import Transfer
-from gateway.api.schemas import Answer, At, RareUsd, UsageCounts, Usd, read_from
+from gateway.api.schemas import Answer, At, CallUsage, RareUsd, Usd, read_from
 from gateway.call.wait import WaitEnd
 from routing.types import CapacityClass, Tier
 
@@ -33,7 +33,7 @@ class Generation(Answer):
     finish_reason: str | None
     error_code: str | None
     usage_source: UsageSource = Field(validation_alias="source")
-    usage: UsageCounts
+    usage: CallUsage
     rule: str | None
     policy_revision: int | None
     price_version: str
@@ -57,6 +57,11 @@ class ChargeParts(Answer):
     reasoning_usd: RareUsd = Field(0, validation_alias="reasoning_nanousd")
     gpu_ms_usd: RareUsd = Field(0, validation_alias="gpu_ms_nanousd")
     minimum_usd: RareUsd = Field(0, validation_alias="minimum_nanousd")
+    audio_input_usd: RareUsd = Field(0, validation_alias="audio_input_nanousd")
+    image_input_usd: RareUsd = Field(0, validation_alias="image_input_nanousd")
+    audio_output_usd: RareUsd = Field(0, validation_alias="audio_output_nanousd")
+    image_output_usd: RareUsd = Field(0, validation_alias="image_output_nanousd")
+    units_usd: RareUsd = Field(0, validation_alias="units_nanousd")
 
 
 class Candidate(Answer):

@@ -145,7 +145,10 @@ def _of_model(call: Call, model: str, prices: Prices) -> ModelQuote:
 
 
 def most_nanousd(call: Call, model: str, prices: Prices) -> int:
-    usage = dearest(call.prompt_tokens[model], call.output_tokens_max, prices)
+    units = call.units.get(model, 0)
+    usage = dearest(
+        call.prompt_tokens[model], call.output_tokens_max, prices, call.unit if units else "", units
+    )
     return rate(usage, prices).amount_nanousd
 
 

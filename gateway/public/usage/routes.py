@@ -17,24 +17,32 @@ from gateway.public.usage.schemas import (
     CostsQuery,
     EmbeddingsQuery,
     EmbeddingsUsage,
+    ModerationsUsage,
     OtherQuery,
     TimeBuckets,
 )
 from gateway.public.usage.service import Usage
+from routing.types import Task
 
 router = APIRouter(prefix="/v1/organization", tags=["usage"])
 
 
 @router.get("/usage/completions", response_model=TimeBuckets[CompletionsUsage])
 async def completions(usage: Usage, query: Annotated[CompletionsQuery, Query()]) -> Any:
-    """Requests and tokens of everything but embeddings, by bucket and group."""
-    return await usage.used(query, query.groups, embeds=False)
+    """Requests and tokens of everything that has no list of its own, by bucket and group."""
+    return await usage.used(query, query.groups)
 
 
 @router.get("/usage/embeddings", response_model=TimeBuckets[EmbeddingsUsage])
 async def embeddings(usage: Usage, query: Annotated[EmbeddingsQuery, Query()]) -> Any:
     """Requests and tokens of the models that embed, by bucket and group."""
-    return await usage.used(query, query.groups, embeds=True)
+    return await usage.used(query, query.groups, Task.EMBED)
+
+
+@router.get("/usage/moderations", response_model=TimeBuckets[ModerationsUsage])
+async def moderations(usage: Usage, query: Annotated[EmbeddingsQuery, Query()]) -> Any:
+    """Requests and tokens of the models that moderate, by bucket and group."""
+    return await usage.used(query, query.groups, Task.MODERATE)
 
 
 async def others(usage: Usage, query: Annotated[OtherQuery, Query()]) -> Any:

@@ -25,7 +25,6 @@ OTHERS = (
     "code_interpreter_sessions",
     "file_search_calls",
     "images",
-    "moderations",
     "vector_stores",
     "web_search_calls",
 )
@@ -185,6 +184,12 @@ class EmbeddingsUsage(ModelUsage):
     object: Literal["organization.usage.embeddings.result"] = "organization.usage.embeddings.result"
 
 
+class ModerationsUsage(ModelUsage):
+    object: Literal["organization.usage.moderations.result"] = (
+        "organization.usage.moderations.result"
+    )
+
+
 class CompletionsUsage(ModelUsage):
     object: Literal["organization.usage.completions.result"] = (
         "organization.usage.completions.result"
@@ -196,12 +201,12 @@ class CompletionsUsage(ModelUsage):
     input_text_tokens: NonNegativeInt = of_sums("input")
     input_cached_text_tokens: NonNegativeInt = of_sums("cached_input")
     output_text_tokens: NonNegativeInt = of_sums("usage", "completion")
-    input_audio_tokens: NonNegativeInt = 0
+    input_audio_tokens: NonNegativeInt = of_sums("audio_input")
     input_cached_audio_tokens: NonNegativeInt = 0
-    output_audio_tokens: NonNegativeInt = 0
-    input_image_tokens: NonNegativeInt = 0
+    output_audio_tokens: NonNegativeInt = of_sums("audio_output")
+    input_image_tokens: NonNegativeInt = of_sums("image_input")
     input_cached_image_tokens: NonNegativeInt = 0
-    output_image_tokens: NonNegativeInt = 0
+    output_image_tokens: NonNegativeInt = of_sums("image_output")
     batch: bool | None = of_group("batch")
     service_tier: str | None = of_group("service_tier")
 
@@ -220,4 +225,4 @@ class Costs(Answer):
     project_id: str | None = of_group("project_id")
     api_key_id: str | None = of_group("api_key_id")
     quantity: NonNegativeInt | None
-    quantity_unit: Literal["tokens", "ms"] | None
+    quantity_unit: Literal["tokens", "ms", "units"] | None

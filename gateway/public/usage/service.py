@@ -36,6 +36,9 @@ BUCKETS = {Width.MINUTE: GroupBy.MINUTE, Width.HOUR: GroupBy.HOUR, Width.DAY: Gr
 EVENTS_MAX = 20_000
 """Of one page by the minute, but for those of a single minute."""
 
+LISTED = (Task.EMBED, Task.MODERATE)
+"""Tasks that have a list of their own."""
+
 Group = Mapping[str, Any]
 
 
@@ -94,9 +97,9 @@ class UsageService:
     reader: str | None
 
     async def used(
-        self, query: UsageQuery, groups: Sequence[str], *, embeds: bool
+        self, query: UsageQuery, groups: Sequence[str], task: Task | None = None
     ) -> BucketRowsPage:
-        """Requests and tokens of the models that embed, or of all others."""
+        """What models of a task used. None: all that have no list of their own."""
         whose = self._whose(query)
         page = self._page(query, query.bucket_width, query.buckets_max)
         if query.is_of_users:
@@ -106,7 +109,7 @@ class UsageService:
             until_us = await asyncio.to_thread(busy_until, self.ledger, whose, *span, EVENTS_MAX)
             page = page.until(until_us)
         by = [BUCKETS[query.bucket_width], *_dimensions(groups)]
-        rows = await asyncio.to_thread(self._of_task, whose, page, by, query, embeds=embeds)
+        rows = await asyncio.to_thread(self._of_task, whose, page, by, query, task)
         return _shaped(page, query.bucket_width, rows, groups, _usage)
 
     def _of_task(
@@ -115,16 +118,16 @@ class UsageService:
         page: BucketPage,
         by: list[GroupBy],
         query: OrganizationQuery,
-        *,
-        embeds: bool,
+        task: Task | None,
     ) -> list[UsageSum]:
         """Usage knows models, not tasks: sum by model, keep those of the task, then sum the
         rest."""
-        embedding = {row.name for row in self.tenants.every(ModelRow, {"task": Task.EMBED})}
+        tasks = {row.name: row.task for row in self.tenants.every(ModelRow)}
         only = query.only() | {GroupBy.STATUS: SERVED}
         by_model = [*dict.fromkeys((*by, GroupBy.MODEL))]
         rows = usage_summary(self.ledger, whose, page.from_us, page.to_us, by_model, only)
-        return summed((row for row in rows if (row.group["model"] in embedding) == embeds), by)
+        listed = {name: each for name, each in tasks.items() if each in LISTED}
+        return summed((row for row in rows if listed.get(row.group["model"]) is task), by)
 
     def unused(self, query: UsageQuery) -> BucketRowsPage:
         """Of what OpenAI counts and nothing here does."""
@@ -192,12 +195,18 @@ def _line_items(row: UsageSum, group: Group) -> list[CostLine]:
         ("output_tokens", row.output, row.output_nanousd),
         ("cache_write_tokens", row.cache_write, row.cache_write_nanousd),
         ("reasoning_tokens", row.reasoning, row.reasoning_nanousd),
+        ("audio_input_tokens", row.audio_input, row.audio_input_nanousd),
+        ("image_input_tokens", row.image_input, row.image_input_nanousd),
+        ("audio_output_tokens", row.audio_output, row.audio_output_nanousd),
+        ("image_output_tokens", row.image_output, row.image_output_nanousd),
     )
     lines = [
         CostLine(group, nanousd, name, count, "tokens") for name, count, nanousd in tokens if count
     ]
     if row.gpu_ms_nanousd:
         lines.append(CostLine(group, row.gpu_ms_nanousd, "gpu_milliseconds", row.gpu_ms, "ms"))
+    if row.units:
+        lines.append(CostLine(group, row.units_nanousd, "units", row.units, "units"))
     by_call = (("requests", row.request_nanousd), ("minimum", row.minimum_nanousd))
     return lines + [CostLine(group, nanousd, name) for name, nanousd in by_call if nanousd]
 

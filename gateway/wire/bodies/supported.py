@@ -23,13 +23,17 @@ CHAT = (
     "stream_options",
 )
 TOOLS = ("tools", "tool_choice", "parallel_tool_calls")
-EMBEDDINGS = ("dimensions", "encoding_format", "truncate_prompt_tokens")
+OF_TASKS: Mapping[Task, tuple[str, ...]] = {
+    Task.EMBED: ("dimensions", "encoding_format", "truncate_prompt_tokens"),
+    Task.RERANK: ("top_n", "return_documents", "max_tokens_per_doc"),
+    Task.MODERATE: (),
+}
 
 
 def supported_parameters(model: Model, tokens: TokenCounter) -> list[str]:
     """What shapes an answer; a server outside is asked for all of it, and may refuse."""
-    if model.task is Task.EMBED:
-        return sorted(EMBEDDINGS)
+    if model.task is not Task.GENERATE:
+        return sorted(OF_TASKS[model.task])
     hints = () if isinstance(tokens, CheckpointTokens) else HINTS
     return sorted((*CHAT, *hints, *(TOOLS if takes_tools(tokens) else ())))
 
@@ -39,7 +43,9 @@ def capabilities(model: Model, tokens: TokenCounter) -> Mapping[str, bool]:
     return {
         "chat": generates,
         "completions": generates,
-        "embeddings": not generates,
+        "embeddings": model.task is Task.EMBED,
+        "rerank": model.task is Task.RERANK,
+        "moderations": model.task is Task.MODERATE,
         "streaming": generates,
         "json_schema": generates,
         "tools": generates and takes_tools(tokens),

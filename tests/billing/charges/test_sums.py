@@ -13,14 +13,15 @@ from billing.ledger import posting
 from billing.ledger.posting import LatestRecord, Posting
 from billing.periods import period
 from billing.prices.book import Component, PriceRate, PriceVersion, make_book
-from billing.prices.rating import units_of
-from billing.types import Usage, UsageSource
+from billing.prices.rating import part_of, units_of
+from billing.types import Usage, UsageSource, recorded
 from billing.usage.rollup import CountedCall
 from tests.billing.calls import opened_call, settled_call
 
 OCTOBER = period("2026-10")
 NOW_US = OCTOBER.end_us + 10**12
-PRICES = {
+IMAGES, SQUARES = "image", "image/1024x1024"
+PRICES: dict[str, int] = {
     Component.INPUT: 1_000_000,
     Component.CACHED_INPUT: 0,
     Component.OUTPUT: 5_000_003,
@@ -28,6 +29,9 @@ PRICES = {
     Component.REQUEST: 2_000_000,
     Component.MINIMUM: 30_000_000,
     Component.GPU_MS: 500_001,
+    Component.AUDIO_INPUT: 2_000_001,
+    IMAGES: 9_000_001,
+    SQUARES: 8_000_000,
 }
 RATES = (
     *(
@@ -42,7 +46,8 @@ BOOK = make_book([PriceVersion("pv", 0, None, RATES)])
 counts = st.integers(0, 90)
 usages = st.builds(
     Usage, input=counts, cached_input=counts, output=counts, cache_write=counts,
-    reasoning=counts, gpu_ms=counts,
+    reasoning=counts, gpu_ms=counts, audio_input=counts, image_output=counts,
+    units=counts, unit=st.sampled_from((IMAGES, SQUARES)),
 )  # fmt: skip
 records = st.lists(
     st.tuples(
@@ -87,7 +92,7 @@ def _postings(records: list[tuple[str, str, Usage, int]]) -> list[Posting]:
         opened = opened_call(
             rid, org="o", model=model, tier="t", price_version="pv", admitted_us=ended_us
         )
-        used = {name: getattr(usage, name) for name in Usage.__struct_fields__}
+        used = recorded(usage)
         call = settled_call(opened, 0, ended_us=ended_us, source=UsageSource.ESTIMATED, **used)
         charge = posting.charge_for(call, BOOK)
         entry = posting.posting(call, bytes([number]), charge, latest.get(rid), NOW_US)
@@ -122,7 +127,7 @@ def _count(sums: Amounts, row: dict[str, Any], at_us: int, kind: str, sign: int)
     prices = BOOK.of_version("pv", row["model"], "t", False)
     usage = Usage(**{name: row[name] for name in Usage.__struct_fields__})
     for component, units, unit_price in units_of(usage, prices):  # type: ignore[arg-type]
-        amount = row[f"{component}_nanousd"]
+        amount = row[part_of(component)]
         if component in ("request", "minimum") and not amount:
             continue
         shown = {

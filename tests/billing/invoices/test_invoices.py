@@ -12,6 +12,9 @@ from billing.charges.trace import line_transfers
 from billing.credits.credit import Category, Grant
 from billing.credits.grants import give
 from billing.db.engine import Store
+from billing.documents.forms.csv_table import csv_of
+from billing.documents.forms.focus import focus_csv
+from billing.documents.invoice_document import document_of, party_named
 from billing.invoices.months import InvoiceResult, list_invoices, run_invoices
 from billing.ledger import booking
 from billing.ledger.booking import Record
@@ -22,7 +25,14 @@ from billing.prices.estimate import cut_call
 from billing.prices.rating import rate_frozen
 from billing.prices.versions import load_book, put_into_force
 from billing.queries import usage_summary
-from billing.types import OpenedCall, SettledCall, UsageCheckpoint, UsageSource, encode
+from billing.types import (
+    OpenedCall,
+    RareUsage,
+    SettledCall,
+    UsageCheckpoint,
+    UsageSource,
+    encode,
+)
 from billing.usage.call_laws import PARTS
 from billing.verify import verify
 from billing.writer import marks
@@ -96,6 +106,67 @@ def test_an_open_month_is_a_draft_computed_anew(store: Store) -> None:
     assert second.invoice["subtotal_nanousd"] == 2 * first.invoice["subtotal_nanousd"]
     assert "2026-10 has not ended" in second.draft_because
     assert holds(store)
+
+
+UNIT_PRICES = {
+    Component.INPUT: 0,
+    Component.OUTPUT: 0,
+    Component.AUDIO_INPUT: 6_000_000_000,
+    Component.SEARCH_UNIT: 2_000_000_000_000,
+    Component.SECOND: 100_000_000_000,
+    "image/1024x1024/high": 167_000_000_000_000,
+    Component.IMAGE: 40_000_000_000_000,
+}
+USED = {
+    "search": RareUsage(units=3, unit="search_unit"),
+    "high": RareUsage(units=2, unit="image/1024x1024/high"),
+    "low": RareUsage(units=5, unit="image/512x512/low"),
+    "heard": RareUsage(units=90, unit="second", audio_input=1_000),
+}
+
+
+def test_units_have_lines_of_their_own_by_what_they_are(store: Store) -> None:
+    """From the record of a call to every form of a document, and the ledger stays lawful."""
+    rates = [PriceRate("tale-large", "default", name, each) for name, each in UNIT_PRICES.items()]
+    put_into_force(store, rates, by="t", now_us=SEPTEMBER.start_us + 9, version_id="units")
+    nothing = {"input": 0, "output": 0, "price_version": "units"}
+    calls = [
+        call(store, f"req_{name}_{n}", IN_OCTOBER_US, rare=rare, **nothing)
+        for name, rare in USED.items()
+        for n in range(2)
+    ]
+    late = {"source": UsageSource.ESTIMATED, "rare": RareUsage(units=9, unit="second")} | nothing
+    book(store, *calls, call(store, "req_late", IN_OCTOBER_US, **late))
+    better = late | {"source": UsageSource.EXACT, "rare": RareUsage(units=4, unit="second")}
+    book(store, call(store, "req_late", IN_OCTOBER_US, **better))
+    (result,) = run(store, "2026-10", now_us=IN_OCTOBER_US)
+    billed = {
+        (line["kind"], line["component"]): (line["quantity"], line["amount_nanousd"])
+        for line in result.lines
+        if line["component"]
+    }
+    assert billed == {
+        ("usage", "search_unit"): (6, 12_000_000),
+        ("usage", "image/1024x1024/high"): (4, 668_000_000),
+        ("usage", "image/512x512/low"): (10, 400_000_000),
+        ("usage", "second"): (90 * 2 + 9 + 4, 19_300_000),
+        ("usage", "audio_input"): (2_000, 12_000_000),
+        ("adjustment", "second"): (-9, -900_000),
+    }
+    assert holds(store)
+    parties = {"seller": party_named("s"), "buyer": party_named("b")}
+    document = document_of(result, **parties, categories={})
+    rows = csv_of(document).decode()
+    for measure in ("search_unit", "image", "second", "token"):
+        assert f",{measure}," in rows
+    focus = focus_csv([document]).decode()
+    for unit in ("1000000 Search Units", "1000000 Images", "1000000 Seconds"):
+        assert unit in focus
+    (image,) = [each for each in result.lines if each["component"] == "image/1024x1024/high"]
+    linked = line_transfers(store, result.invoice["invoice_id"], image["seq"])
+    assert sum(each["amount_nanousd"] for each in linked) == image["amount_nanousd"]
+    (sums,) = usage_summary(store, "org_1", OCTOBER.start_us, OCTOBER.end_us, [])
+    assert (sums.units, sums.audio_input) == (6 + 4 + 10 + 184, 2_000)
 
 
 def test_what_simulated_pools_served_has_lines_of_its_own(store: Store) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from billing.prices.book import Component, Prices, Unpriced
-from billing.prices.rating import units_of
-from billing.prices.tariff import OF_TOKENS
+from billing.prices.rating import part_of, units_of
+from billing.prices.tariff import OF_TOKENS, OF_UNITS, kind_of
 from billing.queries import CallRecord
 from billing.usage.tables import UsageRecord
 from gateway.console.calls import (
@@ -42,11 +42,18 @@ NAMES = {
     Component.REQUEST: "Request",
     Component.MINIMUM: "Up to the minimum",
     Component.GPU_MS: "GPU milliseconds",
+    Component.AUDIO_INPUT: "Audio input",
+    Component.IMAGE_INPUT: "Image input",
+    Component.AUDIO_OUTPUT: "Audio output",
+    Component.IMAGE_OUTPUT: "Image output",
+    Component.SEARCH_UNIT: "Search units",
+    Component.IMAGE: "Images",
+    Component.SECOND: "Seconds",
+    Component.CHARACTER: "Characters",
 }
 PER = {
     Component.REQUEST: "per million requests",
     Component.MINIMUM: "per million requests",
-    Component.GPU_MS: "per million",
 }
 
 
@@ -251,20 +258,31 @@ def _usage(used: UsageRecord, prices: Prices | Unpriced) -> tuple[UsageRow, ...]
     """Token classes are disjoint, and their amounts add up to what the call cost; a class that
     few models have has a row where something was used or paid."""
     usage = used.usage
+    known: dict[str, tuple[int, int | None]] = {}
     if isinstance(prices, Prices):
-        found = units_of(usage, prices)
-        known: dict[Component, tuple[int, int | None]] = {c: (n, price) for c, n, price in found}
+        known |= {name: (units, price) for name, units, price in units_of(usage, prices)}
     else:
-        known = {c: (getattr(usage, c, 1), None) for c in Component}
+        known |= {each: (getattr(usage, each, 1), None) for each in Component if not _is_unit(each)}
+        known |= {usage.unit: (usage.units, None)} if usage.unit else {}
     rows = []
     for component, (units, price) in known.items():
-        amount = getattr(used, f"{component}_nanousd")
+        amount = getattr(used, part_of(component))
         by_tokens = component in OF_TOKENS
-        if component in USUAL or amount or (by_tokens and units):
-            per = "per million tokens" if by_tokens else PER[component]
-            told = UsageRow(NAMES[component], count(units), _price(price), per, money(amount))
+        if component in USUAL or amount or (units and (by_tokens or _is_unit(component))):
+            per = "per million tokens" if by_tokens else PER.get(kind_of(component), "per million")
+            told = UsageRow(_name(component), count(units), _price(price), per, money(amount))
             rows.append(told)
     return tuple(rows)
+
+
+def _is_unit(component: str) -> bool:
+    return kind_of(component) in OF_UNITS
+
+
+def _name(component: str) -> str:
+    """With the size and the quality of images."""
+    kind, _, rest = component.partition("/")
+    return f"{NAMES[Component(kind)]} {rest.replace('/', ', ')}".strip()
 
 
 def _price(nanousd: int | None) -> Money | None:

@@ -1,0 +1,135 @@
+"""What servers outside answer in one document that is no text: rankings and verdicts, as frames.
+
+Each function raises Cut for whatever is not of its shape: such an answer is none.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from billing.types import UNREADABLE, Usage
+from gateway.call.frame import Frame, ResultChoice
+from gateway.call.request import Payload
+from gateway.upstream.answer import Cut
+from gateway.wire.bodies.moderations import Suspects
+from gateway.wire.bodies.rerank import Ranked, Ranking, search_units
+
+ReadDocument = Callable[[bytes], Frame]
+
+
+def reader_for(payload: Payload, prompt_tokens: int) -> ReadDocument | None:
+    """Of the answer to such a payload. `prompt_tokens` are what is counted where a server does not
+    say what it used. None: it comes as text or as vectors."""
+    if isinstance(payload, Ranking):
+        return partial(read_ranking, ranking=payload, prompt_tokens=prompt_tokens)
+    if isinstance(payload, Suspects):
+        return partial(read_verdicts, suspects=payload, prompt_tokens=prompt_tokens)
+    return None
+
+
+class _Tokens(msgspec.Struct):
+    """OpenAI's, vLLM's and Jina's words."""
+
+    prompt_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+class _Billed(msgspec.Struct):
+    search_units: float | None = None
+
+
+class _Counted(msgspec.Struct):
+    input_tokens: float | None = None
+
+
+class _Meta(msgspec.Struct):
+    """Cohere's words."""
+
+    billed_units: _Billed | None = None
+    tokens: _Counted | None = None
+
+
+class _Result(msgspec.Struct):
+    index: int
+    relevance_score: float
+
+
+class _Ranking(msgspec.Struct):
+    results: list[_Result]
+    usage: _Tokens | None = None
+    meta: _Meta | None = None
+
+
+def read_ranking(body: bytes, *, ranking: Ranking, prompt_tokens: int) -> Frame:
+    """The most relevant documents first, each once."""
+    answer = _decoded(body, _Ranking)
+    results = sorted(answer.results, key=lambda each: -each.relevance_score)
+    places = {each.index for each in results}
+    if len(places) < len(results) or not places <= set(range(len(ranking.documents))):
+        raise Cut("a ranking of documents that were not sent")
+    if not results or not all(math.isfinite(each.relevance_score) for each in results):
+        raise Cut("a ranking without scores")
+    best = [Ranked(each.index, each.relevance_score) for each in results[: ranking.top_n]]
+    tokens = _count(_tokens_of(answer), prompt_tokens)
+    units = _count(_units_of(answer), search_units(len(ranking.documents)))
+    return _frame(best, Usage(input=tokens, units=units))
+
+
+class _Verdict(msgspec.Struct):
+    flagged: bool
+    categories: dict[str, bool | None]
+    category_scores: dict[str, float | None]
+    category_applied_input_types: dict[str, Any] | None = None
+
+
+class _Verdicts(msgspec.Struct):
+    results: list[msgspec.Raw]
+    usage: _Tokens | None = None
+
+
+def read_verdicts(body: bytes, *, suspects: Suspects, prompt_tokens: int) -> Frame:
+    """One for each text, as it came."""
+    answer = _decoded(body, _Verdicts)
+    if len(answer.results) != suspects.verdicts:
+        raise Cut(f"{len(answer.results)} verdicts where there are {suspects.verdicts}")
+    for each in answer.results:
+        _decoded(bytes(each), _Verdict)
+    tokens = answer.usage and (answer.usage.prompt_tokens or answer.usage.total_tokens)
+    return _frame(answer.results, Usage(input=_count(tokens, prompt_tokens)))
+
+
+def _decoded(body: bytes, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except UNREADABLE as malformed:
+        raise Cut(f"a malformed document: {malformed}") from malformed
+
+
+def _tokens_of(answer: _Ranking) -> float | None:
+    if answer.usage is not None:
+        return answer.usage.total_tokens or answer.usage.prompt_tokens
+    tokens = answer.meta.tokens if answer.meta is not None else None
+    return tokens.input_tokens if tokens is not None else None
+
+
+def _units_of(answer: _Ranking) -> float | None:
+    billed = answer.meta.billed_units if answer.meta is not None else None
+    return billed.search_units if billed is not None else None
+
+
+def _count(said: float | None, otherwise: int) -> int:
+    """A count of the server's, rounded up; raises Cut for what is none."""
+    if said is None:
+        return otherwise
+    if not 0 <= said <= 2**53:
+        raise Cut(f"a count of {said}")
+    return math.ceil(said)
+
+
+def _frame(result: object, usage: Usage) -> Frame:
+    encoded = msgspec.Raw(msgspec.json.encode(result))
+    choice = ResultChoice(finish_reason="stop", result=encoded)
+    return Frame((choice,), usage)
