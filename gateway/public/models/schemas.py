@@ -1,8 +1,9 @@
 """A model as its callers may know it."""
 
-from typing import Literal
+from operator import not_
+from typing import Annotated, Literal
 
-from pydantic import AliasPath, Field, NonNegativeInt
+from pydantic import AliasPath, BeforeValidator, Field, NonNegativeInt
 
 from gateway.api.schemas import Answer, Usd
 from routing.types import Task, Tier
@@ -15,6 +16,11 @@ class ModelPrices(Answer):
     cached_input: Usd
     output: Usd
     request: Usd
+    units: Annotated[
+        dict[str, Usd],
+        BeforeValidator(dict),
+        Field({}, exclude_if=not_, description="per million, by what they are"),
+    ]
 
 
 class PublicModel(Answer):
