@@ -72,7 +72,14 @@ class Usage(msgspec.Struct, frozen=True):
     @property
     def is_nothing(self) -> bool:
         """Neither tokens nor units, so nothing is owed."""
-        return not (self.units or any(_tokens(self)))
+        return not (self.input or self.output or self.units or any(_tokens(self)))
+
+    @property
+    def has_others(self) -> bool:
+        """It has other tokens than input, cached input and output."""
+        of_text = self.cache_write or self.reasoning
+        of_prompt = self.audio_input or self.image_input
+        return bool(of_text or of_prompt or self.audio_output or self.image_output)
 
     def within(self, prompt: int, completion: int, units: int = 0) -> Usage:
         """The same usage with at most so many tokens of prompt and of completion, and so many

@@ -185,12 +185,14 @@ def _lost_work(terms: Terms) -> LostWork:
 
 def _score(terms: Terms, action: Action, quality: float) -> Score:
     """The expected loss of a spot replica is for the time that the call is there. What the call
-    costs and is lost with it is no line, and is added where the call is weighed."""
+    costs and is lost with it is no line, and is added where the call is weighed. Of units, one is
+    reckoned with, for all that differs between pools is what one costs."""
     first_s, token_s, step_s = terms.first_fixed_s, terms.first_s_per_token, terms.step_s
     second = action.wait_nanousd_per_s
     loss = terms.losses_per_s * action.spot_loss_nanousd
+    unit = terms.pool.cost_nanousd_per_unit if terms.pool.is_external else 0
     return Score(
-        run=Line(0.0, terms.prompt_nanousd, terms.output_nanousd),
+        run=Line(float(unit), terms.prompt_nanousd, terms.output_nanousd),
         start=Line(terms.start_nanousd),
         wait=Line(second * first_s, second * token_s, 0.0, second),
         quality=Line((1 - quality) * action.quality_nanousd_per_step),

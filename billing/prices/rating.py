@@ -63,14 +63,16 @@ def rate(usage: Usage, prices: Prices) -> Charge:
     if usage.is_nothing:
         return Charge(prices.version_id)
     at = prices.at_prompt(usage.prompt)
-    input_tokens, generated, gpu_ms = usage.input, usage.output, 0
+    input_tokens, generated, gpu_ms, of_units = usage.input, usage.output, 0, 0
     own: dict[str, int] = {}
-    if usage.total != input_tokens + generated + usage.cached_input:
+    if usage.has_others:
         input_tokens += _without_price(usage, at, WITH_INPUT)
         generated += _without_price(usage, at, WITH_OUTPUT)
         own = _own_parts(usage, at)
     if usage.gpu_ms:
         gpu_ms = amount_of(min(usage.gpu_ms, at.gpu_ms_max), at.gpu_ms)
+    if usage.units:
+        of_units = units_nanousd(usage.unit, usage.units, at)
     charge = Charge(
         version_id=at.version_id,
         input_nanousd=amount_of(input_tokens, at.input),
@@ -78,9 +80,10 @@ def rate(usage: Usage, prices: Prices) -> Charge:
         output_nanousd=amount_of(generated, at.output),
         request_nanousd=amount_of(1, at.request),
         gpu_ms_nanousd=gpu_ms,
-        units_nanousd=units_nanousd(usage.unit, usage.units, at),
-        **own,
+        units_nanousd=of_units,
     )
+    if own:
+        charge = replace(charge, **own)
     if not at.minimum:
         return charge
     lacking = amount_of(1, at.minimum) - charge.amount_nanousd
@@ -191,11 +194,10 @@ def hold_for(
     output. n parts come to x + n/2 at most, where x is all of it at the dearest price.
     """
     at = prices.at_prompt(prompt_tokens)
-    of_input, generated = _own_prices(at, WITH_INPUT), _own_prices(at, WITH_OUTPUT)
-    prompt = _split(prompt_tokens, (at.input, at.cached_input, *of_input.values()))
-    output = _split(output_slice, (at.output, *generated.values()))
+    prompt, output = _split(prompt_tokens, at.of_prompt), _split(output_slice, at.of_completion)
     once = amount_of(1, at.request) + amount_of(at.gpu_ms_max, at.gpu_ms)
-    once += units_nanousd(unit, units, at)
+    if units:
+        once += units_nanousd(unit, units, at)
     return max(prompt + output + once, amount_of(1, at.minimum))
 
 

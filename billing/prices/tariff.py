@@ -7,7 +7,7 @@ nothing of dates: the price book decides which version holds.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, Any
@@ -121,6 +121,17 @@ class Prices:
     units: tuple[tuple[str, int], ...] = ()
     prompt_from: int = 0
     longer: tuple[Prices, ...] = ()
+    of_prompt: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    of_completion: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """The prices of all classes that a prompt, or an answer, may be split among."""
+
+    def __post_init__(self) -> None:
+        of_prompt = self.input, self.cached_input, *self._own(WITH_INPUT)
+        object.__setattr__(self, "of_prompt", of_prompt)
+        object.__setattr__(self, "of_completion", (self.output, *self._own(WITH_OUTPUT)))
+
+    def _own(self, classes: Iterable[str]) -> Iterator[int]:
+        return (price for each in classes if (price := getattr(self, each)) is not None)
 
     def at_prompt(self, prompt_tokens: int) -> Prices:
         """The prices of a call with so long a prompt, for all of its tokens."""
