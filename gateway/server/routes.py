@@ -7,14 +7,14 @@ from functools import partial
 
 from gateway.catalog.catalog import CatalogKeeper
 from gateway.public import tokenize
+from gateway.scores.moderations import parse_moderation
+from gateway.scores.rerank import parse_rerank
 from gateway.server.endpoint import Parse
 from gateway.wire.anthropic.body import parse_message
 from gateway.wire.anthropic.dialect import ANTHROPIC
 from gateway.wire.bodies.chat import parse_chat
 from gateway.wire.bodies.completions import TextOf, parse_completion
 from gateway.wire.bodies.embeddings import parse_embedding
-from gateway.wire.bodies.moderations import parse_moderation
-from gateway.wire.bodies.rerank import parse_rerank
 from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.responses.body import parse_response
 from gateway.wire.responses.dialect import RESPONSES

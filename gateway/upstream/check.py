@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from billing.types import Usage
 from gateway.call.frame import Frame
 from gateway.call.request import Payload
+from gateway.scores.moderations import parse_moderation
+from gateway.scores.rerank import parse_rerank
 from gateway.upstream.answer import Misconfigured, Rejected, UpstreamError
 from gateway.upstream.fault import Fault
 from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream, Patience, Target
 from gateway.wire.bodies.chat import parse_chat
 from gateway.wire.bodies.embeddings import parse_embedding
-from gateway.wire.bodies.moderations import parse_moderation
-from gateway.wire.bodies.rerank import parse_rerank
 from routing.types import Clock, Task
 
 OUTPUT_TOKENS = 16

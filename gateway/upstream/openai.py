@@ -14,6 +14,7 @@ import msgspec
 from billing.types import UNREADABLE
 from gateway.call.frame import Frame
 from gateway.providers.triton import Awaited, Generated
+from gateway.scores.answers import ReadDocument
 from gateway.upstream.answer import (
     Cut,
     HintsRefused,
@@ -30,7 +31,6 @@ from gateway.upstream.answer import (
 )
 from gateway.upstream.blame import is_of_account, is_ours_to_answer_for
 from gateway.upstream.chunks import read_answer, read_chunk, read_vectors
-from gateway.upstream.documents import ReadDocument
 from gateway.upstream.doubt import Doubt
 from gateway.upstream.fault import DETAIL_CHARS_MAX, Fault, fault_of, without_secrets
 from gateway.upstream.hints import refused_hints, without_hints

@@ -29,8 +29,8 @@ from gateway.providers.price_list import DEFAULT, ListedRate, bought_tier, of_ti
 from gateway.providers.triton import Awaited, Generate, Unmapped, generate_of, generate_url
 from gateway.replicas.known_prompts import KnownPrompts
 from gateway.replicas.placement import Chosen, OpenPlace, Placement
+from gateway.scores.answers import reader_for
 from gateway.upstream.come_again import again_s, is_blocked
-from gateway.upstream.documents import reader_for
 from gateway.upstream.hints import RefusedHints
 from gateway.upstream.openai import Patience, Target, Whole
 from routing.cost import wait_s

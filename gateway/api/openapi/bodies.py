@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from gateway.scores.moderations import READER as MODERATION
+from gateway.scores.rerank import READER as RERANK
 from gateway.wire.anthropic.body import COUNT as MESSAGE_COUNT
 from gateway.wire.anthropic.body import MESSAGE
 from gateway.wire.bodies.chat_body import CHAT
 from gateway.wire.bodies.completions import COMPLETION
 from gateway.wire.bodies.embeddings import READER as EMBEDDING
-from gateway.wire.bodies.moderations import READER as MODERATION
-from gateway.wire.bodies.rerank import READER as RERANK
 from gateway.wire.bodies.rules import Reader
 from gateway.wire.bodies.tokenize import DETOKENIZE, TOKENIZE
 from gateway.wire.json_schema import ANYTHING, STRING, Schema, maybe, objects

@@ -13,9 +13,9 @@ import msgspec
 from billing.types import UNREADABLE, Usage
 from gateway.call.frame import Frame, ResultChoice
 from gateway.call.request import Payload
+from gateway.scores.moderations import Suspects
+from gateway.scores.rerank import RankedDocument, Ranking, search_units
 from gateway.upstream.answer import Cut
-from gateway.wire.bodies.moderations import Suspects
-from gateway.wire.bodies.rerank import Ranked, Ranking, search_units
 
 ReadDocument = Callable[[bytes], Frame]
 
@@ -72,7 +72,7 @@ def read_ranking(body: bytes, *, ranking: Ranking, prompt_tokens: int) -> Frame:
         raise Cut("a ranking of documents that were not sent")
     if not results or not all(math.isfinite(each.relevance_score) for each in results):
         raise Cut("a ranking without scores")
-    best = [Ranked(each.index, each.relevance_score) for each in results[: ranking.top_n]]
+    best = [RankedDocument(each.index, each.relevance_score) for each in results[: ranking.top_n]]
     tokens = _count(_tokens_of(answer), prompt_tokens)
     units = _count(_units_of(answer), search_units(len(ranking.documents)))
     return _frame(best, Usage(input=tokens, units=units))

@@ -163,7 +163,7 @@ def parse_rerank(
     )
 
 
-class Ranked(msgspec.Struct, frozen=True):
+class RankedDocument(msgspec.Struct, frozen=True):
     """The place of a document among those that were sent, and how relevant it is."""
 
     index: int
@@ -179,7 +179,7 @@ class RerankForm:
     def whole(
         self, head: AnswerHead, choices: Sequence[WholeChoice], usage: Usage, cost: str
     ) -> bytes:
-        ranking = msgspec.json.decode(choices[0].result, type=list[Ranked])
+        ranking = msgspec.json.decode(choices[0].result, type=list[RankedDocument])
         tokens = {"prompt_tokens": usage.prompt, "total_tokens": usage.total}
         billed = {"search_units": usage.units} if usage.units else {"input_tokens": usage.prompt}
         return msgspec.json.encode(
@@ -193,7 +193,7 @@ class RerankForm:
             }
         )
 
-    def _result(self, ranked: Ranked) -> dict[str, Any]:
+    def _result(self, ranked: RankedDocument) -> dict[str, Any]:
         result: dict[str, Any] = msgspec.structs.asdict(ranked)
         if self.documents is None:
             return result
