@@ -59,7 +59,7 @@ SCHEMA = either(
 
 
 class ModerationBody(CallBody, frozen=True, kw_only=True):
-    model: str = AUTO_MODEL
+    model: str | None = None  # type: ignore[assignment]
     input: Annotated[str | list[Any], own(_inputs, SCHEMA)]
     provider: Annotated[dict[str, Any] | None, in_words(PROVIDER)] = None
 

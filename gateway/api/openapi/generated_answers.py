@@ -117,6 +117,34 @@ GENERATED_COMPONENTS: dict[str, Schema] = {
             "usage": objects({"prompt_tokens": COUNT, "total_tokens": COUNT, "cost": USD}),
         }
     ),
+    "Ranking": objects(
+        {
+            "id": STRING,
+            "object": const("list"),
+            "model": STRING,
+            "results": array(
+                objects(
+                    {
+                        "index": COUNT,
+                        "relevance_score": NUMBER,
+                        "document": objects({"text": STRING}),
+                    },
+                    "document",
+                )
+            ),
+            "usage": objects({"prompt_tokens": COUNT, "total_tokens": COUNT, "cost": USD}),
+            "meta": objects(
+                {
+                    "api_version": objects({"version": STRING}),
+                    "billed_units": objects(
+                        {"search_units": COUNT, "input_tokens": COUNT},
+                        *("search_units", "input_tokens"),
+                    ),
+                }
+            ),
+        }
+    ),
+    "Moderation": objects({"id": STRING, "model": STRING, "results": array(ANYTHING)}),
     "Response": responses.ANSWER,
     "Message": messages.ANSWER,
     "MessageError": messages.ERROR,
@@ -126,6 +154,13 @@ GENERATED_ANSWERS: dict[str, GeneratedAnswer] = {
     "/v1/chat/completions": GeneratedAnswer("Answer a conversation", "ChatCompletion"),
     "/v1/completions": GeneratedAnswer("Go on with a text", "Completion"),
     "/v1/embeddings": GeneratedAnswer("Place texts in a vector space", "Embeddings", streams=False),
+    "/v1/rerank": GeneratedAnswer(
+        "Order documents by their relevance to a query", "Ranking", streams=False
+    ),
+    "/v2/rerank": GeneratedAnswer("The same, for Cohere's clients", "Ranking", streams=False),
+    "/v1/moderations": GeneratedAnswer(
+        "Say what of a text or an image may harm", "Moderation", streams=False
+    ),
     "/v1/responses": GeneratedAnswer("Answer a conversation, in items", "Response"),
     "/v1/messages": GeneratedAnswer("Answer a conversation, in Anthropic's shapes", "Message"),
 }

@@ -15,6 +15,8 @@ from jsonschema import Draft202012Validator
 
 from gateway.api.openapi.bodies import BODIES
 from gateway.errors import ApiError
+from gateway.scores.moderations import parse_moderation
+from gateway.scores.rerank import parse_rerank
 from gateway.wire.anthropic.body import parse_count, parse_message
 from gateway.wire.bodies.chat import parse_chat
 from gateway.wire.bodies.completions import parse_completion
@@ -190,6 +192,23 @@ PARSED: dict[str, tuple[Parse, list[dict[str, Any]]]] = {
     "/v1/embeddings": (
         parse_embedding,
         [{"model": "m", "input": ["a"], "dimensions": 5, "encoding_format": "float", "user": "u"}],
+    ),
+    **{
+        path: (
+            parse_rerank,
+            [
+                {"model": "m", "query": "q", "documents": documents, "top_n": 1}
+                for documents in (["a", "b"], [{"text": "a"}])
+            ],
+        )
+        for path in ("/v1/rerank", "/v2/rerank")
+    },
+    "/v1/moderations": (
+        parse_moderation,
+        [
+            {"model": "m", "input": suspects, "user": "u"}
+            for suspects in ("a", ["a", "b"], [{"type": "text", "text": "a"}])
+        ],
     ),
     "/v1/responses": (
         parse_response,

@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from gateway.api.openapi.bodies import BODIES, EXAMPLES
 from gateway.api.openapi.document import OPEN
 from gateway.api.openapi.generated_answers import GENERATED_ANSWERS
+from gateway.scores import moderations, rerank
 from gateway.server.routes import call_routes
 from gateway.wire.anthropic import body as messages
 from gateway.wire.bodies import completions, embeddings, tokenize
@@ -39,6 +40,9 @@ TABLES: dict[str, Mapping[str, Check]] = {
     "/v1/chat/completions": CHAT.checks,
     "/v1/completions": completions.COMPLETION.checks,
     "/v1/embeddings": embeddings.READER.checks,
+    "/v1/rerank": rerank.READER.checks,
+    "/v2/rerank": rerank.READER.checks,
+    "/v1/moderations": moderations.READER.checks,
     "/v1/responses": responses.RESPONSE.checks,
     "/v1/responses/input_tokens": responses.COUNT.checks,
     "/v1/messages": messages.MESSAGE.checks,
