@@ -7,6 +7,7 @@ refused with the name of the field to change.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from itertools import combinations, pairwise
@@ -15,7 +16,7 @@ import msgspec
 
 from billing.money import usd
 from billing.periods import BadPeriod, period
-from billing.prices.book import Component
+from billing.prices.tariff import COMPONENT_PATTERN, Component
 
 WHOLE_PPM = 1_000_000
 TERMS_MAX = 50
@@ -153,7 +154,7 @@ def _check_amounts(term: Term) -> None:
 
 
 def _check_component(term: SelectiveTerm) -> None:
-    if term.component and term.component not in tuple(Component):
+    if term.component and not re.fullmatch(COMPONENT_PATTERN, term.component):
         raise BadTerms("component", f"it is one of {', '.join(Component)}")
 
 

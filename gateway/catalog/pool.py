@@ -377,9 +377,9 @@ class PoolFields(SQLModel, WrittenUsd):
 
 
 def has_own_price(pool: PoolFields) -> bool:
-    """Of tokens. One that says none may have that of its provider's list."""
+    """Of tokens or units. One that says none may have that of its provider's list."""
     costs = pool.cost_input_nanousd_per_mtok, pool.cost_output_nanousd_per_mtok
-    return any(costs) or bool(pool.prices)
+    return any(costs) or bool(pool.cost_nanousd_per_unit or pool.prices)
 
 
 def _is_external(info: ValidationInfo) -> bool | None:
