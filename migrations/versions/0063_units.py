@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0063"
-down_revision = "0064"
+down_revision = "0071"
 branch_labels = None
 depends_on = None
 
