@@ -12,6 +12,7 @@ import asyncio
 import logging
 import os
 import signal
+import ssl
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -28,6 +29,8 @@ from billing.db.reachable import once_sql_is_there
 from billing.decisions.writer import DecisionWriter
 from billing.invoices.run_keeper import InvoiceRunKeeper
 from billing.limits.holds import Holds
+from billing.outbox.keeper import OutboxKeeper
+from billing.outbox.sender import WebhookSender, resolved
 from billing.prices.versions import PriceError, load_book, publish_prices, seed
 from billing.recovery.primer import Primer
 from billing.recovery.reaper import Reaper
@@ -125,7 +128,18 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
     decisions = DecisionWriter(redis, store, ledger, now=now)
     publisher = _publish(redis, store, ledger.publish_interval_s)
     invoices = InvoiceRunKeeper(store, ledger, now=now)
-    beside = lives.run(), decisions.run(), keeper.run(), credits.run(), invoices.run()
+    outbox = OutboxKeeper(
+        store,
+        WebhookSender(
+            *(ledger.webhook_networks, ledger.webhook_timeout_s),
+            resolve=resolved,
+            tls=ssl.create_default_context(),
+        ),
+        interval_s=ledger.webhook_interval_s,
+        now=now,
+    )
+    books = credits.run(), invoices.run(), outbox.run()
+    beside = lives.run(), decisions.run(), keeper.run(), *books
     runs = writer.run(), reaper.run(), primer.run(), *beside
     parts = [asyncio.create_task(part) for part in (*runs, publisher, stop.wait())]
     done, running = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)

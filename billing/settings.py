@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -100,9 +101,18 @@ class LedgerSettings(BaseModel):
     invoice_series: str = "SLU"
     invoice_grace_h: float = Field(0.0, ge=0, le=1440)  # after a month, before its invoices issue
 
+    webhook_interval_s: float = Field(0.5, gt=0)  # how often events that are due are looked for
+    webhook_timeout_s: float = Field(10.0, gt=0, le=60.0)  # one sending, with its name's look-up
+    webhook_networks: list[str] = []  # CIDR; may be reached though not public, and without TLS
+
     @property
     def invoice_grace_us(self) -> int:
         return int(self.invoice_grace_h * 3_600_000_000)
+
+    @field_validator("webhook_networks")
+    @classmethod
+    def _networks(cls, networks: list[str]) -> list[str]:
+        return [str(ip_network(network)) for network in networks]
 
 
 class BillingSettings(BaseSettings):

@@ -17,6 +17,7 @@ import billing.decisions.tables
 import billing.documents.tables
 import billing.invoices.tables
 import billing.ledger.tables
+import billing.outbox.tables
 import billing.parties.tables
 import billing.payments.tables
 import billing.prices.tables

@@ -13,10 +13,12 @@ from typing import Any
 from sqlalchemy import Connection
 
 from billing.invoices import store as rows
+from billing.invoices.events import tell_of_invoice
 from billing.invoices.taxes import Taxation
 from billing.ledger import store as transfers
 from billing.ledger.posting import ROUNDING, receivable, transfer, unbilled
 from billing.money import NANOUSD_PER_CENT
+from billing.outbox.event import EventType
 from billing.parties.store import BilledAs
 
 Invoice = Mapping[str, Any]
@@ -42,6 +44,7 @@ def issue(
     named = {"status": "finalised", "number": number, "series": numbers}
     issued = {**invoice, **standing, **named, **frozen}
     transfers.post(conn, list(_transfers(issued, taxation, now_us)))
+    tell_of_invoice(conn, EventType.INVOICE_ISSUED, issued, now_us)
     return issued
 
 
@@ -56,6 +59,7 @@ def take_back(conn: Connection, invoice: Invoice, taxation: Taxation, now_us: in
         for row in _transfers(invoice, taxation, now_us)
     ]
     transfers.post(conn, taken)
+    tell_of_invoice(conn, EventType.INVOICE_VOIDED, invoice, now_us)
 
 
 def _transfers(invoice: Invoice, taxation: Taxation, now_us: int) -> Iterator[dict[str, Any]]:

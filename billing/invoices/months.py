@@ -86,8 +86,7 @@ class InvoiceResult:
     @property
     def number(self) -> str | None:
         """`SLU-2026-000001`; a draft has none."""
-        number = self.invoice["number"]
-        return f"{self.invoice['series']}-{number:06d}" if number else None
+        return rows.number_of(self.invoice)
 
     @property
     def payable_cents(self) -> int:

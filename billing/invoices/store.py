@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -149,6 +149,11 @@ def insert_write_off(
     row = {"invoice_id": invoice_id, "amount_cents": cents, "reason": reason}
     row |= {"written_by": written_by, "written_us": written_us}
     conn.execute(insert(WRITE_OFF), [row])
+
+def number_of(invoice: Mapping[str, Any]) -> str | None:
+    """`SLU-2026-000001`; a draft has none."""
+    number = invoice["number"]
+    return f"{invoice['series']}-{number:06d}" if number else None
 
 
 def by_number(conn: Connection, name: str) -> dict[str, Any] | None:

@@ -10,8 +10,11 @@ from sqlalchemy import Connection
 
 from billing.db.engine import Store, take_turns
 from billing.invoices import store as invoices
+from billing.invoices.events import tell_of_invoice
 from billing.invoices.store import RUN_LOCK
-from billing.money import NANOUSD_PER_CENT
+from billing.money import NANOUSD_PER_CENT, usd
+from billing.outbox import store as outbox
+from billing.outbox.event import EventType, OutboxEvent
 from billing.payments import store as rows
 from billing.payments.payment import BadPayment, PartKind, Receipt, applied_cents, due
 
@@ -87,6 +90,7 @@ def pay(store: Store, receipt: Receipt, *, by: str, now_us: int) -> PaymentState
         if receipt.currency != currency:
             raise BadPayment("currency", f"the invoice is in {currency}")
         payment = rows.insert_payment(conn, receipt, by, now_us)
+        outbox.tell(conn, _received(receipt, now_us))
         if invoice is not None:
             _apply(conn, payment, receipt.amount_cents, invoice, by, now_us)
         return _state(conn, payment)
@@ -197,6 +201,9 @@ def _apply(
     if cents:
         words: dict[str, Any] = {"invoice_id": invoice_id, "by": by, "now_us": now_us}
         rows.insert_part(conn, payment, PartKind.INVOICE, cents, **words)
+        if not due(_payable_cents(invoice), paid=paid + cents):
+            turn = payment["payment_id"]
+            tell_of_invoice(conn, EventType.INVOICE_PAID, invoice, now_us, turn)
 
 
 def _payable(conn: Connection, invoice_id: str) -> Row:
@@ -212,6 +219,19 @@ def _payable(conn: Connection, invoice_id: str) -> Row:
 
 def _payable_cents(invoice: Row) -> int:
     return int(invoice["total_cents"] + invoice["tax_cents"])
+
+
+def _received(receipt: Receipt, now_us: int) -> OutboxEvent:
+    data = {
+        "id": receipt.payment_id,
+        "organization": receipt.org,
+        "external_id": receipt.external_id,
+        "invoice": receipt.invoice_id,
+        "currency": receipt.currency,
+        "amount_usd": usd(receipt.amount_cents * NANOUSD_PER_CENT),
+    }
+    kind = EventType.PAYMENT_RECEIVED
+    return OutboxEvent(kind, receipt.org, receipt.payment_id, data, now_us)
 
 
 def _is_same(before: Row, receipt: Receipt) -> bool:

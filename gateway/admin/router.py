@@ -36,6 +36,7 @@ from gateway.admin.route import routes as admin_route
 from gateway.admin.terms import routes as admin_terms
 from gateway.admin.usage import routes as admin_usage
 from gateway.admin.variants import routes as admin_variants
+from gateway.admin.webhooks import routes as admin_webhooks
 from gateway.api.dependencies import require_json
 
 router = APIRouter(prefix="/admin/v1", dependencies=[Depends(require_json)])
@@ -73,5 +74,6 @@ for part in (
     admin_payments,
     admin_credit_notes,
     admin_terms,
+    admin_webhooks,
 ):
     router.include_router(part.router)

@@ -17,6 +17,7 @@ import billing.decisions.tables
 import billing.documents.tables
 import billing.invoices.tables
 import billing.ledger.tables
+import billing.outbox.tables
 import billing.parties.tables
 import billing.payments.tables
 import billing.prices.tables
@@ -66,6 +67,7 @@ FROZEN = {
     "invoice_void",
     "invoice_write_off",
     *("credit_note", "credit_note_line", "credit_note_tax"),
+    "outbox_event",
     "payment",
     "payment_part",
     "credit_grant",
@@ -94,6 +96,7 @@ SUMS = {
 STATE = {
     *("open_hold", "watermark", "budget_alert", "credit_alert"),
     *("invoice_job", "invoice_review"),
+    *("webhook_endpoint", "webhook_delivery", "webhook_try"),
     *("call_record", "attempt", "decision_batch", "decision_place"),
 }
 """What comes and goes, and what explains: no money stands on it."""
@@ -217,6 +220,7 @@ def test_every_table_of_the_ledger_is_frozen_or_says_why_not() -> None:
             billing.documents.tables,
             billing.invoices.tables,
             billing.ledger.tables,
+            billing.outbox.tables,
             billing.parties.tables,
             billing.payments.tables,
             billing.prices.tables,

@@ -1,0 +1,28 @@
+"""What receivers are told of an invoice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from billing.invoices.store import number_of
+from billing.money import NANOUSD_PER_CENT, usd
+from billing.outbox import store as outbox
+from billing.outbox.event import EventType, OutboxEvent
+
+
+def tell_of_invoice(
+    conn: Connection, kind: EventType, invoice: Mapping[str, Any], now_us: int, turn: str = ""
+) -> None:
+    """In the transaction of what happened to it."""
+    data = {
+        "id": invoice["invoice_id"],
+        "number": number_of(invoice),
+        "organization": invoice["org"],
+        "period": invoice["period"],
+        "currency": invoice["currency"],
+        "total_usd": usd((invoice["total_cents"] + invoice["tax_cents"]) * NANOUSD_PER_CENT),
+    }
+    outbox.tell(conn, OutboxEvent(kind, invoice["org"], invoice["invoice_id"], data, now_us, turn))

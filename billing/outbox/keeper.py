@@ -1,0 +1,93 @@
+"""Sends what is in the outbox, in the ledger process. It may be killed at any time: what was sent
+and not noted is sent again under the same id."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from billing.db.engine import Store
+from billing.outbox import store as rows
+from billing.outbox.event import signed_headers
+from billing.outbox.sender import Sent, WebhookSender
+
+log = logging.getLogger("sluice.ledger.outbox")
+
+MICROSECONDS = 1_000_000
+LOOKED_AT = 200
+AT_ONCE = 20
+AT_ONCE_PER_ENDPOINT = 4
+"""So that one receiver that hangs does not hold up the others."""
+
+
+class OutboxKeeper:
+    """`now` is epoch seconds."""
+
+    def __init__(
+        self, store: Store, sender: WebhookSender, *, interval_s: float, now: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._sender = sender
+        self._interval_s = interval_s
+        self._now = now
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        while True:
+            sent = 0
+            try:
+                sent = await self.turn()
+            except (OSError, SQLAlchemyError) as error:
+                log.warning("events wait: %s", error)
+            if not sent:
+                await asyncio.sleep(self._interval_s)
+
+    async def turn(self) -> int:
+        """Send some of what is due. How many."""
+        deliveries = await asyncio.to_thread(self._claimed)
+        answers = [asyncio.create_task(self._send(delivery)) for delivery in deliveries]
+        try:
+            for delivery, answer in zip(deliveries, answers, strict=True):
+                await asyncio.to_thread(self._note, delivery, await answer)
+        finally:
+            for answer in answers:
+                answer.cancel()
+        return len(deliveries)
+
+    def _claimed(self) -> list[dict[str, Any]]:
+        with self._store.read() as conn:
+            due = rows.due(conn, self._now_us, LOOKED_AT)
+        if not due:
+            return []
+        chosen: list[dict[str, Any]] = []
+        of_endpoint: Counter[str] = Counter()
+        for delivery in due:
+            endpoint_id = delivery["endpoint_id"]
+            if len(chosen) < AT_ONCE and of_endpoint[endpoint_id] < AT_ONCE_PER_ENDPOINT:
+                of_endpoint[endpoint_id] += 1
+                chosen.append(delivery)
+        until_us = self._now_us + int(2 * self._sender.timeout_s * MICROSECONDS)
+        with self._store.write() as conn:
+            return [delivery for delivery in chosen if rows.claim(conn, delivery, until_us)]
+
+    async def _send(self, delivery: dict[str, Any]) -> Sent:
+        now_us = self._now_us
+        secrets = [delivery["secret"]]
+        if delivery["previous_secret"] and now_us < delivery["previous_until_us"]:
+            secrets.append(delivery["previous_secret"])
+        body = delivery["body"].encode()
+        headers = signed_headers(secrets, delivery["event_id"], body, now_us)
+        return await self._sender.send(delivery["url"], headers, body)
+
+    def _note(self, delivery: dict[str, Any], sent: Sent) -> None:
+        with self._store.write() as conn:
+            rows.note(conn, delivery, status=sent.status, problem=sent.problem, now_us=self._now_us)
+
+    @property
+    def _now_us(self) -> int:
+        return int(self._now() * MICROSECONDS)
