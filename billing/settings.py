@@ -100,7 +100,6 @@ class LedgerSettings(BaseModel):
     hold_age_max_s: float = Field(3600.0, gt=0)  # an older open hold breaks the law of holds
     invoice_series: str = "SLU"
     invoice_grace_h: float = Field(0.0, ge=0, le=1440)  # after a month, before its invoices issue
-
     webhook_interval_s: float = Field(0.5, gt=0)  # how often events that are due are looked for
     webhook_timeout_s: float = Field(10.0, gt=0, le=60.0)  # one sending, with its name's look-up
     webhook_networks: list[str] = []  # CIDR; may be reached though not public, and without TLS

@@ -28,6 +28,7 @@ from gateway.public.generations import routes as generations
 from gateway.public.invoices import routes as own_invoices
 from gateway.public.key import routes as key
 from gateway.public.models import routes as models
+from gateway.public.payments import routes as payments
 from gateway.public.quote import routes as quote
 from gateway.public.usage import routes as usage
 from gateway.server.app import AsgiApp, EdgeApi
@@ -46,7 +47,8 @@ OPEN_AGAIN_S = 1.0
 ROUTERS = (
     *(health.router, docs_page.router, metrics.router),
     *(key.router, credits.router, quote.router, models.router, generations.router),
-    *(tokenize.router, count_tokens.router, usage.router, own_invoices.router, charges.router),
+    *(tokenize.router, count_tokens.router, usage.router, own_invoices.router),
+    *(charges.router, payments.router),
     *(admin.router, console.router, weights.router),
 )
 ROUTES = tuple(route for router in ROUTERS for route in router.routes)

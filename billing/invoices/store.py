@@ -150,6 +150,7 @@ def insert_write_off(
     row |= {"written_by": written_by, "written_us": written_us}
     conn.execute(insert(WRITE_OFF), [row])
 
+
 def number_of(invoice: Mapping[str, Any]) -> str | None:
     """`SLU-2026-000001`; a draft has none."""
     number = invoice["number"]

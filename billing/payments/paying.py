@@ -201,7 +201,7 @@ def _apply(
     if cents:
         words: dict[str, Any] = {"invoice_id": invoice_id, "by": by, "now_us": now_us}
         rows.insert_part(conn, payment, PartKind.INVOICE, cents, **words)
-        if not due(_payable_cents(invoice), paid=paid + cents):
+        if cents == due_cents:
             turn = payment["payment_id"]
             tell_of_invoice(conn, EventType.INVOICE_PAID, invoice, now_us, turn)
 

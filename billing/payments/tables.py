@@ -47,3 +47,12 @@ class PaymentPart(SQLModel, table=True):
     reason: str = ""
     created_by: str
     created_us: int = Field(sa_type=Big)
+
+
+class PaymentSecret(SQLModel, table=True):
+    """By which a seller's payment service signs what it tells."""
+
+    __tablename__ = "payment_secret"
+    seller: str = Field(primary_key=True, foreign_key="seller.seller_id")
+    secret: str
+    changed_us: int = Field(sa_type=Big)

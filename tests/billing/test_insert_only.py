@@ -97,6 +97,7 @@ STATE = {
     *("open_hold", "watermark", "budget_alert", "credit_alert"),
     *("invoice_job", "invoice_review"),
     *("webhook_endpoint", "webhook_delivery", "webhook_try"),
+    "payment_secret",
     *("call_record", "attempt", "decision_batch", "decision_place"),
 }
 """What comes and goes, and what explains: no money stands on it."""

@@ -13,6 +13,8 @@ from gateway.admin.payments.schemas import (
     PaymentAnswer,
     RefundBody,
     ReverseBody,
+    SecretAnswer,
+    SecretBody,
 )
 from gateway.admin.payments.service import Payments
 from gateway.api.pages import Paged
@@ -66,3 +68,9 @@ async def refund_payment(payments: Payments, payment_id: PaymentId, body: Refund
 async def reverse_payment(payments: Payments, payment_id: PaymentId, body: ReverseBody) -> Any:
     """It did not hold: its invoices are due again. Again changes nothing."""
     return await payments.reverse(payment_id, body)
+
+
+@router.put("/sellers/{seller_id}/payment-secret", response_model=SecretAnswer)
+async def put_payment_secret(payments: Payments, seller_id: PaymentId, body: SecretBody) -> Any:
+    """By it `POST /v1/webhooks/payments/{seller}` is signed, as Stripe signs."""
+    return await payments.put_secret(seller_id, body)

@@ -89,3 +89,19 @@ class ImportAnswer(Answer):
     object: Literal["payment_import"] = "payment_import"
     matched: list[MatchedRowAnswer]
     unmatched: list[UnmatchedRowAnswer]
+
+
+class SecretBody(Body):
+    secret: str = Field(
+        min_length=16,
+        max_length=200,
+        pattern=r"^[\x21-\x7e]+$",
+        description="as the payment service shows it; no answer has it",
+        examples=["whsec_0123456789abcdef"],
+    )
+
+
+class SecretAnswer(Answer):
+    object: Literal["payment_secret"] = "payment_secret"
+    seller: str
+    changed_at: At = Field(validation_alias="changed_us")

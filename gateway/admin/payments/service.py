@@ -14,7 +14,14 @@ from billing.payments.bank_file import BadBankFile
 from billing.payments.bank_import import BankImport, import_payments
 from billing.payments.paying import NotPayable, PaymentConflict, PaymentState, UnknownPayment
 from billing.payments.payment import BadPayment, Receipt, cents_of
-from gateway.admin.payments.schemas import ImportBody, PayBody, RefundBody, ReverseBody
+from billing.payments.signing_secrets import put_secret
+from gateway.admin.payments.schemas import (
+    ImportBody,
+    PayBody,
+    RefundBody,
+    ReverseBody,
+    SecretBody,
+)
 from gateway.admin.use_cases import ADMIN, NotThere, attempt
 from gateway.api.dependencies import parts_of
 from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
@@ -81,6 +88,16 @@ class PaymentService:
         return await _checked(
             lambda: import_payments(self.ledger, body.csv, by=ADMIN, now_us=now_us)
         )
+
+    async def put_secret(self, seller: str, body: SecretBody) -> dict[str, Any]:
+        now_us = self._now_us
+
+        def work() -> dict[str, Any]:
+            if not put_secret(self.ledger, seller, body.secret, now_us):
+                raise NotThere(seller)
+            return {"seller": seller, "changed_us": now_us}
+
+        return await attempt(work)
 
     async def page(
         self, request: PageRequest, organization: str | None, invoice: str | None

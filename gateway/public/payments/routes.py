@@ -1,0 +1,52 @@
+"""`POST /v1/webhooks/payments/{seller}`: payments that a seller's payment service tells, signed as
+Stripe signs."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Request
+
+from billing.payments.paying import NotPayable, PaymentConflict
+from billing.payments.payment import BadPayment
+from billing.payments.stripe_event import BODY_BYTES_MAX, BadEvent, BadSignature
+from billing.payments.stripe_paying import book_event
+from gateway.admin.use_cases import attempt
+from gateway.api.dependencies import parts_of, whole_body
+from gateway.errors import ApiError, bad_request
+from gateway.public.payments.schemas import EVENT, EventAnswer
+
+router = APIRouter(prefix="/v1/webhooks/payments", tags=["payments"])
+
+SellerId = Annotated[str, Path(max_length=64)]
+Signature = Annotated[str, Header(max_length=2000, description="`t=SECONDS,v1=HEX`")]
+
+
+@router.post(
+    "/{seller}",
+    response_model=EventAnswer,
+    openapi_extra={"requestBody": {"content": {"application/json": {"schema": EVENT}}}},
+)
+async def tell_payment(request: Request, seller: SellerId, stripe_signature: Signature = "") -> Any:
+    """An event of Stripe's: the payment is of the invoice that `metadata.invoice` names. The same
+    payment again is booked once. Other events are answered and change nothing."""
+    parts = parts_of(request)
+    body = await whole_body(request)
+    if len(body) > BODY_BYTES_MAX:
+        raise ApiError(413, "The event is too large.", code="request_too_large")
+    now_s = parts.outside.clock()
+    try:
+        state = await attempt(
+            lambda: book_event(parts.ledger, seller, stripe_signature, body, now_s)
+        )
+    except BadSignature as wrong:
+        raise ApiError(
+            400, f"The signature does not hold: {wrong}.", code="bad_signature"
+        ) from wrong
+    except BadEvent as wrong:
+        raise bad_request(str(wrong)) from wrong
+    except BadPayment as wrong:
+        raise bad_request(str(wrong), wrong.field) from wrong
+    except NotPayable as state_of:
+        raise ApiError(409, f"{state_of}.", code=state_of.code) from state_of
+    except PaymentConflict as conflict:
+        raise ApiError(409, f"{conflict}.", code="conflict") from conflict
+    return EventAnswer(payment=state.payment["payment_id"] if state else None)
