@@ -22,7 +22,10 @@ IN_MODULES = (
     *("economics", "invoice", "ledger", "models", "policy", "quality", "replay"),
     "weights",
 )
-MODULES_ELSEWHERE = {"import": "gateway.imports.command"}
+MODULES_ELSEWHERE = {
+    "import": "gateway.imports.command",
+    "books": "gateway.admin.books.command",
+}
 
 
 @click.group(

@@ -3,6 +3,7 @@
 
 from fastapi import APIRouter, Depends
 
+from gateway.admin.books import routes as admin_books
 from gateway.admin.budgets import routes as admin_budgets
 from gateway.admin.calibrations import routes as admin_calibrations
 from gateway.admin.credit_notes import routes as admin_credit_notes
@@ -75,5 +76,6 @@ for part in (
     admin_credit_notes,
     admin_terms,
     admin_webhooks,
+    admin_books,
 ):
     router.include_router(part.router)

@@ -35,7 +35,7 @@ FREE = ("/admin/v1/models/apply", "/admin/v1/pools/{name}")
 """A document of tables, and any fields of a pool."""
 PAGES = ("/console", "/docs", "/openapi.json", "/internal/")
 """For people, the description itself, and for workers alone."""
-FILES = (".csv", ".pdf", ".xml")
+FILES = (".csv", ".pdf", ".xml", ".beancount")
 TABLES: dict[str, Mapping[str, Check]] = {
     "/v1/chat/completions": CHAT.checks,
     "/v1/completions": completions.COMPLETION.checks,

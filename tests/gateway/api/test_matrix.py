@@ -163,6 +163,8 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         *(f"POST /admin/v1/invoices/{{invoice_id}}/{verb}" for verb in ("issue", "uncollectible")),
         "POST /admin/v1/invoices/{invoice_id}/void",
         "PUT /admin/v1/sellers/{seller_id}/payment-secret",
+        *(f"GET /admin/v1/books/journal.{kind}" for kind in ("csv", "beancount")),
+        "GET /admin/v1/books/receivables",
         *("GET /admin/v1/webhooks", "POST /admin/v1/webhooks"),
         *(f"{verb} /admin/v1/webhooks/{{webhook_id}}" for verb in ("PATCH", "DELETE")),
         *(f"POST /admin/v1/webhooks/{{webhook_id}}/{verb}" for verb in ("rotate", "replay")),

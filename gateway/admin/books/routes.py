@@ -1,0 +1,33 @@
+"""`/admin/v1/books`: the journal of a month, and receivables by age."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from gateway.admin.books.schemas import ReceivablesAnswer
+from gateway.admin.books.service import Books
+from gateway.admin.documents.schemas import CSV, answers
+from gateway.fields import Label
+
+router = APIRouter(prefix="/books", tags=["books"])
+
+BEANCOUNT = "text/plain; charset=utf-8"
+
+
+@router.get("/journal.csv", response_class=Response, responses=CSV)
+async def csv_journal(books: Books, period: Label) -> Response:
+    """One row a day, kind, organization and pair of accounts of a month, `YYYY-MM`."""
+    return Response(await books.csv_journal(period), media_type="text/csv; charset=utf-8")
+
+
+@router.get("/journal.beancount", response_class=Response, responses=answers("text/plain"))
+async def beancount_journal(books: Books, period: Label) -> Response:
+    """The same as a file that `bean-check` accepts."""
+    return Response(await books.beancount_journal(period), media_type=BEANCOUNT)
+
+
+@router.get("/receivables", response_model=ReceivablesAnswer)
+async def receivables(books: Books) -> Any:
+    """What is due of issued invoices, by organization and by how long it is overdue."""
+    return await books.receivables()

@@ -1,0 +1,76 @@
+"""The books as an administrator reads them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from billing.books.accounts import UnmappedAccount
+from billing.books.journal import COLUMNS, JournalEntry, beancount_journal, rows_of_journal
+from billing.books.receivables import Receivable
+from billing.books.store import journal_of, receivables
+from billing.db.engine import Store
+from billing.documents.forms.csv_table import csv_bytes
+from billing.money import NANOUSD_PER_CENT
+from billing.periods import BadPeriod, period
+from gateway.admin.use_cases import attempt
+from gateway.api.dependencies import parts_of
+from gateway.errors import ApiError, bad_request
+from routing.types import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivableRow:
+    """One organization, by age in nano-USD."""
+
+    org: str
+    nanousd: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Receivables:
+    now_us: int
+    data: Sequence[ReceivableRow]
+
+
+@dataclass(frozen=True, slots=True)
+class BookService:
+    ledger: Store
+    clock: Clock
+
+    async def csv_journal(self, month: str) -> bytes:
+        """Raises ApiError 400 for what is no month."""
+        return csv_bytes(COLUMNS, rows_of_journal(await self._journal(month)))
+
+    async def beancount_journal(self, month: str) -> str:
+        """Raises ApiError 400 for what is no month."""
+        return "".join(beancount_journal(await self._journal(month)))
+
+    async def receivables(self) -> Receivables:
+        now_us = round(self.clock() * 1e6)
+        rows = await attempt(lambda: receivables(self.ledger, now_us))
+        return Receivables(now_us, list(map(_row, rows)))
+
+    async def _journal(self, month: str) -> list[JournalEntry]:
+        try:
+            return await attempt(lambda: journal_of(self.ledger, period(month)))
+        except BadPeriod as wrong:
+            raise bad_request(str(wrong), "period") from wrong
+        except UnmappedAccount as code:
+            message = f"The books have no account for '{code}'."
+            raise ApiError(409, message, code="account_not_mapped") from code
+
+
+def _row(row: Receivable) -> ReceivableRow:
+    cents = row.by_age | {"due": row.due_cents, "on_account": row.on_account_cents}
+    nanousd = {name: each * NANOUSD_PER_CENT for name, each in cents.items()}
+    return ReceivableRow(row.org, nanousd)
+
+
+async def books_of(request: Request) -> BookService:
+    parts = parts_of(request)
+    return BookService(parts.ledger, parts.outside.clock)
+
+
+Books = Annotated[BookService, Depends(books_of)]
