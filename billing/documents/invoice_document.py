@@ -191,14 +191,18 @@ def _line(line: Row, treatment: TaxTreatment) -> DocumentLine:
     amount, quantity = line["amount_nanousd"], line["quantity"]
     is_piece = quantity * amount < 0 or (amount and not quantity)
     component = line["component"]
+    if line["kind"] == LineKind.ITEM:
+        unit_price, base = abs(amount) // quantity, 1
+    else:
+        unit_price, base = line["unit_price_nanousd_per_mtok"], UNITS_PER_PRICE
     return DocumentLine(
         seq=line["seq"],
         kind=line["kind"],
         description=_description(line),
         quantity=(1 if amount > 0 else -1) if is_piece else quantity,
         unit=Measure.PIECE if is_piece else _measure(component),
-        unit_price_nanousd=abs(amount) if is_piece else line["unit_price_nanousd_per_mtok"],
-        base_quantity=1 if is_piece else UNITS_PER_PRICE,
+        unit_price_nanousd=abs(amount) if is_piece else unit_price,
+        base_quantity=1 if is_piece else base,
         amount_nanousd=amount,
         tax=treatment,
         service_start=_day(line["service_start_us"]),

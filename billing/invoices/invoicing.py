@@ -26,6 +26,7 @@ class LineKind(StrEnum):
     DISCOUNT = "discount"
     MINIMUM = "minimum"
     CREDIT = "credit"
+    ITEM = "item"
     ROUNDING = "rounding"
 
 
@@ -50,7 +51,7 @@ class Line:
     is_simulated: bool = False
     term_id: str = ""
     description: str = ""
-    """Of a term; what other lines are is said by their other fields."""
+    """Of a term or an item; what other lines are is said by their other fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Composition:
 
 TERM_KINDS = (LineKind.TIERS, LineKind.ALLOWANCE, LineKind.DISCOUNT, LineKind.MINIMUM)
 """Lines of terms, in the order in which they are applied."""
-_KINDS = (LineKind.USAGE, LineKind.ADJUSTMENT, *TERM_KINDS, LineKind.CREDIT)
+_KINDS = (LineKind.USAGE, LineKind.ADJUSTMENT, *TERM_KINDS, LineKind.CREDIT, LineKind.ITEM)
 _COMPONENTS = tuple(Component)
 
 

@@ -22,6 +22,7 @@ from billing.outbox.event import EventType
 from billing.parties.store import BilledAs
 
 Invoice = Mapping[str, Any]
+ONE_OFF_REVENUE = "revenue:one_off"
 
 
 def issue(
@@ -65,8 +66,9 @@ def take_back(conn: Connection, invoice: Invoice, taxation: Taxation, now_us: in
 def _transfers(invoice: Invoice, taxation: Taxation, now_us: int) -> Iterator[dict[str, Any]]:
     org, invoice_id = invoice["org"], invoice["invoice_id"]
     owed = receivable(org)
+    sold = ONE_OFF_REVENUE if invoice["kind"] == rows.ONE_OFF else unbilled(org)
     moves = [
-        ("invoice", "invoice", unbilled(org), invoice["subtotal_nanousd"]),
+        ("invoice", "invoice", sold, invoice["subtotal_nanousd"]),
         ("rounding", "rounding", ROUNDING, invoice["rounding_nanousd"]),
     ]
     for place, tax in enumerate(taxation.amounts, start=1):

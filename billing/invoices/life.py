@@ -8,7 +8,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from billing.db.engine import Store, take_turns
-from billing.invoices import reviews
+from billing.invoices import one_off, reviews
 from billing.invoices import store as rows
 from billing.invoices.months import InvoiceResult, invoice_by_id, run_invoices
 from billing.invoices.status import InvoiceStatus
@@ -47,6 +47,8 @@ def issue(store: Store, invoice_id: str, *, by: str, now_us: int, series: str) -
     if before.number:
         return before
     approve(store, invoice_id, by=by, now_us=now_us)
+    if before.invoice["kind"] == rows.ONE_OFF:
+        return one_off.issue(store, invoice_id, now_us=now_us, series=series)
     org, month = before.invoice["org"], before.invoice["period"]
     for result in run_invoices(store, month, now_us=now_us, series=series, org=org):
         if result.number:

@@ -168,8 +168,14 @@ def _as_listed(conn: Connection, invoice: dict[str, Any], now_us: int) -> Invoic
     basis = _basis(conn, _billed_as(conn, org, month), ends_us, grants)
     review = (org, month.name, invoice["invoice_id"], invoice["total_cents"])
     parked = (*_parked_because(conn, basis), *reviews.parked_because(conn, *review))
-    reasons = (*_open_because(conn, org, month, now_us), *parked)
-    to_come = "the invoice run that finalises it is still to come"
+    is_one_off = invoice["kind"] == rows.ONE_OFF
+    waits = () if is_one_off else _open_because(conn, org, month, now_us)
+    reasons = (*waits, *parked)
+    to_come = (
+        "nobody has issued it yet"
+        if is_one_off
+        else "the invoice run that finalises it is still to come"
+    )
     taxation = _taxation(basis, lines)
     return InvoiceResult(invoice, lines, reasons or (to_come,), parked, taxation, now_us)
 
@@ -185,7 +191,7 @@ def _taxation(basis: TaxBasis | None, lines: list[dict[str, Any]]) -> Taxation:
     return NO_TAX if basis is None else basis.taxation(lines)
 
 
-class _Identity(NamedTuple):
+class InvoiceIdentity(NamedTuple):
     """Which invoice of a month it is, and the void one that it replaces."""
 
     invoice_id: str
@@ -197,7 +203,7 @@ class _Identity(NamedTuple):
 class _Snapshot:
     """What the ledger has for one invoice at one instant, and why it cannot be final yet."""
 
-    identity: _Identity
+    identity: InvoiceIdentity
     invoice: dict[str, Any] | None
     cuts: tuple[Cut, ...]
     is_composed: bool
@@ -230,7 +236,7 @@ def preview(store: Store, org: str, month: str, *, now_us: int) -> InvoiceResult
     if not seen.charges:
         return None
     composition = compose(seen.charges, billing_period)
-    invoice, lines = _rows(seen.identity, org, billing_period, composition, now_us)
+    invoice, lines = written(seen.identity, org, billing_period, composition, now_us)
     draft = {**invoice, **rows.STANDING, "series": ""}
     return _draft(seen, draft, lines, now_us)
 
@@ -254,7 +260,7 @@ def _run(store: Store, org: str, billing_period: Period, terms: _RunTerms) -> In
                 return _draft(seen, seen.invoice, lines, now_us)
         if seen.invoice is None and not seen.charges:
             return None
-        invoice, lines = _rows(
+        invoice, lines = written(
             seen.identity, org, billing_period, compose(seen.charges, billing_period), now_us
         )
         with store.write() as conn:
@@ -266,7 +272,8 @@ def _run(store: Store, org: str, billing_period: Period, terms: _RunTerms) -> In
 
 
 def _snapshot(conn: Connection, org: str, billing_period: Period, terms: _RunTerms) -> _Snapshot:
-    revisions = rows.find(conn, org, billing_period.name)
+    of_month = rows.find(conn, org, billing_period.name)
+    revisions = [row for row in of_month if row["kind"] == rows.MONTH]
     identity = _identity(org, billing_period, revisions)
     invoice_id = identity.invoice_id
     invoice = next((row for row in revisions if row["invoice_id"] == invoice_id), None)
@@ -385,8 +392,12 @@ def _open_because(
     return tuple(reasons)
 
 
-def _rows(
-    identity: _Identity, org: str, billing_period: Period, composition: Composition, now_us: int
+def written(
+    identity: InvoiceIdentity,
+    org: str,
+    billing_period: Period,
+    composition: Composition,
+    now_us: int,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """An invoice and its lines as they are written."""
     invoice_id = identity.invoice_id
@@ -394,6 +405,7 @@ def _rows(
         **identity._asdict(),
         "org": org,
         "period": billing_period.name,
+        "kind": rows.MONTH,
         "status": "draft",
         "number": None,
         "currency": "USD",
@@ -459,13 +471,13 @@ def _write(
     return InvoiceResult({**rows.STANDING, **invoice}, lines, *parts)
 
 
-def _identity(org: str, billing_period: Period, revisions: list[dict[str, Any]]) -> _Identity:
+def _identity(org: str, billing_period: Period, revisions: list[dict[str, Any]]) -> InvoiceIdentity:
     """The invoice of a month that counts, or the one that comes after the last void one. Its id is
     of month and revision, so that no run writes it a second time."""
     last = revisions[-1] if revisions else None
     if last and last["voided_us"] is None:
-        return _Identity(last["invoice_id"], last["revision"], last["replaces_id"])
+        return InvoiceIdentity(last["invoice_id"], last["revision"], last["replaces_id"])
     revision = last["revision"] + 1 if last else 1
     named = f"{org} {billing_period.name}" + (f" {revision}" if last else "")
     invoice_id = f"inv_{sha256(named.encode()).hexdigest()[:24]}"
-    return _Identity(invoice_id, revision, last["invoice_id"] if last else None)
+    return InvoiceIdentity(invoice_id, revision, last["invoice_id"] if last else None)

@@ -56,6 +56,8 @@ WRITE_OFF = table_of(InvoiceWriteOff)
 REVIEW = table_of(InvoiceReview)
 PART = table_of(PaymentPart)
 NOTE = table_of(CreditNote)
+MONTH, ONE_OFF = "month", "one_off"
+"""Kinds of invoices."""
 RUN_LOCK = 0x51_75_1C_E2
 """Of whoever changes invoices or what they are paid."""
 IS_VOID = select(VOID.c.invoice_id).where(VOID.c.invoice_id == INVOICE.c.invoice_id).exists()
@@ -71,7 +73,8 @@ class UnknownInvoice(LookupError):
 
 def finalised_periods(conn: Connection, org: str) -> set[str]:
     statement = select(INVOICE.c.period).where(
-        INVOICE.c.org == org, INVOICE.c.status == "finalised", ~IS_VOID
+        *(INVOICE.c.org == org, INVOICE.c.kind == MONTH),
+        *(INVOICE.c.status == "finalised", ~IS_VOID),
     )
     return set(conn.execute(statement).scalars())
 
@@ -105,7 +108,7 @@ def last_before(conn: Connection, org: str, period: str) -> dict[str, Any] | Non
     """The final invoice of the last month before a month that has one."""
     statement = (
         select(INVOICE.c.period, INVOICE.c.total_cents)
-        .where(INVOICE.c.org == org, INVOICE.c.period < period)
+        .where(INVOICE.c.org == org, INVOICE.c.period < period, INVOICE.c.kind == MONTH)
         .where(INVOICE.c.status == "finalised", ~IS_VOID)
         .order_by(INVOICE.c.period.desc(), INVOICE.c.revision.desc())
         .limit(1)

@@ -46,6 +46,8 @@ class Invoice(SQLModel, table=True):
     """Of a final invoice; a draft is taxed by the rules of the day on which it is looked at."""
     revision: int = Field(1, sa_column_kwargs={"server_default": text("1")})
     replaces_id: str | None = None
+    kind: str = Field("month", sa_column_kwargs={"server_default": "month"})
+    """`month`, or `one_off`: lines that a person wrote."""
 
 
 class InvoiceVoid(SQLModel, table=True):

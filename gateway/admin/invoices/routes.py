@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 
-from gateway.admin.invoices.schemas import Invoice, LineCall, ReasonBody
+from gateway.admin.invoices.schemas import Invoice, LineCall, OneOffBody, ReasonBody
 from gateway.admin.invoices.service import Invoices
 from gateway.api.pages import Paged, PagedBy100
 from gateway.api.schemas import Listing, Page
@@ -13,9 +13,17 @@ from gateway.fields import Label
 router = APIRouter(prefix="/invoices", tags=["invoices"])
 
 
-@router.post("", response_model=Listing[Invoice])
-async def run(invoices: Invoices, period: Label, organization: Label | None = None) -> Any:
-    """Draft or finalise a month, `YYYY-MM`; finalised invoices stay as they are."""
+@router.post("", response_model=Invoice | Listing[Invoice])
+async def run(
+    invoices: Invoices,
+    period: Label | None = None,
+    organization: Label | None = None,
+    body: OneOffBody | None = None,
+) -> Any:
+    """With `period`, draft or finalise a month, `YYYY-MM`; finalised invoices stay as they are.
+    With a body, draft a one-off invoice of its lines, which `issue` gives its number."""
+    if body is not None:
+        return await invoices.one_off(body)
     return {"data": await invoices.run(period, organization)}
 
 

@@ -1,6 +1,8 @@
 """Invoices with their lines."""
 
-from pydantic import AliasPath, Field, NonNegativeInt
+from typing import Literal
+
+from pydantic import AliasPath, Field, NonNegativeInt, PositiveInt
 
 from billing.invoices.invoicing import LineKind
 from billing.invoices.status import InvoiceStatus
@@ -59,6 +61,20 @@ class InvoiceTax(Answer):
     tax_cents: int
 
 
+class OneOffLine(Body):
+    description: Label = Field(examples=["Onboarding"])
+    quantity: PositiveInt = Field(le=10**9)
+    unit_price_usd: Usd = Field(examples=["250.00"])
+
+
+class OneOffBody(Body):
+    """An invoice beside those of months, of lines that cost something."""
+
+    organization: Label
+    kind: Literal["one_off"] = "one_off"
+    lines: list[OneOffLine] = Field(min_length=1, max_length=1000)
+
+
 class ReasonBody(Body):
     reason: Label = Field(description="why; it is kept", examples=["wrong price"])
 
@@ -70,6 +86,7 @@ class Invoice(Answer):
     id: str = Field(validation_alias=AliasPath("invoice", "invoice_id"))
     organization: str = Field(validation_alias=AliasPath("invoice", "org"))
     period: str
+    kind: Literal["month", "one_off"]
     status: InvoiceStatus = Field(
         validation_alias="status", description="`overdue` is open, and its day is past"
     )

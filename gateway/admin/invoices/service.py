@@ -9,28 +9,52 @@ from fastapi import Depends, Request
 
 from billing.charges.trace import line_transfers
 from billing.db.engine import Store
-from billing.invoices import life
+from billing.invoices import life, one_off
 from billing.invoices import store as rows
 from billing.invoices.months import InvoiceResult, list_invoices, run_invoices
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import NotIssued, WrongInvoiceStatus, void
 from billing.periods import BadPeriod
+from gateway.admin.invoices.schemas import OneOffBody
 from gateway.admin.use_cases import ADMIN, NotThere, attempt
 from gateway.api.dependencies import parts_of
 from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
 from gateway.errors import ApiError, bad_request
+from gateway.tenants.store import TenantStore
+from gateway.tenants.tables import Organization
 from routing.types import Clock
 
 
 @dataclass(frozen=True, slots=True)
 class InvoiceService:
     ledger: Store
+    tenants: TenantStore
     series: str
     grace_us: int
     clock: Clock
 
-    async def run(self, period: str, organization: str | None) -> Sequence[InvoiceResult]:
+    async def one_off(self, body: OneOffBody) -> InvoiceResult:
+        """Raises ApiError 404 for an unknown organization, 400 for a line that costs nothing."""
+        now_us = self._now_us
+        items = [
+            one_off.Item(each.description, each.quantity, each.unit_price_usd)
+            for each in body.lines
+        ]
+
+        def work() -> InvoiceResult:
+            if self.tenants.one(Organization, body.organization) is None:
+                raise NotThere(body.organization)
+            return one_off.draft(self.ledger, body.organization, items, now_us=now_us)
+
+        try:
+            return await attempt(work)
+        except one_off.BadItem as wrong:
+            raise bad_request(str(wrong), "lines") from wrong
+
+    async def run(self, period: str | None, organization: str | None) -> Sequence[InvoiceResult]:
         """Raises ApiError 400 for what is no month."""
+        if period is None:
+            raise bad_request("A run needs a month, a one-off invoice a body.", "period")
         try:
             return await attempt(
                 lambda: run_invoices(
@@ -125,7 +149,10 @@ async def invoices_of(request: Request) -> InvoiceService:
     parts = parts_of(request)
     settings = parts.settings.ledger
     return InvoiceService(
-        parts.ledger, settings.invoice_series, settings.invoice_grace_us, parts.outside.clock
+        *(parts.ledger, parts.tenants),
+        settings.invoice_series,
+        settings.invoice_grace_us,
+        parts.outside.clock,
     )
 
 

@@ -192,6 +192,31 @@ async def test_credit_note_has_files_of_its_own_and_goes_into_focus(office: Offi
     assert own["status"] == "paid"
 
 
+async def test_one_off_invoice_is_an_issued_document_on_a_fresh_stack(office: Office) -> None:
+    headers = {"authorization": f"Bearer {ADMIN}", "content-type": "application/json"}
+
+    async def post(path: str, body: bytes = b"") -> Answer:
+        path = f"/admin/v1/invoices{path}"
+        return await answer(office.one.app, "POST", path, body, headers=headers)
+
+    line = b'{"description": "Onboarding", "quantity": 3, "unit_price_usd": "0.50"}'
+    body = b'{"organization": "%b", "kind": "one_off", "lines": [%b]}'
+    draft = await post("", body % (ORGANIZATION_ID.encode(), line))
+    assert (draft.status, draft.json["kind"], draft.json["status"]) == (200, "one_off", "draft")
+    issued = await post(f"/{draft.json['id']}/issue")
+    assert (issued.json["total_usd"], issued.json["status"]) == ("1.50", "open")
+    told = (await office.own(f"{draft.json['id']}.json")).json
+    assert told["number"] == issued.json["number"]
+    assert (told["lines"][0]["description"], told["lines"][0]["unit_price_usd"]) == (
+        *("Onboarding", "0.50"),
+    )
+    assert (await post("", body % (b"org_none", line))).status == 404
+    free = line.replace(b"0.50", b"0.00")
+    refused = await post("", body % (ORGANIZATION_ID.encode(), free))
+    assert (refused.status, refused.json["error"]["param"]) == (400, "lines")
+    assert (await post("")).status == 400
+
+
 def rows(body: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(body.decode(), newline="")))
 

@@ -92,7 +92,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
     ),
     For.EITHER: (
         *(f"GET /v1/organization/usage/{name}" for name in USAGE),
-        "GET /v1/organization/costs",
+        *("GET /v1/organization/costs", "GET /v1/organization/charges/current"),
     ),
     For.WORKER: ("GET /internal/v1/weights/{id}/{name}", "PUT /internal/v1/weights/report"),
     For.ADMINISTRATOR: (
@@ -179,6 +179,8 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "PUT /admin/v1/sellers/{seller_id}",
         "GET /admin/v1/organizations/{organization_id}/billing-profile",
         "PUT /admin/v1/organizations/{organization_id}/billing-profile",
+        "GET /admin/v1/organizations/{organization_id}/terms",
+        "PUT /admin/v1/organizations/{organization_id}/terms",
         *("GET /admin/v1/tax-rules", "PUT /admin/v1/tax-rules/{rule_id}"),
         "DELETE /admin/v1/tax-rules/{rule_id}",
         "GET /admin/v1/invoices/focus.csv",
