@@ -1,6 +1,7 @@
-# One image for every part; the command says which: `sluice gateway | ledger | controller | workers | migrate`.
+# One image for every part; the command says which: `sluice gateway | ledger | controller | workers | migrate`. A second one,
+# `--target providers`, has the environment of `sluice providers` beside.
 # It was written without a Docker engine in reach and has not been built: see docs/docker.md.
-FROM python:3.11-slim-bookworm
+FROM python:3.11-slim-bookworm AS parts
 
 # cpu, or cuda for a machine with an NVIDIA GPU
 ARG TORCH=cpu
@@ -29,3 +30,14 @@ USER sluice
 VOLUME /data
 ENTRYPOINT ["sluice"]
 CMD ["--help"]
+
+FROM parts AS providers
+USER root
+COPY providers/ providers/
+RUN --mount=type=cache,target=/var/cache/pip \
+    PIP_CACHE_DIR=/var/cache/pip VENV=/app/.venv-providers PYTHON=/opt/venv/bin/python requirements/install.sh providers
+USER sluice
+CMD ["providers"]
+
+# The last one is what `docker build .` makes.
+FROM parts

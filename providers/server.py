@@ -3,10 +3,11 @@
 A caller that leaves has its handler cancelled, which closes the connection to the provider.
 """
 
+import asyncio
 import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
 from aiohttp import web
@@ -20,6 +21,9 @@ URL_HEADER = "x-sluice-provider-url"
 KEY_HEADER = "x-sluice-provider-key"
 """The name of a variable, never what it holds."""
 DRAIN_S = 5.0
+EVENTS_MAX = 256
+"""That wait to be written, of one stream."""
+DONE, END = b"data: [DONE]\n\n", b""
 EVENTS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 Answer = Callable[[web.Request, Mapping[str, Any], Account], Awaitable[web.StreamResponse]]
 
@@ -145,19 +149,46 @@ async def _stream(
     chunks: AsyncIterator[dict[str, Any]],
     account: Account,
 ) -> web.StreamResponse:
+    """What has come is written at once, however many chunks that are."""
     response = web.StreamResponse(headers=EVENTS)
     await response.prepare(request)
+    events: asyncio.Queue[bytes] = asyncio.Queue(EVENTS_MAX)
+    reading = asyncio.create_task(_read(first, chunks, events, account))
     try:
-        if first is not None:
-            await response.write(_event(first))
-        async for chunk in chunks:
-            await response.write(_event(chunk))
-    except CallRefused as cut:
-        await response.write(b"data: %s\n\n" % cut.body(account.secrets))
-    else:
-        await response.write(b"data: [DONE]\n\n")
+        while event := await events.get():
+            pieces = [event]
+            while not events.empty() and pieces[-1]:
+                pieces.append(events.get_nowait())
+            await response.write(b"".join(pieces))
+            if not pieces[-1]:
+                break
+    finally:
+        reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reading
     await response.write_eof()
     return response
+
+
+async def _read(
+    first: dict[str, Any] | None,
+    chunks: AsyncIterator[dict[str, Any]],
+    events: asyncio.Queue[bytes],
+    account: Account,
+) -> None:
+    """Into `events`, up to an empty one."""
+    try:
+        if first is not None:
+            await events.put(_event(first))
+        async for chunk in chunks:
+            await events.put(_event(chunk))
+        await events.put(DONE)
+    except CallRefused as cut:
+        await events.put(b"data: %s\n\n" % cut.body(account.secrets))
+    except Exception:
+        await events.put(END)
+        raise
+    await events.put(END)
 
 
 def _event(chunk: Mapping[str, Any]) -> bytes:

@@ -15,6 +15,9 @@ EXAMPLE = ROOT / "compose.env.example"
 PARTS = ("ledger", "workers", "controller", "gateway")
 """Those that keep running, in an order in which what they depend on comes first."""
 
+OPTIONAL = ("providers",)
+"""Those of a profile, which somebody has to ask for."""
+
 _VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::\?[^}]*|:-(?P<default>[^}]*))\}")
 
 

@@ -13,8 +13,9 @@ from pydantic import BaseModel
 
 from gateway.cli import main
 from gateway.config_file import PREFIX
-from gateway.settings import Settings
-from tests.compose_file import EXAMPLE, FILE, PARTS, secret_names, services
+from gateway.providers.launch import process_environment
+from gateway.settings import ProvidersSettings, Settings
+from tests.compose_file import EXAMPLE, FILE, OPTIONAL, PARTS, secret_names, services
 from tests.stack_config import ROOT
 
 NOT_SETTINGS = {"CONFIG", "RAY_AUTH_TOKEN"}
@@ -35,7 +36,7 @@ def test_file_follows_the_compose_schema() -> None:
 
 
 def test_every_part_of_the_design_is_a_service_by_its_own_command() -> None:
-    assert {name for name in OURS if name != "net"} == {*PARTS, "migrate"}
+    assert {name for name in OURS if name != "net"} == {*PARTS, *OPTIONAL, "migrate"}
     assert isinstance(main, Group)
     for name, service in OURS.items():
         if name != "net":
@@ -43,7 +44,7 @@ def test_every_part_of_the_design_is_a_service_by_its_own_command() -> None:
             assert main.get_command(Context(main), name) is not None
 
 
-@pytest.mark.parametrize("name", [*PARTS, "migrate"])
+@pytest.mark.parametrize("name", [*PARTS, *OPTIONAL, "migrate"])
 def test_every_variable_is_a_setting_and_every_value_reads(name: str) -> None:
     environment = OURS[name]["environment"]
     given: dict[str, Any] = {}
@@ -85,7 +86,7 @@ def test_each_part_gets_the_secrets_it_needs_and_no_other() -> None:
     assert holders("POSTGRES_PASSWORD") == {"migrate", "ledger", "gateway"}
     assert holders("REDIS_PASSWORD") == {"ledger", "controller", "gateway"}
     assert holders("SLUICE_ADMIN_KEY") == holders("SLUICE_API_KEY") == {"gateway"}
-    assert holders("SLUICE_WORKER_SECRET") == {"workers", "controller", "gateway"}
+    assert holders("SLUICE_WORKER_SECRET") == {"workers", "controller", "gateway", "providers"}
     assert holders("RAY_AUTH_TOKEN") == {"workers", "controller"}
 
 
@@ -97,11 +98,11 @@ def test_one_port_is_published_and_on_loopback_only() -> None:
 
 def test_whoever_speaks_to_a_replica_shares_its_loopback() -> None:
     shared = {name for name, s in ALL.items() if s.get("network_mode") == "service:net"}
-    assert shared == {"workers", "controller", "gateway"}
+    assert shared == {"workers", "controller", "gateway", "providers"}
 
 
 def test_everything_that_keeps_running_has_a_healthcheck_and_is_restarted() -> None:
-    for name in {*PARTS, "postgres", "redis"}:
+    for name in {*PARTS, *OPTIONAL, "postgres", "redis"}:
         assert ALL[name]["healthcheck"]["test"][0] in ("CMD", "CMD-SHELL")
         assert ALL[name]["restart"] == "unless-stopped"
 
@@ -113,6 +114,27 @@ def test_who_waits_for_health_waits_for_something_that_tells_it() -> None:
                 assert "healthcheck" in ALL[other]
             if wanted["condition"] == "service_completed_successfully":
                 assert ALL[other]["restart"] == "no"
+
+
+def test_adapters_come_when_asked_for_with_keys_of_their_own_and_no_store() -> None:
+    asked = {name for name, service in ALL.items() if "profiles" in service}
+    assert asked == set(OPTIONAL)
+    adapters = OURS["providers"]
+    assert adapters["profiles"] == ["providers"] and adapters["build"]["target"] == "providers"
+    assert adapters["image"] != OURS["gateway"]["image"]
+    assert [file["path"] for file in adapters["env_file"]] == ["adapters.env"]
+    assert "adapters.env" not in str(OURS["gateway"])
+    assert not {"SLUICE_SQL_URL", "SLUICE_REDIS_URL"} & adapters["environment"].keys()
+    port = process_environment(ProvidersSettings(), "", {})["SLUICE_PROVIDERS_PORT"]
+    assert f":{port}/healthz" in str(adapters["healthcheck"])
+
+
+def test_image_of_the_adapters_makes_their_environment_where_it_is_looked_for() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    assert "FROM parts AS providers" in text
+    venv = ProvidersSettings().interpreter.parents[1].relative_to(ROOT)
+    assert f"VENV=/app/{venv} " in text and "requirements/install.sh providers" in text
+    assert text.rstrip().endswith("FROM parts")  # what is built unless a target is named
 
 
 def test_redis_keeps_what_it_is_given() -> None:
