@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from sqlalchemy import Connection
 
+from billing.bills import laws as bills
 from billing.budgets import laws as budgets
 from billing.charges import laws as charges
 from billing.costs import laws as costs
@@ -110,6 +111,7 @@ IN_ONE_SNAPSHOT: tuple[Callable[[Connection], Check | list[Check]], ...] = (
     credit_notes.notes_add_up,
     credits.laws_of_credits,
     *costs.LAWS,
+    bills.variances_are_posted,
     budgets.sums_recompute,
 )
 """Laws that one statement or few can judge; each has a snapshot of its own."""

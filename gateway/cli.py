@@ -16,7 +16,17 @@ from gateway.commands.data_folder import become, join, pass_on, settings_of
 from gateway.commands.terminal.lazy import LazyGroup
 from gateway.commands.terminal.options import data_folder, example
 
-OVER_ADMIN_API = ("budget", "credits", "key", "org", "pools", "prices", "project", "usage")
+OVER_ADMIN_API = (
+    "budget",
+    "credits",
+    "key",
+    "org",
+    "pools",
+    "prices",
+    "project",
+    "provider",
+    "usage",
+)
 IN_MODULES = (
     *OVER_ADMIN_API,
     *("economics", "invoice", "ledger", "models", "policy", "quality", "replay"),
@@ -24,6 +34,7 @@ IN_MODULES = (
 )
 MODULES_ELSEWHERE = {
     "import": "gateway.imports.command",
+    "provider": "gateway.providers.command",
     "books": "gateway.admin.books.command",
 }
 

@@ -8,6 +8,7 @@ from alembic import context
 from sqlalchemy import Connection
 from sqlmodel import SQLModel
 
+import billing.bills.tables
 import billing.budgets.tables
 import billing.charges.tables
 import billing.costs.tables

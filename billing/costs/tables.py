@@ -14,6 +14,7 @@ from billing.types import AttemptKind
 from billing.usage.tables import TokenCounts
 
 WAS_MOVED = text("outcome = 'moved'")
+BOUGHT = text("bought_nanousd <> 0")
 
 
 class AttemptRow(TokenCounts, table=True):
@@ -23,6 +24,7 @@ class AttemptRow(TokenCounts, table=True):
     __tablename__ = "attempt"
     __table_args__ = (
         Index("attempt_moved", "started_us", sqlite_where=WAS_MOVED, postgresql_where=WAS_MOVED),
+        Index("attempt_bought", "started_us", sqlite_where=BOUGHT, postgresql_where=BOUGHT),
     )
     rid: str = Field(primary_key=True)
     n: int = Field(primary_key=True)

@@ -31,6 +31,7 @@ from gateway.admin.price_lists import routes as admin_price_lists
 from gateway.admin.prices import routes as admin_prices
 from gateway.admin.providers import routes as admin_providers
 from gateway.admin.quality import routes as admin_quality
+from gateway.admin.reconciliations import routes as admin_reconciliations
 from gateway.admin.refusals import routes as admin_refusals
 from gateway.admin.requests import routes as admin_requests
 from gateway.admin.route import routes as admin_route
@@ -53,6 +54,7 @@ for part in (
     admin_pools,
     admin_providers,
     admin_price_lists,
+    admin_reconciliations,
     admin_nodes,
     admin_hardware,
     admin_calibrations,

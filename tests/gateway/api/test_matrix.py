@@ -125,6 +125,8 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         *(f"{verb} /admin/v1/providers/{{name}}/keys/{{key}}" for verb in ("PUT", "DELETE")),
         *(f"{verb} /admin/v1/providers/{{name}}/price-lists" for verb in ("GET", "POST")),
         "GET /admin/v1/providers/{name}/price-lists/{version}",
+        *(f"{verb} /admin/v1/providers/{{name}}/reconciliations" for verb in ("GET", "POST")),
+        "GET /admin/v1/providers/{name}/reconciliations/{sha256}",
         "POST /admin/v1/providers/{name}/price-lists/{version}/approve",
         *("GET /admin/v1/nodes", "POST /admin/v1/nodes/{id}/drain"),
         *("DELETE /admin/v1/pools/{name}", "GET /admin/v1/fleet"),
