@@ -1,11 +1,12 @@
 """Streams of vLLM's own server behind a proxy that cuts them at a random token.
 
-`python -m bench.continuing [--streams 100]` starts vLLM's server from `.venv-vllm` with the shipped
-small model, a proxy that cuts seven of ten streams behind a random event, and a gateway whose pool
-goes on by prefix, or anew. Each stream has to be complete or to end with an error event, and to be
-charged once. At temperature 0 a complete answer has to be the one of an uncut stream, or is counted
-as `other`. Breakers forget what failed, since a server that fails so often would be left alone. A
-line of JSON a stream goes to bench/raw/continuing.jsonl.
+`python -m bench.continuing [--streams 100] [--kinds prefix anew] [--temperatures 0 1]` starts
+vLLM's server from `.venv-vllm` with the shipped small model, a proxy that cuts seven of ten streams
+behind a random event, and a gateway whose pool goes on by prefix, or anew. Each stream has to be
+complete or to end with an error event, and to be charged once. At temperature 0 a complete answer
+has to be the one of an uncut stream, or is counted as `other`. Breakers forget what failed, since a
+server that fails so often would be left alone. A line of JSON a stream goes to
+bench/raw/continuing.jsonl.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -275,13 +276,13 @@ def told(lines: list[dict[str, Any]]) -> str:
     )
 
 
-async def main(streams: int) -> None:
+async def main(streams: int, kinds: Sequence[str], temperatures: Sequence[float]) -> None:
     with tempfile.TemporaryDirectory() as name:
         async with vllm(Path(name)) as port:
             texts: dict[int, str] = {}
             with RAW.open("a") as raw:
-                for kind in ("prefix", "anew"):
-                    for temperature in (0.0, 1.0):
+                for kind in kinds:
+                    for temperature in temperatures:
                         lines = await round_of(port, kind, temperature, streams, texts)
                         print(told(lines), flush=True)
                         raw.writelines(json.dumps(line) + "\n" for line in lines)
@@ -290,4 +291,7 @@ async def main(streams: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--streams", type=int, default=100)
-    asyncio.run(main(parser.parse_args().streams))
+    parser.add_argument("--kinds", nargs="*", default=["prefix", "anew"])
+    parser.add_argument("--temperatures", nargs="*", type=float, default=[0.0, 1.0])
+    options = parser.parse_args()
+    asyncio.run(main(options.streams, options.kinds, options.temperatures))
