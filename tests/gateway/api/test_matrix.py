@@ -87,12 +87,12 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "GET /v1/models",
         "GET /v1/models/{name}",
         "GET /v1/generations/{request_id}",
-        "GET /v1/organization/invoices",
+        *("GET /v1/organization/invoices", "GET /v1/organization/charges/current"),
         *(f"GET /v1/organization/invoices/{{invoice_id}}.{kind}" for kind in FILES),
     ),
     For.EITHER: (
         *(f"GET /v1/organization/usage/{name}" for name in USAGE),
-        *("GET /v1/organization/costs", "GET /v1/organization/charges/current"),
+        "GET /v1/organization/costs",
     ),
     For.WORKER: ("GET /internal/v1/weights/{id}/{name}", "PUT /internal/v1/weights/report"),
     For.ADMINISTRATOR: (
@@ -161,6 +161,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "POST /admin/v1/ledger/dead-letters/{letter_id}/resolve",
         *("GET /admin/v1/invoices", "POST /admin/v1/invoices"),
         *("POST /admin/v1/invoices/{invoice}/credit", "GET /admin/v1/credit-notes"),
+        "GET /admin/v1/invoices/{invoice_id}/lines/{seq}/calls",
         *(f"POST /admin/v1/invoices/{{invoice_id}}/{verb}" for verb in ("void", "hold", "approve")),
         *(f"POST /admin/v1/invoices/{{invoice_id}}/{verb}" for verb in ("issue", "uncollectible")),
         "POST /admin/v1/invoices/{invoice_id}/void",
@@ -202,8 +203,9 @@ LET_IN: Mapping[For, frozenset[str]] = {
     For.SIGNED_IN: frozenset(),
     For.WORKER: frozenset(),
 }
-OURS = re.compile(r"cogs|score|nanousd|margin|\b(run|start|wait|quality|risk) \d")
-"""What a call costs us, in whatever field, and the sum it was sent somewhere by."""
+OURS = re.compile(r"cogs|score|(?<!amount_)nanousd|margin|\b(run|start|wait|quality|risk) \d")
+"""What a call costs us, in whatever field but that of what a tenant is charged, and the sum it was
+sent somewhere by."""
 
 
 @dataclass(frozen=True, slots=True)
