@@ -9,6 +9,7 @@ from gateway.console.pages.fleet import page as fleet
 from gateway.console.pages.overview import page as overview
 from gateway.console.pages.policies import editor, version
 from gateway.console.pages.policies import page as policies
+from gateway.console.pages.providers import page as providers
 from gateway.console.pages.refusals import page as refusals
 
 router = APIRouter()
@@ -19,6 +20,7 @@ for part in (
     fleet.router,
     explain.router,
     catalogue.router,
+    providers.router,
     policies.router,
     editor.router,
     version.router,

@@ -261,7 +261,7 @@ def test_axe_finds_nothing_serious(stack: Stack, tenant: Tenant, visit: Open, sc
     assert serious(page) == []
     signed_in = visit(scheme=scheme).sign_in()
     policies = ("/policies", "/policies/1", "/policies/edit")
-    for path in ("", f"/calls/{request_id}", "/catalogue", "/refusals", *policies):
+    for path in ("", f"/calls/{request_id}", "/catalogue", "/providers", "/refusals", *policies):
         signed_in.goto(f"/console{path}")
         assert serious(signed_in) == [], path
 
@@ -275,6 +275,35 @@ def test_catalogue_is_two_clicks_away_and_fits_a_phone(visit: Open) -> None:
     expect(page.locator("#hardware-h100")).to_contain_text("3,350")
     assert visitor.overflow_px() == 0
     visitor.shoot("phone-catalogue-light")
+
+
+def test_provider_is_shown_and_tested(stack: Stack, visit: Open) -> None:
+    pool = {
+        **{"model": SMALL, "capacity_class": "external", "upstream_model": "big-1"},
+        **{"base_url": "http://127.0.0.1:9/v1", "provider": "acme", "cost_input_usd_per_mtok": "1"},
+    }
+    keys = [{"name": f"SLUICE_PROVIDER_KEY_ACME_{n}", "share": n} for n in (1, 2)]
+    rate = {"model": "big-1", "input_usd_per_mtok": "2", "output_usd_per_mtok": "8"}
+    bill = "day,model,usage_class,quantity,amount\n2026-11-02,big-1,input,1200000,2.40\n"
+    lists = "/providers/acme/price-lists"
+    stack.admin("PUT", "/providers/acme", {"keys": keys})
+    stack.admin("PUT", "/pools/outside-acme", pool)
+    stack.admin("POST", lists, {"from": "2026-01-01T00:00:00Z", "rates": [rate]})
+    stack.admin("POST", f"{lists}/1/approve", {})
+    stack.admin("POST", "/providers/acme/reconciliations", {"file": bill})
+    visitor = visit()
+    page = visitor.sign_in()
+    page.get_by_role("link", name="Providers").click()
+    row = page.locator("#provider-acme")
+    expect(row).to_contain_text("SLUICE_PROVIDER_KEY_ACME_2")
+    expect(row).to_contain_text("Price list 1")
+    page.get_by_role("button", name="Test acme").click()
+    expect(page.get_by_role("alert")).to_contain_text("It does not work")
+    assert serious(page) == []
+    assert visitor.overflow_px() == 0
+    visitor.shoot("providers-light")
+    stack.admin("DELETE", "/pools/outside-acme")
+    stack.admin("DELETE", "/providers/acme")
 
 
 def test_console_works_without_scripts(stack: Stack, tenant: Tenant, visit: Open) -> None:
