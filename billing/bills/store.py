@@ -11,11 +11,13 @@ from billing.bills.bill import DAY_US, BillDays, BookedUsage, Cell, day_of
 from billing.bills.tables import ProviderBillLineRow, ProviderBillRow
 from billing.db.columns import table_of
 from billing.db.in_list import in_list
-from billing.types import TOKEN_CLASSES
+from billing.types import COUNTS
 from billing.usage.store import ATTEMPT
 
 BILL = table_of(ProviderBillRow)
 LINE = table_of(ProviderBillLineRow)
+CLASSES = tuple(name for name in COUNTS if name in ATTEMPT.c)
+"""Those that attempts have."""
 
 
 def booked(conn: Connection, models: Mapping[str, str], span: BillDays) -> dict[Cell, BookedUsage]:
@@ -24,7 +26,7 @@ def booked(conn: Connection, models: Mapping[str, str], span: BillDays) -> dict[
         return {}
     width: ColumnElement[int] = literal_column(str(DAY_US), Integer)
     day_us = ATTEMPT.c.started_us - ATTEMPT.c.started_us % width
-    sums = [func.sum(ATTEMPT.c[name]) for name in ("bought_nanousd", *TOKEN_CLASSES)]
+    sums = [func.sum(ATTEMPT.c[name]) for name in ("bought_nanousd", *CLASSES)]
     statement = (
         select(day_us, ATTEMPT.c.pool, *sums)
         .where(ATTEMPT.c.bought_nanousd != literal_column("0", Integer))
@@ -38,7 +40,7 @@ def booked(conn: Connection, models: Mapping[str, str], span: BillDays) -> dict[
         before = cells.get(cell, BookedUsage())
         added = {
             name: before.counts.get(name, 0) + int(count)
-            for name, count in zip(TOKEN_CLASSES, counts, strict=True)
+            for name, count in zip(CLASSES, counts, strict=True)
         }
         cells[cell] = BookedUsage(before.nanousd + int(amount), added)
     return cells
