@@ -197,6 +197,12 @@ BREAKS: list[tuple[str, str, list[str]]] = [
         "SELECT 'crn_1', invoice_id, 'org_1', 'CN', 1, '', 5, 1, '', 1 FROM invoice",
         ["I5 credit_notes"],
     ),
+    (
+        "payable:provider:acme: stands at -5, its bills give 0",
+        "INSERT INTO account VALUES ('payable:provider:acme', NULL, 'USD', 0, 5); "
+        "INSERT INTO account VALUES ('variance:provider:acme', NULL, 'USD', 5, 0)",
+        ["B1 bills_of_providers", "I2 account_totals"],
+    ),
     ("inv_", "UPDATE invoice_cut SET upto_us = upto_us - 1", ["I5 invoice_lines"]),
     (
         "both have charges of",
