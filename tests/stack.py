@@ -246,15 +246,13 @@ class Stack:
 
     def replica_stats(self, pool: str) -> list[dict[str, Any]]:
         """What each WARM replica of the pool says of itself."""
+        return [self.stats_of(replica) for replica in self.replicas(pool, "WARM")]
+
+    def stats_of(self, replica: dict[str, Any]) -> dict[str, Any]:
         secret = json.loads((self.data / "secrets.json").read_bytes())["worker_secret"]
-        found = []
-        for replica in self.replicas(pool, "WARM"):
-            response = self.http.get(
-                f"{replica['address']}/v1/sluice/stats",
-                headers={"x-sluice-worker-secret": secret},
-            )
-            found.append(response.raise_for_status().json())
-        return found
+        url, headers = f"{replica['address']}/v1/sluice/stats", {"x-sluice-worker-secret": secret}
+        stats: dict[str, Any] = self.http.get(url, headers=headers).raise_for_status().json()
+        return stats
 
     def gauges(self) -> Gauges:
         return read_gauges(self)

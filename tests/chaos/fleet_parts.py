@@ -150,14 +150,13 @@ class FleetParts:
         return pid
 
     def stall(self) -> Stalled:
-        """The busiest replica, which stands still until it is resumed."""
+        """A replica with several calls, by its own word, which stands still until it is resumed."""
         return self._until(self._stalled, "a busy replica")  # type: ignore[no-any-return]
 
     def _stalled(self) -> Stalled | None:
-        for pid in self._busiest_replica():
-            by_pid = {each["pid"]: each["id"] for each in self.stack.replicas(POOL, "WARM")}
-            if pid in by_pid:
-                stalled = Stalled(by_pid[pid], psutil.Process(pid))
+        for each in self.stack.replicas(POOL, "WARM"):
+            if self.stack.stats_of(each)["running"] > 1:
+                stalled = Stalled(each["id"], psutil.Process(each["pid"]))
                 stalled.process.suspend()
                 return stalled
         return None
