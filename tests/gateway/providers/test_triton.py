@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from billing.types import CallStatus, Usage, usage_of
+from billing.types import CallStatus, Usage
 from gateway.catalog.pool import PoolFields
 from gateway.catalog.tokenizers import ByteBound, CheckpointTokens
 from gateway.providers.triton import (
@@ -125,8 +125,8 @@ async def test_call_is_charged_by_what_was_counted(
     own = Usage(input=tokens.count(messages), output=output)
     expected = Usage(input=7, output=3) if counted_by == "server" else own
     assert call.status is CallStatus.ANSWERED
-    assert usage_of(call).prompt == expected.prompt
-    assert usage_of(call).completion == expected.completion
+    assert call.usage.prompt == expected.prompt
+    assert call.usage.completion == expected.completion
     assert said_usage(response, stream=stream) == (expected.prompt, expected.completion)
     sent = fake.bodies[0]
     assert sent["text_input"] == told and told.startswith("<|begin|><|user|>")
@@ -159,7 +159,7 @@ async def test_text_goes_on_and_without_any_counter_is_counted_as_for_any_server
     assert "".join(choice["text"] for choice in choices) == STORY
     assert choices[-1]["finish_reason"] == "length"
     assert fake.bodies[0]["text_input"] == "Tell"
-    assert usage_of(call).completion == (3 if stream else 5)
+    assert call.usage.completion == (3 if stream else 5)
 
 
 @both_ways
