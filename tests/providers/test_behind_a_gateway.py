@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 from redis.asyncio import Redis
 
-from billing.types import CallStatus, Usage, usage_of
+from billing.types import CallStatus, Usage
 from tests.gateway.edge import FAR, body, edge
 from tests.providers.conftest import ProvidersProcess, running_providers
 from tests.providers.fakes import FakeProvider, fake_provider
@@ -56,7 +56,7 @@ async def test_call_of_a_pool_with_an_adapter_is_charged_by_what_its_provider_sa
         assert response.status == 200, response.body
         (call,) = (await one.settled()).values()
     assert call.status is CallStatus.ANSWERED
-    assert usage_of(call) == replace(USED, gpu_ms=usage_of(call).gpu_ms)
+    assert call.usage == replace(USED, gpu_ms=call.usage.gpu_ms)
     said = response.chunks[-1]["usage"] if stream else response.json["usage"]
     assert (said["prompt_tokens"], said["completion_tokens"]) == (USED.prompt, USED.completion)
     assert fake.bodies[0]["model"] == "claude-haiku-4-5"

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 from redis.asyncio import Redis
 
-from billing.types import CallStatus, Usage, usage_of
+from billing.types import CallStatus, Usage
 from tests.gateway.edge import CHAT, COMPLETIONS, EMBEDDINGS, FAR, Edge, Response, edge
 from tests.gateway.providers.fake_triton import FakeTriton, fake_triton
 from tests.providers.conftest import ProvidersProcess
@@ -138,7 +138,7 @@ async def _stays(
     *_, call = (await one.settled()).values()
     assert call.status is CallStatus.ANSWERED, where
     expected = Usage(input=8) if path == EMBEDDINGS else adapter.used
-    used = usage_of(call)
+    used = call.usage
     assert used == replace(expected, gpu_ms=used.gpu_ms), where
     assert [attempt.outcome for attempt in call.attempts] == ["answered"], where
 
@@ -158,7 +158,7 @@ async def _leaves(
     await asyncio.wait_for(fake.left.wait(), LEFT_S)
     *_, call = (await one.settled()).values()
     assert call.status is CallStatus.CANCELLED, where
-    assert usage_of(call).completion == stream, where  # the one word that came
+    assert call.usage.completion == stream, where  # the one word that came
 
 
 def _asked(path: str, stream: bool) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from billing.types import CallStatus, usage_of
+from billing.types import CallStatus
 from tests.gateway.edge import FAR, Response, body
 from tests.gateway.providers.fake_triton import FakeTriton
 from tests.gateway.providers.test_triton import (
@@ -102,7 +102,7 @@ async def test_answer_of_a_real_server_is_told_and_counted(
     else:
         assert response.json["choices"][0]["message"]["content"] == "Once upon a time."
     assert call.status is CallStatus.ANSWERED
-    assert usage_of(call).completion == SMALL_STORY_TOKENS
+    assert call.usage.completion == SMALL_STORY_TOKENS
     asked = log_of(triton)
     assert "'temperature': 0.5" in asked and "'seed': 3" in asked and "'stop': 'X'" in asked
 
@@ -119,7 +119,7 @@ async def test_caller_that_leaves_ends_the_call_and_the_server_goes_on(
         long = [{"role": "user", "content": "A long story."}]
         await one.post(body(model=FAR, messages=long), leave=leave)
         (call,) = (await one.settled()).values()
-        assert call.status is CallStatus.CANCELLED and 0 < usage_of(call).completion < 400
+        assert call.status is CallStatus.CANCELLED and 0 < call.usage.completion < 400
         assert (await one.post(body(model=FAR))).status == 200
 
 
