@@ -33,7 +33,7 @@ def journal(api: AdminApi, period: str, form: str) -> None:
 @admin_api
 def receivables(api: AdminApi, as_json: bool) -> None:
     """Print what is due, by organization and by how long it is overdue."""
-    answer = api.get("/books/receivables")
+    answer = api.whole("/books/receivables")
     if as_json:
         print_json(answer)
     else:

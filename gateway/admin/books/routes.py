@@ -5,9 +5,11 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from gateway.admin.books.schemas import ReceivablesAnswer
+from gateway.admin.books.schemas import ReceivableAnswer
 from gateway.admin.books.service import Books
 from gateway.admin.documents.schemas import CSV, answers
+from gateway.api.pages import PagedBy100
+from gateway.api.schemas import Page
 from gateway.fields import Label
 
 router = APIRouter(prefix="/books", tags=["books"])
@@ -27,7 +29,7 @@ async def beancount_journal(books: Books, period: Label) -> Response:
     return Response(await books.beancount_journal(period), media_type=BEANCOUNT)
 
 
-@router.get("/receivables", response_model=ReceivablesAnswer)
-async def receivables(books: Books) -> Any:
+@router.get("/receivables", response_model=Page[ReceivableAnswer])
+async def receivables(books: Books, request: PagedBy100) -> Any:
     """What is due of issued invoices, by organization and by how long it is overdue."""
-    return await books.receivables()
+    return await books.receivables(request)

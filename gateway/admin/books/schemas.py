@@ -1,10 +1,8 @@
 """What organizations owe, by age."""
 
-from typing import Literal
-
 from pydantic import AliasPath, Field
 
-from gateway.api.schemas import Answer, At, Usd
+from gateway.api.schemas import Answer, Usd
 
 
 class ReceivableAnswer(Answer):
@@ -18,9 +16,3 @@ class ReceivableAnswer(Answer):
     days_61_90_usd: Usd = Field(validation_alias=AliasPath("nanousd", "days_61_90"))
     days_over_90_usd: Usd = Field(validation_alias=AliasPath("nanousd", "days_over_90"))
     on_account_usd: Usd = Field(validation_alias=AliasPath("nanousd", "on_account"))
-
-
-class ReceivablesAnswer(Answer):
-    object: Literal["receivables"] = "receivables"
-    at: At = Field(validation_alias="now_us")
-    data: list[ReceivableAnswer]

@@ -16,6 +16,7 @@ from billing.money import NANOUSD_PER_CENT
 from billing.periods import BadPeriod, period
 from gateway.admin.use_cases import attempt
 from gateway.api.dependencies import parts_of
+from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
 from gateway.errors import ApiError, bad_request
 from routing.types import Clock
 
@@ -26,12 +27,6 @@ class ReceivableRow:
 
     org: str
     nanousd: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Receivables:
-    now_us: int
-    data: Sequence[ReceivableRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +42,14 @@ class BookService:
         """Raises ApiError 400 for what is no month."""
         return "".join(beancount_journal(await self._journal(month)))
 
-    async def receivables(self) -> Receivables:
+    async def receivables(self, request: PageRequest) -> PageRows[ReceivableRow]:
         now_us = round(self.clock() * 1e6)
-        rows = await attempt(lambda: receivables(self.ledger, now_us))
-        return Receivables(now_us, list(map(_row, rows)))
+
+        def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, ReceivableRow]]:
+            rows = [((row.org,), _row(row)) for row in receivables(self.ledger, now_us)]
+            return [(key, row) for key, row in rows if behind is None or key > behind][:limit]
+
+        return await attempt(lambda: read_page(request, Source((str,), read)))
 
     async def _journal(self, month: str) -> list[JournalEntry]:
         try:
