@@ -40,6 +40,10 @@ CREDITABLE = (InvoiceStatus.OPEN, InvoiceStatus.OVERDUE, InvoiceStatus.PAID)
 MICROSECONDS = 1_000_000
 
 
+class CreditConflict(Exception):
+    """Something else was credited under the same `external_id`."""
+
+
 class LineCredit(NamedTuple):
     """What to take back of a line: so many of its units, or an amount without tax."""
 
@@ -73,19 +77,24 @@ def credit(
     store: Store,
     invoice_id: str,
     *,
+    external_id: str,
     reason: str,
     by: str,
     now_us: int,
     amount_cents: int | None = None,
     lines: Sequence[LineCredit] = (),
 ) -> CreditNoteResult:
-    """A note over an amount with tax, over lines, or over all that is left. Raises UnknownInvoice,
-    WrongInvoiceStatus, BadCredit."""
+    """A note over an amount with tax, over lines, or over all that is left. The same again changes
+    nothing. Raises UnknownInvoice, WrongInvoiceStatus, BadCredit, CreditConflict."""
     with store.write() as conn:
         take_turns(conn, RUN_LOCK)
         invoice = invoice_by_id(conn, invoice_id, now_us)
         if invoice is None:
             raise UnknownInvoice(invoice_id)
+        note_id = _note_id(invoice_id, external_id)
+        before = rows.by_id(conn, note_id)
+        if before is not None:
+            return _again(result_of(conn, before), external_id, reason, amount_cents, lines)
         if invoice.status not in CREDITABLE:
             raise WrongInvoiceStatus(f"it is {invoice.status}")
         parts = creditables(conn, invoice)
@@ -96,11 +105,36 @@ def credit(
         else:
             taken = of_amount(parts, amount_cents, left)
             credited = [CreditedLine(0, part.place, 0, part.base_cents) for part in taken]
-        note = _numbered(conn, invoice, taken, reason=reason, by=by, now_us=now_us)
+        note = _numbered(conn, invoice, taken, note_id, reason=reason, by=by, now_us=now_us)
         rows.insert_note(conn, note, credited, taken)
         transfers.post(conn, list(_transfers(invoice, note, taken, now_us)))
         _free_surplus(conn, invoice, note, by, now_us)
         return one(conn, note["note_id"])
+
+
+def _note_id(invoice_id: str, external_id: str) -> str:
+    named = f"{invoice_id}\n{external_id}"
+    return f"crn_{sha256(named.encode()).hexdigest()[:24]}"
+
+
+def _again(
+    result: CreditNoteResult,
+    external_id: str,
+    reason: str,
+    amount_cents: int | None,
+    lines: Sequence[LineCredit],
+) -> CreditNoteResult:
+    """Raises CreditConflict."""
+    credited = [(row["line_seq"], row["quantity"], row["amount_cents"]) for row in result.lines]
+    is_same = result.note["reason"] == reason and amount_cents in (None, result.total_cents)
+    if lines:
+        is_same &= len(lines) == len(credited) and all(
+            row[0] == line.seq and (row[1] == line.quantity or row[2] == line.amount_cents)
+            for row, line in zip(credited, lines, strict=True)
+        )
+    if not is_same:
+        raise CreditConflict(f"{external_id!r} is another credit already")
+    return result
 
 
 def _free_surplus(
@@ -186,18 +220,17 @@ def _numbered(
     conn: Connection,
     invoice: InvoiceResult,
     taken: Sequence[CreditedPart],
+    note_id: str,
     *,
     reason: str,
     by: str,
     now_us: int,
 ) -> dict[str, Any]:
-    invoice_id = invoice.invoice["invoice_id"]
     prefix = invoice.invoice["series"].rpartition("-")[0]
     series = f"{prefix}-CN-{datetime.fromtimestamp(now_us // MICROSECONDS, UTC).year}"
-    named = f"{invoice_id} {rows.count_of(conn, invoice_id) + 1}"
     return {
-        "note_id": f"crn_{sha256(named.encode()).hexdigest()[:24]}",
-        "invoice_id": invoice_id,
+        "note_id": note_id,
+        "invoice_id": invoice.invoice["invoice_id"],
         "org": invoice.invoice["org"],
         "series": series,
         "number": invoices.next_number(conn, series),

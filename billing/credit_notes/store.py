@@ -61,11 +61,6 @@ def credited_of_lines(conn: Connection, invoice_id: str) -> dict[int, int]:
     return {seq: int(cents) for seq, cents in conn.execute(statement)}
 
 
-def count_of(conn: Connection, invoice_id: str) -> int:
-    statement = select(func.count()).select_from(NOTE).where(NOTE.c.invoice_id == invoice_id)
-    return int(conn.execute(statement).scalar_one())
-
-
 def by_id(conn: Connection, note_id: str) -> Row | None:
     row = conn.execute(select(NOTE).where(NOTE.c.note_id == note_id)).mappings().first()
     return dict(row) if row else None

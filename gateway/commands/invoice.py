@@ -238,9 +238,13 @@ def import_payments(api: AdminApi, file: Path, as_json: bool) -> None:
 
 
 @invoice.command(
-    epilog=example('sluice invoice credit SLU-2026-000001 --amount-usd 11.90 --reason "outage"')
+    epilog=example(
+        "sluice invoice credit SLU-2026-000001 --external-id ticket-4711 --amount-usd 11.90"
+        ' --reason "outage"'
+    )
 )
 @click.argument("invoice", metavar="NUMBER|ID")
+@click.option("--external-id", required=True, help="Under one name it is credited once.")
 @click.option("--amount-usd", help="Decimal USD with tax; all that is left unless given.")
 @click.option("--reason", required=True, help="Why; it stands on the document.")
 @as_json

@@ -18,7 +18,8 @@ InvoiceName = Annotated[str, Path(max_length=64, description="its id, or its num
 @router.post("/invoices/{invoice}/credit", response_model=CreditNoteAnswer, status_code=201)
 async def credit_invoice(notes: CreditNotes, invoice: InvoiceName, body: CreditBody) -> Any:
     """Take back an amount, lines, or all that is left. Tax goes back in proportion. Above what is
-    left it is 400; 409 for an invoice that is no document or counts no more."""
+    left it is 400; 409 for an invoice that is no document or counts no more. The same `external_id`
+    again changes nothing; with something else it is 409."""
     return await notes.credit(invoice, body)
 
 

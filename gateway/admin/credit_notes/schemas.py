@@ -19,6 +19,9 @@ class CreditLineBody(Body):
 class CreditBody(Body):
     """An amount, or lines, or neither: all that is left."""
 
+    external_id: Label = Field(
+        description="a name of yours; the same is credited once", examples=["ticket-4711"]
+    )
     reason: Label = Field(description="it stands on the document", examples=["outage of 3 May"])
     amount_usd: Usd | None = Field(None, description="with tax", examples=["11.90"])
     lines: list[CreditLineBody] = Field([], max_length=1000)

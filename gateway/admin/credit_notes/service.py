@@ -7,7 +7,13 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from billing.credit_notes import store as rows
-from billing.credit_notes.crediting import CreditNoteResult, LineCredit, credit, result_of
+from billing.credit_notes.crediting import (
+    CreditConflict,
+    CreditNoteResult,
+    LineCredit,
+    credit,
+    result_of,
+)
 from billing.credit_notes.note import BadCredit
 from billing.db.engine import Store
 from billing.invoices import store as invoices
@@ -27,7 +33,8 @@ class CreditNoteService:
     clock: Clock
 
     async def credit(self, name: str, body: CreditBody) -> CreditNoteResult:
-        """Raises ApiError 404, 400 for an amount that cannot be, 409 for a status that cannot."""
+        """Raises ApiError 404, 400 for an amount that cannot be, 409 for a status that cannot
+        or an `external_id` of something else."""
         now_us = round(self.clock() * 1e6)
 
         def work() -> CreditNoteResult:
@@ -40,6 +47,7 @@ class CreditNoteService:
             amount = body.amount_usd
             return credit(
                 *(self.ledger, invoice["invoice_id"]),
+                external_id=body.external_id,
                 reason=body.reason,
                 by=ADMIN,
                 now_us=now_us,
@@ -51,6 +59,8 @@ class CreditNoteService:
             return await attempt(work)
         except (BadCredit, BadPayment) as wrong:
             raise bad_request(str(wrong), wrong.field) from wrong
+        except CreditConflict as conflict:
+            raise ApiError(409, f"{conflict}.", code="conflict") from conflict
         except WrongInvoiceStatus as wrong:
             raise ApiError(
                 409, f"'{name}' is not credited: {wrong}.", code="invoice_status"

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from sqlalchemy import text
 
 from billing.credit_notes import store as notes
-from billing.credit_notes.crediting import CreditNoteResult, LineCredit, credit
+from billing.credit_notes.crediting import CreditConflict, CreditNoteResult, LineCredit, credit
 from billing.credit_notes.note import BadCredit
 from billing.db.engine import Store
 from billing.documents.document import Document, DocumentKind
@@ -65,8 +65,12 @@ def with_two_rates(store: Store) -> InvoiceResult:
 
 
 def credited(store: Store, invoice: InvoiceResult, **what: object) -> CreditNoteResult:
+    """Under a name of its own, unless it is said."""
     invoice_id = invoice.invoice["invoice_id"]
-    return credit(store, invoice_id, now_us=IN_NOVEMBER_US, **WORDS, **what)  # type: ignore[arg-type]
+    with store.read() as conn:
+        number = len(notes.find(conn, invoice_id=invoice_id))
+    what = {"external_id": f"ticket-{number}"} | WORDS | what
+    return credit(store, invoice_id, now_us=IN_NOVEMBER_US, **what)  # type: ignore[arg-type]
 
 
 def now(store: Store, invoice: InvoiceResult) -> InvoiceResult:
@@ -92,6 +96,27 @@ def of_note(store: Store, invoice: InvoiceResult, note: CreditNoteResult) -> Doc
     billed = sum(round(float(row["BilledCost"]) * 100) for row in focus_rows(made))
     assert billed == -note.total_cents
     return made
+
+
+def test_same_credit_again_changes_nothing_and_another_of_its_name_is_refused(
+    store: Store,
+) -> None:
+    invoice = issued(store)
+    line = max(invoice.lines, key=lambda line: line["amount_nanousd"])["seq"]
+    whats: list[dict[str, object]] = [
+        {"amount_cents": 300},
+        {"lines": [LineCredit(line, amount_cents=100)]},
+        {"lines": [LineCredit(line, quantity=1_000_000)]},
+        {},
+    ]
+    for number, what in enumerate(whats):
+        first = credited(store, invoice, external_id=f"t{number}", **what)
+        assert credited(store, invoice, external_id=f"t{number}", **what) == first
+        for other in ({"amount_cents": 1}, {"reason": "another"}):
+            with pytest.raises(CreditConflict):
+                credited(store, invoice, **what | {"external_id": f"t{number}"} | other)
+    assert now(store, invoice).left_cents == 0
+    assert holds(store)
 
 
 def test_credit_takes_tax_back_in_proportion_and_the_rest_to_the_cent(store: Store) -> None:
@@ -176,5 +201,5 @@ def test_draft_void_and_unknown_invoices_are_not_credited(store: Store) -> None:
     with pytest.raises(WrongInvoiceStatus):
         credited(store, invoice)
     with pytest.raises(UnknownInvoice):
-        credit(store, "inv_0", now_us=1, **WORDS)
+        credit(store, "inv_0", external_id="a", now_us=1, **WORDS)
     assert holds(store)

@@ -62,7 +62,7 @@ def test_one_off_invoice_is_issued_at_once_and_is_like_any_other(store: Store) -
     assert [each.invoice["kind"] for each in list_invoices(store, now_us=0)] == ["month", "one_off"]
     assert accounts(store)["revenue:one_off"] == 25_100
     assert holds(store)
-    note = credit(store, invoice_id, reason="a", by="a", now_us=IN_NOVEMBER_US)
+    note = credit(store, invoice_id, external_id="a", reason="a", by="a", now_us=IN_NOVEMBER_US)
     assert note.total_cents == issued.payable_cents
     assert holds(store)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -164,7 +166,8 @@ async def test_credit_note_has_files_of_its_own_and_goes_into_focus(office: Offi
     path = f"/admin/v1/invoices/{office.issued}/credit"
 
     async def credit(body: bytes) -> Answer:
-        return await answer(office.one.app, "POST", path, body, headers=headers)
+        named = json.dumps({"external_id": sha256(body).hexdigest()} | json.loads(body)).encode()
+        return await answer(office.one.app, "POST", path, named, headers=headers)
 
     total = (await office.admin(f"{office.issued}.json")).json["total_cents"]
     above = b'{"reason": "a", "amount_usd": "99999.00"}'
@@ -185,6 +188,13 @@ async def test_credit_note_has_files_of_its_own_and_goes_into_focus(office: Offi
     query = f"focus.csv?period={OCTOBER}&organization={ORGANIZATION_ID}"
     table = rows((await office.admin(query)).body)
     assert round(sum(float(row["BilledCost"]) for row in table) * 100) == total - 3
+    again = await credit(b'{"reason": "outage", "amount_usd": "0.03"}')
+    assert again.json == note.json
+    other = await credit(
+        b'{"external_id": "%s", "reason": "outage", "amount_usd": "0.02"}'
+        % sha256(b'{"reason": "outage", "amount_usd": "0.03"}').hexdigest().encode()
+    )
+    assert (other.status, other.json["error"]["code"]) == (409, "conflict")
     rest = await credit(b'{"reason": "the rest"}')
     assert rest.json["total_cents"] == total - 3
     assert (await credit(b'{"reason": "again"}')).status == 400
