@@ -12,16 +12,23 @@ from tests.stack_config import ROOT
 
 MODULE = """
 from pathlib import Path
+import pytest
 
-def test_that_fails_at_first():
+@pytest.mark.xdist_group("one")
+@pytest.mark.parametrize("case", ["of two words"])
+def test_that_fails_at_first(case):
     seen = Path(__file__).with_suffix(".seen")
     is_first = not seen.exists()
     seen.touch()
     assert not is_first
 
+@pytest.mark.xdist_group("one")
 def test_that_always_fails():
     assert not {fails}
 """
+
+
+OPTIONS = ("-ra", "-n", "1", "--dist", "loadgroup")
 
 
 @pytest.mark.parametrize(("fails", "returncode"), [(False, 0), (True, 1)])
@@ -30,7 +37,7 @@ def test_only_what_passes_alone_lets_the_run_pass(
 ) -> None:
     (tmp_path / "test_twice.py").write_text(MODULE.format(fails=fails))
     run = subprocess.run(
-        [ROOT / "tests" / "once_more.sh", sys.executable, "-m", "pytest", "-ra", "-n", "1"],
+        [ROOT / "tests" / "once_more.sh", sys.executable, "-m", "pytest", *OPTIONS],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -39,3 +46,4 @@ def test_only_what_passes_alone_lets_the_run_pass(
     assert run.returncode == returncode, run.stdout
     assert "FAILED test_twice.py::test_that_fails_at_first" in run.stdout
     assert ("passed only alone" in run.stdout) is not fails
+    assert f"{1 + fails} that failed, once more" in run.stdout

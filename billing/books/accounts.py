@@ -19,6 +19,8 @@ ACCOUNTS: Mapping[str, str] = {
     "payable:**": "Liabilities:Capacity",
     "revenue:usage": "Income:Usage",
     "revenue:breakage": "Income:Breakage",
+    "revenue:one_off": "Income:OneOff",
+    "revenue:credited": "Income:CreditNotes",
     "revenue:**": "Income:Terms",
     "rounding:cents": "Income:Rounding",
     "expense:**": "Expenses:Other",
@@ -26,6 +28,7 @@ ACCOUNTS: Mapping[str, str] = {
     "expense:bad_debt": "Expenses:BadDebt",
     "cogs:**": "Expenses:Capacity:Calls",
     "unallocated:**": "Expenses:Capacity:Unused",
+    "variance:**": "Expenses:Capacity:Variance",
 }
 """Of Beancount's five kinds. `**` at the end stands for all further parts."""
 

@@ -17,6 +17,7 @@ NOT_RUN = {
     "docs/guides/backup.md": 4,
     "docs/guides/litellm.md": 2,
     "docs/guides/postgres.md": 3,
+    "docs/guides/prices.md": 1,
     "docs/guides/variants.md": 1,
     "docs/guides/webhooks.md": 2,
     "docs/index.md": 1,
@@ -24,6 +25,7 @@ NOT_RUN = {
     "docs/models.md": 6,
     "docs/operations.md": 2,
     "docs/providers.md": 9,
+    "docs/rerank.md": 1,
 }
 """How many snippets of a page are not run; each says why in the page's source."""
 

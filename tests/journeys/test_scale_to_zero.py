@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import httpx2 as httpx
@@ -84,7 +85,9 @@ def test_cold_pool_takes_over_a_spare_and_another_is_made_behind_it(
 ) -> None:
     stack.wait_until(lambda: of_ray(stack, SPARE_TITLE), 60, "a spare")
     stack.call("POST", CHAT, secret=tenant.secret, json=body(NAP, max_tokens=8))
-    [replica] = of_ray(stack, f"ray::ServeReplica:pool-{POOL}.")
+    replicas = partial(of_ray, stack, f"ray::ServeReplica:pool-{POOL}.")
+    stack.wait_until(lambda: len(replicas()) == 1, 60, "the end of what served before")
+    [replica] = replicas()
     template = replica.parent()
     assert template is not None and "workers.ray.template" in template.cmdline()
     stack.wait_until(lambda: of_ray(stack, SPARE_TITLE), 60, "another spare")

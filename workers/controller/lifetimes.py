@@ -51,8 +51,8 @@ class LifeReport(msgspec.Struct, frozen=True, kw_only=True):
     until_us: int
     ready_us: int | None = None
     busy_us: int = 0
-    answered_us: int = 0
     ended: bool = False
+    answered_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ def test_every_account_of_the_ledger_has_one_in_the_books(store: Store) -> None:
         codes = list(conn.execute(text("SELECT code FROM account")).scalars())
     assert {account_for(code) for code in codes} <= set(ACCOUNTS.values())
     assert account_for("expense:promotion") == "Expenses:Promotion"
+    assert account_for("revenue:one_off") == "Income:OneOff"
+    assert account_for("variance:provider:acme") == "Expenses:Capacity:Variance"
     assert account_for("tax:main:DE") == account_for("tax:main") == "Liabilities:Tax"
     for code in ("org:a", "strange", "org:a:receivable:x", "tax"):
         with pytest.raises(UnmappedAccount):

@@ -17,6 +17,7 @@ from gateway.supervisor.checks import (
 )
 from gateway.supervisor.errors import CannotStart
 from gateway.supervisor.up import generating_first
+from routing.types import Task
 from tests.nursery import sluice
 
 
@@ -47,7 +48,7 @@ def test_unknown_engine_is_refused_with_those_there_are() -> None:
 
 
 MODEL = ModelSettings(name="m", context_tokens=8, max_output_tokens=8, size_rank=1, quality=0.5)
-EMBEDS = MODEL.model_copy(update={"name": "e", "task": "embed"})
+EMBEDS = MODEL.model_copy(update={"name": "e", "task": Task.EMBED})
 POOLS = (
     PoolSettings(name="warm", model="m", initial_replicas=2, max_replicas=2),
     PoolSettings(name="cold", model="m"),
