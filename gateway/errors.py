@@ -187,6 +187,14 @@ def model_not_found(model: str) -> ApiError:
     )
 
 
+def no_model_does(task: str) -> ApiError:
+    """Of a call that names no model."""
+    message = (
+        f"No model that you have access to can {task}: 'GET /v1/models' says what each is for."
+    )
+    return ApiError(404, message, code="model_not_found", param="model")
+
+
 def auto_cannot_embed() -> ApiError:
     return bad_request(
         "Vectors of different models cannot be compared, so 'auto' does not choose one: name it.",

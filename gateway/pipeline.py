@@ -34,6 +34,7 @@ from gateway.errors import (
     model_not_found,
     model_not_priced,
     model_not_supported,
+    no_model_does,
     overloaded,
     provider_misconfigured,
     tier_not_allowed,
@@ -341,6 +342,8 @@ class Pipeline:
             models_left = [known] if known is not None and leave.may_use(requested) else []
         if not models_left and self._catalog.catalog.revision < 0:
             raise overloaded(NOT_READ_YET, READ_WITHIN_S)
+        if not models_left and requested == AUTO_MODEL and task.is_outside:
+            raise no_model_does(task)
         if not models_left:
             raise model_not_found(requested)
         if models_left[0].task is not task:

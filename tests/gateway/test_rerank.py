@@ -206,3 +206,12 @@ async def test_an_image_for_a_model_that_takes_none_is_refused_by_name(one: Edge
     part = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
     response = await one.refused({"model": JUDGE, "input": [part]}, path=MODERATIONS)
     assert response.json["error"]["param"] == "input[0]"
+
+
+async def test_a_moderation_that_names_no_model_where_none_moderates_says_so(
+    redis_server: RedisServer, redis: Redis, tmp_path: Path
+) -> None:
+    async with edge(redis_server, redis, tmp_path) as without:
+        error = (await without.post(b'{"input": "a"}', path=MODERATIONS)).json["error"]
+        assert (error["code"], error["param"]) == ("model_not_found", "model")
+        assert "can moderate" in error["message"]
