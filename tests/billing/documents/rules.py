@@ -1,19 +1,21 @@
-"""The judges of e-invoices: schemas and EN 16931 rules, run in process by Saxon, and Peppol's.
+"""The judges of e-invoices: schemas and EN 16931 rules, run by Saxon, and Peppol's.
 
-Never factur-x's own check: it answers yes where no Saxon server listens.
+Never factur-x's own check: it answers yes where no Saxon server listens. Saxon brings a runtime
+with signal handlers of its own, so it has a process of its own beside that of the tests.
 """
 
 from __future__ import annotations
 
+import atexit
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import facturx
 from lxml import etree
-from peppol.rules import check_rules
 from peppol.xsd import validate_xsd
-from saxonche import PySaxonProcessor
 
 from billing.documents.forms.e_invoice import Syntax
 
@@ -40,6 +42,21 @@ def schema_errors(xml: bytes, syntax: Syntax) -> list[str]:
 
 
 def rule_errors(xml: bytes, syntax: Syntax) -> list[str]:
+    return _saxon().submit(_rule_errors, xml, syntax).result(timeout=120)
+
+
+def peppol_errors(xml: bytes) -> list[str]:
+    return _saxon().submit(_peppol_errors, xml).result(timeout=120) + list(validate_xsd(xml)[1])
+
+
+@cache
+def _saxon() -> ProcessPoolExecutor:
+    process = ProcessPoolExecutor(1, get_context("spawn"))
+    atexit.register(process.shutdown)
+    return process
+
+
+def _rule_errors(xml: bytes, syntax: Syntax) -> list[str]:
     processor, stylesheet = _rules(syntax)
     node = processor.parse_xml(xml_text=xml.decode())
     report = etree.fromstring(stylesheet.transform_to_string(xdm_node=node).encode())
@@ -51,8 +68,10 @@ def rule_errors(xml: bytes, syntax: Syntax) -> list[str]:
     ]
 
 
-def peppol_errors(xml: bytes) -> list[str]:
-    return [str(finding) for finding in check_rules(xml)] + list(validate_xsd(xml)[1])
+def _peppol_errors(xml: bytes) -> list[str]:
+    from peppol.rules import check_rules
+
+    return [str(finding) for finding in check_rules(xml)]
 
 
 @cache
@@ -62,6 +81,8 @@ def _cii_schema() -> Any:
 
 @cache
 def _rules(syntax: Syntax) -> tuple[Any, Any]:
+    from saxonche import PySaxonProcessor
+
     processor = PySaxonProcessor(license=False)
     compiler = processor.new_xslt30_processor()
     return processor, compiler.compile_stylesheet(stylesheet_file=str(STYLESHEETS[syntax]))
