@@ -5,14 +5,14 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from migrations.guards import drop_functions_of_final, forbid_changes_once_final
+
 revision = "0055"
 down_revision = "0054"
 branch_labels = None
 depends_on = None
 
 TABLE = "invoice_parties"
-EVENTS = ("INSERT", "UPDATE", "DELETE")
-FINAL = "(SELECT status FROM invoice WHERE invoice_id = {row}.invoice_id) = 'finalised'"
 
 
 def upgrade() -> None:
@@ -24,47 +24,9 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["invoice_id"], ["invoice.invoice_id"]),
         sa.PrimaryKeyConstraint("invoice_id"),
     )
-    for event in EVENTS:
-        name = f"{TABLE}_final_{event.lower()}"
-        when = FINAL.format(row="NEW" if event == "INSERT" else "OLD")
-        if not _is_postgresql():
-            op.execute(
-                f"CREATE TRIGGER {name} BEFORE {event} ON {TABLE} FOR EACH ROW WHEN {when} "
-                f"BEGIN SELECT RAISE(ABORT, '{TABLE} may not change'); END"
-            )
-            continue
-        _function(name, f"IF {when} THEN RAISE", f"END IF; RETURN {_row(event)};")
-        op.execute(
-            f"CREATE TRIGGER {name} BEFORE {event} ON {TABLE} FOR EACH ROW "
-            f"EXECUTE FUNCTION {name}()"
-        )
-    if _is_postgresql():
-        name = f"{TABLE}_never_emptied"
-        _function(name, "RAISE", "")
-        op.execute(
-            f"CREATE TRIGGER {name} BEFORE TRUNCATE ON {TABLE} FOR EACH STATEMENT "
-            f"EXECUTE FUNCTION {name}()"
-        )
+    forbid_changes_once_final(TABLE)
 
 
 def downgrade() -> None:
     op.drop_table(TABLE)
-    if _is_postgresql():
-        for end in (*(f"final_{event.lower()}" for event in EVENTS), "never_emptied"):
-            op.execute(f"DROP FUNCTION {TABLE}_{end}()")
-
-
-def _function(name: str, raises: str, end: str) -> None:
-    op.execute(
-        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-        f"{raises} EXCEPTION '{TABLE} may not change' USING ERRCODE = '23000'; {end} END $$"
-    )
-
-
-def _row(event: str) -> str:
-    return "OLD" if event == "DELETE" else "NEW"
-
-
-def _is_postgresql() -> bool:
-    bind: sa.Connection = op.get_bind()
-    return bind.dialect.name == "postgresql"
+    drop_functions_of_final(TABLE)

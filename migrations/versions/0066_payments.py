@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from migrations.guards import drop_functions_of_changes, forbid_changes
+
 revision = "0066"
 down_revision = "0060"
 branch_labels = None
@@ -12,7 +14,6 @@ depends_on = None
 
 KINDS = ("payment", "payment_applied", "payment_reversed", "refund")
 TABLES = ("payment", "payment_part")
-EVENTS = ("UPDATE", "DELETE")
 
 
 def upgrade() -> None:
@@ -49,11 +50,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("payment_id", "n"),
     )
     op.create_index("payment_part_invoice", "payment_part", ["invoice_id"])
-    for table in TABLES:
-        for event in EVENTS:
-            _guard(table, f"insert_only_{event.lower()}", event, "EACH ROW")
-        if _is_postgresql():
-            _guard(table, "never_emptied", "TRUNCATE", "EACH STATEMENT")
+    forbid_changes(*TABLES)
 
 
 def downgrade() -> None:
@@ -62,9 +59,7 @@ def downgrade() -> None:
         raise RuntimeError("payments cannot go back to a revision before 0066")
     for table in reversed(TABLES):
         op.drop_table(table)
-        if _is_postgresql():
-            for end in (*(f"insert_only_{event.lower()}" for event in EVENTS), "never_emptied"):
-                op.execute(f"DROP FUNCTION {table}_{end}()")
+    drop_functions_of_changes(*TABLES)
     named = ", ".join(f"'{kind}'" for kind in KINDS)
     op.execute(f"DELETE FROM transfer_kind WHERE kind IN ({named})")
 
@@ -75,25 +70,3 @@ def _text(name: str) -> sa.Column[str]:
 
 def _whole(name: str) -> sa.Column[int]:
     return sa.Column(name, sa.BigInteger(), nullable=False)
-
-
-def _guard(table: str, end: str, event: str, each: str) -> None:
-    name = f"{table}_{end}"
-    if not _is_postgresql():
-        op.execute(
-            f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW "
-            f"BEGIN SELECT RAISE(ABORT, '{table} may not change'); END"
-        )
-        return
-    op.execute(
-        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-        f"RAISE EXCEPTION '{table} may not change' USING ERRCODE = '23000'; END $$"
-    )
-    op.execute(
-        f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR {each} EXECUTE FUNCTION {name}()"
-    )
-
-
-def _is_postgresql() -> bool:
-    bind: sa.Connection = op.get_bind()
-    return bind.dialect.name == "postgresql"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from migrations.guards import drop_functions_of_changes, forbid_changes
+
 revision = "0067"
 down_revision = "0063"
 branch_labels = None
 depends_on = None
 
 TABLE = "outbox_event"
-EVENTS = ("UPDATE", "DELETE")
 
 
 def upgrade() -> None:
@@ -52,18 +53,13 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("try_id"),
     )
     op.create_index("webhook_try_of", "webhook_try", ["endpoint_id", "event_id"])
-    for event in EVENTS:
-        _guard(f"insert_only_{event.lower()}", event, "EACH ROW")
-    if _is_postgresql():
-        _guard("never_emptied", "TRUNCATE", "EACH STATEMENT")
+    forbid_changes(TABLE)
 
 
 def downgrade() -> None:
     for table in ("webhook_try", "webhook_delivery", "webhook_endpoint", TABLE):
         op.drop_table(table)
-    if _is_postgresql():
-        for end in (*(f"insert_only_{event.lower()}" for event in EVENTS), "never_emptied"):
-            op.execute(f"DROP FUNCTION {TABLE}_{end}()")
+    drop_functions_of_changes(TABLE)
 
 
 def _text(name: str) -> sa.Column[str]:
@@ -72,25 +68,3 @@ def _text(name: str) -> sa.Column[str]:
 
 def _whole(name: str) -> sa.Column[int]:
     return sa.Column(name, sa.BigInteger(), nullable=False)
-
-
-def _guard(end: str, event: str, each: str) -> None:
-    name = f"{TABLE}_{end}"
-    if not _is_postgresql():
-        op.execute(
-            f"CREATE TRIGGER {name} BEFORE {event} ON {TABLE} FOR EACH ROW "
-            f"BEGIN SELECT RAISE(ABORT, '{TABLE} may not change'); END"
-        )
-        return
-    op.execute(
-        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-        f"RAISE EXCEPTION '{TABLE} may not change' USING ERRCODE = '23000'; END $$"
-    )
-    op.execute(
-        f"CREATE TRIGGER {name} BEFORE {event} ON {TABLE} FOR {each} EXECUTE FUNCTION {name}()"
-    )
-
-
-def _is_postgresql() -> bool:
-    bind: sa.Connection = op.get_bind()
-    return bind.dialect.name == "postgresql"

@@ -8,13 +8,14 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from migrations.guards import drop_functions_of_changes, forbid_changes
+
 revision = "0068"
 down_revision = "0072"
 branch_labels = None
 depends_on = None
 
 BILL, LINE = "provider_bill", "provider_bill_line"
-EVENTS = ("UPDATE", "DELETE")
 BOUGHT = sa.text("bought_nanousd <> 0")
 
 
@@ -43,11 +44,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["provider", "sha256"], [f"{BILL}.provider", f"{BILL}.sha256"]),
         sa.PrimaryKeyConstraint("provider", "sha256", "day", "model"),
     )
-    for table in (BILL, LINE):
-        for event in EVENTS:
-            _guard(table, f"{table}_insert_only_{event.lower()}", event, "EACH ROW")
-        if _is_postgresql():
-            _guard(table, f"{table}_never_emptied", "TRUNCATE", "EACH STATEMENT")
+    forbid_changes(BILL, LINE)
 
 
 def downgrade() -> None:
@@ -56,10 +53,7 @@ def downgrade() -> None:
         raise RuntimeError("bills of providers cannot go back to a revision before 0068")
     for table in (LINE, BILL):
         op.drop_table(table)
-        if _is_postgresql():
-            for event in EVENTS:
-                op.execute(f"DROP FUNCTION {table}_insert_only_{event.lower()}()")
-            op.execute(f"DROP FUNCTION {table}_never_emptied()")
+    drop_functions_of_changes(BILL, LINE)
     op.drop_index("attempt_bought", "attempt")
     op.execute("DELETE FROM transfer_kind WHERE kind = 'variance'")
 
@@ -70,24 +64,3 @@ def _text(name: str) -> sa.Column[str]:
 
 def _big(name: str) -> sa.Column[int]:
     return sa.Column(name, sa.BigInteger(), nullable=False)
-
-
-def _guard(table: str, name: str, event: str, each: str) -> None:
-    if not _is_postgresql():
-        op.execute(
-            f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW "
-            f"BEGIN SELECT RAISE(ABORT, '{table} may not change'); END"
-        )
-        return
-    op.execute(
-        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-        f"RAISE EXCEPTION '{table} may not change' USING ERRCODE = '23000'; END $$"
-    )
-    op.execute(
-        f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR {each} EXECUTE FUNCTION {name}()"
-    )
-
-
-def _is_postgresql() -> bool:
-    bind: sa.Connection = op.get_bind()
-    return bind.dialect.name == "postgresql"

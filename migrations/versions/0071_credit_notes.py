@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from migrations.guards import drop_functions_of_changes, forbid_changes
+
 revision = "0071"
 down_revision = "0064"
 branch_labels = None
 depends_on = None
 
 TABLES = ("credit_note", "credit_note_line", "credit_note_tax")
-EVENTS = ("UPDATE", "DELETE")
 
 
 def upgrade() -> None:
@@ -47,11 +48,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["note_id"], ["credit_note.note_id"]),
         sa.PrimaryKeyConstraint("note_id", "tax_place"),
     )
-    for table in TABLES:
-        for event in EVENTS:
-            _guard(table, f"insert_only_{event.lower()}", event, "EACH ROW")
-        if _is_postgresql():
-            _guard(table, "never_emptied", "TRUNCATE", "EACH STATEMENT")
+    forbid_changes(*TABLES)
 
 
 def downgrade() -> None:
@@ -60,9 +57,7 @@ def downgrade() -> None:
         raise RuntimeError("credit notes cannot go back to a revision before 0071")
     for table in reversed(TABLES):
         op.drop_table(table)
-        if _is_postgresql():
-            for end in (*(f"insert_only_{event.lower()}" for event in EVENTS), "never_emptied"):
-                op.execute(f"DROP FUNCTION {table}_{end}()")
+    drop_functions_of_changes(*TABLES)
     op.execute("DELETE FROM transfer_kind WHERE kind = 'credit_note'")
 
 
@@ -76,25 +71,3 @@ def _whole(name: str) -> sa.Column[int]:
 
 def _place(name: str) -> sa.Column[int]:
     return sa.Column(name, sa.Integer(), autoincrement=False, nullable=False)
-
-
-def _guard(table: str, end: str, event: str, each: str) -> None:
-    name = f"{table}_{end}"
-    if not _is_postgresql():
-        op.execute(
-            f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW "
-            f"BEGIN SELECT RAISE(ABORT, '{table} may not change'); END"
-        )
-        return
-    op.execute(
-        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-        f"RAISE EXCEPTION '{table} may not change' USING ERRCODE = '23000'; END $$"
-    )
-    op.execute(
-        f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR {each} EXECUTE FUNCTION {name}()"
-    )
-
-
-def _is_postgresql() -> bool:
-    bind: sa.Connection = op.get_bind()
-    return bind.dialect.name == "postgresql"
