@@ -52,14 +52,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=5)
-    said = parser.parse_args()
+    options = parser.parse_args()
     with subprocess.Popen(
         [PYTHON, "-c", BARE.format(model=MODEL)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     ) as bare:
-        print(json.dumps(asyncio.run(measure(said.chunks, said.rounds, bare))))
+        print(json.dumps(asyncio.run(measure(options.chunks, options.rounds, bare))))
 
 
 async def measure(chunks: int, rounds: int, bare: subprocess.Popen[str]) -> dict[str, Any]:

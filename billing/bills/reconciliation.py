@@ -71,13 +71,13 @@ def reconcile(
 
     if dry_run:
         with store.read() as conn:
-            before = found(conn, provider, digest)
+            before = posted_bill(conn, provider, digest)
             return before or Reconciliation(
                 provider, digest, *span, None, None, False, compared(conn)
             )
     with store.write() as conn:
         take_turns(conn, LOCK)
-        before = found(conn, provider, digest)
+        before = posted_bill(conn, provider, digest)
         if before is not None:
             return before
         made = Reconciliation(provider, digest, *span, now_us, by, True, compared(conn))
@@ -86,7 +86,7 @@ def reconcile(
         return made
 
 
-def found(conn: Connection, provider: str, digest: str) -> Reconciliation | None:
+def posted_bill(conn: Connection, provider: str, digest: str) -> Reconciliation | None:
     """A bill that was posted."""
     bill = rows.bill(conn, provider, digest)
     if bill is None:

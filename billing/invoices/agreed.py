@@ -137,8 +137,8 @@ def _lines(
     for kind, term_id in sorted({*due, *billed}):
         amount = due.get((kind, term_id), 0) - billed.get((kind, term_id), 0)
         if amount:
-            said = f"{names.get(term_id, term_id)}, {month.name}"
-            named = {"term_id": term_id, "description": said}
+            description = f"{names.get(term_id, term_id)}, {month.name}"
+            named = {"term_id": term_id, "description": description}
             yield line_of_amount(LineKind(kind), month, amount, transfers=1, **named)
 
 

@@ -54,8 +54,8 @@ def _put(
     held_because: str = "",
     approved_cents: int | None = None,
 ) -> None:
-    said = {"held_because": held_because, "approved_cents": approved_cents}
-    row = {"invoice_id": invoice_id, **said, "changed_by": by, "changed_us": now_us}
+    review = {"held_because": held_because, "approved_cents": approved_cents}
+    row = {"invoice_id": invoice_id, **review, "changed_by": by, "changed_us": now_us}
     insert_or_replace(conn, REVIEW, [row], [name for name in row if name != "invoice_id"])
 
 

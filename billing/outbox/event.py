@@ -53,8 +53,8 @@ class OutboxEvent:
     @property
     def body(self) -> str:
         at = datetime.fromtimestamp(self.at_us / SECOND_US, UTC)
-        told = {"type": self.type.value, "timestamp": at.isoformat().replace("+00:00", "Z")}
-        return json.dumps(told | {"data": dict(self.data)}, separators=(",", ":"))
+        head = {"type": self.type.value, "timestamp": at.isoformat().replace("+00:00", "Z")}
+        return json.dumps(head | {"data": dict(self.data)}, separators=(",", ":"))
 
 
 def new_secret(entropy: bytes) -> str:

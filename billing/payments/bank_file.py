@@ -71,14 +71,14 @@ def _rows(head: list[str], rows: list[list[str]]) -> Iterator[BankRow]:
         if not any(cell.strip() for cell in row):
             continue
         cells = {name: cell.strip() for name, cell in zip(head, row, strict=False)}
-        said = tuple(cells.get(name, "") for name in (*NEEDED, *OPTIONAL))
-        seen[said] += 1
-        digest = sha256("\x1f".join((*said, str(seen[said]))).encode()).hexdigest()[:32]
-        yield _row(number, digest, said)
+        texts = tuple(cells.get(name, "") for name in (*NEEDED, *OPTIONAL))
+        seen[texts] += 1
+        digest = sha256("\x1f".join((*texts, str(seen[texts]))).encode()).hexdigest()[:32]
+        yield _row(number, digest, texts)
 
 
-def _row(number: int, digest: str, said: tuple[str, ...]) -> BankRow:
-    day, amount, text, currency, _ = said
+def _row(number: int, digest: str, texts: tuple[str, ...]) -> BankRow:
+    day, amount, text, currency, _ = texts
     currency = currency.upper() or "USD"
     row = BankRow(number, digest, text, amount, currency)
     try:

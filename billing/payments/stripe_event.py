@@ -59,15 +59,16 @@ def payment_of(body: bytes) -> StripePayment | None:
     """None for an event that is no payment. Raises BadEvent."""
     try:
         event = json.loads(body)
-        kind, told = event["type"], event["data"]["object"]
-        amount = told[PAYMENTS[kind]] if kind in PAYMENTS else None
+        kind, sent = event["type"], event["data"]["object"]
+        amount = sent[PAYMENTS[kind]] if kind in PAYMENTS else None
     except (ValueError, TypeError, KeyError, RecursionError) as wrong:
         raise BadEvent("it is no event of Stripe's") from wrong
     if kind not in PAYMENTS:
         return None
-    metadata = told.get("metadata")
+    metadata = sent.get("metadata")
     invoice = metadata.get("invoice") if isinstance(metadata, dict) else None
-    external_id, currency = told.get("payment_intent") or told.get("id"), told.get("currency")
+    external_id = sent.get("payment_intent") or sent.get("id")
+    currency = sent.get("currency")
     if not all(map(_is_text, (external_id, currency, invoice))):
         raise BadEvent("it lacks an id, a currency or metadata.invoice")
     if type(amount) is not int or not 0 < amount < 2**53:

@@ -21,22 +21,22 @@ def book_event(
     if secret is None:
         raise BadSignature("nothing is signed for this seller")
     check_signature(signature, body, secret, now_s)
-    told = payment_of(body)
-    if told is None:
+    payment = payment_of(body)
+    if payment is None:
         return None
     with store.read() as conn:
-        invoice = invoices.by_id(conn, told.invoice) or invoices.by_number(conn, told.invoice)
+        invoice = invoices.by_id(conn, payment.invoice) or invoices.by_number(conn, payment.invoice)
         issued = invoices.parties_of(conn, invoice["invoice_id"]) if invoice else None
     if invoice is None or (issued and issued.seller.seller_id != seller):
         raise BadPayment("metadata.invoice", "it names no invoice of this seller")
     now_us = int(now_s * 1_000_000)
     receipt = Receipt(
         org=invoice["org"],
-        external_id=told.external_id,
-        amount_cents=told.amount_cents,
+        external_id=payment.external_id,
+        amount_cents=payment.amount_cents,
         received_us=now_us,
         source=Source.STRIPE,
-        currency=told.currency,
+        currency=payment.currency,
         invoice_id=invoice["invoice_id"],
     )
     return pay(store, receipt, by=BY, now_us=now_us)

@@ -158,8 +158,8 @@ def _explained(
 
 def _of_line(line: dict[str, Any]) -> dict[str, Any]:
     names = ("project", "model", "service_tier", "component", "grant")
-    said = line["description"] or " ".join(line[name] for name in names if line[name])
-    shown = {"seq": line["seq"], "kind": line["kind"], "what": said, "quantity": line["quantity"]}
+    what = line["description"] or " ".join(line[name] for name in names if line[name])
+    shown = {"seq": line["seq"], "kind": line["kind"], "what": what, "quantity": line["quantity"]}
     shown |= {"amount_usd": line["amount_usd"]}
     return shown | {name: line[name] for name in ("charges", "equal") if name in line}
 

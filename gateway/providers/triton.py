@@ -107,18 +107,18 @@ def _conversation(fields: dict[str, Any], tokens: TokenCounter) -> str:
     messages: Sequence[dict[str, Any]] = fields.pop("messages")
     if any(map(_shows_an_image, messages)):
         raise Unmapped("messages", "The server of this model takes text alone.")
-    told = {name: fields.pop(name) for name in Rendering.__struct_fields__ if name in fields}
+    rendering = {name: fields.pop(name) for name in Rendering.__struct_fields__ if name in fields}
     plain = [plain_message(message) for message in messages]
     if isinstance(tokens, CheckpointTokens):
         try:
-            return tokens.conversation_text(plain, Rendering(**told))
-        except ToolsUnsupported as untold:
-            raise Unmapped(untold.param, str(untold)) from untold
+            return tokens.conversation_text(plain, Rendering(**rendering))
+        except ToolsUnsupported as refused:
+            raise Unmapped(refused.param, str(refused)) from refused
         except UnrenderableConversation as refused:
             raise Unmapped("messages", str(refused)) from refused
-    if told or len(plain) > 1 or plain[0]["role"] != "user":
+    if rendering or len(plain) > 1 or plain[0]["role"] != "user":
         message = "No template of this model is here: a conversation is one message of a user."
-        raise Unmapped(next(iter(told), "messages"), message)
+        raise Unmapped(next(iter(rendering), "messages"), message)
     return str(plain[0]["content"])
 
 
@@ -127,7 +127,7 @@ def _shows_an_image(message: Mapping[str, Any]) -> bool:
     return isinstance(content, list) and any(part.get("type") == IMAGE for part in content)
 
 
-class _Said(msgspec.Struct):
+class _Chunk(msgspec.Struct):
     text_output: str | list[str] | None = None
     error: str | None = None
     finish_reason: str | None = None
@@ -149,21 +149,21 @@ class Generated:
     def read(self, payload: bytes) -> Frame:
         """Raises Malformed, and Reported with what the server says."""
         try:
-            said = msgspec.json.decode(payload, type=_Said)
+            chunk = msgspec.json.decode(payload, type=_Chunk)
         except UNREADABLE as malformed:
             raise Malformed(f"a malformed chunk: {malformed}") from malformed
-        if said.error is not None:
-            raise Reported({"message": FAILED, "detail": said.error})
-        text = said.text_output
+        if chunk.error is not None:
+            raise Reported({"message": FAILED, "detail": chunk.error})
+        text = chunk.text_output
         text = "".join(text) if isinstance(text, list) else text
         if text is None:
             raise Malformed("a malformed chunk: it has no text_output")
         self.is_begun = True
         self._texts.append(text)
-        self._reason = said.finish_reason or self._reason
-        if said.num_input_tokens is not None:
-            self._prompt_tokens = said.num_input_tokens
-        self._output_tokens += said.num_output_tokens or 0
+        self._reason = chunk.finish_reason or self._reason
+        if chunk.num_input_tokens is not None:
+            self._prompt_tokens = chunk.num_input_tokens
+        self._output_tokens += chunk.num_output_tokens or 0
         return Frame((self._choice(text),), None)
 
     def end(self) -> Frame:

@@ -108,12 +108,12 @@ class PriceListService:
             newest = sorted(every, key=lambda row: -row.version)[:limit]
             return [((row.version,), _seen(row, approved)) for row in newest]
 
-        def found() -> PageRows[SeenList]:
+        def lists() -> PageRows[SeenList]:
             if self.store.tenants.one(ProviderRow, provider) is None:
                 raise NotThere(provider)
             return read_page(request, Source((int,), read))
 
-        return await attempt(found)
+        return await attempt(lists)
 
     def _approved(self, provider: str) -> Sequence[ListRow]:
         is_approved = col(ListRow.approved_us).is_not(None)

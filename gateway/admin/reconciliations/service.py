@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 
 from billing.bills import store as bills
 from billing.bills.bill import BadBill
-from billing.bills.reconciliation import Reconciliation, found, reconcile
+from billing.bills.reconciliation import Reconciliation, posted_bill, reconcile
 from billing.db.engine import Store
 from gateway.admin.reconciliations.schemas import ReconciliationBody
 from gateway.admin.use_cases import ADMIN, NotThere, attempt
@@ -49,7 +49,7 @@ class ReconciliationService:
     async def one(self, provider: str, digest: str) -> Reconciliation:
         def read() -> Reconciliation:
             with self.ledger.read() as conn:
-                bill = found(conn, provider, digest)
+                bill = posted_bill(conn, provider, digest)
             if bill is None:
                 raise NotThere(digest)
             return bill
@@ -63,7 +63,7 @@ class ReconciliationService:
             with self.ledger.read() as conn:
                 names = bills.digests(conn, provider)
                 left = names if behind is None else names[names.index(behind[0]) + 1 :]
-                rows = [(name, found(conn, provider, name)) for name in left[:limit]]
+                rows = [(name, posted_bill(conn, provider, name)) for name in left[:limit]]
             return [((name,), row) for name, row in rows if row is not None]
 
         return await attempt(lambda: read_page(request, Source((str,), read)))

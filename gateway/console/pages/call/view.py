@@ -270,8 +270,8 @@ def _usage(used: UsageRecord, prices: Prices | Unpriced) -> tuple[UsageRow, ...]
         by_tokens = component in OF_TOKENS
         if component in USUAL or amount or (units and (by_tokens or _is_unit(component))):
             per = "per million tokens" if by_tokens else PER.get(kind_of(component), "per million")
-            told = UsageRow(_name(component), count(units), _price(price), per, money(amount))
-            rows.append(told)
+            name = _name(component)
+            rows.append(UsageRow(name, count(units), _price(price), per, money(amount)))
     return tuple(rows)
 
 
