@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from billing.invoices.store import number_of
+from billing.invoices.store import number_of, payable_cents
 from billing.money import NANOUSD_PER_CENT, usd
 from billing.outbox import store as outbox
 from billing.outbox.event import EventType, OutboxEvent
@@ -23,6 +23,6 @@ def tell_of_invoice(
         "organization": invoice["org"],
         "period": invoice["period"],
         "currency": invoice["currency"],
-        "total_usd": usd((invoice["total_cents"] + invoice["tax_cents"]) * NANOUSD_PER_CENT),
+        "total_usd": usd(payable_cents(invoice) * NANOUSD_PER_CENT),
     }
     outbox.tell(conn, OutboxEvent(kind, invoice["org"], invoice["invoice_id"], data, now_us, turn))

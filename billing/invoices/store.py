@@ -141,6 +141,11 @@ def _with_voids() -> Select[Any]:
     return select(INVOICE, *standing).select_from(joined)
 
 
+def payable_cents(invoice: Row) -> int:
+    """Of one with a number: what its lines sum to, and the tax."""
+    return int(invoice["total_cents"] + invoice["tax_cents"])
+
+
 def credited_cents(invoice: Row) -> int:
     """What of an invoice is to be paid no more, though nobody has paid it."""
     return int(invoice["noted_cents"] + (invoice["written_off_cents"] or 0))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,6 @@ from billing.outbox.sender import Sent, WebhookSender
 log = logging.getLogger("sluice.ledger.outbox")
 
 MICROSECONDS = 1_000_000
-LOOKED_AT = 200
 AT_ONCE = 20
 AT_ONCE_PER_ENDPOINT = 4
 """So that one receiver that hangs does not hold up the others."""
@@ -61,19 +59,12 @@ class OutboxKeeper:
 
     def _claimed(self) -> list[dict[str, Any]]:
         with self._store.read() as conn:
-            due = rows.due(conn, self._now_us, LOOKED_AT)
+            due = rows.due(conn, self._now_us, AT_ONCE, of_endpoint=AT_ONCE_PER_ENDPOINT)
         if not due:
             return []
-        chosen: list[dict[str, Any]] = []
-        of_endpoint: Counter[str] = Counter()
-        for delivery in due:
-            endpoint_id = delivery["endpoint_id"]
-            if len(chosen) < AT_ONCE and of_endpoint[endpoint_id] < AT_ONCE_PER_ENDPOINT:
-                of_endpoint[endpoint_id] += 1
-                chosen.append(delivery)
         until_us = self._now_us + int(2 * self._sender.timeout_s * MICROSECONDS)
         with self._store.write() as conn:
-            return [delivery for delivery in chosen if rows.claim(conn, delivery, until_us)]
+            return [delivery for delivery in due if rows.claim(conn, delivery, until_us)]
 
     async def _send(self, delivery: dict[str, Any]) -> Sent:
         now_us = self._now_us

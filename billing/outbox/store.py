@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, tuple_, update
+from sqlalchemy import Connection, func, insert, select, tuple_, update
 from sqlalchemy import delete as delete_from
 
 from billing.db.columns import table_of
@@ -76,17 +76,25 @@ def delete_endpoint(conn: Connection, endpoint_id: str) -> None:
         conn.execute(delete_from(table).where(table.c.endpoint_id == endpoint_id))
 
 
-def due(conn: Connection, now_us: int, limit: int) -> list[Row]:
-    """Deliveries to enabled endpoints that are due, the longest first, with body and endpoint."""
+def due(conn: Connection, now_us: int, limit: int, *, of_endpoint: int) -> list[Row]:
+    """Deliveries to enabled endpoints that are due, the longest first, with body and endpoint. So
+    many of one endpoint at most: a backlog of its own hides no others."""
     joined = DELIVERY.join(EVENT, EVENT.c.event_id == DELIVERY.c.event_id).join(
         ENDPOINT, ENDPOINT.c.endpoint_id == DELIVERY.c.endpoint_id
     )
     names = ("url", "secret", "previous_secret", "previous_until_us")
+    order = DELIVERY.c.due_us, DELIVERY.c.event_id
+    place = func.row_number().over(partition_by=DELIVERY.c.endpoint_id, order_by=order)
+    places = (
+        select(DELIVERY.c.endpoint_id, DELIVERY.c.event_id, place.label("place"))
+        .where(DELIVERY.c.state == "pending", DELIVERY.c.due_us <= now_us)
+        .subquery("places")
+    )
     statement = (
         select(DELIVERY, EVENT.c.body, *(ENDPOINT.c[name] for name in names))
-        .select_from(joined)
-        .where(DELIVERY.c.state == "pending", DELIVERY.c.due_us <= now_us, ENDPOINT.c.is_enabled)
-        .order_by(DELIVERY.c.due_us, DELIVERY.c.event_id)
+        .select_from(joined.join(places, _is(places.c)))
+        .where(places.c.place <= of_endpoint, ENDPOINT.c.is_enabled)
+        .order_by(*order)
         .limit(limit)
     )
     return [dict(row) for row in conn.execute(statement).mappings()]
@@ -162,7 +170,7 @@ def tries(conn: Connection, delivery: Row) -> Sequence[Row]:
     return [dict(row) for row in rows]
 
 
-def _is(delivery: Row) -> Any:
+def _is(delivery: Any) -> Any:
     return (DELIVERY.c.endpoint_id == delivery["endpoint_id"]) & (
         DELIVERY.c.event_id == delivery["event_id"]
     )

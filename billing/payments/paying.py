@@ -196,7 +196,7 @@ def _apply(
     invoice_id = invoice["invoice_id"]
     paid = rows.paid_cents(conn, invoice_id)
     credited = invoices.credited_cents(invoice)
-    due_cents = due(_payable_cents(invoice), paid=paid, credited=credited)
+    due_cents = due(invoices.payable_cents(invoice), paid=paid, credited=credited)
     cents = applied_cents(left_cents, due_cents)
     if cents:
         words: dict[str, Any] = {"invoice_id": invoice_id, "by": by, "now_us": now_us}
@@ -215,10 +215,6 @@ def _payable(conn: Connection, invoice_id: str) -> Row:
     if invoice["voided_us"] is not None:
         raise NotPayable("invoice_void", f"{invoice_id} is void: nothing is due by it")
     return invoice
-
-
-def _payable_cents(invoice: Row) -> int:
-    return int(invoice["total_cents"] + invoice["tax_cents"])
 
 
 def _received(receipt: Receipt, now_us: int) -> OutboxEvent:

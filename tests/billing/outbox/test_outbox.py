@@ -106,6 +106,19 @@ def test_life_of_an_invoice_is_told_in_the_transactions_of_its_steps(store: Stor
     assert sorted(told) == ["invoice.paid", "invoice.voided"]
 
 
+def test_a_long_backlog_of_one_endpoint_hides_no_other(store: Store) -> None:
+    office = Office(store)
+    office.listens("https://example.com/")
+    for number in range(30):
+        office.tell(f"inv_{number}")
+    office.listens("https://example.org/", "wh_2")
+    office.tell("inv_last")
+    with store.read() as conn:
+        due = rows.due(conn, office.now_us, 5, of_endpoint=4)
+    assert [row["endpoint_id"] for row in due].count("wh_1") == 4
+    assert [row["endpoint_id"] for row in due].count("wh_2") == 1
+
+
 def test_what_was_rolled_back_is_not_told(store: Store) -> None:
     event = OutboxEvent(EventType.INVOICE_PAID, "org_1", "inv_1", {}, 1)
     with pytest.raises(ZeroDivisionError), store.write() as conn:
