@@ -75,11 +75,11 @@ from gateway.tenants.revision import RevisionWatch
 from gateway.tenants.store import CONNECTIONS_MAX, TenantStore
 from gateway.upstream.dispatch import Dispatcher
 from gateway.upstream.faults import Faults
-from gateway.upstream.http1 import Http1Client
+from gateway.upstream.http1.client import Http1Client
+from gateway.upstream.http1.tunnel import proxy_of
 from gateway.upstream.mover import Mover
 from gateway.upstream.openai import OpenAIUpstream, Patience
 from gateway.upstream.places import Places
-from gateway.upstream.tunnel import proxy_of
 from gateway.versions.keeper import VersionKeeper
 from gateway.versions.store import VersionStore
 from routing.plans import Plans

@@ -54,7 +54,7 @@ from gateway.speeds.learner import Learner
 from gateway.tenants.auth import KeyDirectory, Principal
 from gateway.upstream.answer import CONTEXT_LENGTH, Cut
 from gateway.upstream.dispatch import Dispatcher, Dispatching
-from gateway.upstream.http1 import Interrupted
+from gateway.upstream.http1.exchange import Interrupted
 from gateway.upstream.live import LiveAnswer
 from gateway.wire.reply import Reply
 from routing.decide import decide

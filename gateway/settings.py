@@ -40,7 +40,7 @@ from gateway.config_file import PREFIX, SettingsError, find_config, read_file
 from gateway.errors import QuotaStatus
 from gateway.instants import LAST_US
 from gateway.limits.limit import OwnerLimitFields
-from gateway.upstream.tunnel import proxy_of
+from gateway.upstream.http1.tunnel import proxy_of
 from routing.types import AUTO_MODEL
 from workers.mix import MixSettings
 from workers.nodes.node_type import NodeTypes, with_folder

@@ -127,7 +127,7 @@ def _shows_an_image(message: Mapping[str, Any]) -> bool:
     return isinstance(content, list) and any(part.get("type") == IMAGE for part in content)
 
 
-class _Chunk(msgspec.Struct):
+class _GenerateResponse(msgspec.Struct):
     text_output: str | list[str] | None = None
     error: str | None = None
     finish_reason: str | None = None
@@ -149,21 +149,21 @@ class Generated:
     def read(self, payload: bytes) -> Frame:
         """Raises Malformed, and Reported with what the server says."""
         try:
-            chunk = msgspec.json.decode(payload, type=_Chunk)
+            response = msgspec.json.decode(payload, type=_GenerateResponse)
         except UNREADABLE as malformed:
             raise Malformed(f"a malformed chunk: {malformed}") from malformed
-        if chunk.error is not None:
-            raise Reported({"message": FAILED, "detail": chunk.error})
-        text = chunk.text_output
+        if response.error is not None:
+            raise Reported({"message": FAILED, "detail": response.error})
+        text = response.text_output
         text = "".join(text) if isinstance(text, list) else text
         if text is None:
             raise Malformed("a malformed chunk: it has no text_output")
         self.is_begun = True
         self._texts.append(text)
-        self._reason = chunk.finish_reason or self._reason
-        if chunk.num_input_tokens is not None:
-            self._prompt_tokens = chunk.num_input_tokens
-        self._output_tokens += chunk.num_output_tokens or 0
+        self._reason = response.finish_reason or self._reason
+        if response.num_input_tokens is not None:
+            self._prompt_tokens = response.num_input_tokens
+        self._output_tokens += response.num_output_tokens or 0
         return Frame((self._choice(text),), None)
 
     def end(self) -> Frame:

@@ -24,7 +24,7 @@ from gateway.speeds.learner import SentCall
 from gateway.upstream.answer import Cut, Differs, Late, Saturated, UpstreamError, failure_of
 from gateway.upstream.faults import Faults
 from gateway.upstream.hints import note_of
-from gateway.upstream.http1 import Interrupted, SeenThrough
+from gateway.upstream.http1.exchange import Interrupted, SeenThrough
 from gateway.upstream.joined import JoinedAnswer
 from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream
 from gateway.upstream.places import Place, Places

@@ -34,14 +34,9 @@ from gateway.upstream.chunks import read_answer, read_chunk, read_vectors
 from gateway.upstream.doubt import Doubt
 from gateway.upstream.fault import DETAIL_CHARS_MAX, Fault, fault_of, without_secrets
 from gateway.upstream.hints import refused_hints, without_hints
-from gateway.upstream.http1 import (
-    ConnectFailed,
-    Http1Client,
-    HttpError,
-    Response,
-    SeenThrough,
-    TooLate,
-)
+from gateway.upstream.http1.client import Http1Client
+from gateway.upstream.http1.errors import ConnectFailed, HttpError, TooLate
+from gateway.upstream.http1.exchange import Response, SeenThrough
 from gateway.wire.sse import DONE, SseDecoder
 from routing.health.patience import DOCUMENT_TOKEN_S
 from routing.health.retry_after import retry_after_s

@@ -122,7 +122,7 @@ KNOWN = (
     ),
     Known(
         "barren bytes",
-        "gateway/upstream/http1.py",
+        "gateway/upstream/http1/exchange.py",
         "elif self._barren > BARREN_BYTES_MAX:",
         "elif self._barren < 0:",
         (
@@ -132,7 +132,7 @@ KNOWN = (
     ),
     Known(
         "line breaks in header values",
-        "gateway/upstream/http1.py",
+        "gateway/upstream/http1/request.py",
         'if "\\r" in value or "\\n" in value or "\\0" in value:',
         'if "\\0" in value:',
         ("tests/gateway/upstream/test_http1.py::test_header_cannot_smuggle_a_line",),

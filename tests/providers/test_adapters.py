@@ -17,7 +17,7 @@ import pytest
 from billing.types import Usage
 from gateway.call.frame import Frame
 from gateway.upstream.answer import Misconfigured, Rejected, Saturated, UpstreamError
-from gateway.upstream.http1 import Http1Client
+from gateway.upstream.http1.client import Http1Client
 from gateway.upstream.openai import OpenAIUpstream, Patience, Target, Whole
 from tests.providers.conftest import KEYS, SECRET, ProvidersProcess
 from tests.providers.fakes import FakeProvider, fake_provider

@@ -16,7 +16,8 @@ from gateway.catalog.external import ExternalRules, address_of, refused, refused
 from gateway.config_file import SettingsError
 from gateway.settings import load_settings
 from gateway.upstream import fake
-from gateway.upstream.http1 import ConnectFailed, Http1Client
+from gateway.upstream.http1.client import Http1Client
+from gateway.upstream.http1.errors import ConnectFailed
 
 KEY = "SLUICE_PROVIDER_KEY_A"
 RULES = ExternalRules(key_variables=("THEIR_KEY",), http_hosts=("vllm.lan",))

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.call.frame import Frame
 from gateway.upstream import fake
-from gateway.upstream.http1 import Http1Client
+from gateway.upstream.http1.client import Http1Client
 from gateway.upstream.openai import OpenAIAnswer, OpenAIUpstream
 
 

@@ -47,7 +47,7 @@ def test_pair_is_left_out_exactly_as_long_as_its_last_refusal_says(
         last[name, value] = now_s
         for hint in HINTS:
             for other in range(4):
-                expected = now_s - last.get((hint, other), -REFUSED_S) < REFUSED_S
+                expected = now_s < last.get((hint, other), -REFUSED_S) + REFUSED_S
                 assert memory.of(OUTSIDE, {hint: other}) == ((hint,) if expected else ())
     assert not any(memory.of(MOVED, {hint: 0}) for hint in HINTS), "another model is another server"
 

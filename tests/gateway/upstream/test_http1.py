@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.upstream import http1
-from gateway.upstream.http1 import ConnectFailed, Http1Client, HttpError, endpoint_of
+from gateway.upstream.http1.client import Http1Client
+from gateway.upstream.http1.errors import ConnectFailed, HttpError
+from gateway.upstream.http1.exchange import BUFFER_BYTES
+from gateway.upstream.http1.request import endpoint_of
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
 STORY = CHUNKED + b"5\r\nOnce \r\n4;x=y\r\nupon\r\n0\r\nx-trailer: 1\r\n\r\n"
@@ -339,7 +341,7 @@ async def test_connection_that_was_closed_while_idle_is_not_used() -> None:
 
 
 async def test_connection_that_was_idle_for_long_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http1, "KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr("gateway.upstream.http1.client.KEEP_ALIVE_S", 0.05)
     async with serving(says(SIZED)) as server, a_client() as client:
         assert await ask(client, server.url) == b"hello"
         while client.idle_connections:  # noqa: ASYNC110 bounded by the block
@@ -430,6 +432,6 @@ async def test_slow_reader_stops_a_fast_server() -> None:
         assert sent < total // 2
         size = 0
         while part := await response.read():
-            assert len(part) <= 3 * http1.BUFFER_BYTES
+            assert len(part) <= 3 * BUFFER_BYTES
             size += len(part)
         assert size == total

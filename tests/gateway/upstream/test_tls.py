@@ -14,7 +14,8 @@ from redis.asyncio import Redis
 from gateway.config_file import SettingsError
 from gateway.settings import load_settings
 from gateway.upstream import fake
-from gateway.upstream.http1 import ConnectFailed, Http1Client, HttpError, tls_context
+from gateway.upstream.http1.client import Http1Client, tls_context
+from gateway.upstream.http1.errors import ConnectFailed, HttpError
 from tests.gateway.edge import body, edge
 from tests.gateway.upstream.authority import LONG_AGO, Authority, make_authority
 from tests.redis_server import RedisServer

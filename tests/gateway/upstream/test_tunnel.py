@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from gateway.upstream import fake
-from gateway.upstream.http1 import ConnectFailed, Http1Client
-from gateway.upstream.tunnel import proxy_of
+from gateway.upstream.http1.client import Http1Client
+from gateway.upstream.http1.errors import ConnectFailed
+from gateway.upstream.http1.tunnel import proxy_of
 from tests.gateway.upstream.authority import make_authority
 from tests.gateway.upstream.test_tls import ANSWER, told
 
