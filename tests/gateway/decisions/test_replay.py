@@ -31,7 +31,7 @@ from routing.types import Call, FleetSnapshot, Tier
 from tests.gateway.decisions.records import WISH, attributes_of, busy_fleet
 from tests.nursery import sluice
 from tests.routing.fleets import NOW_S, call
-from tests.routing.test_decision_laws import calls, fleets, seeds
+from tests.routing.strategies import calls, fleets, seeds
 
 SHIPPED = shipped_policy()
 EVERY_PROCESS_S = 120

@@ -10,7 +10,7 @@ from gateway.policies.shipped import shipped_policy
 from routing.decide import decide
 from routing.types import Call, FleetSnapshot, PoolState, ReplicaState, Tier
 from tests.gateway.decisions.records import attributes_of
-from tests.routing.test_decision_laws import calls, eligible, fleets, seeds
+from tests.routing.strategies import calls, eligible, fleets, seeds
 
 SHIPPED = shipped_policy()
 
