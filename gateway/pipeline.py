@@ -7,7 +7,6 @@ one round trip, and whatever happens after it, leaving its block settles (step 8
 
 from collections.abc import Mapping, Sequence
 
-from billing.prices.tariff import Prices, kind_of
 from billing.types import CallStatus
 from gateway.call.admission import Accounts, Admission
 from gateway.call.context import cut, held_tokens, room_for, room_with_fallbacks
@@ -16,6 +15,7 @@ from gateway.call.frame import Frame
 from gateway.call.leases import Leases
 from gateway.call.open_call import OpenCall, Quote
 from gateway.call.priced_call import PricedCall, Received, Shaped, TurnedDown
+from gateway.call.pricing import priced
 from gateway.call.prompt_tokens import LARGE_BYTES, PromptCounter
 from gateway.call.request import GeneratingRequest, Payload
 from gateway.catalog.catalog import CatalogKeeper
@@ -30,9 +30,7 @@ from gateway.errors import (
     auto_cannot_embed,
     bad_request,
     context_length_exceeded,
-    dearer_than_allowed,
     model_not_found,
-    model_not_priced,
     model_not_supported,
     no_model_does,
     overloaded,
@@ -392,26 +390,10 @@ class Pipeline:
         free. `auto` passes over a model without a price, or above `most`, as long as another one
         has.
         """
-        models = self._models_left(call, matched)
+        if not self._catalog.prices.versions:
+            raise overloaded(NOT_READ_YET, READ_WITHIN_S)
         tariff = self._catalog.prices.tariff(round(call.arrived_s * 1e6), call.organization)
-        prices = tariff.prices if tariff else {}
-        tier = call.tier
-        priced = {m: prices[m, tier, False] for m in models if (m, tier, False) in prices}
-        priced = {m: each for m, each in priced.items() if _sells(each, call.unit)}
-        if tariff is None or not priced:
-            if not self._catalog.prices.versions:
-                raise overloaded(NOT_READ_YET, READ_WITHIN_S)
-            raise model_not_priced(call.model_requested, call.tier)
-        if call.model_requested in models and call.model_requested not in priced:
-            raise model_not_priced(call.model_requested, call.tier)
-        priced = {model: each for model, each in priced.items() if within(each, most)}
-        if not priced or (call.model_requested in models and call.model_requested not in priced):
-            raise dearer_than_allowed(call.model_requested)
-        if len(priced) < len(call.models):
-            call = call._replace(models=tuple(priced))
-        if call.unit:
-            call = _sold(call, priced)
-        return call, Quote(tariff.version_id, priced)
+        return priced(call, self._models_left(call, matched), tariff, most)
 
     def _models_left(self, call: Call, matched: Matched) -> Sequence[str]:
         """Those of which the rule takes a pool. If it takes none, the decision says why."""
@@ -576,32 +558,6 @@ def _may_end(opened: LiveAnswer, frame: Frame) -> bool:
         return True
     is_outside = opened.candidate.capacity_class is CapacityClass.EXTERNAL
     return is_outside and opened.meter.completes_with(frame)
-
-
-def _sells(prices: Prices, unit: str) -> bool:
-    """A model that is sold by such units has a price for these, and so has one that is sold by its
-    tokens alone."""
-    kinds = {kind_of(each) for each, _ in prices.units}
-    return not unit or kind_of(unit) not in kinds or prices.unit_price(unit) is not None
-
-
-def _sold(call: Call, priced: Mapping[str, Prices]) -> Call:
-    """Units are counted where they have a price."""
-    units = {
-        model: call.units[model]
-        for model, prices in priced.items()
-        if prices.unit_price(call.unit) is not None
-    }
-    return call._replace(units=units, unit=call.unit if units else "")
-
-
-def within(prices: Prices, most: PriceBound) -> bool:
-    """Whether a caller who pays at most this for a million tokens pays these prices."""
-    pairs = (
-        (prices.input, most.input_nanousd_per_mtok),
-        (prices.output, most.output_nanousd_per_mtok),
-    )
-    return all(bound is None or price <= bound for price, bound in pairs)
 
 
 def _tier(requested: str, leave: Leave) -> Tier:
