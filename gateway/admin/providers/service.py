@@ -52,20 +52,24 @@ class ProviderService:
     async def page(self, request: PageRequest) -> PageRows[dict[str, Any]]:
         """By their names: accounts, and providers that pools name."""
         await self.catalog.refresh()
-        names = sorted({*self.catalog.catalog.provider_keys, *self._pools()})
+        pools = self._pools()
+        names = sorted({*self.catalog.catalog.provider_keys, *pools})
         spent = await self._spent()
 
         def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, dict[str, Any]]]:
             left = [name for name in names if behind is None or name > behind[0]]
-            return [((name,), self._seen(name, spent)) for name in left[:limit]]
+            return [
+                ((each,), self._seen(each, pools.get(each, ()), spent)) for each in left[:limit]
+            ]
 
         return await attempt(lambda: read_page(request, Source((str,), read)))
 
     async def provider(self, name: str) -> dict[str, Any]:
         await self.catalog.refresh()
-        if name not in self.catalog.catalog.provider_keys and name not in self._pools():
+        pools = self._pools()
+        if name not in self.catalog.catalog.provider_keys and name not in pools:
             await attempt(lambda: _missing(name))
-        return self._seen(name, await self._spent())
+        return self._seen(name, pools.get(name, ()), await self._spent())
 
     async def put(self, name: str, keys: Sequence[ProviderKey]) -> dict[str, Any]:
         """An account with these keys and no others."""
@@ -181,8 +185,8 @@ class ProviderService:
         named = dict.fromkeys(pool.api_key_env for pool in pools if pool.api_key_env)
         return [ProviderKey.model_construct(name=key) for key in named]
 
-    def _seen(self, name: str, spent: Mapping[str, int]) -> dict[str, Any]:
-        catalog, pools = self.catalog.catalog, self._pools().get(name, [])
+    def _seen(self, name: str, pools: Sequence[Pool], spent: Mapping[str, int]) -> dict[str, Any]:
+        catalog = self.catalog.catalog
         keys = self._keys_of(name, pools)
         healths = [
             self.breakers.health_outside(pool, names_of(catalog.keys_of(pool))) for pool in pools
