@@ -31,7 +31,7 @@ from billing.invoices.status import InvoiceStatus
 from billing.invoices.store import RUN_LOCK, UnknownInvoice
 from billing.invoices.voids import WrongInvoiceStatus
 from billing.ledger import store as transfers
-from billing.ledger.posting import transfer
+from billing.ledger.posting import receivable, transfer
 from billing.money import NANOUSD_PER_CENT, whole_cents
 from billing.payments import paying
 
@@ -255,4 +255,4 @@ def _transfers(
         if cents:
             common = {"org": org, "booked_us": now_us, "created_us": now_us}
             amount = cents * NANOUSD_PER_CENT
-            yield transfer(name, "credit_note", account, f"org:{org}:receivable", amount, **common)
+            yield transfer(name, "credit_note", account, receivable(org), amount, **common)

@@ -17,6 +17,7 @@ from billing.charges.sums import Cell, Sums
 from billing.credits import store as credits
 from billing.invoices import store as rows
 from billing.invoices.invoicing import Line, LineKind, line_of_amount
+from billing.invoices.issuing import undone
 from billing.ledger.posting import transfer, unbilled
 from billing.money import usd
 from billing.periods import Period, period_at
@@ -40,8 +41,6 @@ ACCOUNTS = {
 }
 """Where each kind of term is booked against what is unbilled."""
 PPM_PER_PERCENT = 10_000
-UNDONE = ":void"
-"""Ends the id of a transfer that undoes another one."""
 
 
 def orgs(conn: Connection, month: Period) -> list[str]:
@@ -89,16 +88,7 @@ def taken_back(
     invoice: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], now_us: int
 ) -> list[dict[str, Any]]:
     """What undoes them, once the invoice is void."""
-    return [
-        {
-            **row,
-            "transfer_id": f"{row['transfer_id']}{UNDONE}",
-            "kind": "invoice_void",
-            "debit_account": row["credit_account"],
-            "credit_account": row["debit_account"],
-        }
-        for row in booked(invoice, lines, now_us)
-    ]
+    return [undone(row) for row in booked(invoice, lines, now_us)]
 
 
 def transfer_id(invoice_id: str, line: Mapping[str, Any]) -> str:

@@ -23,6 +23,8 @@ from billing.parties.store import BilledAs
 
 Invoice = Mapping[str, Any]
 ONE_OFF_REVENUE = "revenue:one_off"
+UNDONE = ":void"
+"""Ends the id of a transfer that undoes another one."""
 
 
 def issue(
@@ -51,16 +53,17 @@ def issue(
 
 def take_back(conn: Connection, invoice: Invoice, taxation: Taxation, now_us: int) -> None:
     """Undo what issuing has posted. The invoice keeps its number."""
-    taken = [
-        {
-            **row,
-            **{"transfer_id": f"{row['transfer_id']}:void", "kind": "invoice_void"},
-            **{"debit_account": row["credit_account"], "credit_account": row["debit_account"]},
-        }
-        for row in _transfers(invoice, taxation, now_us)
-    ]
-    transfers.post(conn, taken)
+    transfers.post(conn, [undone(row) for row in _transfers(invoice, taxation, now_us)])
     tell_of_invoice(conn, EventType.INVOICE_VOIDED, invoice, now_us)
+
+
+def undone(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What takes a transfer of an invoice back once that is void."""
+    return {
+        **row,
+        **{"transfer_id": f"{row['transfer_id']}{UNDONE}", "kind": "invoice_void"},
+        **{"debit_account": row["credit_account"], "credit_account": row["debit_account"]},
+    }
 
 
 def _transfers(invoice: Invoice, taxation: Taxation, now_us: int) -> Iterator[dict[str, Any]]:

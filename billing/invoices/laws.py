@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from billing.cents import tax_of
 from billing.invoices import agreed
 from billing.invoices import store as rows
+from billing.invoices.issuing import UNDONE
 from billing.ledger import audit
 from billing.ledger.posting import unbilled
 from billing.ledger.report import Check, judged
@@ -60,7 +61,7 @@ def terms_are_booked(conn: Connection) -> Check:
     """Compare the lines of terms of numbered invoices with the transfers of these kinds."""
     of_lines = {agreed.transfer_id(row["invoice_id"], row): row for row in audit.term_lines(conn)}
     undone = {
-        f"{name}{agreed.UNDONE}": row | {"amount_nanousd": -row["amount_nanousd"]}
+        f"{name}{UNDONE}": row | {"amount_nanousd": -row["amount_nanousd"]}
         for name, row in of_lines.items()
         if row["voided_us"] is not None
     }

@@ -15,7 +15,7 @@ from billing.invoices.status import InvoiceStatus
 from billing.invoices.store import RUN_LOCK, UnknownInvoice
 from billing.invoices.voids import WrongInvoiceStatus
 from billing.ledger import store as transfers
-from billing.ledger.posting import transfer
+from billing.ledger.posting import receivable, transfer
 from billing.money import NANOUSD_PER_CENT
 
 BAD_DEBT = "expense:bad_debt"
@@ -70,7 +70,7 @@ def write_off(store: Store, invoice_id: str, *, reason: str, by: str, now_us: in
         left, org = invoice.left_cents, invoice.invoice["org"]
         rows.insert_write_off(conn, invoice_id, left, reason, by, now_us)
         row = transfer(
-            *(f"{invoice_id}:write_off", "write_off", BAD_DEBT, f"org:{org}:receivable"),
+            *(f"{invoice_id}:write_off", "write_off", BAD_DEBT, receivable(org)),
             left * NANOUSD_PER_CENT,
             **{"org": org, "booked_us": now_us, "created_us": now_us},
         )
