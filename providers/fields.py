@@ -21,32 +21,6 @@ NEUTRAL: Mapping[str, Any] = {
 """What asks for nothing."""
 PARTS = frozenset({"text", "image_url", "input_audio", "refusal"})
 """Of a message."""
-CHAT = frozenset(
-    {
-        "max_tokens",
-        "max_completion_tokens",
-        "n",
-        "temperature",
-        "top_p",
-        "stop",
-        "seed",
-        "presence_penalty",
-        "frequency_penalty",
-        "logit_bias",
-        "logprobs",
-        "top_logprobs",
-        "tools",
-        "tool_choice",
-        "parallel_tool_calls",
-        "response_format",
-        "reasoning_effort",
-        "verbosity",
-        "thinking",
-        "user",
-        "prompt_cache_key",
-        "service_tier",
-    }
-)
 TEXT = frozenset(
     {
         "max_tokens",
@@ -60,6 +34,21 @@ TEXT = frozenset(
         "user",
     }
 )
+CHAT = TEXT | {
+    "max_completion_tokens",
+    "n",
+    "logprobs",
+    "top_logprobs",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "reasoning_effort",
+    "verbosity",
+    "thinking",
+    "prompt_cache_key",
+    "service_tier",
+}
 """Of a text to go on with. The library's streams of these have one choice without log
 probabilities."""
 EMBEDDINGS = frozenset({"dimensions", "encoding_format", "user"})

@@ -128,8 +128,12 @@ def _lines(
         amount = due.get((kind, term_id), 0) - billed.get((kind, term_id), 0)
         if amount:
             description = f"{names.get(term_id, term_id)}, {month.name}"
-            named = {"term_id": term_id, "description": description}
-            yield line_of_amount(LineKind(kind), month, amount, transfers=1, **named)
+            yield line_of_amount(
+                *(LineKind(kind), month, amount),
+                transfers=1,
+                term_id=term_id,
+                description=description,
+            )
 
 
 def month_charges(conn: Connection, org: str, month_us: int) -> MonthCharges:

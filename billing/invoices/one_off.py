@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from billing.db.engine import Store, take_turns
 from billing.invoices import issuing
 from billing.invoices import store as rows
-from billing.invoices.invoicing import Line, LineKind, compose
+from billing.invoices.invoicing import Line, LineKind, compose, line_of_amount
 from billing.invoices.months import InvoiceIdentity, InvoiceResult, invoice_by_id, written
 from billing.invoices.store import ONE_OFF, RUN_LOCK, UnknownInvoice
 from billing.invoices.voids import WrongInvoiceStatus
@@ -86,17 +86,6 @@ def _line(item: Item, month: Period) -> Line:
     amount = item.quantity * item.unit_price_nanousd
     if amount <= 0:
         raise BadItem(f"{item.description!r} costs nothing")
-    return Line(
-        kind=LineKind.ITEM,
-        service=month,
-        project="",
-        model="",
-        tier="",
-        batch=False,
-        component="",
-        price_version="",
-        quantity=item.quantity,
-        unit_price_nanousd_per_mtok=0,
-        amount_nanousd=amount,
-        description=item.description,
+    return line_of_amount(
+        LineKind.ITEM, month, amount, quantity=item.quantity, description=item.description
     )

@@ -13,6 +13,7 @@ from billing.types import Usage
 from gateway.call.request import GeneratingRequest
 from gateway.catalog.tokenizers import TokenCounter
 from gateway.errors import bad_request
+from gateway.scores.payload import ScoredPayload
 from gateway.wire.answer import AnswerHead
 from gateway.wire.bodies.checks import Takes, empty_array, invalid_type, string, takes_no_more
 from gateway.wire.bodies.provider import PROVIDER, preferences_of, price_max_of
@@ -68,14 +69,12 @@ READER = Reader(ModerationBody)
 
 
 @dataclass(frozen=True, slots=True)
-class Suspects:
+class Suspects(ScoredPayload):
     """Texts, each of which gets a verdict of its own; or the parts of one thing."""
 
     task: ClassVar[Task] = Task.MODERATE
     param: ClassVar[str] = "input"
     path: ClassVar[str] = "/moderations"
-    choices: ClassVar[int] = 1
-    truncate_prompt_tokens: ClassVar[None] = None
     input: str | Sequence[str | Part]
     extra: Mapping[str, Any] | None = None
 
@@ -96,20 +95,11 @@ class Suspects:
         ]
         return [sum(counts)] if self.verdicts == 1 else counts
 
-    def question(self) -> str:
-        return ""
-
     def longest_characters(self) -> int:
         if isinstance(self.input, str):
             return len(self.input)
         texts = (each if isinstance(each, str) else each.get("text", "") for each in self.input)
         return max(map(len, texts))
-
-    def prefix(self) -> bytes:
-        return b""
-
-    def own_body(self, output_tokens_max: int) -> dict[str, Any]:
-        return self.outside_body(output_tokens_max)
 
     def outside_body(self, output_tokens_max: int) -> dict[str, Any]:
         return {"input": self.input, **(self.extra or {})}

@@ -16,6 +16,7 @@ from billing.types import Usage
 from gateway.call.request import GeneratingRequest
 from gateway.catalog.tokenizers import TokenCounter
 from gateway.errors import bad_request
+from gateway.scores.payload import ScoredPayload
 from gateway.wire.answer import AnswerHead
 from gateway.wire.bodies.checks import Takes, empty_array, invalid_type, string, takes_no_more
 from gateway.wire.bodies.provider import PROVIDER, preferences_of, price_max_of
@@ -86,14 +87,12 @@ READER = Reader(RerankBody)
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(ScoredPayload):
     """A query, and documents to order by it; `top_n` of them are wanted."""
 
     task: ClassVar[Task] = Task.RERANK
     param: ClassVar[str] = "documents"
     path: ClassVar[str] = "/rerank"
-    choices: ClassVar[int] = 1
-    truncate_prompt_tokens: ClassVar[None] = None
     unit: ClassVar[str] = Component.SEARCH_UNIT
     query: str
     documents: tuple[str, ...]
@@ -110,17 +109,8 @@ class Ranking:
         """The most search units that a server may report."""
         return search_units(sum(-(-tokens // CHUNK_TOKENS) for tokens in prompts))
 
-    def question(self) -> str:
-        return ""
-
     def longest_characters(self) -> int:
         return len(self.query) + max(map(len, self.documents))
-
-    def prefix(self) -> bytes:
-        return b""
-
-    def own_body(self, output_tokens_max: int) -> dict[str, Any]:
-        return self.outside_body(output_tokens_max)
 
     def outside_body(self, output_tokens_max: int) -> dict[str, Any]:
         body = {"query": self.query, "documents": self.documents, "top_n": self.top_n}
