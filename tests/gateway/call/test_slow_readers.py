@@ -17,7 +17,8 @@ from redis.asyncio import Redis
 
 from billing.types import CallStatus
 from gateway.server.listener import protocol
-from gateway.upstream import fake, http1
+from gateway.upstream import fake
+from gateway.upstream.http1.exchange import BUFFER_BYTES
 from tests.gateway.edge import API_KEY, CHAT, Edge, body, edge, story
 from tests.gateway.served import HEADS
 from tests.redis_server import RedisServer
@@ -27,7 +28,7 @@ WRITE_BUFFER_BYTES = 65536
 TEXT = "x" * 8192
 FRAMES = 3000
 GIVEN_UP_AFTER_S = 2.0
-WHAT_ONE_STREAM_MAY_TAKE = WRITE_BUFFER_BYTES + 2 * http1.BUFFER_BYTES + 4 * len(TEXT)
+WHAT_ONE_STREAM_MAY_TAKE = WRITE_BUFFER_BYTES + 2 * BUFFER_BYTES + 4 * len(TEXT)
 """In this process: what its server buffers and what its client reads ahead, each a piece beyond."""
 
 
