@@ -30,27 +30,14 @@ from typing import Any
 import httpx2 as httpx
 
 from bench.running import ROOT, Running, free_port, new_folder
+from tests.simulated_model import simulated_model
 
 MODEL = "played"
 PROMPT_MAX = 8_000
 LOOK_S = 0.5
 BOOKED_S = 10.0
 TIERS = ("flex", "default", "default", "default", "priority", "flex", *("default",) * 4)
-CONFIG = f"""
-[[models]]
-name = "{MODEL}"
-path = "{ROOT / "models" / "sluice-small"}"
-context_tokens = 16384
-max_output_tokens = 4096
-size_rank = 3
-quality = 0.5
-
-[[variants]]
-model = "{MODEL}"
-name = "fp16"
-quantization = "fp16"
-shape = {{params = 8030000000, layers = 32, heads = 32, kv_heads = 8, head_dim = 128}}
-
+CONFIG = f"""{simulated_model(MODEL, context_tokens=16384, max_output_tokens=4096, size_rank=3)}
 [[pools]]
 name = "{MODEL}-reserved"
 model = "{MODEL}"

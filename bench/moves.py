@@ -30,7 +30,8 @@ from typing import Any
 
 import httpx2 as httpx
 
-from bench.running import QUESTION, ROOT, Running, free_port, new_folder
+from bench.running import QUESTION, Running, free_port, new_folder
+from tests.simulated_model import simulated_model
 
 RAW = Path(__file__).parent / "raw" / "moves.jsonl"
 MODEL, POOL = "played", "played-spot"
@@ -40,21 +41,7 @@ PROBES = 6
 PROBED_BEFORE_S, PROBED_S = 2.0, 5.0
 """Before a notice, and after it."""
 GIVE_UP_S = 180.0
-CONFIG = f"""
-[[models]]
-name = "{MODEL}"
-path = "{ROOT / "models" / "sluice-small"}"
-context_tokens = 2048
-max_output_tokens = 1024
-size_rank = 0
-quality = 0.5
-
-[[variants]]
-model = "{MODEL}"
-name = "fp16"
-quantization = "fp16"
-shape = {{params = 8030000000, layers = 32, heads = 32, kv_heads = 8, head_dim = 128}}
-
+CONFIG = f"""{simulated_model(MODEL, context_tokens=2048, max_output_tokens=1024)}
 [[pools]]
 name = "{POOL}"
 model = "{MODEL}"

@@ -32,6 +32,7 @@ import httpx2 as httpx
 
 from bench.hour import calls_of, prompt_of
 from bench.running import ROOT, Running, free_port, new_folder
+from tests.simulated_model import simulated_model
 
 RAW = ROOT / "bench" / "raw" / "zones.jsonl"
 MODEL = "zoned"
@@ -49,21 +50,7 @@ MARKETS = {
 CONFIG = f"""
 [ray]
 node_idle_s = 10.0
-
-[[models]]
-name = "{MODEL}"
-path = "{ROOT / "models" / "sluice-small"}"
-context_tokens = 16384
-max_output_tokens = 4096
-size_rank = 0
-quality = 0.5
-
-[[variants]]
-model = "{MODEL}"
-name = "fp16"
-quantization = "fp16"
-shape = {{params = 8030000000, layers = 32, heads = 32, kv_heads = 8, head_dim = 128}}
-
+{simulated_model(MODEL, context_tokens=16384, max_output_tokens=4096)}
 [[prices]]
 model = "{MODEL}"
 input_usd_per_mtok = "1"

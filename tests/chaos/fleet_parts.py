@@ -22,8 +22,9 @@ import psutil
 
 from gateway.supervisor.credentials import read_credentials
 from gateway.supervisor.redis_server import redis_url
+from tests.simulated_model import simulated_model
 from tests.stack import Stack
-from tests.stack_config import ROOT, TIMES
+from tests.stack_config import TIMES
 from tests.stack_process import environment
 from tests.workers.cluster import Part
 from tests.workers.notices.metadata_server import metadata_server
@@ -36,21 +37,7 @@ MODEL, POOL = "played", "played-spot"
 REPLICAS = 2
 COMES_BACK_S = 240.0
 STOPPED_S = (0.3, 2.0)
-CONFIG = f"""{TIMES}
-[[models]]
-name = "{MODEL}"
-path = "{ROOT / "models" / "sluice-small"}"
-context_tokens = 2048
-max_output_tokens = 1024
-size_rank = 0
-quality = 0.5
-
-[[variants]]
-model = "{MODEL}"
-name = "fp16"
-quantization = "fp16"
-shape = {{params = 8030000000, layers = 32, heads = 32, kv_heads = 8, head_dim = 128}}
-
+CONFIG = f"""{TIMES}{simulated_model(MODEL, context_tokens=2048, max_output_tokens=1024)}
 [[pools]]
 name = "{POOL}"
 model = "{MODEL}"

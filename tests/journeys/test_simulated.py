@@ -10,24 +10,12 @@ import pytest
 
 from tests.journeys.calls import CHAT, body, nano, streamed
 from tests.journeys.test_models_apply import Desk
+from tests.simulated_model import simulated_model
 from tests.stack import Stack, Tenant
-from tests.stack_config import ROOT
 
 MODEL, POOL = "played", "played-h100"
 USD_IN, USD_OUT = 10, 20
-DECLARATION = f"""
-[[models]]
-name = "{MODEL}"
-path = "{ROOT / "models" / "sluice-small"}"
-context_tokens = 2048
-size_rank = 0
-
-[[variants]]
-model = "{MODEL}"
-name = "fp16"
-quantization = "fp16"
-shape = {{params = 8030000000, layers = 32, heads = 32, kv_heads = 8, head_dim = 128}}
-
+DECLARATION = f"""{simulated_model(MODEL, context_tokens=2048)}
 [[pools]]
 name = "{POOL}"
 model = "{MODEL}"
