@@ -33,6 +33,7 @@ from billing.payments import laws as payments
 from billing.recovery import laws as calls
 from billing.spool import laws as spooled
 from billing.spool.laws import Unbooked
+from billing.statements import laws as statements
 from billing.usage import call_laws, sum_laws
 from billing.usage.call_laws import Sample
 
@@ -108,6 +109,7 @@ IN_ONE_SNAPSHOT: tuple[Callable[[Connection], Check | list[Check]], ...] = (
     invoices.terms_are_booked,
     invoices.numbers_have_no_gap,
     payments.payments_are_accounted_for,
+    statements.statements_are_the_ledger,
     credit_notes.notes_add_up,
     credits.laws_of_credits,
     *costs.LAWS,

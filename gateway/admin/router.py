@@ -35,6 +35,7 @@ from gateway.admin.reconciliations import routes as admin_reconciliations
 from gateway.admin.refusals import routes as admin_refusals
 from gateway.admin.requests import routes as admin_requests
 from gateway.admin.route import routes as admin_route
+from gateway.admin.statements import routes as admin_statements
 from gateway.admin.terms import routes as admin_terms
 from gateway.admin.usage import routes as admin_usage
 from gateway.admin.variants import routes as admin_variants
@@ -79,5 +80,6 @@ for part in (
     admin_terms,
     admin_webhooks,
     admin_books,
+    admin_statements,
 ):
     router.include_router(part.router)

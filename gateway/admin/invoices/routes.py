@@ -8,7 +8,7 @@ from gateway.admin.invoices.schemas import Invoice, LineCall, OneOffBody, Reason
 from gateway.admin.invoices.service import Invoices
 from gateway.api.pages import Paged, PagedBy100
 from gateway.api.schemas import Listing, Page
-from gateway.fields import Label
+from gateway.fields import INTEGER_MAX, Label
 
 router = APIRouter(prefix="/invoices", tags=["invoices"])
 
@@ -39,11 +39,12 @@ async def list_invoices(
 
 
 InvoiceId = Annotated[str, Path(max_length=64)]
+LineSeq = Annotated[int, Path(ge=1, le=INTEGER_MAX)]
 
 
 @router.get("/{invoice_id}/lines/{seq}/calls", response_model=Page[LineCall])
 async def list_line_calls(
-    invoices: Invoices, invoice_id: InvoiceId, seq: Annotated[int, Path(ge=1)], request: PagedBy100
+    invoices: Invoices, invoice_id: InvoiceId, seq: LineSeq, request: PagedBy100
 ) -> Any:
     """The charges behind a line, the oldest first: they sum to its amount. A rounding has none, and
     a term has one once its invoice has a number."""

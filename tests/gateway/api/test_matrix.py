@@ -90,6 +90,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "GET /v1/generations/{request_id}",
         *("GET /v1/organization/invoices", "GET /v1/organization/charges/current"),
         *(f"GET /v1/organization/invoices/{{invoice_id}}.{kind}" for kind in FILES),
+        *("GET /v1/organization/statement", "GET /v1/organization/statement.csv"),
     ),
     For.EITHER: (
         *(f"GET /v1/organization/usage/{name}" for name in USAGE),
@@ -169,6 +170,8 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "PUT /admin/v1/sellers/{seller_id}/payment-secret",
         *(f"GET /admin/v1/books/journal.{kind}" for kind in ("csv", "beancount")),
         "GET /admin/v1/books/receivables",
+        "GET /admin/v1/organizations/{organization_id}/statement",
+        "GET /admin/v1/organizations/{organization_id}/statement.csv",
         *("GET /admin/v1/webhooks", "POST /admin/v1/webhooks"),
         *(f"{verb} /admin/v1/webhooks/{{webhook_id}}" for verb in ("PATCH", "DELETE")),
         *(f"POST /admin/v1/webhooks/{{webhook_id}}/{verb}" for verb in ("rotate", "replay")),
