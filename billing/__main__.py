@@ -16,6 +16,7 @@ import ssl
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from pydantic import ValidationError
 from redis.asyncio import Redis
@@ -30,11 +31,13 @@ from billing.decisions.writer import DecisionWriter
 from billing.invoices.run_keeper import InvoiceRunKeeper
 from billing.limits.holds import Holds
 from billing.outbox.keeper import OutboxKeeper
+from billing.outbox.mail.channel import MailChannel
+from billing.outbox.mail.server import THREADS, MailServer
 from billing.outbox.sender import WebhookSender, resolved
 from billing.prices.versions import PriceError, load_book, publish_prices, seed
 from billing.recovery.primer import Primer
 from billing.recovery.reaper import Reaper
-from billing.settings import CONFIG_VARIABLE, BillingSettings
+from billing.settings import CONFIG_VARIABLE, BillingSettings, MailSettings
 from billing.spool.keeper import SpoolKeeper
 from billing.spool.orphans import Orphans
 from billing.tasks import end
@@ -137,6 +140,7 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
         ),
         interval_s=ledger.webhook_interval_s,
         now=now,
+        mail=_mail(store, settings.mail),
     )
     books = credits.run(), invoices.run(), outbox.run()
     beside = lives.run(), decisions.run(), keeper.run(), *books
@@ -147,6 +151,19 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
     await redis.aclose()
     for task in done:
         task.result()
+
+
+def _mail(store: Store, settings: MailSettings) -> MailChannel | None:
+    if not settings.host:
+        return None
+    server = MailServer(
+        *(settings.host, settings.port, settings.security),
+        *(settings.user, os.environ.get(settings.password_env, "")),
+        settings.timeout_s,
+        tls=ssl.create_default_context(),
+        threads=ThreadPoolExecutor(THREADS, thread_name_prefix="mail"),
+    )
+    return MailChannel(store, server, settings.sender)
 
 
 def _announce_once(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from email.utils import parseaddr
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -15,6 +16,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from billing.outbox.mail.address import is_address
+from billing.outbox.mail.server import MailSecurity
 from billing.written_usd import PriceUsd, WrittenUsd
 
 CONFIG_VARIABLE = "SLUICE_CONFIG"
@@ -114,6 +117,32 @@ class LedgerSettings(BaseModel):
         return [str(ip_network(network)) for network in networks]
 
 
+class MailSettings(BaseModel):
+    """The table [mail]: the server that takes our mail."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    host: str = ""  # none: no mail is sent
+    port: int = Field(587, ge=1, le=65_535)
+    security: MailSecurity = MailSecurity.STARTTLS  # or tls from the first byte, or none
+    user: str = ""  # none: no login
+    password_env: str = "SLUICE_MAIL_PASSWORD"  # the variable that has the password
+    sender: str = "Billing <billing@localhost>"  # NAME <ADDRESS>
+    timeout_s: float = Field(30.0, gt=0, le=120.0)  # one mail, with the look-up of the server
+
+    @field_validator("sender")
+    @classmethod
+    def _sender(cls, sender: str) -> str:
+        if not is_address(parseaddr(sender)[1]) or not sender.isprintable():
+            raise ValueError("it is NAME <ADDRESS>, with an address in ASCII")
+        return sender
+
+    @model_validator(mode="after")
+    def _no_login_in_the_clear(self) -> Self:
+        if self.user and self.security is MailSecurity.NONE:
+            raise ValueError("a login needs security = starttls or tls")
+        return self
+
+
 class BillingSettings(BaseSettings):
     """What the ledger needs of the shared file; other parts' tables are not its business."""
 
@@ -124,6 +153,7 @@ class BillingSettings(BaseSettings):
     redis_url: str = ""
     sql_url: str = ""
     ledger: LedgerSettings = LedgerSettings()
+    mail: MailSettings = MailSettings()
     prices: list[PriceSettings] = []
 
     @property

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from billing.invoices.store import number_of, payable_cents
 from billing.money import NANOUSD_PER_CENT, usd
 from billing.outbox import store as outbox
-from billing.outbox.event import EventType, OutboxEvent
+from billing.outbox.event import EventType, OutboxEvent, instant
 
 
 def tell_of_invoice(
@@ -24,5 +24,6 @@ def tell_of_invoice(
         "period": invoice["period"],
         "currency": invoice["currency"],
         "total_usd": usd(payable_cents(invoice) * NANOUSD_PER_CENT),
+        "due_at": None if invoice["due_us"] is None else instant(invoice["due_us"]),
     }
     outbox.tell(conn, OutboxEvent(kind, invoice["org"], invoice["invoice_id"], data, now_us, turn))

@@ -52,9 +52,14 @@ class OutboxEvent:
 
     @property
     def body(self) -> str:
-        at = datetime.fromtimestamp(self.at_us / SECOND_US, UTC)
-        head = {"type": self.type.value, "timestamp": at.isoformat().replace("+00:00", "Z")}
+        head = {"type": self.type.value, "timestamp": instant(self.at_us)}
         return json.dumps(head | {"data": dict(self.data)}, separators=(",", ":"))
+
+
+def instant(at_us: int) -> str:
+    """ISO 8601."""
+    at = datetime.fromtimestamp(at_us / SECOND_US, UTC)
+    return at.isoformat().replace("+00:00", "Z")
 
 
 def new_secret(entropy: bytes) -> str:

@@ -13,6 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from billing.db.engine import Store
 from billing.outbox import store as rows
 from billing.outbox.event import signed_headers
+from billing.outbox.mail.address import is_mailed
+from billing.outbox.mail.channel import MailChannel
 from billing.outbox.sender import Sent, WebhookSender
 
 log = logging.getLogger("sluice.ledger.outbox")
@@ -24,13 +26,20 @@ AT_ONCE_PER_ENDPOINT = 4
 
 
 class OutboxKeeper:
-    """`now` is epoch seconds."""
+    """`now` is epoch seconds. Without `mail` no mail server is set."""
 
     def __init__(
-        self, store: Store, sender: WebhookSender, *, interval_s: float, now: Callable[[], float]
+        self,
+        store: Store,
+        sender: WebhookSender,
+        *,
+        interval_s: float,
+        now: Callable[[], float],
+        mail: MailChannel | None = None,
     ) -> None:
         self._store = store
         self._sender = sender
+        self._mail = mail
         self._interval_s = interval_s
         self._now = now
 
@@ -62,11 +71,19 @@ class OutboxKeeper:
             due = rows.due(conn, self._now_us, AT_ONCE, of_endpoint=AT_ONCE_PER_ENDPOINT)
         if not due:
             return []
-        until_us = self._now_us + int(2 * self._sender.timeout_s * MICROSECONDS)
+        timeouts_s = [self._sender.timeout_s, self._mail.server.timeout_s if self._mail else 0.0]
+        until_us = self._now_us + int(2 * max(timeouts_s) * MICROSECONDS)
         with self._store.write() as conn:
             return [delivery for delivery in due if rows.claim(conn, delivery, until_us)]
 
     async def _send(self, delivery: dict[str, Any]) -> Sent:
+        if not is_mailed(delivery["url"]):
+            return await self._post(delivery)
+        if self._mail is None:
+            return Sent(None, "no mail server is set: host of [mail]")
+        return await self._mail.send(delivery)
+
+    async def _post(self, delivery: dict[str, Any]) -> Sent:
         now_us = self._now_us
         secrets = [delivery["secret"]]
         if delivery["previous_secret"] and now_us < delivery["previous_until_us"]:

@@ -91,7 +91,7 @@ def due(conn: Connection, now_us: int, limit: int, *, of_endpoint: int) -> list[
         .subquery("places")
     )
     statement = (
-        select(DELIVERY, EVENT.c.body, *(ENDPOINT.c[name] for name in names))
+        select(DELIVERY, EVENT.c.body, EVENT.c.org, *(ENDPOINT.c[name] for name in names))
         .select_from(joined.join(places, _is(places.c)))
         .where(places.c.place <= of_endpoint, ENDPOINT.c.is_enabled)
         .order_by(*order)

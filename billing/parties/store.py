@@ -108,12 +108,15 @@ def has_sellers(conn: Connection) -> bool:
 
 def billed_as(conn: Connection, org: str, at_us: int) -> BilledAs | None:
     """None for an organization without a billing profile."""
+    named = contact(conn, org)
+    return None if named is None else BilledAs(*named, rule_for(_rules(conn), *named, at_us))
+
+
+def contact(conn: Connection, org: str) -> tuple[Seller, BillingProfile] | None:
+    """Who bills an organization, and whom. None for one without a billing profile."""
     buyer = _profile(conn, org)
-    if buyer is None:
-        return None
-    by = _seller(conn, buyer.seller)
-    assert by is not None, "a foreign key says so"
-    return BilledAs(by, buyer, rule_for(_rules(conn), by, buyer, at_us))
+    by = None if buyer is None else _seller(conn, buyer.seller)
+    return None if buyer is None or by is None else (by, buyer)
 
 
 def rules_at(

@@ -20,13 +20,22 @@ _STEERING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 
 def printable(text: str) -> str:
     """The text as it can be printed, on one line, with breaks in runs that are too long."""
-    shown = []
-    for character in unicodedata.normalize("NFC", text):
-        if character.isspace():
-            shown.append(" ")
-        elif unicodedata.category(character) not in _STEERING:
-            shown.append(character if ord(character) in _covered() else MISSING)
-    return " ".join(_breakable(word) for word in "".join(shown).split())
+    words = ("".join(map(_shown, word)) for word in one_line(text).split())
+    return " ".join(map(_breakable, words))
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks, and without characters that only steer."""
+    plain = (
+        " " if character.isspace() else character
+        for character in unicodedata.normalize("NFC", text)
+        if character.isspace() or unicodedata.category(character) not in _STEERING
+    )
+    return " ".join("".join(plain).split())
+
+
+def _shown(character: str) -> str:
+    return character if ord(character) in _covered() else MISSING
 
 
 def _breakable(word: str) -> str:

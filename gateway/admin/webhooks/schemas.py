@@ -6,19 +6,25 @@ from pydantic import AfterValidator, Field, NonNegativeInt
 
 from billing.outbox.addresses import target_of
 from billing.outbox.event import EventType
+from billing.outbox.mail.address import address_of, is_mailed
 from gateway.api.fields import Text
 from gateway.api.schemas import Answer, At, Body, NoneIfEmpty
 from gateway.fields import Label
 
 
 def _url(url: str) -> str:
-    target_of(url)
+    address_of(url) if is_mailed(url) else target_of(url)
     return url
 
 
 Url = Annotated[
     str,
-    Field(max_length=2000, examples=["https://example.com/hooks"]),
+    Field(
+        max_length=2000,
+        examples=["https://example.com/hooks"],
+        description="https://..., mailto:ADDRESS, or mailto: for the address of each "
+        "organization's billing profile",
+    ),
     AfterValidator(_url),
 ]
 Events = Annotated[list[EventType], Field(max_length=50)]

@@ -21,6 +21,7 @@ from billing.invoices.voids import void
 from billing.outbox import store as rows
 from billing.outbox.event import PAUSES_S, EventType, OutboxEvent, new_secret
 from billing.outbox.keeper import OutboxKeeper
+from billing.outbox.mail.channel import MailChannel
 from billing.outbox.sender import WebhookSender, resolved
 from billing.payments.paying import pay
 from billing.payments.payment import Receipt
@@ -48,13 +49,19 @@ class Office:
     """An outbox whose clock tests move."""
 
     def __init__(
-        self, store: Store, networks: Sequence[str] = LOOPBACK, timeout_s: float = 20.0
+        self,
+        store: Store,
+        networks: Sequence[str] = LOOPBACK,
+        timeout_s: float = 20.0,
+        mail: MailChannel | None = None,
     ) -> None:
         self.now_s = START_S
         self.store = store
         tls = ssl.create_default_context()
         self.sender = WebhookSender(networks, timeout_s, resolve=resolved, tls=tls)
-        self.keeper = OutboxKeeper(store, self.sender, interval_s=1.0, now=lambda: self.now_s)
+        self.keeper = OutboxKeeper(
+            *(store, self.sender), interval_s=1.0, now=lambda: self.now_s, mail=mail
+        )
 
     def listens(self, url: str, name: str = "wh_1", **more: object) -> None:
         row = {"endpoint_id": name, "url": url, "events": [], "org": "", "note": ""}

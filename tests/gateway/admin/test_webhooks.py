@@ -48,8 +48,14 @@ async def test_webhook_is_made_changed_rotated_replayed_and_removed(one: Edge) -
     assert (await asked(one, "GET"))[1]["data"] == []
 
 
+async def test_endpoint_may_be_mailed(one: Edge) -> None:
+    for url in ("mailto:", "mailto:books@example.com"):
+        status, made = await asked(one, "POST", "", {"url": url})
+        assert (status, made["url"]) == (201, url)
+
+
 async def test_what_is_wrong_is_refused(one: Edge) -> None:
-    for url in ("ftp://a", "https://u:p@example.com/", "x"):
+    for url in ("ftp://a", "https://u:p@example.com/", "x", "mailto:a@b,c@d", "mailto:A <a@b>"):
         status, answer = await asked(one, "POST", "", {"url": url})
         assert (status, answer["error"]["param"]) == (400, "url"), answer
     assert (await asked(one, "POST", "", {"url": "https://a/", "events": ["x"]}))[0] == 400
