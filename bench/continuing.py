@@ -17,84 +17,33 @@ import json
 import os
 import random
 import statistics
-import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import httpx2 as httpx
-
-from bench.running import ROOT, free_port
+from bench.running import ROOT
 from billing.limits.holds import Holds
 from billing.types import MOVED
 from tests.gateway.edge import API_KEY, CHAT, FAR, Edge, edge, post_scope
+from tests.providers.vllm_server import NAME, vllm_server
 from tests.redis_server import RedisServer
 
 RAW = Path(__file__).parent / "raw" / "continuing.jsonl"
-PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
-NAME = "small"
 TOKENS = 48
 CUT_SHARE = 0.7
 AT_ONCE = 8
-START_WITHIN_S = 300.0
-ARGUMENTS = (
-    *("--model", str(ROOT / "models" / "sluice-small"), "--served-model-name", NAME),
-    *("--dtype", "float32", "--max-model-len", "1024", "--max-num-seqs", str(AT_ONCE)),
-    *("--enforce-eager", "--host", "127.0.0.1"),
-)
-ENVIRONMENT = {
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-    "OMP_NUM_THREADS": "1",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-}
+ARGUMENTS = ("--max-model-len", "1024", "--max-num-seqs", str(AT_ONCE))
 END = b"\n\n"
-
-
-@asynccontextmanager
-async def vllm(folder: Path) -> AsyncIterator[int]:
-    """Its port, once it answers."""
-    port = free_port()
-    server = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server"]
-    with (folder / "vllm.log").open("wb") as log:
-        process = subprocess.Popen(  # noqa: ASYNC220
-            [*server, *ARGUMENTS, "--port", str(port)],
-            cwd=folder,
-            env=os.environ | ENVIRONMENT,
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-                async with asyncio.timeout(START_WITHIN_S):
-                    while not await _is_ready(client):
-                        assert process.poll() is None, (folder / "vllm.log").read_text()[-3000:]
-                        await asyncio.sleep(0.5)
-            yield port
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-async def _is_ready(client: httpx.AsyncClient) -> bool:
-    try:
-        return (await client.get("/health")).status_code == 200
-    except httpx.HTTPError:
-        return False
 
 
 class CuttingProxy:
     """Passes a stream on, and resets it behind a random event where chance says so."""
 
-    def __init__(self, port: int, rng: random.Random) -> None:
+    def __init__(self, port: int | None, rng: random.Random) -> None:
         self._port = port
         self._rng = rng
         self.cuts = self.asked = 0
@@ -216,10 +165,10 @@ def _forget(*_: object) -> None:
 
 
 async def round_of(
-    port: int, kind: str, temperature: float, streams: int, texts: dict[int, str]
+    url: str, kind: str, temperature: float, streams: int, texts: dict[int, str]
 ) -> list[dict[str, Any]]:
     """One line a stream. `texts` are those of uncut streams at temperature 0; filled if empty."""
-    proxy = CuttingProxy(port, random.Random(f"{kind} {temperature}"))
+    proxy = CuttingProxy(urlsplit(url).port, random.Random(f"{kind} {temperature}"))
     server = await asyncio.start_server(proxy, "127.0.0.1", 0)
     address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     pool = {"model": FAR, "upstream_model": NAME, "continues": kind}
@@ -277,15 +226,17 @@ def told(lines: list[dict[str, Any]]) -> str:
 
 
 async def main(streams: int, kinds: Sequence[str], temperatures: Sequence[float]) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        async with vllm(Path(name)) as port:
-            texts: dict[int, str] = {}
-            with RAW.open("a") as raw:
-                for kind in kinds:
-                    for temperature in temperatures:
-                        lines = await round_of(port, kind, temperature, streams, texts)
-                        print(told(lines), flush=True)
-                        raw.writelines(json.dumps(line) + "\n" for line in lines)
+    with (
+        tempfile.TemporaryDirectory() as name,
+        vllm_server(ROOT / "models" / "sluice-small", Path(name), *ARGUMENTS) as server,
+        RAW.open("a") as raw,
+    ):
+        texts: dict[int, str] = {}
+        for kind in kinds:
+            for temperature in temperatures:
+                lines = await round_of(server.url, kind, temperature, streams, texts)
+                print(told(lines), flush=True)
+                raw.writelines(json.dumps(line) + "\n" for line in lines)
 
 
 if __name__ == "__main__":
