@@ -16,6 +16,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from billing.books.accounts import with_own
 from billing.outbox.mail.address import is_address
 from billing.outbox.mail.server import MailSecurity
 from billing.written_usd import PriceUsd, WrittenUsd
@@ -103,6 +104,7 @@ class LedgerSettings(BaseModel):
     hold_age_max_s: float = Field(3600.0, gt=0)  # an older open hold breaks the law of holds
     invoice_series: str = "SLU"
     invoice_grace_h: float = Field(0.0, ge=0, le=1440)  # after a month, before its invoices issue
+    book_accounts: dict[str, str] = {}  # by account of the ledger; before those that come with it
     webhook_interval_s: float = Field(0.5, gt=0)  # how often events that are due are looked for
     webhook_timeout_s: float = Field(10.0, gt=0, le=60.0)  # one sending, with its name's look-up
     webhook_networks: list[str] = []  # CIDR; may be reached though not public, and without TLS
@@ -110,6 +112,12 @@ class LedgerSettings(BaseModel):
     @property
     def invoice_grace_us(self) -> int:
         return int(self.invoice_grace_h * 3_600_000_000)
+
+    @field_validator("book_accounts")
+    @classmethod
+    def _accounts(cls, accounts: dict[str, str]) -> dict[str, str]:
+        with_own(accounts)
+        return accounts
 
     @field_validator("webhook_networks")
     @classmethod

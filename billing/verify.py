@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 from sqlalchemy import Connection
 
 from billing.bills import laws as bills
+from billing.books.closing import closed_periods_stay
 from billing.budgets import laws as budgets
 from billing.charges import laws as charges
 from billing.costs import laws as costs
@@ -110,6 +111,7 @@ IN_ONE_SNAPSHOT: tuple[Callable[[Connection], Check | list[Check]], ...] = (
     invoices.numbers_have_no_gap,
     payments.payments_are_accounted_for,
     statements.statements_are_the_ledger,
+    closed_periods_stay,
     credit_notes.notes_add_up,
     credits.laws_of_credits,
     *costs.LAWS,

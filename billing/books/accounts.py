@@ -6,6 +6,7 @@ that none fits is an error: nothing is left out of the books silently.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 ACCOUNTS: Mapping[str, str] = {
@@ -30,11 +31,23 @@ ACCOUNTS: Mapping[str, str] = {
     "unallocated:**": "Expenses:Capacity:Unused",
     "variance:**": "Expenses:Capacity:Variance",
 }
-"""Of Beancount's five kinds. `**` at the end stands for all further parts."""
+"""The default, of Beancount's five kinds. `**` at the end stands for all further parts."""
+PATTERN = re.compile(r"([^:\s*]+|\*)(:([^:\s*]+|\*))*(:\*\*)?")
+ACCOUNT = re.compile(r"(Assets|Liabilities|Equity|Income|Expenses)(:[A-Z0-9][A-Za-z0-9-]*)+")
 
 
 class UnmappedAccount(Exception):
     """The books have no account for one of the ledger."""
+
+
+def with_own(own: Mapping[str, str]) -> Mapping[str, str]:
+    """The default with an operator's own accounts, whose patterns come first. Raises ValueError."""
+    for pattern, account in own.items():
+        if not PATTERN.fullmatch(pattern):
+            raise ValueError(f"{pattern!r} is no pattern of accounts, as in org:*:receivable")
+        if not ACCOUNT.fullmatch(account):
+            raise ValueError(f"{account!r} is no account, as in Assets:Receivable")
+    return {**own, **{code: name for code, name in ACCOUNTS.items() if code not in own}}
 
 
 def account_for(code: str, accounts: Mapping[str, str] = ACCOUNTS) -> str:

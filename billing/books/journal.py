@@ -1,41 +1,50 @@
 """The journal of a month: what moved between two accounts of the books on a day, as one entry.
 
 Pure. An entry is of the day on which the ledger has it, so a month that has passed gets no further
-entry, however late a call is told. Amounts are exact, to the nano-dollar.
+entry, however late a call is told. What is late shows the month of its service. Amounts are exact,
+to the nano-dollar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 
 from billing.books.accounts import ACCOUNTS, account_for
 from billing.money import usd
 
-COLUMNS = ("date", "kind", "organization", "debit", "credit", "amount_usd", "currency", "transfers")
+COLUMNS = (
+    *("date", "kind", "organization", "debit", "credit", "amount_usd", "currency", "transfers"),
+    "service_month",
+)
 OPENED = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class JournalEntry:
-    """The sum of transfers of one day, kind, organization and pair of accounts."""
+    """The sum of transfers of one day, kind, organization, pair of accounts and service month."""
 
     day: date
     kind: str
     org: str
     debit: str
     credit: str
+    service_month: str
     amount_nanousd: int
     transfers: int
 
 
-def entries(sums: Iterable[tuple[date, str, str, str, str, int, int]]) -> list[JournalEntry]:
-    """(day, kind, organization, debit account, credit account, amount, count) of the ledger, by
-    accounts of the books. Raises UnmappedAccount."""
-    totals: dict[tuple[date, str, str, str, str], tuple[int, int]] = {}
-    for day, kind, org, debit, credit, amount, count in sums:
-        key = (day, kind, org, account_for(debit), account_for(credit))
+def entries(
+    sums: Iterable[tuple[date, str, str, str, str, str, int, int]],
+    accounts: Mapping[str, str] = ACCOUNTS,
+) -> list[JournalEntry]:
+    """(day, kind, organization, debit account, credit account, month of service, amount, count) of
+    the ledger, by accounts of the books. Raises UnmappedAccount."""
+    totals: dict[tuple[date, str, str, str, str, str], tuple[int, int]] = {}
+    for day, kind, org, debit, credit, month, amount, count in sums:
+        sides = account_for(debit, accounts), account_for(credit, accounts)
+        key = (day, kind, org, *sides, month)
         before = totals.get(key, (0, 0))
         totals[key] = before[0] + amount, before[1] + count
     return sorted(JournalEntry(*key, *total) for key, total in totals.items())
@@ -45,14 +54,17 @@ def rows_of_journal(journal: Iterable[JournalEntry]) -> Iterator[dict[str, objec
     """Cells by COLUMNS."""
     for entry in journal:
         texts = (entry.day.isoformat(), entry.kind, entry.org, entry.debit, entry.credit)
-        cells = (*texts, usd(entry.amount_nanousd), "USD", entry.transfers)
+        amount = usd(entry.amount_nanousd)
+        cells = (*texts, amount, "USD", entry.transfers, entry.service_month)
         yield dict(zip(COLUMNS, cells, strict=True))
 
 
-def beancount_journal(journal: Iterable[JournalEntry]) -> Iterator[str]:
+def beancount_journal(
+    journal: Iterable[JournalEntry], accounts: Mapping[str, str] = ACCOUNTS
+) -> Iterator[str]:
     """A file for `bean-check`, in parts."""
     yield 'option "operating_currency" "USD"\n\n'
-    for account in sorted(set(ACCOUNTS.values())):
+    for account in sorted(set(accounts.values())):
         yield f"{OPENED.isoformat()} open {account} USD\n"
     for entry in journal:
         amount = usd(entry.amount_nanousd)
@@ -60,6 +72,7 @@ def beancount_journal(journal: Iterable[JournalEntry]) -> Iterator[str]:
         yield (
             f"\n{entry.day.isoformat()} * {narration}\n"
             f"  transfers: {entry.transfers}\n"
+            f'  service_month: "{entry.service_month}"\n'
             f"  {entry.debit}  {amount} USD\n"
             f"  {entry.credit}  -{amount} USD\n"
         )

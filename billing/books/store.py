@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date
 
 from sqlalchemy import Connection, func, select
 
+from billing.books.accounts import ACCOUNTS
 from billing.books.journal import JournalEntry, entries
 from billing.books.receivables import DAY_US, OpenInvoice, Receivable, by_age
 from billing.db.engine import Store
@@ -19,10 +20,12 @@ from billing.periods import Period
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
-def journal_of(store: Store, month: Period) -> list[JournalEntry]:
+def journal_of(
+    store: Store, month: Period, accounts: Mapping[str, str] = ACCOUNTS
+) -> list[JournalEntry]:
     """The entries of a month, by the days on which the ledger has them. Raises UnmappedAccount."""
     with store.read() as conn:
-        return entries(_sums(conn, month))
+        return entries(_sums(conn, month), accounts)
 
 
 def receivables(store: Store, now_us: int) -> list[Receivable]:
@@ -40,14 +43,19 @@ def receivables(store: Store, now_us: int) -> list[Receivable]:
     return by_age(unpaid, on_account, now_us)
 
 
-def _sums(conn: Connection, month: Period) -> Iterator[tuple[date, str, str, str, str, int, int]]:
-    day = TRANSFER.c.created_us // DAY_US
+def _sums(
+    conn: Connection, month: Period
+) -> Iterator[tuple[date, str, str, str, str, str, int, int]]:
+    day, service_day = TRANSFER.c.created_us // DAY_US, TRANSFER.c.booked_us // DAY_US
     by = (TRANSFER.c.kind, TRANSFER.c.org, TRANSFER.c.debit_account, TRANSFER.c.credit_account)
     statement = (
-        select(day.label("day"), *by, func.sum(TRANSFER.c.amount_nanousd), func.count())
+        select(
+            *(day.label("day"), *by, service_day.label("service_day")),
+            *(func.sum(TRANSFER.c.amount_nanousd), func.count()),
+        )
         .where(TRANSFER.c.created_us >= month.start_us, TRANSFER.c.created_us < month.end_us)
-        .group_by("day", *by)
+        .group_by("day", *by, "service_day")
     )
-    for number, kind, org, debit, credit, amount, count in conn.execute(statement):
-        at = date.fromordinal(EPOCH_DAY + int(number))
-        yield at, kind, org, debit, credit, int(amount), int(count)
+    for number, kind, org, debit, credit, service, amount, count in conn.execute(statement):
+        at, served = (date.fromordinal(EPOCH_DAY + int(each)) for each in (number, service))
+        yield at, kind, org, debit, credit, f"{served:%Y-%m}", int(amount), int(count)

@@ -61,6 +61,12 @@ def take_turns(conn: Connection, lock: int) -> None:
         conn.exec_driver_sql(f"SELECT pg_advisory_xact_lock({lock})")
 
 
+def share_turns(conn: Connection, lock: int) -> None:
+    """Have those wait that take turns by this lock, and wait for them, but not for each other."""
+    if conn.dialect.name == "postgresql":
+        conn.exec_driver_sql(f"SELECT pg_advisory_xact_lock_shared({lock})")
+
+
 def open_store(sql_url: str, *, connections_max: int | None = None) -> Store:
     """Connect lazily to `sqlite:///path` or `postgresql+psycopg://...`. `connections_max` bounds
     those to PostgreSQL, and with them how long each may take to open."""

@@ -24,7 +24,7 @@ from billing.costs import capacity
 from billing.costs import store as costs
 from billing.credits.burning import paid_by_credits
 from billing.db.engine import look_up_by_index, take_turns
-from billing.ledger import posting
+from billing.ledger import closed, posting
 from billing.ledger import store as transfers
 from billing.ledger.posting import LatestRecord, Posting, Step
 from billing.prices.book import PriceBook
@@ -143,7 +143,7 @@ def book(conn: Connection, batch: Batch) -> BookedBatch:
     rids = list({record.rid for record in batch.records})
     plan = _Plan(latest=usage.latest(conn, rids))
     plan.booked.failures += batch.failures
-    place_us = charge_sums.next_place(conn, batch.now_us)
+    place_us = max(charge_sums.next_place(conn, batch.now_us), closed.open_from_us(conn))
     for settled in batch.settled:
         _plan(plan, settled, place_us)
     _write(conn, plan, _still_open(plan, batch.opened), batch.prices, place_us)

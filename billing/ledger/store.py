@@ -9,6 +9,7 @@ from sqlalchemy import Connection, select
 
 from billing.db.columns import table_of
 from billing.db.insert import Row, add_to, insert_rows
+from billing.ledger.closed import refuse_closed
 from billing.ledger.tables import Account, Transfer
 
 ACCOUNT = table_of(Account)
@@ -17,9 +18,11 @@ ACCOUNT_COLUMNS = ("code", "org", "currency", "debits", "credits")
 
 
 def post(conn: Connection, transfers: Sequence[Row]) -> None:
-    """Move the totals, one row an account in the order of codes, and insert the transfers."""
+    """Move the totals, one row an account in the order of codes, and insert the transfers. Raises
+    PeriodClosed."""
     if not transfers:
         return
+    refuse_closed(conn, transfers)
     moved: dict[str, list[int]] = {}
     orgs: dict[str, str] = {}
     for row in transfers:

@@ -25,6 +25,25 @@ class Account(SQLModel, table=True):
     credits: int = Field(0, sa_type=Big)
 
 
+class ClosedPeriod(SQLModel, table=True):
+    """A month whose books are closed. No transfer is booked before its end any more."""
+
+    __tablename__ = "closed_period"
+    period: str = Field(primary_key=True)
+    end_us: int = Field(sa_type=Big)
+    closed_by: str
+    closed_us: int = Field(sa_type=Big)
+
+
+class ClosedPeriodTotal(SQLModel, table=True):
+    """What the ledger had up to the end of a month when its books were closed."""
+
+    __tablename__ = "closed_period_total"
+    period: str = Field(primary_key=True, foreign_key="closed_period.period")
+    transfers: int = Field(sa_type=Big)
+    amount_nanousd: int = Field(sa_type=Big)
+
+
 class TransferKind(SQLModel, table=True):
     """A kind that a transfer may have. A migration adds one, and copies no transfer for it."""
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from sqlmodel import Session, SQLModel
 
+from billing.ledger.closed import PeriodClosed
 from gateway.api.pages import PageRequest, PageRows, of_table, read_page
 from gateway.errors import ApiError
 from gateway.parts import Parts
@@ -39,6 +40,8 @@ async def attempt(work: Callable[[], Result]) -> Result:
         raise ApiError(404, f"There is no '{missing.args[0]}'.", code="not_found") from missing
     except Conflict as conflict:
         raise ApiError(409, str(conflict), code="conflict") from conflict
+    except PeriodClosed as closed:
+        raise ApiError(409, str(closed), code="period_closed") from closed
 
 
 @dataclass(frozen=True, slots=True)

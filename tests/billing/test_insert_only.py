@@ -54,7 +54,7 @@ from tests.billing.invoices.test_invoices import (
 from tests.billing.parties.test_tax_rules import BUYER, REVERSE, SELLER
 
 FROZEN = {
-    "transfer",
+    *("transfer", "closed_period", "closed_period_total"),
     "usage_event",
     "usage_correction",
     "idempotent_call",
@@ -152,6 +152,8 @@ def store(either_store: Store) -> Store:
         )
         invoices.insert_write_off(conn, invoice.invoice["invoice_id"], 1, "a", "a", 1)
         documents.keep(conn, "inv_1", "pdf", b"%PDF", 1)
+        conn.execute(text("INSERT INTO closed_period VALUES ('2020-01', 1, 'a', 1)"))
+        conn.execute(text("INSERT INTO closed_period_total VALUES ('2020-01', 0, 0)"))
         conn.execute(text(f"INSERT INTO life_report {LIFE}"))
         conn.execute(text(f"INSERT INTO dead_letter {LETTER}"))
         conn.execute(text("INSERT INTO dead_letter_resolution VALUES (1, 'booked', 'a', '', 1)"))

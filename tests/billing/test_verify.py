@@ -266,6 +266,12 @@ BREAKS: list[tuple[str, str, list[str]]] = [
         ["P1 payments", "P2 statements"],
     ),
     (
+        "2020-01: closed with 1 transfers of 5, and has 0 of 0",
+        "INSERT INTO closed_period VALUES ('2020-01', 1, 'a', 1); "
+        "INSERT INTO closed_period_total VALUES ('2020-01', 1, 5)",
+        ["P3 closed_periods"],
+    ),
+    (
         "req_1: conflict: twice",
         f"{LETTER} (0, '1-1', 'req_1', 'conflict', 'twice', '', 1)",
         ["no_dead_letter"],

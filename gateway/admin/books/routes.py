@@ -1,15 +1,15 @@
-"""`/admin/v1/books`: the journal of a month, and receivables by age."""
+"""`/admin/v1/books`: the journal of a month, its closing, and receivables by age."""
 
 from typing import Any
 
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from gateway.admin.books.schemas import ReceivableAnswer
+from gateway.admin.books.schemas import ClosedPeriodAnswer, ReceivableAnswer
 from gateway.admin.books.service import Books
 from gateway.admin.documents.schemas import CSV, answers
 from gateway.api.pages import PagedBy100
-from gateway.api.schemas import Page
+from gateway.api.schemas import Listing, Page
 from gateway.fields import Label
 
 router = APIRouter(prefix="/books", tags=["books"])
@@ -27,6 +27,19 @@ async def csv_journal(books: Books, period: Label) -> Response:
 async def beancount_journal(books: Books, period: Label) -> Response:
     """The same as a file that `bean-check` accepts."""
     return Response(await books.beancount_journal(period), media_type=BEANCOUNT)
+
+
+@router.get("/periods", response_model=Listing[ClosedPeriodAnswer])
+async def closed_periods(books: Books) -> Any:
+    """Months whose books are closed."""
+    return {"data": await books.closed()}
+
+
+@router.post("/periods/{period}/close", response_model=ClosedPeriodAnswer)
+async def close_period(books: Books, period: Label) -> Any:
+    """Nothing is posted to this month any more, nor to one before it, and no month is opened again.
+    Again changes nothing. 409 `period_not_ended` until five minutes after its end."""
+    return await books.close(period)
 
 
 @router.get("/receivables", response_model=Page[ReceivableAnswer])

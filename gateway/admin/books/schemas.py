@@ -1,8 +1,21 @@
-"""What organizations owe, by age."""
+"""What organizations owe, by age, and months whose books are closed."""
 
-from pydantic import AliasPath, Field
+from typing import Literal
 
-from gateway.api.schemas import Answer, Usd
+from pydantic import AliasPath, Field, NonNegativeInt
+
+from gateway.api.schemas import Answer, At, Usd
+
+
+class ClosedPeriodAnswer(Answer):
+    """A month whose books are closed, with all that the ledger had up to its end."""
+
+    object: Literal["closed_period"] = "closed_period"
+    period: str = Field(examples=["2026-10"])
+    closed_at: At = Field(validation_alias="closed_us")
+    closed_by: str
+    transfers: NonNegativeInt
+    amount_usd: Usd = Field(validation_alias="amount_nanousd", description="their sum")
 
 
 class ReceivableAnswer(Answer):

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from billing.books.accounts import UnmappedAccount
+from billing.books.accounts import UnmappedAccount, with_own
+from billing.books.closing import ClosedMonth, PeriodNotEnded, close, closed_months
 from billing.books.journal import COLUMNS, JournalEntry, beancount_journal, rows_of_journal
 from billing.books.receivables import Receivable
 from billing.books.store import journal_of, receivables
@@ -14,7 +15,7 @@ from billing.db.engine import Store
 from billing.documents.forms.csv_table import csv_bytes
 from billing.money import NANOUSD_PER_CENT
 from billing.periods import BadPeriod, period
-from gateway.admin.use_cases import attempt
+from gateway.admin.use_cases import ADMIN, attempt
 from gateway.api.dependencies import parts_of
 from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
 from gateway.errors import ApiError, bad_request
@@ -33,6 +34,20 @@ class ReceivableRow:
 class BookService:
     ledger: Store
     clock: Clock
+    accounts: Mapping[str, str]
+
+    async def close(self, month: str) -> ClosedMonth:
+        """Raises ApiError 400 for what is no month, 409 for one that has not ended."""
+        now_us = round(self.clock() * 1e6)
+        try:
+            return await attempt(lambda: close(self.ledger, period(month), by=ADMIN, now_us=now_us))
+        except BadPeriod as wrong:
+            raise bad_request(str(wrong), "period") from wrong
+        except PeriodNotEnded as early:
+            raise ApiError(409, f"{early}.", code="period_not_ended") from early
+
+    async def closed(self) -> Sequence[ClosedMonth]:
+        return await attempt(lambda: closed_months(self.ledger))
 
     async def csv_journal(self, month: str) -> bytes:
         """Raises ApiError 400 for what is no month."""
@@ -40,7 +55,7 @@ class BookService:
 
     async def beancount_journal(self, month: str) -> str:
         """Raises ApiError 400 for what is no month."""
-        return "".join(beancount_journal(await self._journal(month)))
+        return "".join(beancount_journal(await self._journal(month), self.accounts))
 
     async def receivables(self, request: PageRequest) -> PageRows[ReceivableRow]:
         now_us = round(self.clock() * 1e6)
@@ -53,7 +68,7 @@ class BookService:
 
     async def _journal(self, month: str) -> list[JournalEntry]:
         try:
-            return await attempt(lambda: journal_of(self.ledger, period(month)))
+            return await attempt(lambda: journal_of(self.ledger, period(month), self.accounts))
         except BadPeriod as wrong:
             raise bad_request(str(wrong), "period") from wrong
         except UnmappedAccount as code:
@@ -69,7 +84,8 @@ def _row(row: Receivable) -> ReceivableRow:
 
 async def books_of(request: Request) -> BookService:
     parts = parts_of(request)
-    return BookService(parts.ledger, parts.outside.clock)
+    accounts = with_own(parts.settings.ledger.book_accounts)
+    return BookService(parts.ledger, parts.outside.clock, accounts)
 
 
 Books = Annotated[BookService, Depends(books_of)]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
 from datetime import date
+from pathlib import Path
+from shutil import which
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from billing.books.accounts import ACCOUNTS, UnmappedAccount, account_for
+from billing.books.accounts import ACCOUNTS, UnmappedAccount, account_for, with_own
 from billing.books.journal import beancount_journal, entries, rows_of_journal
 from billing.books.receivables import DAY_US, OpenInvoice, age_of, by_age
 from billing.books.store import journal_of, receivables
@@ -62,7 +65,8 @@ def test_entries_sum_to_the_transfers_and_a_text_cannot_break_the_file(
     moved: list[tuple[str, str, int]],
 ) -> None:
     org = 'a"\n2026-01-01 open Assets:X \\'
-    sums = [(date(2026, 11, 1), "x", org, debit, credit, n, 1) for debit, credit, n in moved]
+    day = date(2026, 11, 1)
+    sums = [(day, "x", org, debit, credit, "2026-11", n, 1) for debit, credit, n in moved]
     journal = entries(sums)
     assert sum(entry.amount_nanousd for entry in journal) == sum(n for *_, n in moved)
     assert sum(entry.transfers for entry in journal) == len(moved)
@@ -89,6 +93,41 @@ def test_journal_of_a_month_is_what_the_ledger_moved_in_it(store: Store) -> None
     kinds = {row["kind"] for row in rows}
     assert {"invoice", "rounding", "payment", "payment_applied"} <= kinds
     assert journal_of(store, period("2020-01")) == []
+
+
+def test_own_accounts_come_before_those_of_the_default(store: Store) -> None:
+    own = {
+        "org:*:receivable": "Assets:Trade",
+        "org:org_1:unbilled": "Assets:Big",
+        "strange": "Equity:X",
+    }
+    accounts = with_own(own)
+    assert account_for("org:org_1:receivable", accounts) == "Assets:Trade"
+    assert account_for("org:org_1:unbilled", accounts) == "Assets:Big"
+    assert account_for("org:org_2:unbilled", accounts) == "Assets:Unbilled"
+    assert account_for("strange", accounts) == "Equity:X"
+    file = "".join(beancount_journal(journal_of(store, period("2026-11"), accounts), accounts))
+    assert "open Assets:Trade USD" in file and "Assets:Receivable" not in file
+    for wrong in ({"org:**:x": "Assets:A"}, {"": "Assets:A"}, {"a b": "Assets:A"}, {"a": "assets"}):
+        with pytest.raises(ValueError):
+            with_own(wrong)
+
+
+@pytest.mark.skipif(which("bean-check") is None, reason="beancount is not installed")
+def test_bean_check_accepts_the_journal(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "journal.beancount"
+    file.write_text("".join(beancount_journal(journal_of(store, period("2026-11")))))
+    done = subprocess.run(["bean-check", str(file)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_late_usage_is_in_the_month_in_which_it_is_booked_and_says_its_own(store: Store) -> None:
+    book(store, call(store, "req_late", IN_OCTOBER_US))
+    journal = journal_of(store, period("2026-11"))
+    charges = {entry.service_month for entry in journal if entry.kind == "charge"}
+    assert charges == {"2026-10"}
+    assert {entry.service_month for entry in journal if entry.kind == "payment"} == {"2026-11"}
+    assert {row["service_month"] for row in rows_of_journal(journal)} == {"2026-10", "2026-11"}
 
 
 def test_receivables_are_what_is_due_by_age(store: Store) -> None:
