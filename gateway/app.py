@@ -33,11 +33,12 @@ from gateway.public.quote import routes as quote
 from gateway.public.statements import routes as statements
 from gateway.public.usage import routes as usage
 from gateway.server.app import AsgiApp, EdgeApi
-from gateway.server.endpoint import Generating
+from gateway.server.endpoint import Generating, Parse, Uploads
 from gateway.server.middleware import BodyBoundMiddleware, IdentityMiddleware, WaitingMiddleware
-from gateway.server.routes import call_routes
+from gateway.server.routes import call_routes, form_routes
 from gateway.settings import Settings
 from gateway.tenants.ids import id_maker
+from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.reply import ReplySettings
 
 log = logging.getLogger(__name__)
@@ -119,11 +120,18 @@ async def _open_later(
 def _generating(parts: Parts) -> dict[str, AsgiApp]:
     """Raw ASGI, beside FastAPI: every event of every stream passes here."""
     own = parts.settings.gateway
+    readers: dict[str, tuple[Parse | Uploads, Dialect]] = {
+        path: (door.parse, door.dialect) for path, door in call_routes(parts.catalog).items()
+    }
+    readers |= {
+        path: (Uploads(parts.uploads, each.rules, each.parse, own.upload_timeout_s), OPENAI)
+        for path, each in form_routes(parts.catalog).items()
+    }
     return {
         path: Generating(
             parts.pipeline,
-            parse=door.parse,
-            dialect=door.dialect,
+            parse=parse,
+            dialect=dialect,
             queue_note=parts.places.queue_note,
             reply_settings=ReplySettings(own.commit_after_s, own.keepalive_s),
             body_bytes_max=own.body_bytes_max,
@@ -134,7 +142,7 @@ def _generating(parts: Parts) -> dict[str, AsgiApp]:
             new_id=lambda: parts.new_id("req"),
             note=parts.observed.tally.refuse,
         )
-        for path, door in call_routes(parts.catalog).items()
+        for path, (parse, dialect) in readers.items()
     }
 
 

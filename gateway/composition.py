@@ -73,6 +73,7 @@ from gateway.tenants.ids import id_maker
 from gateway.tenants.principal import StoredKeys
 from gateway.tenants.revision import RevisionWatch
 from gateway.tenants.store import CONNECTIONS_MAX, TenantStore
+from gateway.uploads.folder import UploadFolder
 from gateway.upstream.dispatch import Dispatcher
 from gateway.upstream.faults import Faults
 from gateway.upstream.http1.client import Http1Client
@@ -142,6 +143,9 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
     gateway_id = await asyncio.to_thread(own_id, spool_root, own.port, outside.entropy)
     log.info("this gateway is %s", gateway_id)
     spool = await stack.enter_async_context(_spool(own, spool_root, gateway_id))
+    uploads_path = settings.data.absolute() / "uploads" / gateway_id
+    uploads = UploadFolder(uploads_path, own.uploads_bytes_max)
+    await asyncio.to_thread(uploads.clear)
     holds, outage = limiter.holds, limiter.outage
     observed = Observer(
         LoopLag(asyncio.get_running_loop().time),
@@ -288,6 +292,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         provider_keys=catalogue.provider_keys,
         health=SharedHealth(stores.redis, breakers, lambda: catalogue.fleet.places, gateway_id),
         press=press,
+        uploads=uploads,
     )
 
 

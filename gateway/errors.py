@@ -118,10 +118,10 @@ def body_too_slow() -> ApiError:
     return ApiError(408, "The body of the request came too slowly.")
 
 
-def unsupported_media_type(media_type: str) -> ApiError:
+def unsupported_media_type(media_type: str, expected: str = "application/json") -> ApiError:
     return ApiError(
         415,
-        f"Unsupported content type: '{media_type}'. The body must be 'application/json'.",
+        f"Unsupported content type: '{media_type}'. The body must be '{expected}'.",
         code="unsupported_content_type",
     )
 

@@ -34,6 +34,7 @@ from gateway.tenants.auth import KeyDirectory
 from gateway.tenants.ids import NewId
 from gateway.tenants.revision import RevisionWatch
 from gateway.tenants.store import TenantStore
+from gateway.uploads.folder import UploadFolder
 from gateway.upstream.mover import Mover
 from gateway.upstream.openai import OpenAIUpstream
 from gateway.upstream.places import Places
@@ -92,3 +93,4 @@ class Parts:
     provider_keys: ProviderKeys
     health: SharedHealth
     press: Press
+    uploads: UploadFolder

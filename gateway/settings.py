@@ -95,6 +95,8 @@ class GatewaySettings(Section):
     port: int = Field(8080, ge=1, le=65535)
     body_bytes_max: int = Field(4 << 20, gt=0)
     body_timeout_s: float = Field(30.0, gt=0)
+    upload_timeout_s: float = Field(120.0, gt=0)
+    uploads_bytes_max: int = Field(1 << 30, gt=0)
     head_bytes_max: int = Field(65536, gt=0)
     head_timeout_s: float = Field(30.0, gt=0)
     connections_max: int = Field(4096, gt=0)

@@ -41,12 +41,13 @@ class Tier(StrEnum):
 
 class Task(StrEnum):
     """What a model is for: continuing text, placing it in a vector space, ordering documents by
-    a question, or saying what of a text may harm."""
+    a question, saying what of a text may harm, or writing down what is said in a file."""
 
     GENERATE = "generate"
     EMBED = "embed"
     RERANK = "rerank"
     MODERATE = "moderate"
+    TRANSCRIBE = "transcribe"
 
     @property
     def is_outside(self) -> bool:

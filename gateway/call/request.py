@@ -3,11 +3,12 @@ it came by: the model, the payload that goes to it, and the form that the answer
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from gateway.catalog.tokenizers import TokenCounter
+from gateway.uploads.sent_form import SentForm
 from gateway.wire.answer import AnswerHead, Chunks, Form, StreamableForm
 from routing.policy.action import NO_BOUND, PriceBound
 from routing.policy.narrow import Preferences
@@ -83,6 +84,15 @@ class Sold(Protocol):
 
     def units(self, prompts: Sequence[int]) -> int:
         """The most that it may come to, by the tokens of each prompt."""
+        ...
+
+
+@runtime_checkable
+class SentAsForm(Protocol):
+    """A payload that has files: servers outside are sent a form, and nobody else is asked."""
+
+    def sent(self, body: Mapping[str, Any]) -> SentForm:
+        """With the fields of its `outside_body`, and what was added to them."""
         ...
 
 

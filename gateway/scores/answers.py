@@ -11,8 +11,11 @@ from typing import Any
 import msgspec
 
 from billing.types import UNREADABLE, Usage
-from gateway.call.frame import Frame, ResultChoice
+from gateway.audio.transcription import Transcription
+from gateway.audio.transcripts import read_transcript
+from gateway.call.frame import Frame
 from gateway.call.request import Payload
+from gateway.scores.counts import count, result_frame
 from gateway.scores.moderations import Suspects
 from gateway.scores.rerank import RankedDocument, Ranking, search_units
 from gateway.upstream.answer import Cut
@@ -27,6 +30,8 @@ def reader_for(payload: Payload, prompt_tokens: int) -> ReadDocument | None:
         return partial(read_ranking, ranking=payload, prompt_tokens=prompt_tokens)
     if isinstance(payload, Suspects):
         return partial(read_verdicts, suspects=payload, prompt_tokens=prompt_tokens)
+    if isinstance(payload, Transcription):
+        return partial(read_transcript, transcription=payload, prompt_tokens=prompt_tokens)
     return None
 
 
@@ -73,9 +78,9 @@ def read_ranking(body: bytes, *, ranking: Ranking, prompt_tokens: int) -> Frame:
     if not results or not all(math.isfinite(each.relevance_score) for each in results):
         raise Cut("a ranking without scores")
     best = [RankedDocument(each.index, each.relevance_score) for each in results[: ranking.top_n]]
-    tokens = _count(_tokens_of(answer), prompt_tokens)
-    units = _count(_units_of(answer), search_units(len(ranking.documents)))
-    return _frame(best, Usage(input=tokens, units=units))
+    tokens = count(_tokens_of(answer), prompt_tokens)
+    units = count(_units_of(answer), search_units(len(ranking.documents)))
+    return result_frame(msgspec.json.encode(best), Usage(input=tokens, units=units))
 
 
 class _Verdict(msgspec.Struct):
@@ -98,7 +103,9 @@ def read_verdicts(body: bytes, *, suspects: Suspects, prompt_tokens: int) -> Fra
     for each in answer.results:
         _decoded(bytes(each), _Verdict)
     tokens = answer.usage and (answer.usage.prompt_tokens or answer.usage.total_tokens)
-    return _frame(answer.results, Usage(input=_count(tokens, prompt_tokens)))
+    return result_frame(
+        msgspec.json.encode(answer.results), Usage(input=count(tokens, prompt_tokens))
+    )
 
 
 def _decoded(body: bytes, kind: type[Any]) -> Any:
@@ -118,18 +125,3 @@ def _tokens_of(answer: _Ranking) -> float | None:
 def _units_of(answer: _Ranking) -> float | None:
     billed = answer.meta.billed_units if answer.meta is not None else None
     return billed.search_units if billed is not None else None
-
-
-def _count(said: float | None, otherwise: int) -> int:
-    """A count of the server's, rounded up; raises Cut for what is none."""
-    if said is None:
-        return otherwise
-    if not 0 <= said <= 2**53:
-        raise Cut(f"a count of {said}")
-    return math.ceil(said)
-
-
-def _frame(result: object, usage: Usage) -> Frame:
-    encoded = msgspec.Raw(msgspec.json.encode(result))
-    choice = ResultChoice(finish_reason="stop", result=encoded)
-    return Frame((choice,), usage)

@@ -6,13 +6,23 @@ from typing import Any, ClassVar
 class ScoredPayload:
     __slots__ = ()
     choices: ClassVar[int] = 1
-    truncate_prompt_tokens: ClassVar[None] = None
+    truncate_prompt_tokens: ClassVar[int | None] = None
 
     def question(self) -> str:
         return ""
 
     def prefix(self) -> bytes:
         return b""
+
+    @property
+    def work_s(self) -> float:
+        """How much longer than others a server may take until it answers."""
+        return 0.0
+
+    def unsaid_tokens(self, held: int, *, by_unit: bool) -> int:
+        """What is counted of the prompt where a server says nothing of it: of `held` tokens, and of
+        a model that is sold by units too, or not."""
+        return held
 
     def own_body(self, output_tokens_max: int) -> dict[str, Any]:
         return self.outside_body(output_tokens_max)

@@ -7,7 +7,8 @@ this file gets exactly one answer, an error object included (law 1).
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
@@ -27,6 +28,8 @@ from gateway.pipeline import DEADLINE_HEADER, Pipeline
 from gateway.replicas.placement import SESSION_HEADER
 from gateway.server.client import Client, Receive, Send, Watch
 from gateway.tenants.auth import Principal
+from gateway.uploads.folder import UploadFolder
+from gateway.uploads.form import FormRules, UploadedForm, read_form
 from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.reply import (
     Exchange,
@@ -49,6 +52,18 @@ _READ = {name.encode(): name for name in READ}
 """Headers that are read: clients send many, for others."""
 Parse = Callable[[bytes], GeneratingRequest]
 """What a route makes of a body; raises ApiError 400."""
+ParseForm = Callable[[UploadedForm], Awaitable[GeneratingRequest]]
+"""The same of a form, which stays the route's to close."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uploads:
+    """What a route needs that is sent files; `timeout_s` bounds a slow sender."""
+
+    folder: UploadFolder
+    rules: FormRules
+    parse: ParseForm
+    timeout_s: float
 
 
 class ClientLeft(Exception):
@@ -56,15 +71,15 @@ class ClientLeft(Exception):
 
 
 class Generating:
-    """The ASGI endpoint of one route: `parse` reads its bodies, `dialect` is what its callers
-    speak. `new_id` makes request ids; `body_timeout_s` bounds a slow sender, and
+    """The ASGI endpoint of one route: `parse` reads its bodies, or as `uploads` say, `dialect` is
+    what its callers speak. `new_id` makes request ids; `body_timeout_s` bounds a slow sender, and
     `slow_reader_timeout_s` one who does not read."""
 
     def __init__(
         self,
         pipeline: Pipeline,
         *,
-        parse: Parse,
+        parse: Parse | Uploads,
         queue_note: QueueNote,
         reply_settings: ReplySettings,
         body_bytes_max: int,
@@ -90,6 +105,17 @@ class Generating:
         self._dialect = dialect
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """What was uploaded is gone with the call, however that ends."""
+        forms: list[UploadedForm] = []
+        try:
+            await self._call(scope, receive, send, forms)
+        finally:
+            for form in forms:
+                form.close()
+
+    async def _call(
+        self, scope: dict[str, Any], receive: Receive, send: Send, forms: list[UploadedForm]
+    ) -> None:
         client = Client(scope, receive, send, watch=self._watch)
         exchange = Exchange(
             *(self._new_id(), self._clock(), self._clock, client.send, self._dialect),
@@ -99,13 +125,16 @@ class Generating:
         headers = _headers(scope)
         try:
             principal = await self._pipeline.authenticate(self._dialect.authorization(headers))
-            self._check_size(headers)
-            refuse_other_media(headers)
-            body = await self._read_body(client)
-            request = self._parse(body)
-            received = Received(
-                exchange.request_id, exchange.arrived_s, headers, request, len(body)
-            )
+            if isinstance(self._parse, Uploads):
+                forms.append(form := await _read_form(client, headers, self._parse))
+                request, size = await self._parse.parse(form), form.text_bytes
+                body = form.identity()
+            else:
+                self._check_size(headers)
+                refuse_other_media(headers)
+                body = await self._read_body(client)
+                request, size = self._parse(body), len(body)
+            received = Received(exchange.request_id, exchange.arrived_s, headers, request, size)
             if HEADER in headers:
                 keys = [value.decode("latin-1") for name, value in scope["headers"] if name == KEY]
                 key = keyed(keys, principal, scope["method"], scope["path"], body)
@@ -234,16 +263,12 @@ class Generating:
 
     async def _body(self, receive: Receive) -> bytes:
         parts: list[bytes] = []
-        room, more = self._body_bytes_max, True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientLeft
-            parts.append(message.get("body", b""))
-            room -= len(parts[-1])
+        room = self._body_bytes_max
+        async for piece in _pieces(receive):
+            parts.append(piece)
+            room -= len(piece)
             if room < 0:
                 raise body_too_large(self._body_bytes_max)
-            more = message.get("more_body", False)
         return b"".join(parts)
 
     def _check_size(self, headers: Mapping[str, str]) -> None:
@@ -276,6 +301,27 @@ class Generating:
         failure = _failure_of(error)
         self._note(failure)
         return failure
+
+
+async def _read_form(client: Client, headers: Mapping[str, str], uploads: Uploads) -> UploadedForm:
+    """Raises ApiError, and ClientLeft."""
+    try:
+        async with asyncio.timeout(uploads.timeout_s):
+            pieces = _pieces(client.receive)
+            return await read_form(pieces, headers, uploads.folder, uploads.rules)
+    except TimeoutError as slow:
+        raise body_too_slow() from slow
+
+
+async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
+    """Of a body, as they come. Raises ClientLeft."""
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        yield message.get("body", b"")
+        more = message.get("more_body", False)
 
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, str]:

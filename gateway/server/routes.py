@@ -5,14 +5,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from gateway.audio.transcription import READERS, RULES, parse_audio
 from gateway.catalog.catalog import CatalogKeeper
 from gateway.public import tokenize
 from gateway.scores.moderations import parse_moderation
 from gateway.scores.rerank import parse_rerank
-from gateway.server.endpoint import Parse
+from gateway.server.endpoint import Parse, ParseForm
+from gateway.uploads.form import FormRules
 from gateway.wire.anthropic.body import parse_message
 from gateway.wire.anthropic.dialect import ANTHROPIC
 from gateway.wire.bodies.chat import parse_chat
+from gateway.wire.bodies.checks import Takes
 from gateway.wire.bodies.completions import TextOf, parse_completion
 from gateway.wire.bodies.embeddings import parse_embedding
 from gateway.wire.dialect import OPENAI, Dialect
@@ -26,11 +29,15 @@ class CallRoute:
     dialect: Dialect = OPENAI
 
 
+@dataclass(frozen=True, slots=True)
+class FormRoute:
+    rules: FormRules
+    parse: ParseForm
+
+
 def call_routes(keeper: CatalogKeeper) -> Mapping[str, CallRoute]:
 
-    def takes(model: str) -> Collection[str]:
-        return keeper.catalog.extra_fields.get(model, ())
-
+    takes = _takes(keeper)
     return {
         "/v1/chat/completions": CallRoute(partial(parse_chat, takes=takes)),
         "/v1/completions": CallRoute(
@@ -43,6 +50,21 @@ def call_routes(keeper: CatalogKeeper) -> Mapping[str, CallRoute]:
         "/v1/responses": CallRoute(parse_response, RESPONSES),
         "/v1/messages": CallRoute(parse_message, ANTHROPIC),
     }
+
+
+def form_routes(keeper: CatalogKeeper) -> Mapping[str, FormRoute]:
+    """Those that are sent files."""
+    return {
+        f"/v1{path}": FormRoute(RULES, partial(parse_audio, path=path, takes=_takes(keeper)))
+        for path in READERS
+    }
+
+
+def _takes(keeper: CatalogKeeper) -> Takes:
+    def takes(model: str) -> Collection[str]:
+        return keeper.catalog.extra_fields.get(model, ())
+
+    return takes
 
 
 def _text_of(keeper: CatalogKeeper) -> TextOf:

@@ -6,6 +6,9 @@ Sent as any call of the pool is sent, and charged to nobody: our account with it
 from dataclasses import dataclass
 
 from billing.types import Usage
+from gateway.audio.length import WAV, Audio
+from gateway.audio.silence import Silence
+from gateway.audio.transcription import TRANSCRIPTIONS, Transcription
 from gateway.call.frame import Frame
 from gateway.call.request import Payload
 from gateway.scores.moderations import parse_moderation
@@ -66,6 +69,9 @@ def cheap_call(task: Task) -> Payload:
         return parse_rerank(body).payload
     if task is Task.MODERATE:
         return parse_moderation(b'{"model": "x", "input": "ping"}').payload
+    if task is Task.TRANSCRIBE:
+        audio = Audio(Silence(), WAV, 1, 1)
+        return Transcription(path=TRANSCRIPTIONS, audio=audio, fields={})
     body = b'{"model": "x", "messages": [{"role": "user", "content": "ping"}]}'
     return parse_chat(body).payload
 

@@ -77,6 +77,8 @@ class Request:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    form: bytes = b""
+    """The body, where it is a form."""
 
 
 Behaviour = Callable[[Request], Script]
@@ -157,7 +159,9 @@ async def _read_request(reader: asyncio.StreamReader) -> Request:
     first, *lines = head.rstrip().split("\r\n")
     headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Request(first.split(" ")[1], headers, json.loads(body or b"{}"))
+    is_form = headers.get("content-type", "").startswith("multipart/")
+    fields = {} if is_form else json.loads(body or b"{}")
+    return Request(first.split(" ")[1], headers, fields, body if is_form else b"")
 
 
 async def _perform(

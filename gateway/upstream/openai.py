@@ -15,6 +15,7 @@ from billing.types import UNREADABLE
 from gateway.call.frame import Frame
 from gateway.providers.triton import Awaited, Generated
 from gateway.scores.answers import ReadDocument
+from gateway.uploads.sent_form import SentForm
 from gateway.upstream.answer import (
     Cut,
     HintsRefused,
@@ -80,16 +81,18 @@ class Patience(msgspec.Struct, frozen=True):
             timeouts.connect_s or self.connect_s,
         )
 
-    def of_a_document(self, output_tokens: int) -> "Patience":
+    def of_a_document(self, output_tokens: int, work_s: float = 0.0) -> "Patience":
         """An answer in one piece is silent until its last token."""
-        longest_s = self.first_token_s + DOCUMENT_TOKEN_S * output_tokens
+        longest_s = self.first_token_s + DOCUMENT_TOKEN_S * output_tokens + work_s
         return Patience(longest_s, self.idle_s, self.connect_s)
 
 
 class Whole(msgspec.Struct, frozen=True):
-    """An answer asked for in one piece: how many tokens its prompt has, as far as we know."""
+    """An answer asked for in one piece: how many tokens its prompt has, as far as we know, and how
+    much longer than others its server may take."""
 
     prompt_tokens: int
+    work_s: float = 0.0
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -115,6 +118,8 @@ class Target(msgspec.Struct, frozen=True):
     """The hints that the call had and this server is not sent."""
     awaited: Awaited | None = None
     """Of a server that speaks Triton's generate extension."""
+    form: SentForm | None = None
+    """What is posted in place of the body, which has its text alone."""
     rejection: Rejection | None = None
     """What this server has nothing for, so that it is not asked."""
 
@@ -145,7 +150,7 @@ class OpenAIUpstream:
             response = await self._client.post(
                 target.url,
                 target.headers,
-                target.body,
+                target.form or target.body,
                 within_s=bound_s,
                 connect_s=target.patience.connect_s,
                 seen_through=seen_through,

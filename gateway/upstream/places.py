@@ -13,7 +13,7 @@ import msgspec
 from redis.exceptions import RedisError
 
 from gateway.call.open_call import OpenCall
-from gateway.call.request import Payload, outside_whole
+from gateway.call.request import Payload, SentAsForm, outside_whole
 from gateway.call.wait import WaitEnd
 from gateway.catalog.external import LITELLM, TRITON
 from gateway.catalog.fleet import FleetKeeper, outside_id
@@ -30,6 +30,9 @@ from gateway.providers.triton import Awaited, Generate, Unmapped, generate_of, g
 from gateway.replicas.known_prompts import KnownPrompts
 from gateway.replicas.placement import Chosen, OpenPlace, Placement
 from gateway.scores.answers import reader_for
+from gateway.scores.payload import ScoredPayload
+from gateway.uploads.sent_form import SentForm
+from gateway.upstream.answer import Rejection
 from gateway.upstream.come_again import again_s, is_blocked
 from gateway.upstream.hints import RefusedHints
 from gateway.upstream.openai import Patience, Target, Whole
@@ -360,7 +363,7 @@ class Places:
         of_pool = Timeouts(pool.connect_timeout_s, pool.first_token_timeout_s, pool.idle_timeout_s)
         patience = usual.by(of_pool).by(open_call.decision.matched.action.timeouts)
         if whole is not None:
-            return patience.of_a_document(open_call.call.output_tokens_max)
+            return patience.of_a_document(open_call.call.output_tokens_max, whole.work_s)
         return patience
 
     def _own(self, state: PoolState, open_call: OpenCall) -> Patience:
@@ -432,6 +435,9 @@ class Places:
         for hint in left_out:
             del body[hint]
         base_url, headers, secrets = self.way_outside(pool)
+        form = payload.sent(body) if isinstance(payload, SentAsForm) else None
+        if form is not None and pool.adapter:
+            return Target("", {}, b"", outside=True, rejection=_no_files(pool))
         if pool.adapter == TRITON:
             tokens = self._tokens_of(pool.model)
             if prompt_tokens is None:
@@ -449,6 +455,7 @@ class Places:
             secrets=secrets,
             outside=True,
             left_out=left_out,
+            form=form,
         )
 
     def way_outside(self, pool: Pool) -> tuple[str, dict[str, str], tuple[str, ...]]:
@@ -499,6 +506,11 @@ def _triton_target(
     )
 
 
+def _no_files(pool: Pool) -> Rejection:
+    message = f"The adapter '{pool.adapter}', by which this model is reached, takes no files."
+    return Rejection(400, message, "model_not_supported", "model")
+
+
 def _is_there(state: PoolState) -> bool:
     """Whether it could take a call now, without a start."""
     if state.blocked_reason or (state.health and state.health.is_left_alone):
@@ -513,8 +525,10 @@ def _continues(pool: Pool) -> bool:
 def _in_one_piece(open_call: OpenCall, model: str, payload: Payload) -> Whole | None:
     """Where nobody streams and the answer is short, one document says the same as many events, for
     a fraction of the work on both sides. What is no text comes so alone."""
-    if payload.task.is_outside:
-        return Whole(open_call.call.prompt_tokens[model])
+    if isinstance(payload, ScoredPayload):
+        call = open_call.call
+        held, by_unit = call.prompt_tokens[model], model in call.units
+        return Whole(payload.unsaid_tokens(held, by_unit=by_unit), payload.work_s)
     if open_call.call.stream or payload.task is Task.EMBED or not open_call.is_short:
         return None
     return Whole(open_call.call.prompt_tokens[model])
@@ -541,10 +555,12 @@ def _target(
     secrets: tuple[str, ...],
     outside: bool = False,
     left_out: tuple[str, ...] = (),
+    form: SentForm | None = None,
 ) -> Target:
+    content_type = "application/json" if form is None else form.content_type
     return Target(
         url=base_url + payload.path,
-        headers={"content-type": "application/json"} | headers,
+        headers={"content-type": content_type} | headers,
         body=msgspec.json.encode(body),
         secrets=secrets,
         outside=outside,
@@ -554,4 +570,5 @@ def _target(
         patience=patience,
         whole=whole,
         left_out=left_out,
+        form=form,
     )

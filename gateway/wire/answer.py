@@ -42,6 +42,16 @@ class Form(Protocol):
     ) -> bytes: ...
 
 
+@runtime_checkable
+class TypedForm(Protocol):
+    """A form that is not always JSON."""
+
+    @property
+    def content_type(self) -> str | None:
+        """None: JSON."""
+        ...
+
+
 class Chunks(Protocol):
     """The events of one stream as they leave, in the order of its life."""
 

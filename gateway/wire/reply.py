@@ -21,7 +21,7 @@ from gateway.call.frame import Choice, Frame
 from gateway.call.open_call import OpenCall
 from gateway.call.request import Streaming
 from gateway.errors import ApiError
-from gateway.wire.answer import AnswerHead, Chunks, Form, Notes, UsageChunks
+from gateway.wire.answer import AnswerHead, Chunks, Form, Notes, TypedForm, UsageChunks
 from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.whole_choice import CUT_SHORT, WholeChoice
 from routing.types import Candidate, Clock
@@ -159,6 +159,8 @@ class WholeReply:
         if self._candidate.is_simulated:
             payload = payload.removesuffix(b"}") + SIMULATED_FIELD
         headers = rate_headers.limits(open_call) | rate_headers.route(self._candidate)
+        if isinstance(self._form, TypedForm) and (content_type := self._form.content_type):
+            headers["content-type"] = content_type
         self.is_committed = True
         await self._exchange.whole(200, payload, headers | {"x-sluice-cost-usd": cost})
 

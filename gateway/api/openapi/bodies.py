@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gateway.audio.transcription import TRANSCRIPTION, TRANSLATION
 from gateway.scores.moderations import READER as MODERATION
 from gateway.scores.rerank import READER as RERANK
 from gateway.wire.anthropic.body import COUNT as MESSAGE_COUNT
@@ -35,6 +36,8 @@ BODIES: dict[str, Schema] = {
     "/v1/rerank": of(RERANK),
     "/v2/rerank": of(RERANK),
     "/v1/moderations": of(MODERATION),
+    "/v1/audio/transcriptions": of(TRANSCRIPTION),
+    "/v1/audio/translations": of(TRANSLATION),
     "/v1/responses": of(RESPONSE),
     "/v1/responses/input_tokens": of(INPUT_COUNT),
     "/v1/messages": of(MESSAGE),
@@ -43,6 +46,9 @@ BODIES: dict[str, Schema] = {
     "/v1/tokenize": of(TOKENIZE),
     "/v1/detokenize": of(DETOKENIZE),
 }
+
+FORMS = frozenset({"/v1/audio/transcriptions", "/v1/audio/translations"})
+"""Bodies of `multipart/form-data`."""
 
 _MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
 _CHAT = {"model": "sluice-small", "messages": _MESSAGES, "max_tokens": 16}
@@ -54,6 +60,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "/v1/rerank": _RANKING,
     "/v2/rerank": _RANKING,
     "/v1/moderations": {"model": "omni-moderation", "input": "I will find you."},
+    "/v1/audio/transcriptions": {"model": "whisper", "file": "talk.mp3", "language": "en"},
+    "/v1/audio/translations": {"model": "whisper", "file": "talk.mp3"},
     "/v1/responses": {"model": "sluice-small", "input": "Tell me a story about a fox."},
     "/v1/responses/input_tokens": {"model": "sluice-small", "input": "The fox"},
     "/v1/messages": _CHAT,

@@ -9,8 +9,9 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from gateway.api.openapi.bodies import BODIES, EXAMPLES
+from gateway.api.openapi.bodies import BODIES, EXAMPLES, FORMS
 from gateway.api.openapi.generated_answers import GENERATED_ANSWERS, GENERATED_COMPONENTS
+from gateway.uploads.form import MULTIPART
 from gateway.wire.json_schema import STRING, Schema, maybe, objects, reference_to
 
 JSON = "application/json"
@@ -149,6 +150,8 @@ def _generating(path: str) -> dict[str, Any]:
     content: dict[str, Any] = {JSON: {"schema": reference_to(answer.whole)}}
     if answer.streams:
         content["text/event-stream"] = {"schema": STRING}
+    if answer.may_be_text:
+        content["text/plain"] = {"schema": STRING}
     return {
         "post": {
             "tags": ["public"],
@@ -167,7 +170,8 @@ def _complete(method: str, path: str, operation: dict[str, Any]) -> None:
         if status.startswith("2"):
             _tell_answer(path, response)
     if path in BODIES:
-        content = {JSON: {"schema": BODIES[path], "example": EXAMPLES[path]}}
+        media = MULTIPART if path in FORMS else JSON
+        content = {media: {"schema": BODIES[path], "example": EXAMPLES[path]}}
         operation["requestBody"] = {"required": True, "content": content}
     for status, description in _errors(method, path).items():
         responses.setdefault(status, _error(path, description))

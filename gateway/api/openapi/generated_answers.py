@@ -28,6 +28,7 @@ class GeneratedAnswer:
     summary: str
     whole: str
     streams: bool = True
+    may_be_text: bool = False
 
 
 FINISH = maybe(one_of(("stop", "length", "tool_calls", "content_filter", "function_call")))
@@ -145,6 +146,17 @@ GENERATED_COMPONENTS: dict[str, Schema] = {
         }
     ),
     "Moderation": objects({"id": STRING, "model": STRING, "results": array(ANYTHING)}),
+    "Transcript": objects(
+        {
+            "text": STRING,
+            "usage": ANYTHING,
+            "language": STRING,
+            "duration": NUMBER,
+            "segments": array(ANYTHING),
+            "words": array(ANYTHING),
+        },
+        *("language", "duration", "segments", "words"),
+    ),
     "Response": responses.ANSWER,
     "Message": messages.ANSWER,
     "MessageError": messages.ERROR,
@@ -160,6 +172,12 @@ GENERATED_ANSWERS: dict[str, GeneratedAnswer] = {
     "/v2/rerank": GeneratedAnswer("The same, for Cohere's clients", "Ranking", streams=False),
     "/v1/moderations": GeneratedAnswer(
         "Say what of a text or an image may harm", "Moderation", streams=False
+    ),
+    "/v1/audio/transcriptions": GeneratedAnswer(
+        "Write down what is said in a file", "Transcript", streams=False, may_be_text=True
+    ),
+    "/v1/audio/translations": GeneratedAnswer(
+        "Write it down in English", "Transcript", streams=False, may_be_text=True
     ),
     "/v1/responses": GeneratedAnswer("Answer a conversation, in items", "Response"),
     "/v1/messages": GeneratedAnswer("Answer a conversation, in Anthropic's shapes", "Message"),

@@ -20,6 +20,7 @@ from gateway.public.usage.schemas import (
     ModerationsUsage,
     OtherQuery,
     TimeBuckets,
+    TranscriptionsUsage,
 )
 from gateway.public.usage.service import Usage
 from routing.types import Task
@@ -43,6 +44,12 @@ async def embeddings(usage: Usage, query: Annotated[EmbeddingsQuery, Query()]) -
 async def moderations(usage: Usage, query: Annotated[EmbeddingsQuery, Query()]) -> Any:
     """Requests and tokens of the models that moderate, by bucket and group."""
     return await usage.used(query, query.groups, Task.MODERATE)
+
+
+@router.get("/usage/audio_transcriptions", response_model=TimeBuckets[TranscriptionsUsage])
+async def audio_transcriptions(usage: Usage, query: Annotated[EmbeddingsQuery, Query()]) -> Any:
+    """Requests, seconds and tokens of the models that transcribe, by bucket and group."""
+    return await usage.used(query, query.groups, Task.TRANSCRIBE)
 
 
 async def others(usage: Usage, query: Annotated[OtherQuery, Query()]) -> Any:

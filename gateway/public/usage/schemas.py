@@ -21,7 +21,6 @@ LIMITS = {Width.MINUTE: (60, 1440), Width.HOUR: (24, 168), Width.DAY: (7, 31)}
 COST_DAYS_MAX = 180
 OTHERS = (
     "audio_speeches",
-    "audio_transcriptions",
     "code_interpreter_sessions",
     "file_search_calls",
     "images",
@@ -188,6 +187,13 @@ class ModerationsUsage(ModelUsage):
     object: Literal["organization.usage.moderations.result"] = (
         "organization.usage.moderations.result"
     )
+
+
+class TranscriptionsUsage(ModelUsage):
+    object: Literal["organization.usage.audio_transcriptions.result"] = (
+        "organization.usage.audio_transcriptions.result"
+    )
+    seconds: NonNegativeInt = of_sums("units")
 
 
 class CompletionsUsage(ModelUsage):

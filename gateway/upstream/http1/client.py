@@ -8,7 +8,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
@@ -16,7 +16,13 @@ from typing import Any
 from gateway.catalog.external import ConnectionRule, address_of, refused_connection
 from gateway.upstream.http1.errors import ConnectFailed
 from gateway.upstream.http1.exchange import Connection, Response, SeenThrough
-from gateway.upstream.http1.request import Endpoint, endpoint_of, request_of
+from gateway.upstream.http1.request import (
+    Endpoint,
+    StreamedBody,
+    endpoint_of,
+    head_of,
+    request_of,
+)
 from gateway.upstream.http1.tunnel import Proxy, is_here, open_tunnel
 
 log = logging.getLogger(__name__)
@@ -73,7 +79,7 @@ class Http1Client:
         self,
         url: str,
         headers: Mapping[str, str],
-        body: bytes,
+        body: bytes | StreamedBody,
         *,
         within_s: float | None = None,
         connect_s: float | None = None,
@@ -81,14 +87,18 @@ class Http1Client:
     ) -> Coroutine[Any, Any, Response]:
         """Send, and return once the head of the answer is here, whatever its status. If `within_s`
         is given the answer has to have `begun` by then, however it came until then. `connect_s`
-        bounds this connection in place of the client's own time.
+        bounds this connection in place of the client's own time. A streamed body is read no faster
+        than the server takes it.
 
         Raises ConnectFailed, TooLate or HttpError. Leaving before the answer is whole needs
         `close`.
         """
         endpoint = endpoint_of(url)
-        request = request_of(endpoint, headers, body)
-        return self._exchange(endpoint, request, within_s, seen_through, connect_s)
+        if isinstance(body, bytes):
+            request = request_of(endpoint, headers, body)
+            return self._exchange(endpoint, request, within_s, seen_through, connect_s)
+        head = head_of(endpoint, headers, body.size)
+        return self._exchange(endpoint, head, within_s, seen_through, connect_s, body.pieces())
 
     async def get(self, url: str, headers: Mapping[str, str], *, within_s: float) -> Response:
         """As `post`, of what is there."""
@@ -103,12 +113,15 @@ class Http1Client:
         within_s: float | None,
         seen_through: SeenThrough | None,
         connect_s: float | None = None,
+        rest: Iterator[bytes] | None = None,
     ) -> Response:
         connection = self._take(endpoint) or await self._connect(endpoint, within_s, connect_s)
         response = connection.begin(request, seen_through)
         if within_s is not None:
             response.await_within(within_s)
         try:
+            if rest is not None:
+                await connection.send(rest)
             await response.headers_received()
         except BaseException:
             connection.abort()

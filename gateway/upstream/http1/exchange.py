@@ -6,6 +6,7 @@ a fast peer is stopped from sending while its reader is slow.
 
 import asyncio
 import math
+from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
 import httptools
@@ -190,6 +191,9 @@ class Connection(asyncio.Protocol):
         self._is_whole = False
         self._is_kept_alive = False
         self._is_paused = False
+        self._is_sending = False
+        self._room: asyncio.Future[None] | None = None
+        """Until there is some again for what is to be sent."""
 
     @property
     def is_usable(self) -> bool:
@@ -203,6 +207,23 @@ class Connection(asyncio.Protocol):
         self._is_whole = False
         self._transport.write(request)
         return response
+
+    async def send(self, rest: Iterator[bytes]) -> None:
+        """The rest of a request, until the server answers: some do before they have read it all,
+        and this connection has had its last request then."""
+        response, self._is_sending = self._response, True
+        for piece in rest:
+            if response is None or response is not self._response or response.status:
+                return
+            assert self._transport is not None, "a lost connection has no response"
+            self._transport.write(piece)
+            if self._room is None:
+                await asyncio.sleep(0)
+            else:
+                response.waits_since_s = self._loop.time()
+                await self._room
+                response.waits_since_s = None
+        self._is_sending = False
 
     def leave(self) -> None:
         self._leftover = 0
@@ -257,6 +278,14 @@ class Connection(asyncio.Protocol):
             if self._leftover > LEFTOVER_BYTES_MAX:
                 self.abort()
 
+    def pause_writing(self) -> None:
+        self._room = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        room, self._room = self._room, None
+        if room is not None and not room.done():
+            room.set_result(None)
+
     def eof_received(self) -> bool:
         if self._response is not None and self._ends_with_the_connection:
             self._response.end()
@@ -280,6 +309,8 @@ class Connection(asyncio.Protocol):
         self._is_interim = status < 200
         if not self._is_interim and self._response is not None:
             self._response.add_head(status, self._headers)
+            if self._is_sending:
+                self.resume_writing()
 
     def on_body(self, body: bytes) -> None:
         self._barren = 0
@@ -311,7 +342,7 @@ class Connection(asyncio.Protocol):
         self._response = None
         self.resume()
         response.end()
-        if self._is_kept_alive and self.is_usable:
+        if self._is_kept_alive and self.is_usable and not self._is_sending:
             self.since_s = self._loop.time()
             self._client.keep(self)
         else:
@@ -325,6 +356,7 @@ class Connection(asyncio.Protocol):
 
     def _lost(self, error: Exception) -> None:
         response, self._response, self._transport = self._response, None, None
+        self.resume_writing()
         if response is not None:
             response.end(error)
         self._client.forget(self)

@@ -1,9 +1,10 @@
 """What is sent: where a URL leads, and the bytes of a request. Raises ConnectFailed for what HTTP
 cannot carry, so nothing smuggles a line."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from gateway.catalog.external import has_credentials
@@ -17,6 +18,15 @@ class Endpoint:
     origin: tuple[str, int, bool]
     """The host, the port and whether TLS is spoken: what connections have in common."""
     head: bytes
+
+
+class StreamedBody(Protocol):
+    """A body that is never held in one piece: `size` bytes, made anew for each request."""
+
+    @property
+    def size(self) -> int: ...
+
+    def pieces(self) -> Iterator[bytes]: ...
 
 
 @lru_cache(maxsize=1024)
@@ -40,9 +50,18 @@ def _target(parts: SplitResult) -> str:
 
 
 def request_of(endpoint: Endpoint, headers: Mapping[str, str], body: bytes) -> bytes:
+    return b"".join((*_heads(endpoint, headers, len(body)), body))
+
+
+def head_of(endpoint: Endpoint, headers: Mapping[str, str], body_bytes: int) -> bytes:
+    """What comes before a body of so many bytes."""
+    return b"".join(_heads(endpoint, headers, body_bytes))
+
+
+def _heads(endpoint: Endpoint, headers: Mapping[str, str], body_bytes: int) -> tuple[bytes, bytes]:
     lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
-    lines.append(f"content-length: {len(body)}\r\n\r\n")
-    return b"".join((endpoint.head, _head_of(headers, lines), body))
+    lines.append(f"content-length: {body_bytes}\r\n\r\n")
+    return endpoint.head, _head_of(headers, lines)
 
 
 def _head_of(headers: Mapping[str, str], lines: list[str]) -> bytes:

@@ -27,6 +27,9 @@ OF_TASKS: Mapping[Task, tuple[str, ...]] = {
     Task.EMBED: ("dimensions", "encoding_format", "truncate_prompt_tokens"),
     Task.RERANK: ("top_n", "return_documents", "max_tokens_per_doc"),
     Task.MODERATE: (),
+    Task.TRANSCRIBE: (
+        *("language", "prompt", "response_format", "temperature", "timestamp_granularities"),
+    ),
 }
 
 
@@ -46,6 +49,8 @@ def capabilities(model: Model, tokens: TokenCounter) -> Mapping[str, bool]:
         "embeddings": model.task is Task.EMBED,
         "rerank": model.task is Task.RERANK,
         "moderations": model.task is Task.MODERATE,
+        "transcriptions": model.task is Task.TRANSCRIBE,
+        "translations": model.task is Task.TRANSCRIBE,
         "streaming": generates,
         "json_schema": generates,
         "tools": generates and takes_tools(tokens),

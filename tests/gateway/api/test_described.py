@@ -14,8 +14,9 @@ from redis.asyncio import Redis
 from gateway.api.openapi.bodies import BODIES, EXAMPLES
 from gateway.api.openapi.document import OPEN
 from gateway.api.openapi.generated_answers import GENERATED_ANSWERS
+from gateway.audio import transcription
 from gateway.scores import moderations, rerank
-from gateway.server.routes import call_routes
+from gateway.server.routes import call_routes, form_routes
 from gateway.wire.anthropic import body as messages
 from gateway.wire.bodies import completions, embeddings, tokenize
 from gateway.wire.bodies.chat_body import CHAT
@@ -43,6 +44,8 @@ TABLES: dict[str, Mapping[str, Check]] = {
     "/v1/rerank": rerank.READER.checks,
     "/v2/rerank": rerank.READER.checks,
     "/v1/moderations": moderations.READER.checks,
+    "/v1/audio/transcriptions": transcription.TRANSCRIPTION.checks,
+    "/v1/audio/translations": transcription.TRANSLATION.checks,
     "/v1/responses": responses.RESPONSE.checks,
     "/v1/responses/input_tokens": responses.COUNT.checks,
     "/v1/messages": messages.MESSAGE.checks,
@@ -100,7 +103,8 @@ async def test_every_body_has_real_types(one: Edge) -> None:
     for path, operations in schema["paths"].items():
         for operation in operations.values():
             if "requestBody" in operation:
-                told = operation["requestBody"]["content"]["application/json"]["schema"]
+                (content,) = operation["requestBody"]["content"].values()
+                told = content["schema"]
                 properties = resolved(schema, told).get("properties", {})
                 assert properties or path in FREE, path
                 assert all(properties.values()), path
@@ -126,7 +130,7 @@ def test_example_of_a_body_is_one(path: str) -> None:
 
 
 async def test_every_route_that_calls_a_model_has_a_body_and_an_answer(one: Edge) -> None:
-    calling = call_routes(one.parts.catalog).keys()
+    calling = {*call_routes(one.parts.catalog), *form_routes(one.parts.catalog)}
     assert calling <= BODIES.keys()
     assert calling <= GENERATED_ANSWERS.keys()
 
