@@ -41,13 +41,15 @@ class Tier(StrEnum):
 
 class Task(StrEnum):
     """What a model is for: continuing text, placing it in a vector space, ordering documents by
-    a question, saying what of a text may harm, or writing down what is said in a file."""
+    a question, saying what of a text may harm, writing down what is said in a file, or speaking
+    a text."""
 
     GENERATE = "generate"
     EMBED = "embed"
     RERANK = "rerank"
     MODERATE = "moderate"
     TRANSCRIBE = "transcribe"
+    SPEAK = "speak"
 
     @property
     def is_outside(self) -> bool:

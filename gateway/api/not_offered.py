@@ -10,7 +10,6 @@ REASONS = {
     "/v1/fine_tuning": TRAINING,
     "/v1/evals": TRAINING,
     "/v1/images": WITHOUT_MODEL,
-    "/v1/audio/speech": WITHOUT_MODEL,
     "/v1/videos": WITHOUT_MODEL,
     "/v1/realtime": WITHOUT_MODEL,
     "/v1/assistants": "Assistants are kept state; this service is stateless: send the messages.",

@@ -156,6 +156,20 @@ class ResultChoice(Choice, frozen=True):
         return True
 
 
+class SoundChoice(Choice, frozen=True):
+    """A piece of sound."""
+
+    sound: bytes = b""
+
+    @property
+    def is_whole(self) -> bool:
+        return True
+
+    @property
+    def has_text(self) -> bool:
+        return bool(self.sound)
+
+
 class Frame(msgspec.Struct, frozen=True):
     """`usage` is that of the whole call so far, None where the upstream does not say; `position`
     is the number of output tokens so far, None likewise; `busy_us` is its share of its replica's

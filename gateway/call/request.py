@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.catalog.tokenizers import TokenCounter
 from gateway.uploads.sent_form import SentForm
-from gateway.wire.answer import AnswerHead, Chunks, Form, StreamableForm
+from gateway.wire.answer import AnswerHead, Chunks, Form, SoundForm, StreamableForm
 from routing.policy.action import NO_BOUND, PriceBound
 from routing.policy.narrow import Preferences
 from routing.types import Task
@@ -115,7 +115,7 @@ class GeneratingRequest(msgspec.Struct, frozen=True):
 
     model: str
     payload: Payload
-    form: Form
+    form: Form | SoundForm
     streaming: Streaming | None
     output_tokens_max: int | None
     service_tier: str

@@ -113,7 +113,7 @@ class Client:
             if self._watch.clock() - self._departed_s >= self._watch.every_s:
                 self._ask(self.departure)
         elif self._is_stuck and self._work is not None:
-            self._hang_up()
+            self.hang_up()
             self._depart(Departure.SLOW)
 
     def _depart(self, why: Departure) -> None:
@@ -140,13 +140,13 @@ class Client:
                 if departure in done:
                     return Departure.CLOSED
                 if self._is_stuck:
-                    self._hang_up()
+                    self.hang_up()
                     return Departure.SLOW
         finally:
             departure.cancel()
         return None
 
-    def _hang_up(self) -> None:
+    def hang_up(self) -> None:
         """Where the server can; what is buffered for the client goes with the connection."""
         extension = self._extensions.get(HANG_UP)
         if extension is not None:

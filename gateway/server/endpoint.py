@@ -30,6 +30,7 @@ from gateway.server.client import Client, Receive, Send, Watch
 from gateway.tenants.auth import Principal
 from gateway.uploads.folder import UploadFolder
 from gateway.uploads.form import FormRules, UploadedForm, read_form
+from gateway.wire.answer import SoundForm
 from gateway.wire.dialect import OPENAI, Dialect
 from gateway.wire.reply import (
     Exchange,
@@ -39,6 +40,7 @@ from gateway.wire.reply import (
     StreamReply,
     WholeReply,
 )
+from gateway.wire.sound import SoundReply
 from routing.types import Clock
 
 log = logging.getLogger(__name__)
@@ -121,6 +123,7 @@ class Generating:
             *(self._new_id(), self._clock(), self._clock, client.send, self._dialect),
             at_once=client.has_left,
             piece_at_once=client.piece_has_left,
+            abort=client.hang_up,
         )
         headers = _headers(scope)
         try:
@@ -238,6 +241,8 @@ class Generating:
 
     def _reply(self, exchange: Exchange, request: GeneratingRequest) -> Reply:
         choices = request.payload.choices
+        if isinstance(request.form, SoundForm):
+            return SoundReply(exchange, request.form.content_type)
         if request.streaming is None:
             return WholeReply(exchange, form=request.form, choices=choices)
         return StreamReply(

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from gateway.audio.speech import parse_speech
 from gateway.audio.transcription import READERS, RULES, parse_audio
 from gateway.catalog.catalog import CatalogKeeper
 from gateway.public import tokenize
@@ -47,6 +48,7 @@ def call_routes(keeper: CatalogKeeper) -> Mapping[str, CallRoute]:
         "/v1/rerank": CallRoute(partial(parse_rerank, takes=takes)),
         "/v2/rerank": CallRoute(partial(parse_rerank, takes=takes, returns_documents=False)),
         "/v1/moderations": CallRoute(partial(parse_moderation, takes=takes)),
+        "/v1/audio/speech": CallRoute(partial(parse_speech, takes=takes)),
         "/v1/responses": CallRoute(parse_response, RESPONSES),
         "/v1/messages": CallRoute(parse_message, ANTHROPIC),
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from billing.types import Usage
 from gateway.audio.length import WAV, Audio
 from gateway.audio.silence import Silence
+from gateway.audio.speech import parse_speech
 from gateway.audio.transcription import TRANSCRIPTIONS, Transcription
 from gateway.call.frame import Frame
 from gateway.call.request import Payload
@@ -69,6 +70,9 @@ def cheap_call(task: Task) -> Payload:
         return parse_rerank(body).payload
     if task is Task.MODERATE:
         return parse_moderation(b'{"model": "x", "input": "ping"}').payload
+    if task is Task.SPEAK:
+        body = b'{"model": "x", "input": "ping", "voice": "alloy"}'
+        return parse_speech(body).payload
     if task is Task.TRANSCRIBE:
         audio = Audio(Silence(), WAV, 1, 1)
         return Transcription(path=TRANSCRIPTIONS, audio=audio, fields={})

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import msgspec
 
-from billing.types import UNREADABLE
-from gateway.call.frame import Frame
+from billing.types import UNREADABLE, Usage
+from gateway.call.frame import Frame, SoundChoice
 from gateway.providers.triton import Awaited, Generated
 from gateway.scores.answers import ReadDocument
 from gateway.uploads.sent_form import SentForm
@@ -47,6 +47,8 @@ from routing.types import Clock
 ERROR_BODY_MAX = 64 * 1024
 DOCUMENT_BYTES_MAX = 64 * 1024 * 1024
 """2,048 vectors of 4,096 numbers, in base64, and some room."""
+SOUND_BYTES_MAX = 256 * 1024 * 1024
+"""4,096 characters, slowly, as samples, and much room."""
 LIST_BYTES_MAX = 8 * 1024 * 1024
 """Of models: hundreds of them, with all that is said of each."""
 EVENTS = "text/event-stream"
@@ -120,6 +122,8 @@ class Target(msgspec.Struct, frozen=True):
     """Of a server that speaks Triton's generate extension."""
     form: SentForm | None = None
     """What is posted in place of the body, which has its text alone."""
+    sound: Usage | None = None
+    """What its answer costs, which is sound and does not say it."""
     rejection: Rejection | None = None
     """What this server has nothing for, so that it is not asked."""
 
@@ -206,6 +210,7 @@ class OpenAIAnswer:
         self._is_broken = False
         self._behind = 0
         self._texts = 0
+        self._sound_bytes = 0
         self._doubt: Doubt | None = None
         self._generated = Generated(target.awaited) if target.awaited else None
         self._read = read_chunk if self._generated is None else self._generated.read
@@ -340,6 +345,9 @@ class OpenAIAnswer:
 
     def _take(self, received: bytes, frames: list[Frame]) -> None:
         """Reads the frames of what was received into `frames`, up to the end or what cuts it."""
+        if self._target.sound is not None:
+            self._take_sound(received, self._target.sound, frames)
+            return
         for payload in self._decoder.feed(received):
             if payload == DONE:
                 self._end(frames)
@@ -359,6 +367,20 @@ class OpenAIAnswer:
                 self._end(frames)
             except Cut as cut:
                 raise _gone(cut) from cut
+
+    def _take_sound(self, received: bytes, usage: Usage, frames: list[Frame]) -> None:
+        """All that a server sends is its answer, unless it says that it is text."""
+        self._sound_bytes += len(received)
+        media = _content_type(self._response)
+        if media.startswith("text/") or media.endswith("json") or not self._sound_bytes:
+            raise Cut(f"no sound, but {media[:ENCODING_CHARS_MAX] or 'nothing'}")
+        if self._sound_bytes > SOUND_BYTES_MAX:
+            raise Cut("more sound than any text has")
+        finish = None if received else "stop"
+        choice = SoundChoice(sound=received, finish_reason=finish)
+        self._keep(Frame((choice,), usage), 0, frames)
+        if finish is not None:
+            self._end(frames)
 
     def _keep(self, frame: Frame, size: int, frames: list[Frame]) -> None:
         self._note(frame)

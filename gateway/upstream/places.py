@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 from redis.exceptions import RedisError
 
+from billing.types import Usage
+from gateway.audio.speech import Speech
 from gateway.call.open_call import OpenCall
 from gateway.call.request import Payload, SentAsForm, outside_whole
 from gateway.call.wait import WaitEnd
@@ -436,8 +438,8 @@ class Places:
             del body[hint]
         base_url, headers, secrets = self.way_outside(pool)
         form = payload.sent(body) if isinstance(payload, SentAsForm) else None
-        if form is not None and pool.adapter:
-            return Target("", {}, b"", outside=True, rejection=_no_files(pool))
+        if pool.adapter and payload.task in (Task.TRANSCRIBE, Task.SPEAK):
+            return Target("", {}, b"", outside=True, rejection=_not_by_adapter(pool, payload))
         if pool.adapter == TRITON:
             tokens = self._tokens_of(pool.model)
             if prompt_tokens is None:
@@ -456,6 +458,7 @@ class Places:
             outside=True,
             left_out=left_out,
             form=form,
+            sound=payload.usage(prompt_tokens or 0) if isinstance(payload, Speech) else None,
         )
 
     def way_outside(self, pool: Pool) -> tuple[str, dict[str, str], tuple[str, ...]]:
@@ -506,8 +509,8 @@ def _triton_target(
     )
 
 
-def _no_files(pool: Pool) -> Rejection:
-    message = f"The adapter '{pool.adapter}', by which this model is reached, takes no files."
+def _not_by_adapter(pool: Pool, payload: Payload) -> Rejection:
+    message = f"The adapter '{pool.adapter}' of this model has no '/v1{payload.path}'."
     return Rejection(400, message, "model_not_supported", "model")
 
 
@@ -525,6 +528,8 @@ def _continues(pool: Pool) -> bool:
 def _in_one_piece(open_call: OpenCall, model: str, payload: Payload) -> Whole | None:
     """Where nobody streams and the answer is short, one document says the same as many events, for
     a fraction of the work on both sides. What is no text comes so alone."""
+    if isinstance(payload, Speech):
+        return None
     if isinstance(payload, ScoredPayload):
         call = open_call.call
         held, by_unit = call.prompt_tokens[model], model in call.units
@@ -556,6 +561,7 @@ def _target(
     outside: bool = False,
     left_out: tuple[str, ...] = (),
     form: SentForm | None = None,
+    sound: Usage | None = None,
 ) -> Target:
     content_type = "application/json" if form is None else form.content_type
     return Target(
@@ -571,4 +577,5 @@ def _target(
         whole=whole,
         left_out=left_out,
         form=form,
+        sound=sound,
     )

@@ -2,6 +2,7 @@
 of them share."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -50,6 +51,13 @@ class TypedForm(Protocol):
     def content_type(self) -> str | None:
         """None: JSON."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class SoundForm:
+    """Of an answer that is sound, passed on as it comes."""
+
+    content_type: str
 
 
 class Chunks(Protocol):

@@ -92,6 +92,14 @@ class Exchange(msgspec.Struct, frozen=True):
     dialect: Dialect = OPENAI
     at_once: AtOnce | None = None
     piece_at_once: PieceAtOnce | None = None
+    abort: Callable[[], None] | None = None
+    """Closes the connection, where the server can."""
+
+    async def hang_up(self) -> None:
+        """An answer that has begun and cannot say how it failed gets no end."""
+        if self.abort is not None:
+            self.abort()
+            await asyncio.sleep(0)
 
     async def start(self, status: int, headers: dict[str, str]) -> None:
         raw = rate_headers.raw(self._named(headers))

@@ -58,6 +58,8 @@ LARGE = "large"
 """Another one, with four times the context of FAR."""
 RANKER, JUDGE = "ranker", "judge"
 """Models that order documents, and that say what may harm, at servers outside."""
+SPEAKER = "speaker"
+"""A model that speaks a text, sold by the character."""
 LISTENER, SCRIBE = "listener", "scribe"
 """Models that write down what is said, sold by the second and by the token."""
 CHAT, COMPLETIONS, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
@@ -65,10 +67,12 @@ OUTPUT_PRICE = 5_000_000_000
 """Nano-USD per million tokens: 5000 nano-USD a token, so that budgets are easy to reckon."""
 SEARCH_UNIT_PRICE = 2_000_000 * 10**6
 SECOND_PRICE = 100_000 * 10**6
+CHARACTER_PRICE = 15_000 * 10**6
 OUTER_PRICES: dict[str, dict[str, int]] = {
     RANKER: {"input": 10_000_000, "output": 0, "search_unit": SEARCH_UNIT_PRICE},
     JUDGE: {"input": 0, "output": 0},
     LISTENER: {"input": 0, "output": 0, "second": SECOND_PRICE},
+    SPEAKER: {"input": 0, "output": 0, "character": CHARACTER_PRICE},
     SCRIBE: {"input": 10_000_000, "output": 20_000_000, "audio_input": 30_000_000},
 }
 SETTLED_WITHIN_S = 30.0
@@ -358,6 +362,7 @@ def _settings(
     outer_sizes = {FAR: size, LARGE: size | {"context_tokens": 16_384, "quality": 0.6}}
     outer_sizes |= {RANKER: size | {"task": "rerank"}, JUDGE: size | {"task": "moderate"}}
     outer_sizes |= {name: size | {"task": "transcribe"} for name in (LISTENER, SCRIBE)}
+    outer_sizes |= {SPEAKER: size | {"task": "speak"}}
     outer_models = {pool.get("model") for pool in outside}
     return Settings(
         data=data,

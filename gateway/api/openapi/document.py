@@ -14,7 +14,7 @@ from gateway.api.openapi.generated_answers import GENERATED_ANSWERS, GENERATED_C
 from gateway.uploads.form import MULTIPART
 from gateway.wire.json_schema import STRING, Schema, maybe, objects, reference_to
 
-JSON = "application/json"
+JSON, SOUND = "application/json", "audio/*"
 LIVE = ("/healthz", "/livez", "/health")
 OPEN = (*LIVE, "/readyz")
 """These ask for no key."""
@@ -147,7 +147,9 @@ def _refer_to(references: Mapping[str, str], part: Any) -> None:
 
 def _generating(path: str) -> dict[str, Any]:
     answer = GENERATED_ANSWERS[path]
-    content: dict[str, Any] = {JSON: {"schema": reference_to(answer.whole)}}
+    content: dict[str, Any] = {SOUND: {"schema": STRING | {"format": "binary"}}}
+    if answer.whole is not None:
+        content = {JSON: {"schema": reference_to(answer.whole)}}
     if answer.streams:
         content["text/event-stream"] = {"schema": STRING}
     if answer.may_be_text:

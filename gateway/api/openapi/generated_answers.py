@@ -23,10 +23,10 @@ from gateway.wire.json_schema import (
 
 @dataclass(frozen=True, slots=True)
 class GeneratedAnswer:
-    """Of one route; `whole` is the component of its whole answer."""
+    """Of one route; `whole` is the component of its whole answer, None where that is sound."""
 
     summary: str
-    whole: str
+    whole: str | None
     streams: bool = True
     may_be_text: bool = False
 
@@ -179,6 +179,7 @@ GENERATED_ANSWERS: dict[str, GeneratedAnswer] = {
     "/v1/audio/translations": GeneratedAnswer(
         "Write it down in English", "Transcript", streams=False, may_be_text=True
     ),
+    "/v1/audio/speech": GeneratedAnswer("Speak a text", None, streams=False),
     "/v1/responses": GeneratedAnswer("Answer a conversation, in items", "Response"),
     "/v1/messages": GeneratedAnswer("Answer a conversation, in Anthropic's shapes", "Message"),
 }

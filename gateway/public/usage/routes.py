@@ -19,6 +19,7 @@ from gateway.public.usage.schemas import (
     EmbeddingsUsage,
     ModerationsUsage,
     OtherQuery,
+    SpeechesUsage,
     TimeBuckets,
     TranscriptionsUsage,
 )
@@ -50,6 +51,12 @@ async def moderations(usage: Usage, query: Annotated[EmbeddingsQuery, Query()]) 
 async def audio_transcriptions(usage: Usage, query: Annotated[EmbeddingsQuery, Query()]) -> Any:
     """Requests, seconds and tokens of the models that transcribe, by bucket and group."""
     return await usage.used(query, query.groups, Task.TRANSCRIBE)
+
+
+@router.get("/usage/audio_speeches", response_model=TimeBuckets[SpeechesUsage])
+async def audio_speeches(usage: Usage, query: Annotated[EmbeddingsQuery, Query()]) -> Any:
+    """Requests, characters and tokens of the models that speak, by bucket and group."""
+    return await usage.used(query, query.groups, Task.SPEAK)
 
 
 async def others(usage: Usage, query: Annotated[OtherQuery, Query()]) -> Any:

@@ -20,7 +20,6 @@ LIMITS = {Width.MINUTE: (60, 1440), Width.HOUR: (24, 168), Width.DAY: (7, 31)}
 """By width how many buckets a page has, and how many at most."""
 COST_DAYS_MAX = 180
 OTHERS = (
-    "audio_speeches",
     "code_interpreter_sessions",
     "file_search_calls",
     "images",
@@ -194,6 +193,13 @@ class TranscriptionsUsage(ModelUsage):
         "organization.usage.audio_transcriptions.result"
     )
     seconds: NonNegativeInt = of_sums("units")
+
+
+class SpeechesUsage(ModelUsage):
+    object: Literal["organization.usage.audio_speeches.result"] = (
+        "organization.usage.audio_speeches.result"
+    )
+    characters: NonNegativeInt = of_sums("units")
 
 
 class CompletionsUsage(ModelUsage):

@@ -27,6 +27,7 @@ OF_TASKS: Mapping[Task, tuple[str, ...]] = {
     Task.EMBED: ("dimensions", "encoding_format", "truncate_prompt_tokens"),
     Task.RERANK: ("top_n", "return_documents", "max_tokens_per_doc"),
     Task.MODERATE: (),
+    Task.SPEAK: ("instructions", "response_format", "speed", "voice"),
     Task.TRANSCRIBE: (
         *("language", "prompt", "response_format", "temperature", "timestamp_granularities"),
     ),
@@ -51,6 +52,7 @@ def capabilities(model: Model, tokens: TokenCounter) -> Mapping[str, bool]:
         "moderations": model.task is Task.MODERATE,
         "transcriptions": model.task is Task.TRANSCRIBE,
         "translations": model.task is Task.TRANSCRIBE,
+        "speech": model.task is Task.SPEAK,
         "streaming": generates,
         "json_schema": generates,
         "tools": generates and takes_tools(tokens),

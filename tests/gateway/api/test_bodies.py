@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from gateway.api.openapi.bodies import BODIES, FORMS
+from gateway.audio.speech import parse_speech
 from gateway.errors import ApiError
 from gateway.scores.moderations import parse_moderation
 from gateway.scores.rerank import parse_rerank
@@ -208,6 +209,13 @@ PARSED: dict[str, tuple[Parse, list[dict[str, Any]]]] = {
         [
             {"model": "m", "input": suspects, "user": "u"}
             for suspects in ("a", ["a", "b"], [{"type": "text", "text": "a"}])
+        ],
+    ),
+    "/v1/audio/speech": (
+        parse_speech,
+        [
+            {"model": "m", "input": "a", "voice": voice, "speed": 4, "stream_format": "audio"}
+            for voice in ("alloy", {"id": "v"})
         ],
     ),
     "/v1/responses": (

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from gateway.api.openapi.bodies import BODIES, EXAMPLES
 from gateway.api.openapi.document import OPEN
 from gateway.api.openapi.generated_answers import GENERATED_ANSWERS
-from gateway.audio import transcription
+from gateway.audio import speech, transcription
 from gateway.scores import moderations, rerank
 from gateway.server.routes import call_routes, form_routes
 from gateway.wire.anthropic import body as messages
@@ -36,7 +36,7 @@ FREE = ("/admin/v1/models/apply", "/admin/v1/pools/{name}")
 """A document of tables, and any fields of a pool."""
 PAGES = ("/console", "/docs", "/openapi.json", "/internal/")
 """For people, the description itself, and for workers alone."""
-FILES = (".csv", ".pdf", ".xml", ".beancount")
+FILES = (".csv", ".pdf", ".xml", ".beancount", "/speech")
 TABLES: dict[str, Mapping[str, Check]] = {
     "/v1/chat/completions": CHAT.checks,
     "/v1/completions": completions.COMPLETION.checks,
@@ -44,6 +44,7 @@ TABLES: dict[str, Mapping[str, Check]] = {
     "/v1/rerank": rerank.READER.checks,
     "/v2/rerank": rerank.READER.checks,
     "/v1/moderations": moderations.READER.checks,
+    "/v1/audio/speech": speech.READER.checks,
     "/v1/audio/transcriptions": transcription.TRANSCRIPTION.checks,
     "/v1/audio/translations": transcription.TRANSLATION.checks,
     "/v1/responses": responses.RESPONSE.checks,

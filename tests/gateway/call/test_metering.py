@@ -24,8 +24,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/messages": {"model": "tale", "messages": SAID, "max_tokens": 64},
     EMBEDDINGS: {"model": "vectors", "input": "Once"},
 }
-OUTSIDE = {"/v1/rerank", "/v2/rerank", "/v1/moderations"}
-"""At servers outside alone: `tests/gateway/test_rerank.py`."""
+OUTSIDE = {"/v1/rerank", "/v2/rerank", "/v1/moderations", "/v1/audio/speech"}
+"""At servers outside alone: `tests/gateway/test_rerank.py`, `test_speech.py`."""
 STREAMED = [path for path in BODIES if path != EMBEDDINGS]
 CLEAN_ENDS = (b"[DONE]", b"response.completed", b"response.incomplete", b"message_stop")
 
