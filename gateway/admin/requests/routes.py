@@ -9,7 +9,8 @@ from gateway.admin.requests.service import Requests
 from gateway.api.pages import PagedBy50
 from gateway.api.schemas import Page
 from gateway.fields import Label
-from gateway.public.generations.schemas import Generation
+from gateway.public.generations.schemas import BilledGeneration, Generation
+from gateway.public.generations.service import Generations
 
 router = APIRouter(prefix="/requests", tags=["requests"])
 
@@ -25,3 +26,9 @@ async def list_requests(
 @router.get("/{request_id}", response_model=CostedExplanation)
 async def explain_request(requests: Requests, request_id: Label) -> Any:
     return await requests.explain(request_id)
+
+
+@router.get("/{request_id}/invoice-lines", response_model=BilledGeneration)
+async def request_invoice_lines(generations: Generations, request_id: Label) -> Any:
+    """The invoices and lines that the call is charged by."""
+    return await generations.billed(request_id, None)

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import AliasPath, Field, NonNegativeInt
 
+from billing.invoices.invoicing import LineKind
 from billing.types import AttemptKind, CallStatus, UsageSource
 from gateway.admin.ledger.schemas import Transfer
 from gateway.api.schemas import Answer, At, CallUsage, RareUsd, Usd, read_from
@@ -134,6 +135,33 @@ class CallAttempt(Answer):
     input: NonNegativeInt
     cached_input: NonNegativeInt
     output: NonNegativeInt
+
+
+class BilledLine(Answer):
+    """A line of an invoice with what it has of a transfer of the call."""
+
+    invoice: str = Field(validation_alias="invoice_id")
+    number: str | None = Field(description="a draft has none", examples=["SLU-2026-000001"])
+    seq: NonNegativeInt = Field(validation_alias=AliasPath("line", "seq"))
+    kind: LineKind = Field(validation_alias=AliasPath("line", "kind"))
+    component: str = Field(validation_alias=AliasPath("line", "component"))
+    grant: str = Field(validation_alias=AliasPath("line", "grant_id"))
+    transfer: str = Field(validation_alias=AliasPath("transfer", "transfer_id"))
+    amount_usd: Usd = Field(validation_alias=AliasPath("amount_nanousd"))
+
+
+class BilledGeneration(Answer):
+    """Lines of void invoices are left out; terms of a month are of no single call. `billed_usd` and
+    `unbilled_usd` sum to `charged_usd`."""
+
+    object: Literal["billed_generation"] = "billed_generation"
+    id: str = Field(validation_alias="rid")
+    charged_usd: Usd = Field(
+        validation_alias="charged_nanousd", description="less what credit has paid"
+    )
+    billed_usd: Usd = Field(validation_alias="billed_nanousd", description="what the lines sum to")
+    unbilled_usd: Usd = Field(validation_alias="unbilled_nanousd")
+    lines: list[BilledLine]
 
 
 class Explanation(Generation):

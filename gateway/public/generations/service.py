@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from fastapi import Depends, Request
 
+from billing.charges.trace import BilledCall, billed_call
 from billing.prices.book import PriceBook, Unpriced
 from billing.prices.rating import rate
 from billing.queries import CallRecord
@@ -106,6 +107,14 @@ class GenerationService:
             raise _no_generation(missing, request_id) from missing
         decision = await asyncio.to_thread(self.calls.decisions.explained, call)
         return ExplainedCall.of(call, decision, self.catalog.prices)
+
+    async def billed(self, request_id: str, organization: str | None) -> BilledCall:
+        """Raises ApiError 404."""
+        try:
+            await self.calls.whole(request_id, organization)
+        except NotBooked as missing:
+            raise _no_generation(missing, request_id) from missing
+        return await asyncio.to_thread(billed_call, self.calls.ledger, request_id)
 
 
 def _no_generation(missing: NotBooked, request_id: str) -> ApiError:

@@ -26,7 +26,7 @@ from tests.billing.invoices.test_invoices import (
 from tests.gateway.admin.test_documents import RATES
 from tests.gateway.api.asgi import ask
 from tests.gateway.api.described import assert_described
-from tests.gateway.edge import Edge
+from tests.gateway.edge import API_KEY, Edge
 
 TENTH = PercentTerm(term_id="off", rate_ppm=100_000, first_month="2026-10")
 
@@ -100,3 +100,21 @@ async def test_calls_of_a_line_come_in_pages(one: Edge, number: str) -> None:
         after = f"&after={page['after']}"
     assert seen == ["req_1", "req_2", "req_3"]
     assert (await ask(one.app, "GET", path.replace("/1/", "/99/"), b"", "admin"))[0] == 404
+
+
+async def test_call_leads_to_its_invoice_and_lines_and_never_for_another(
+    one: Edge, number: str
+) -> None:
+    path = "/v1/generations/req_1/invoice-lines"
+    status, own = await ask(one.app, "GET", path, b"", API_KEY)
+    assert status == 200, own
+    assert_described(one.app, "GET", path, status, own)
+    assert {line["number"] for line in own["lines"]} == {number}
+    assert own["charged_usd"] == own["billed_usd"] and own["unbilled_usd"] == "0.00"
+    admins = "/admin/v1/requests/req_1/invoice-lines"
+    assert await ask(one.app, "GET", admins, b"", "admin") == (200, own)
+    store = one.parts.ledger
+    book(store, call(store, "req_x", IN_OCTOBER_US, org="org_other", output=9))
+    hidden = await ask(one.app, "GET", path.replace("req_1", "req_x"), b"", API_KEY)
+    assert hidden[0] == 404
+    assert (await ask(one.app, "GET", admins.replace("req_1", "req_none"), b"", "admin"))[0] == 404
