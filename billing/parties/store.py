@@ -102,6 +102,12 @@ def rules(store: Store, *, after: str | None = None, limit: int | None = None) -
         return _rules(conn, after, limit)
 
 
+def legal_names(conn: Connection) -> dict[str, str]:
+    """By organization, of those that have a billing profile."""
+    rows = conn.execute(select(PROFILE.c.org, PROFILE.c.details))
+    return {org: details["legal_name"] for org, details in rows}
+
+
 def has_sellers(conn: Connection) -> bool:
     return conn.execute(select(SELLER.c.seller_id).limit(1)).first() is not None
 

@@ -1,8 +1,9 @@
 """A bank's statement as CSV: rows of money that came, and the number of an invoice in their text.
 
-Pure. The head names the columns `date`, `amount`, `text` and, if there are any, `currency` and
-`id`. A row is known by the digest of what it says, and by its place among rows that say the same,
-so that a file that is read again, or one that begins with the rows of another, books nothing twice.
+Pure. The head names the columns `date`, `amount`, `text` and, if there are any, `currency`, `id`
+and `payer`. A row is known by the digest of what it says, and by its place among rows that say the
+same, so that a file that is read again, or one that begins with the rows of another, books nothing
+twice. Who paid is not in the digest.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
@@ -19,10 +20,12 @@ from io import StringIO
 
 NEEDED = ("date", "amount", "text")
 OPTIONAL = ("currency", "id")
+PAYER = "payer"
 CHARS_MAX = 4_000_000
 ROWS_MAX = 20_000
 CENTS_MAX = 10**15
 NUMBER = re.compile(r"(?<![A-Z0-9-])[A-Z0-9]{1,12}-[0-9]{4}-[0-9]{6,}(?![0-9])")
+WORD = re.compile(r"\w+")
 MICROSECONDS = 1_000_000
 
 
@@ -42,6 +45,7 @@ class BankRow:
     amount_cents: int = 0
     received_us: int = 0
     numbers: tuple[str, ...] = ()
+    payer: str = ""
     problem: str = ""
 
 
@@ -74,10 +78,10 @@ def _rows(head: list[str], rows: list[list[str]]) -> Iterator[BankRow]:
         texts = tuple(cells.get(name, "") for name in (*NEEDED, *OPTIONAL))
         seen[texts] += 1
         digest = sha256("\x1f".join((*texts, str(seen[texts]))).encode()).hexdigest()[:32]
-        yield _row(number, digest, texts)
+        yield _row(number, digest, texts, cells.get(PAYER, ""))
 
 
-def _row(number: int, digest: str, texts: tuple[str, ...]) -> BankRow:
+def _row(number: int, digest: str, texts: tuple[str, ...], payer: str) -> BankRow:
     day, amount, text, currency, _ = texts
     currency = currency.upper() or "USD"
     row = BankRow(number, digest, text, amount, currency)
@@ -93,7 +97,22 @@ def _row(number: int, digest: str, texts: tuple[str, ...]) -> BankRow:
         *(row.row, digest, text, amount, currency, cents),
         received_us=int(at.timestamp()) * MICROSECONDS,
         numbers=numbers,
+        payer=payer,
     )
+
+
+def names_another(row: BankRow, org: str, names: Mapping[str, str]) -> str | None:
+    """The organization whose name a row bears that pays an invoice of `org`, unless it bears the
+    name of that one too. The payer is looked at where the file says it, else the text. `names` has
+    the `words_of` each name."""
+    said = words_of(row.payer or row.text)
+    named = {each for each, words in names.items() if words.strip() and words in said}
+    return None if org in named else min(named, default=None)
+
+
+def words_of(text: str) -> str:
+    """In lower case, one blank around each word."""
+    return f" {' '.join(WORD.findall(text.casefold()))} "
 
 
 def _cents(amount: str) -> int:

@@ -1,12 +1,17 @@
-"""Payments from a bank's statement: a row pays the invoice whose number it names."""
+"""Payments from a bank's statement: a row pays the invoice whose number it names.
+
+A row that bears the name of another organization is left to a person.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from billing.db.engine import Store
 from billing.invoices import store as invoices
-from billing.payments.bank_file import BankRow, bank_rows
+from billing.parties import store as parties
+from billing.payments.bank_file import BankRow, bank_rows, names_another, words_of
 from billing.payments.paying import (
     NotPayable,
     PaymentConflict,
@@ -61,18 +66,21 @@ class BankImport:
 def import_payments(store: Store, text: str, *, by: str, now_us: int) -> BankImport:
     """Each row is a payment of its own, and the same row again is the same one. Raises
     BadBankFile."""
+    with store.read() as conn:
+        names = {org: words_of(name) for org, name in parties.legal_names(conn).items()}
     matched: list[MatchedRow] = []
     unmatched: list[UnmatchedRow] = []
     for row in bank_rows(text):
         try:
-            matched.append(_paid(store, row, by, now_us))
+            matched.append(_paid(store, row, names, by, now_us))
         except (BadPayment, NotPayable, PaymentConflict) as why:
             words = (row.row, row.text, row.amount, row.currency)
             unmatched.append(UnmatchedRow(*words, str(why)))
     return BankImport(tuple(matched), tuple(unmatched))
 
 
-def _paid(store: Store, row: BankRow, by: str, now_us: int) -> MatchedRow:
+def _paid(store: Store, row: BankRow, names: Mapping[str, str], by: str, now_us: int) -> MatchedRow:
+    """`names` has the words of legal names by organization."""
     if row.problem:
         raise BadPayment("csv", row.problem)
     with store.read() as conn:
@@ -82,6 +90,8 @@ def _paid(store: Store, row: BankRow, by: str, now_us: int) -> MatchedRow:
             why = "names several invoices" if known else "names no invoice that is issued"
             raise BadPayment("csv", f"its text {why}")
         ((number, invoice),) = known.items()
+        if another := names_another(row, invoice["org"], names):
+            raise BadPayment("csv", f"it bears the name of {another}, and {number} is another's")
         receipt = Receipt(
             org=invoice["org"],
             external_id=f"bank:{row.digest}",

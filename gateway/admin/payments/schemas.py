@@ -39,7 +39,7 @@ class ReverseBody(Body):
 class ImportBody(Body):
     csv: str = Field(
         max_length=CHARS_MAX,
-        description="a head with date, amount, text and, if there are any, currency and id",
+        description="a head with date, amount, text and, if there are any, currency, id and payer",
         examples=["date,amount,currency,text\n2026-11-05,118.50,USD,SLU-2026-000001\n"],
     )
 

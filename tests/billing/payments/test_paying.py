@@ -5,10 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from msgspec.structs import replace
 
 from billing.db.engine import Store
 from billing.invoices.months import InvoiceResult, list_invoices
 from billing.invoices.voids import void
+from billing.parties.store import put_profile, put_seller
 from billing.payments.bank_import import import_payments
 from billing.payments.paying import (
     NotPayable,
@@ -32,6 +34,7 @@ from tests.billing.invoices.test_invoices import (
     run,
 )
 from tests.billing.invoices.test_voids import balance
+from tests.billing.parties.test_tax_rules import BUYER, SELLER
 
 NOW_US = IN_NOVEMBER_US
 
@@ -193,4 +196,56 @@ def test_a_bank_file_pays_by_number_once_and_lists_what_it_cannot(store: Store) 
     assert not any(row.is_new for row in again.matched)
     assert cents(store) == [(100, 0), (200, 0)]
     assert balance(store, "on_account") == -50 * 10**7
+    assert holds(store)
+
+
+@pytest.mark.parametrize(
+    ("text", "payer", "is_booked"),
+    [
+        ("{number}", "", True),
+        ("{number}", "Reed & Sons GmbH", True),
+        ("{number} from REED & sons gmbh, Berlin", "", True),
+        ("{number}", "Wharf, Ltd.", False),
+        ("wharf ltd pays {number}", "", False),
+        ("{number} wharfside ltd", "", True),
+        ("{number}", "WHARF LTD for Reed & Sons GmbH", True),
+        ("Wharf Ltd {number}", "Somebody", True),
+    ],
+)
+def test_row_that_bears_the_name_of_another_is_left_to_a_person(
+    store: Store, text: str, payer: str, is_booked: bool
+) -> None:
+    put_seller(store, SELLER, 1)
+    for org, name in (("org_1", "Reed & Sons GmbH"), ("org_2", "Wharf Ltd")):
+        put_profile(store, replace(BUYER, org=org, legal_name=name), 1)
+    first, _ = invoices(store)
+    cells = f'2026-11-01,1.00,"{text.format(number=first.number)}","{payer}"'
+    told = import_payments(store, f"date,amount,text,payer\n{cells}", by="a", now_us=NOW_US)
+    assert len(told.matched) == is_booked, told
+    assert [row.why for row in told.unmatched] == [
+        f"it bears the name of org_2, and {first.number} is another's"
+    ] * (not is_booked)
+    assert cents(store)[0] == ((100, 0) if is_booked else (0, 100))
+
+
+def test_payer_does_not_change_which_row_it_is(store: Store) -> None:
+    first, _ = invoices(store)
+    for head, end in (("", ""), (",payer", ",Reed")):
+        told = import_payments(
+            store,
+            f"date,amount,text{head}\n2026-11-01,0.40,{first.number}{end}",
+            by="a",
+            now_us=NOW_US,
+        )
+        assert [row.is_new for row in told.matched] == [not head]
+    assert cents(store)[0] == (40, 60)
+
+
+def test_balance_is_applied_once_however_often_it_is_asked(store: Store) -> None:
+    first, second = invoices(store)
+    paid(store, first, 150)
+    for _ in range(3):
+        apply_balance(store, second.invoice["invoice_id"], by="a", now_us=NOW_US)
+    assert cents(store) == [(100, 0), (50, 150)]
+    assert balance(store, "on_account") == 0
     assert holds(store)
