@@ -28,6 +28,7 @@ from billing.credits.keeper import CreditKeeper
 from billing.db.engine import Store, open_store
 from billing.db.reachable import once_sql_is_there
 from billing.decisions.writer import DecisionWriter
+from billing.dunning.keeper import DunningKeeper
 from billing.invoices.run_keeper import InvoiceRunKeeper
 from billing.limits.holds import Holds
 from billing.outbox.keeper import OutboxKeeper
@@ -142,7 +143,13 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
         now=now,
         mail=_mail(store, settings.mail),
     )
-    books = credits.run(), invoices.run(), outbox.run()
+    dunning = DunningKeeper(
+        store,
+        [entry.as_step for entry in settings.dunning],
+        interval_s=ledger.dunning_interval_s,
+        now=now,
+    )
+    books = credits.run(), invoices.run(), outbox.run(), dunning.run()
     beside = lives.run(), decisions.run(), keeper.run(), *books
     runs = writer.run(), reaper.run(), primer.run(), *beside
     parts = [asyncio.create_task(part) for part in (*runs, publisher, stop.wait())]

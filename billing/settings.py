@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from datetime import date
 from email.utils import parseaddr
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -17,6 +18,7 @@ from pydantic_settings import (
 )
 
 from billing.books.accounts import with_own
+from billing.dunning.steps import DAYS_MAX, DunningStep, StepName, checked_steps
 from billing.outbox.mail.address import is_address
 from billing.outbox.mail.server import MailSecurity
 from billing.written_usd import PriceUsd, WrittenUsd
@@ -105,6 +107,7 @@ class LedgerSettings(BaseModel):
     invoice_series: str = "SLU"
     invoice_grace_h: float = Field(0.0, ge=0, le=1440)  # after a month, before its invoices issue
     book_accounts: dict[str, str] = {}  # by account of the ledger; before those that come with it
+    dunning_interval_s: float = Field(60.0, gt=0)  # how often steps that are due are looked for
     webhook_interval_s: float = Field(0.5, gt=0)  # how often events that are due are looked for
     webhook_timeout_s: float = Field(10.0, gt=0, le=60.0)  # one sending, with its name's look-up
     webhook_networks: list[str] = []  # CIDR; may be reached though not public, and without TLS
@@ -151,6 +154,27 @@ class MailSettings(BaseModel):
         return self
 
 
+class DunningSettings(BaseModel):
+    """One entry of [[dunning]]: a step so many days after an invoice was due."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    step: StepName
+    days: int = Field(ge=0, le=DAYS_MAX)
+    since: date = date.min  # of invoices that are due then or later; none: of all
+
+    @property
+    def as_step(self) -> DunningStep:
+        return DunningStep(self.step, self.days, self.since)
+
+
+def _in_order(entries: tuple[DunningSettings, ...]) -> tuple[DunningSettings, ...]:
+    checked_steps(entry.as_step for entry in entries)
+    return entries
+
+
+DunningEntries = Annotated[tuple[DunningSettings, ...], AfterValidator(_in_order)]
+
+
 class BillingSettings(BaseSettings):
     """What the ledger needs of the shared file; other parts' tables are not its business."""
 
@@ -162,6 +186,7 @@ class BillingSettings(BaseSettings):
     sql_url: str = ""
     ledger: LedgerSettings = LedgerSettings()
     mail: MailSettings = MailSettings()
+    dunning: DunningEntries = ()
     prices: list[PriceSettings] = []
 
     @property

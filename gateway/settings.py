@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from sqlmodel._compat import SQLModelConfig
 
-from billing.settings import LedgerSettings, MailSettings, PriceSettings
+from billing.settings import DunningEntries, LedgerSettings, MailSettings, PriceSettings
 from billing.written_usd import Usd, WrittenUsd, notices
 from gateway.catalog.external import ExternalRules, address_of
 from gateway.catalog.fit import mixed_misfits, pool_misfits, priced, variant_misfits, variant_of
@@ -261,6 +261,7 @@ class Settings(BaseSettings):
     nodes: NodeTypes = ()
     mixes: MixSettings = ()
     prices: tuple[PriceSettings, ...] = ()
+    dunning: DunningEntries = ()
 
     @property
     def sql(self) -> str:

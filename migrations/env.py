@@ -16,6 +16,7 @@ import billing.credit_notes.tables
 import billing.credits.tables
 import billing.decisions.tables
 import billing.documents.tables
+import billing.dunning.tables
 import billing.invoices.tables
 import billing.ledger.tables
 import billing.outbox.tables

@@ -14,9 +14,15 @@ from billing.outbox.event import EventType, OutboxEvent, instant
 
 
 def tell_of_invoice(
-    conn: Connection, kind: EventType, invoice: Mapping[str, Any], now_us: int, turn: str = ""
+    conn: Connection,
+    kind: EventType,
+    invoice: Mapping[str, Any],
+    now_us: int,
+    turn: str = "",
+    *,
+    more: Mapping[str, Any] | None = None,
 ) -> None:
-    """In the transaction of what happened to it."""
+    """In the transaction of what happened to it. `more` is told beside what is told of all."""
     data = {
         "id": invoice["invoice_id"],
         "number": number_of(invoice),
@@ -26,4 +32,5 @@ def tell_of_invoice(
         "total_usd": usd(payable_cents(invoice) * NANOUSD_PER_CENT),
         "due_at": None if invoice["due_us"] is None else instant(invoice["due_us"]),
     }
-    outbox.tell(conn, OutboxEvent(kind, invoice["org"], invoice["invoice_id"], data, now_us, turn))
+    told = data | dict(more or {})
+    outbox.tell(conn, OutboxEvent(kind, invoice["org"], invoice["invoice_id"], told, now_us, turn))

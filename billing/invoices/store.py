@@ -104,6 +104,24 @@ def by_id(conn: Connection, invoice_id: str) -> dict[str, Any] | None:
     return dict(row) if row else None
 
 
+def overdue(
+    conn: Connection, now_us: int, *, org: str | None = None, invoice_id: str | None = None
+) -> list[dict[str, Any]]:
+    """Issued invoices whose day is past and of which something is left, the oldest first."""
+    issued = _with_voids().where(
+        *(INVOICE.c.status == "finalised", VOID.c.voided_us.is_(None)),
+        *(WRITE_OFF.c.amount_cents.is_(None), PARTIES.c.due_us < now_us),
+    )
+    if org is not None:
+        issued = issued.where(INVOICE.c.org == org)
+    if invoice_id is not None:
+        issued = issued.where(INVOICE.c.invoice_id == invoice_id)
+    each = issued.subquery("issued").c
+    left = each.total_cents + each.tax_cents - each.paid_cents - each.noted_cents
+    statement = select(*each).where(left > 0).order_by(each.due_us, each.invoice_id)
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
 def last_before(conn: Connection, org: str, period: str) -> dict[str, Any] | None:
     """The final invoice of the last month before a month that has one."""
     statement = (
@@ -149,6 +167,11 @@ def payable_cents(invoice: Row) -> int:
 def credited_cents(invoice: Row) -> int:
     """What of an invoice is to be paid no more, though nobody has paid it."""
     return int(invoice["noted_cents"] + (invoice["written_off_cents"] or 0))
+
+
+def left_cents(invoice: Row) -> int:
+    """What of an invoice is still to be paid."""
+    return payable_cents(invoice) - credited_cents(invoice) - int(invoice["paid_cents"])
 
 
 def insert_write_off(

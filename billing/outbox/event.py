@@ -30,6 +30,7 @@ class EventType(StrEnum):
     INVOICE_ISSUED = "invoice.issued"
     INVOICE_PAID = "invoice.paid"
     INVOICE_VOIDED = "invoice.voided"
+    INVOICE_OVERDUE = "invoice.overdue"
     PAYMENT_RECEIVED = "payment.received"
 
 

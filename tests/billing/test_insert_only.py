@@ -16,6 +16,7 @@ import billing.credit_notes.tables
 import billing.credits.tables
 import billing.decisions.tables
 import billing.documents.tables
+import billing.dunning.tables
 import billing.invoices.tables
 import billing.ledger.tables
 import billing.outbox.tables
@@ -33,6 +34,8 @@ from billing.credits.credit import Category, Grant
 from billing.credits.grants import give, void
 from billing.db.engine import Store
 from billing.documents import store as documents
+from billing.dunning.steps import StepName
+from billing.dunning.store import insert_step
 from billing.invoices import store as invoices
 from billing.invoices.voids import void as void_invoice
 from billing.parties.store import put_profile, put_rule, put_seller
@@ -70,6 +73,7 @@ FROZEN = {
     "invoice_write_off",
     *("credit_note", "credit_note_line", "credit_note_tax"),
     "outbox_event",
+    "dunning_step",
     "payment",
     "payment_part",
     "credit_grant",
@@ -150,6 +154,7 @@ def store(either_store: Store) -> Store:
             [CreditedLine(0, 0, 0, 1)],
             [CreditedPart(0, 1, 0)],
         )
+        insert_step(conn, invoice.invoice["invoice_id"], StepName.REMINDER, 1, 1)
         invoices.insert_write_off(conn, invoice.invoice["invoice_id"], 1, "a", "a", 1)
         documents.keep(conn, "inv_1", "pdf", b"%PDF", 1)
         conn.execute(text("INSERT INTO closed_period VALUES ('2020-01', 1, 'a', 1)"))
@@ -228,6 +233,7 @@ def test_every_table_of_the_ledger_is_frozen_or_says_why_not() -> None:
             billing.credits.tables,
             billing.decisions.tables,
             billing.documents.tables,
+            billing.dunning.tables,
             billing.invoices.tables,
             billing.ledger.tables,
             billing.outbox.tables,

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 from billing.documents.forms.glyphs import one_line
 from billing.documents.forms.words import day_text, grouped
-from billing.outbox.event import EventType
 from billing.outbox.mail.words import COMMON, LETTERS
 
 CELL = "padding:2px 12px 2px 0"
@@ -67,7 +66,7 @@ def letter_of(told: Mapping[str, Any], reader: Reader) -> MailText:
     language = _language(reader)
     words, common, data = LETTERS[language], COMMON[language], told["data"]
     values = _values(data, reader, language, common["we"])
-    about = words[EventType(told["type"])]
+    about = words[_name_of(told)]
     rows = [(common["number"], values["number"])]
     rows.append((common["amount"], f"{values['amount']} {values['currency']}".strip()))
     rows.append((common["due"], values["due"]))
@@ -98,6 +97,11 @@ def message_of(
     message.add_alternative(letter.html(_language(reader)), subtype="html")
     message.set_boundary(event_id)
     return message
+
+
+def _name_of(told: Mapping[str, Any]) -> str:
+    step = told["data"].get("step")
+    return f"{told['type']}/{step}" if step else str(told["type"])
 
 
 def _values(data: Mapping[str, Any], reader: Reader, language: str, unnamed: str) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""What mails say of each event, in each language. `{...}` are the values of `letter.py`."""
+"""What mails say of each event, in each language. `{...}` are the values of `letter.py`.
+
+An event of several steps has words for each, under TYPE/STEP.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ class LetterWords(NamedTuple):
     body: str
 
 
-ENGLISH_LETTERS: Mapping[EventType, LetterWords] = {
+ENGLISH_LETTERS: Mapping[str, LetterWords] = {
     EventType.INVOICE_ISSUED: LetterWords(
         "Invoice {number} from {seller}",
         "{seller} has issued invoice {number} to you.",
@@ -26,12 +29,27 @@ ENGLISH_LETTERS: Mapping[EventType, LetterWords] = {
         "Invoice {number} is void",
         "Invoice {number} is void: nothing is due by it any more.",
     ),
+    f"{EventType.INVOICE_OVERDUE}/reminder": LetterWords(
+        "Reminder: invoice {number} is overdue",
+        "Invoice {number} of {seller} was due on {due} and is not paid in full yet. "
+        "If you have paid in the meantime, please disregard this message.",
+    ),
+    f"{EventType.INVOICE_OVERDUE}/second_reminder": LetterWords(
+        "Second reminder: invoice {number} is overdue",
+        "Invoice {number} of {seller} was due on {due} and is still not paid in full. "
+        "Please pay it now.",
+    ),
+    f"{EventType.INVOICE_OVERDUE}/last_notice": LetterWords(
+        "Last notice: invoice {number} is overdue",
+        "Invoice {number} of {seller} was due on {due}. This is the last notice. "
+        "Please pay it at once.",
+    ),
     EventType.PAYMENT_RECEIVED: LetterWords(
         "Your payment of {amount} {currency} has arrived",
         "{seller} has received your payment. Thank you.",
     ),
 }
-GERMAN_LETTERS: Mapping[EventType, LetterWords] = {
+GERMAN_LETTERS: Mapping[str, LetterWords] = {
     EventType.INVOICE_ISSUED: LetterWords(
         "Rechnung {number} von {seller}",
         "{seller} hat Ihnen die Rechnung {number} gestellt.",
@@ -44,12 +62,27 @@ GERMAN_LETTERS: Mapping[EventType, LetterWords] = {
         "Rechnung {number} ist storniert",
         "Die Rechnung {number} ist storniert: Aus ihr ist nichts mehr fällig.",
     ),
+    f"{EventType.INVOICE_OVERDUE}/reminder": LetterWords(
+        "Zahlungserinnerung: Rechnung {number}",
+        "Die Rechnung {number} von {seller} war am {due} fällig und ist noch nicht vollständig "
+        "bezahlt. Haben Sie inzwischen gezahlt, ist diese Nachricht gegenstandslos.",
+    ),
+    f"{EventType.INVOICE_OVERDUE}/second_reminder": LetterWords(
+        "Zweite Mahnung: Rechnung {number}",
+        "Die Rechnung {number} von {seller} war am {due} fällig und ist weiterhin nicht "
+        "vollständig bezahlt. Bitte zahlen Sie jetzt.",
+    ),
+    f"{EventType.INVOICE_OVERDUE}/last_notice": LetterWords(
+        "Letzte Mahnung: Rechnung {number}",
+        "Die Rechnung {number} von {seller} war am {due} fällig. Dies ist die letzte Mahnung. "
+        "Bitte zahlen Sie umgehend.",
+    ),
     EventType.PAYMENT_RECEIVED: LetterWords(
         "Ihre Zahlung über {amount} {currency} ist eingegangen",
         "{seller} hat Ihre Zahlung erhalten. Vielen Dank.",
     ),
 }
-LETTERS: Mapping[str, Mapping[EventType, LetterWords]] = {
+LETTERS: Mapping[str, Mapping[str, LetterWords]] = {
     "en": ENGLISH_LETTERS,
     "de": GERMAN_LETTERS,
 }
