@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -54,19 +55,23 @@ class Library:
         import httpx
         import litellm
         from litellm.litellm_core_utils import streaming_chunk_builder_utils as counting
+        from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
         from litellm.llms.anthropic.chat import transformation as anthropic
         from litellm.llms.bedrock.chat import converse_transformation as bedrock
         from litellm.llms.cohere.chat import v2_transformation as cohere
         from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+        from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as google
 
         logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)  # it may quote prompts
         litellm.suppress_debug_info = True
         litellm.drop_params = litellm.modify_params = False
         litellm.num_retries = 0
+        litellm.REPEATED_STREAMING_CHUNK_LIMIT = sys.maxsize  # an answer may repeat itself
         _mind_connections(httpx, AsyncHTTPHandler)
         for guessing in (counting, anthropic, bedrock):
             guessing.token_counter = _guess_nothing
         cohere.CohereV2ModelResponseIterator = CohereEvents
+        _invent_no_end(CustomStreamWrapper, google.VertexGeminiConfig)
         self._litellm = litellm
 
     async def chat(self, body: Mapping[str, Any], account: Account, timeout_s: float) -> Any:
@@ -183,6 +188,26 @@ def _guess_nothing(*_: Any, model: str | None = None, **__: Any) -> int:
     if model is not None and (guesses := _guesses.get()) is not None:
         guesses.append(model)
     return 0
+
+
+def _invent_no_end(wrapper: Any, gemini: Any) -> None:
+    """Where a stream ends before its answer does, the library says that the answer has ended; and
+    of Gemini it says so with each piece."""
+    last_chunk, choice_of = wrapper.finish_reason_handler, gemini._create_streaming_choice
+
+    def last_chunk_if_any(self: Any) -> Any:
+        if not (self.received_finish_reason or self.intermittent_finish_reason):
+            raise CallRefused(502, "The provider's stream ended before its answer did.")
+        return last_chunk(self)
+
+    def piece_of(*, candidate: Mapping[str, Any], **named: Any) -> Any:
+        choice = choice_of(candidate=candidate, **named)
+        if not candidate.get("finishReason"):
+            choice.finish_reason = None
+        return choice
+
+    wrapper.finish_reason_handler = last_chunk_if_any
+    gemini._create_streaming_choice = staticmethod(piece_of)
 
 
 def _choice(choice: Mapping[str, Any]) -> dict[str, Any]:

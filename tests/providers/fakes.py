@@ -25,12 +25,13 @@ HOLD_S = 20.0
 @dataclass
 class FakeProvider:
     """One server and what it has seen. `used` is what it reports; with `holds` it stops after its
-    first word until its caller leaves."""
+    first word, or after `told` of them, until its caller leaves."""
 
     kind: str
     used: Usage
     words: tuple[str, ...] = ("Once ", "upon ", "a time.")
     holds: bool = False
+    told: int = 1
     reports: bool = True
     """Whether it says what it used."""
     calls_tool: bool = False
@@ -39,6 +40,9 @@ class FakeProvider:
     location: str | None = None
     breaks: bool = False
     """It takes a call and breaks the connection."""
+    cuts: str | None = None
+    """How its stream ends behind `told` words: "properly", "broken" in the middle of an event,
+    or with an event that is an "error", in its own form."""
     url: str = ""
     paths: list[str] = field(default_factory=list)
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -86,11 +90,26 @@ class FakeProvider:
         events = (TOOL_EVENTS if self.calls_tool else EVENTS)[self.kind](self)
         if not self.reports:
             events = [event for event in map(_unreported, events) if event]
+        last = HOLDS_AFTER[self.kind] + self.told - 1
         for number, event in enumerate(events):
-            if self.holds and number == HOLDS_AFTER[self.kind]:
+            if self.holds and number == last:
                 self.begun.set()
                 await asyncio.sleep(HOLD_S)
+            if self.cuts and number == last:
+                return await self._cut(response, event)
             await response.write(event)
+        await response.write_eof()
+        return response
+
+    async def _cut(self, response: web.StreamResponse, event: bytes) -> web.StreamResponse:
+        if self.cuts == "broken":
+            await response.write(event[: len(event) // 2])
+            transport = response._req.transport if response._req is not None else None
+            assert transport is not None
+            transport.close()
+            return response
+        if self.cuts == "error":
+            await response.write(ERRORS[self.kind])
         await response.write_eof()
         return response
 
@@ -239,13 +258,14 @@ def _bedrock_events(fake: FakeProvider) -> list[bytes]:
         events.append(("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": word}}))
     events.append(("contentBlockStop", {"contentBlockIndex": 0}))
     events.append(("messageStop", {"stopReason": "end_turn"}))
-    events.append(("metadata", {"usage": _bedrock_used(fake), "metrics": {"latencyMs": 1}}))
+    if fake.reports:
+        events.append(("metadata", {"usage": _bedrock_used(fake), "metrics": {"latencyMs": 1}}))
     return [_event_stream(name, document) for name, document in events]
 
 
-def _event_stream(name: str, document: dict[str, Any]) -> bytes:
+def _event_stream(name: str, document: dict[str, Any], kind: str = "event") -> bytes:
     """One message: lengths and their sum, headers of text (type 7), payload, sum of all."""
-    said = {":event-type": name, ":content-type": "application/json", ":message-type": "event"}
+    said = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
     headers = b"".join(
         bytes([len(n)]) + n.encode() + b"\x07" + struct.pack(">H", len(v)) + v.encode()
         for n, v in said.items()
@@ -463,5 +483,16 @@ TOOL_EVENTS: dict[str, Events] = {
     "azure": _azure_tool,
     "cohere": _cohere_tool,
 }
+OVERLOADED = {"message": "Overloaded.", "type": "overloaded_error"}
+ERRORS = {
+    "anthropic": _data({"type": "error", "error": OVERLOADED}, "error"),
+    "gemini": _data({"error": {"code": 503, "message": "Overloaded.", "status": "UNAVAILABLE"}}),
+    "bedrock": _event_stream("modelStreamErrorException", {"message": "Overloaded."}, "exception"),
+    "azure": _data({"error": OVERLOADED}),
+    "cohere": _data(
+        {"type": "message-end", "id": "c1", "delta": {"finish_reason": "ERROR"}}, "message-end"
+    ),
+}
+"""In the midst of a stream."""
 HOLDS_AFTER = {"anthropic": 3, "gemini": 1, "bedrock": 2, "azure": 2, "text": 1, "cohere": 3}
 """How many events each has sent with its first word."""

@@ -19,6 +19,7 @@ from tests.providers.test_adapters import (
     LEFT_S,
     Kind,
     client,
+    every_kind,
     frames_of,
     target,
     text_of,
@@ -116,7 +117,7 @@ async def test_what_no_adapter_can_of_texts_is_refused_by_its_name(
     assert fake.bodies == []
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k.name != "bedrock"], ids=lambda k: k.name)
+@every_kind
 async def test_stream_that_reports_no_usage_is_not_told_a_guess(
     providers: ProvidersProcess, client: OpenAIUpstream, kind: Kind
 ) -> None:
