@@ -72,6 +72,8 @@ def main() -> int:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    # What is wrong with a caller's form is the caller's to know, who is answered.
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
     for notice in settings_notices():
         log.warning("%s", notice)
     outside = Outside(

@@ -12,15 +12,28 @@ from email import message_from_bytes
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2 as httpx
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 from redis.asyncio import Redis
 
+from billing.ledger import booking
+from billing.ledger.booking import Record
+from billing.prices.book import PriceRate, PriceVersion, make_book
+from billing.types import encode
 from gateway.audio.transcription import BYTES_MAX
 from gateway.upstream import fake
 from tests.gateway.api.asgi import ask
-from tests.gateway.edge import API_KEY, LISTENER, SCRIBE, SECOND_PRICE, Edge, Response, edge
+from tests.gateway.edge import (
+    API_KEY,
+    LISTENER,
+    OUTER_PRICES,
+    SCRIBE,
+    SECOND_PRICE,
+    Edge,
+    Response,
+    edge,
+)
 from tests.gateway.uploads.forms import TYPE, form_body, mp3, wav
 from tests.redis_server import RedisServer
 
@@ -332,6 +345,31 @@ async def test_a_call_under_a_key_runs_once_whatever_the_boundary_is(
 
 
 # --- others --------------------------------------------------------------------------------------
+
+
+async def test_an_operator_asks_whether_a_server_listens(
+    one: Edge, server: fake.FakeUpstream
+) -> None:
+    status, told = await ask(one.app, "POST", "/admin/v1/pools/listens/check", b"", "admin")
+    assert (status, told["outcome"]) == (200, "answered"), told
+    name, content = sent_files(server.requests[0])["file"]
+    assert (name, content) == ("audio.wav", wav(1, 16_000))
+
+
+async def test_what_was_heard_is_booked_and_listed_by_seconds(one: Edge) -> None:
+    await sends(one)
+    (call,) = (await one.settled()).values()
+    rates = [PriceRate(LISTENER, "default", *each) for each in OUTER_PRICES[LISTENER].items()]
+    book = make_book([PriceVersion("pv_1", 0, None, tuple(rates))])
+    with one.parts.ledger.write() as conn:
+        record = Record(0, "0-0", "settled", call.rid, encode(call))
+        booking.book(conn, booking.read([record], book, call.ended_us))
+    since = f"start_time={call.ended_us // 10**6 - 3600}"
+    path = f"/v1/organization/usage/audio_transcriptions?{since}&group_by=model"
+    _, page = await ask(one.app, "GET", path, b"", API_KEY)
+    (used,) = [each for bucket in page["data"] for each in bucket["results"]]
+    assert used["object"] == "organization.usage.audio_transcriptions.result"
+    assert (used["model"], used["num_model_requests"], used["seconds"]) == (LISTENER, 1, 3)
 
 
 async def test_models_say_who_listens(one: Edge) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2 as httpx
 import pytest
 from openai import AsyncOpenAI
 from redis.asyncio import Redis
@@ -153,6 +153,11 @@ async def test_a_quote_has_the_characters(one: Edge) -> None:
     sent = json.dumps({"url": SPEECH, "body": wanted()}).encode()
     _, quoted = await ask(one.app, "POST", "/v1/quote", sent, API_KEY)
     assert nanousd(quoted["models"][0]["max_usd"]) == COST_NANOUSD
+
+
+async def test_an_operator_asks_whether_a_server_speaks(one: Edge) -> None:
+    status, told = await ask(one.app, "POST", "/admin/v1/pools/speaks/check", b"", "admin")
+    assert (status, told["outcome"]) == (200, "answered"), told
 
 
 async def test_a_call_under_a_key_is_spoken_once(one: Edge, server: fake.FakeUpstream) -> None:
