@@ -21,6 +21,7 @@ from billing.books.accounts import with_own
 from billing.dunning.steps import DAYS_MAX, DunningStep, StepName, checked_steps
 from billing.outbox.mail.address import is_address
 from billing.outbox.mail.server import MailSecurity
+from billing.prices.tariff import amounts_of_units
 from billing.written_usd import PriceUsd, WrittenUsd
 
 CONFIG_VARIABLE = "SLUICE_CONFIG"
@@ -64,14 +65,7 @@ class PriceSettings(WrittenUsd):
     @property
     def of_units(self) -> dict[str, int]:
         """Nano-USD of one unit, by what it is."""
-        amounts = {
-            "search_unit": self.search_unit_nanousd,
-            "image": self.image_nanousd,
-            "second": self.second_nanousd,
-            "character": self.character_nanousd,
-        }
-        amounts |= {f"image/{kind}": amount for kind, amount in self.images.items()}
-        return {unit: amount for unit, amount in amounts.items() if amount is not None}
+        return amounts_of_units(self, self.images)
 
 
 class LedgerSettings(BaseModel):

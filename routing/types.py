@@ -161,7 +161,7 @@ class Call(NamedTuple):
     uncovered: frozenset[str] = frozenset()
     """Models of the call that the tenant's money was found not to cover."""
     unit: str = ""
-    """What it is sold by beside its tokens, where that has a price."""
+    """What it may be sold by beside its tokens."""
     units: Mapping[str, int] = {}
     """By model the most units that it may come to."""
 

@@ -63,6 +63,23 @@ def image_of(size: str, quality: str) -> str:
     return f"{Component.IMAGE}/{size}/{quality}"
 
 
+def amounts_of_units(rate: object, images: Mapping[str, int]) -> dict[str, int]:
+    """Nano-USD of one unit, by what it is. A `rate` says them by kind, and `images` those of images
+    by size, or by size and quality."""
+    amounts = {unit.value: getattr(rate, f"{unit}_nanousd") for unit in OF_UNITS}
+    amounts |= {f"{Component.IMAGE}/{image}": amount for image, amount in images.items()}
+    return {unit: amount for unit, amount in amounts.items() if amount is not None}
+
+
+def amount_of_unit(amounts: Mapping[str, int], unit: str) -> int | None:
+    """Of an image of this size and quality, else of this size, else of any. None: of none."""
+    while unit not in amounts:
+        unit, slash, _ = unit.rpartition("/")
+        if not slash:
+            return None
+    return amounts[unit]
+
+
 def kind_of(component: str) -> Component:
     """What it is a price of: `image` for images of any size and quality."""
     return Component(component.partition("/")[0])
@@ -141,14 +158,9 @@ class Prices:
         return self.longer[place - 1] if place else self
 
     def unit_price(self, unit: str) -> int | None:
-        """The price of units of a kind: of an image of this size and quality, else of this size,
-        else of any. None where they have no price, and then they are not counted."""
-        prices = dict(self.units)
-        while unit not in prices:
-            unit, slash, _ = unit.rpartition("/")
-            if not slash:
-                return None
-        return prices[unit]
+        """The price of units of a kind. None where they have none, and then they are not
+        counted."""
+        return amount_of_unit(dict(self.units), unit)
 
 
 RateKey = tuple[str, str, bool]

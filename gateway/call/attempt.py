@@ -42,6 +42,8 @@ class OpenAttempt(msgspec.Struct, frozen=True):
     kind: AttemptKind = AttemptKind.FIRST
     rates: tuple[ListedRate, ...] = ()
     """Of its provider's list, where its pool has no price."""
+    unit: str = ""
+    """What its call may be sold by beside its tokens."""
 
     def record(
         self,
@@ -55,7 +57,7 @@ class OpenAttempt(msgspec.Struct, frozen=True):
         usage = meter.reported if meter else Usage()
         outside = pool.is_external
         rate = rate_for(self.rates, usage.prompt) if self.rates else None
-        prices = _of_pool(pool) if rate is None else _of_list(rate)
+        prices = _of_pool(pool) if rate is None else _of_list(rate, self.unit)
         return Attempt(
             pool=pool.name,
             replica=self.replica,
@@ -75,33 +77,37 @@ class OpenAttempt(msgspec.Struct, frozen=True):
             input_nanousd_per_mtok=prices.input if outside else 0,
             output_nanousd_per_mtok=prices.output if outside else 0,
             cached_input_nanousd_per_mtok=prices.cached_input if outside else None,
-            nanousd_per_unit=pool.cost_nanousd_per_unit if outside else 0,
+            nanousd_per_unit=prices.unit if outside else 0,
             status=fault.status if fault else None,
             detail=fault.detail if fault else None,
         )
 
 
-class TokenPrices(NamedTuple):
-    """Nano-USD per million tokens. A cached one without a price costs as others."""
+class BoughtAt(NamedTuple):
+    """Nano-USD per million tokens, and of a unit. A cached token costs as others where it has no
+    price."""
 
     input: int
     output: int
     cached_input: int | None
+    unit: int
 
 
-def _of_pool(pool: Pool) -> TokenPrices:
-    return TokenPrices(
+def _of_pool(pool: Pool) -> BoughtAt:
+    return BoughtAt(
         pool.cost_input_nanousd_per_mtok,
         pool.cost_output_nanousd_per_mtok,
         pool.cost_cached_input_nanousd_per_mtok,
+        pool.cost_nanousd_per_unit,
     )
 
 
-def _of_list(rate: ListedRate) -> TokenPrices:
-    return TokenPrices(
+def _of_list(rate: ListedRate, unit: str) -> BoughtAt:
+    return BoughtAt(
         rate.input_nanousd_per_mtok,
         rate.output_nanousd_per_mtok,
         rate.cached_input_nanousd_per_mtok,
+        rate.unit_nanousd(unit),
     )
 
 

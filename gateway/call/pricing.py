@@ -46,7 +46,7 @@ def _by_units(call: Call, sold: Mapping[str, Prices]) -> Call:
         for model, prices in sold.items()
         if prices.unit_price(call.unit) is not None
     }
-    return call._replace(units=units, unit=call.unit if units else "")
+    return call._replace(units=units)
 
 
 def _is_within(prices: Prices, most: PriceBound) -> bool:

@@ -4,25 +4,33 @@ A list counts once somebody has approved it, from its instant on and until the n
 that a later list leaves out keeps the rates that it had: what is bought is never free by omission.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, field_serializer, model_validator
 
+from billing.money import usd
+from billing.prices.tariff import amount_of_unit, amounts_of_units
+from billing.settings import ImageKind
 from billing.written_usd import CostUsd, WrittenUsd, wrong
 from gateway.fields import EXACT_MAX, Label
 from routing.dated_prices import DatedCost
 
 DEFAULT = "default"
+BASE = (DEFAULT, 0)
+"""The tier, and the length of a prompt, that each model has a rate of."""
 RATES_MAX = 2_000
-COMPONENTS = ("input", "cached_input", "output")
+OF_TOKENS = ("input", "cached_input", "output")
+BATCH = "batch"
+NO_BATCHES = "Sluice makes no batch calls, so rates of them would count nowhere: leave them out"
 
 TierName = Literal["priority", "default", "flex"]
-Place = tuple[str, str, bool, int]
+Place = tuple[str, str, int]
 
 
 class ListedRate(WrittenUsd):
-    """What one model costs in one tier, for prompts of at least so many tokens."""
+    """What one model costs in one tier, for prompts of at least so many tokens. Units cost beside
+    them, as a price of the book says them."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
@@ -30,7 +38,6 @@ class ListedRate(WrittenUsd):
 
     model: Label = Field(description="as the provider calls it", examples=["gpt-4o-mini"])
     tier: TierName = Field("default", description="of the provider's service")
-    batch: bool = Field(False, description="of calls that wait in a batch")
     prompt_from_tokens: Annotated[int, Field(strict=True, ge=0, le=EXACT_MAX)] = Field(
         0, description="of calls with at least so long a prompt"
     )
@@ -39,6 +46,28 @@ class ListedRate(WrittenUsd):
     cached_input_nanousd_per_mtok: CostUsd | None = Field(
         None, description="of a prompt that the provider has cached; null: as of others"
     )
+    search_unit_nanousd: CostUsd | None = None
+    image_nanousd: CostUsd | None = Field(None, description="of any size and quality")
+    images: dict[ImageKind, CostUsd] = Field(
+        {},
+        description="of an image by its size, as `1024x1024`, or by its quality too, as"
+        " `1024x1024/high`",
+    )
+    second_nanousd: CostUsd | None = Field(None, description="of sound")
+    character_nanousd: CostUsd | None = Field(None, description="of a text to speak")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_batches(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or BATCH not in value:
+            return value
+        if value[BATCH] is not False:
+            raise wrong(NO_BATCHES)
+        return {name: each for name, each in value.items() if name != BATCH}
+
+    @field_serializer("images")
+    def _as_written(self, images: dict[str, int]) -> dict[str, str]:
+        return {image: usd(amount) for image, amount in images.items()}
 
     @model_validator(mode="after")
     def _cached_is_cheaper(self) -> "ListedRate":
@@ -49,11 +78,24 @@ class ListedRate(WrittenUsd):
 
     @property
     def place(self) -> Place:
-        return self.model, self.tier, self.batch, self.prompt_from_tokens
+        return self.model, self.tier, self.prompt_from_tokens
 
-    def of(self, component: str) -> int | None:
-        value: int | None = getattr(self, f"{component}_nanousd_per_mtok")
-        return value
+    @property
+    def of_units(self) -> dict[str, int]:
+        """Nano-USD of one unit, by what it is."""
+        return amounts_of_units(self, self.images)
+
+    def unit_nanousd(self, unit: str) -> int:
+        """What one of these units costs. Those that the list has not cost nothing beside tokens."""
+        return amount_of_unit(self.of_units, unit) or 0
+
+    @property
+    def components(self) -> dict[str, int]:
+        """Nano-USD for a million tokens by class, and of one unit by what it is."""
+        of_tokens = {name: getattr(self, f"{name}_nanousd_per_mtok") for name in OF_TOKENS}
+        return {name: amount for name, amount in of_tokens.items() if amount is not None} | (
+            self.of_units
+        )
 
 
 class PriceList(NamedTuple):
@@ -72,11 +114,14 @@ class PriceChange(NamedTuple):
 
     model: str
     tier: str
-    batch: bool
     prompt_from_tokens: int
     component: str
     was: int | None
     is_now: int | None
+
+    @property
+    def per(self) -> Literal["mtok", "unit"]:
+        return "mtok" if self.component in OF_TOKENS else "unit"
 
 
 def mistakes(rates: Sequence[ListedRate]) -> Iterator[str]:
@@ -84,13 +129,14 @@ def mistakes(rates: Sequence[ListedRate]) -> Iterator[str]:
     places = [rate.place for rate in rates]
     for place in sorted({each for each in places if places.count(each) > 1}):
         yield f"{place[0]} has two rates for the same calls"
-    plain = {rate.model for rate in rates if rate.place[1:] == (DEFAULT, False, 0)}
+    plain = {rate.model for rate in rates if rate.place[1:] == BASE}
     for model in sorted({rate.model for rate in rates} - plain):
         yield f"{model} has no rate of the default tier from the first token of a prompt on"
 
 
 def dated_costs(lists: Sequence[PriceList], model: str) -> list[DatedCost]:
-    """As a pool has them that says no price of its own."""
+    """As a pool has them that says no price of its own. Of units that a list has several prices of,
+    decisions reckon with the dearest."""
     return [
         DatedCost(
             each.starts_us,
@@ -98,10 +144,11 @@ def dated_costs(lists: Sequence[PriceList], model: str) -> list[DatedCost]:
             rate.input_nanousd_per_mtok,
             rate.output_nanousd_per_mtok,
             rate.cached_input_nanousd_per_mtok,
+            max(rate.of_units.values(), default=0),
         )
         for each in lists
         for rate in each.of_model(model)
-        if rate.place[1:] == (DEFAULT, False, 0)
+        if rate.place[1:] == BASE
     ]
 
 
@@ -113,11 +160,11 @@ def rates_at(lists: Sequence[PriceList], model: str, at_us: int) -> tuple[Listed
 
 
 def of_tier(rates: Sequence[ListedRate], tier: str) -> tuple[ListedRate, ...]:
-    """Of calls that do not wait in a batch. A tier that is not listed is not bought."""
-    own = tuple([rate for rate in rates if rate.tier == tier and not rate.batch])
+    """A tier that is not listed is not bought."""
+    own = tuple([rate for rate in rates if rate.tier == tier])
     if own and min(rate.prompt_from_tokens for rate in own) == 0:
         return own
-    return tuple([rate for rate in rates if rate.tier == DEFAULT and not rate.batch])
+    return tuple([rate for rate in rates if rate.tier == DEFAULT])
 
 
 def bought_tier(rates: Sequence[ListedRate]) -> str | None:
@@ -133,14 +180,16 @@ def rate_for(rates: Sequence[ListedRate], prompt_tokens: int) -> ListedRate | No
 
 def changes(before: Sequence[ListedRate], after: Sequence[ListedRate]) -> list[PriceChange]:
     """In the order of their places. A model that is left out keeps its rates, and is no change."""
-    old, new = _by_place(before), _by_place(after)
+    old = {rate.place: rate.components for rate in before}
+    new = {rate.place: rate.components for rate in after}
     models = {rate.model for rate in after}
     return [
         PriceChange(*place, component, was, is_now)
         for place in sorted({*old, *new})
         if place[0] in models
-        for component in COMPONENTS
-        if (was := _of(old, place, component)) != (is_now := _of(new, place, component))
+        for component in _in_order({*old.get(place, {}), *new.get(place, {})})
+        if (was := old.get(place, {}).get(component))
+        != (is_now := new.get(place, {}).get(component))
     ]
 
 
@@ -153,14 +202,10 @@ def unpriced(provider: str, model: str) -> str:
 
 
 def read_rates(rows: Sequence[Mapping[str, Any]]) -> tuple[ListedRate, ...]:
-    """As SQL has them."""
-    return tuple([ListedRate.model_validate(row) for row in rows])
+    """As SQL has them. Those of batches, which lists could have before, counted never."""
+    return tuple([ListedRate.model_validate(row) for row in rows if not row.get(BATCH)])
 
 
-def _by_place(rates: Sequence[ListedRate]) -> dict[Place, ListedRate]:
-    return {rate.place: rate for rate in rates}
-
-
-def _of(rates: Mapping[Place, ListedRate], place: Place, component: str) -> int | None:
-    rate = rates.get(place)
-    return None if rate is None else rate.of(component)
+def _in_order(components: Iterable[str]) -> list[str]:
+    """Tokens before units."""
+    return sorted(components, key=lambda each: (each not in OF_TOKENS, each))

@@ -78,7 +78,8 @@ class LiveAttempt:
         self._answer: OpenAIAnswer | None = None
         self.started_us = round(clock() * 1e6)
         self.tried = OpenAttempt(
-            place.pool, place.label, candidate.model, self.started_us, kind, place.rates
+            *(place.pool, place.label, candidate.model, self.started_us, kind, place.rates),
+            unit=open_call.call.unit,
         )
         self.meter: Meter | None = None
         self._share: Share | Meter | None = None

@@ -12,6 +12,7 @@ import pytest
 from openai.types import ModerationCreateResponse
 from redis.asyncio import Redis
 
+from billing.costs.attempts import bought_nanousd
 from billing.money import nanousd
 from gateway.upstream import fake
 from tests.gateway.api.asgi import ask
@@ -93,6 +94,31 @@ async def test_documents_come_in_their_order_and_cost_their_units_and_tokens(
     (attempt,) = call.attempts
     assert (attempt.nanousd_per_unit, attempt.outcome) == (1_000_000, "answered")
     assert attempt.units >= units
+
+
+async def test_a_provider_charges_search_units_as_its_price_list_says(
+    redis_server: RedisServer, redis: Redis, tmp_path: Path, server: Server
+) -> None:
+    server.behaviour = says(results=RESULTS, **SAID["cohere"][0])
+    pool = {"name": "ranks", "model": RANKER, "provider": "acme"}
+    listed = {
+        "model": "their-tale",
+        "input_usd_per_mtok": "0",
+        "output_usd_per_mtok": "0",
+        "search_unit_usd": "0.002",
+    }
+    pools = [{"base_url": f"{server.address}/v1"} | pool]
+    async with edge(redis_server, redis, tmp_path, outer_pools=pools) as one:
+        lists = "/admin/v1/providers/acme/price-lists"
+        await ask(one.app, "PUT", "/admin/v1/providers/acme", b'{"keys": []}', "admin")
+        sent = json.dumps({"from": "2026-01-01T01:00:00Z", "rates": [listed]}).encode()
+        await ask(one.app, "POST", lists, sent, "admin")
+        assert (await ask(one.app, "POST", f"{lists}/1/approve", b"", "admin"))[0] == 200
+        assert (await one.post(wanted(), path=RERANK)).status == 200
+        (call,) = (await one.settled()).values()
+        (attempt,) = call.attempts
+        assert (attempt.units, attempt.nanousd_per_unit) == (1, 2_000_000)
+        assert bought_nanousd(attempt) == 2_000_000
 
 
 async def test_coheres_route_gives_no_documents_unless_it_is_asked_to(

@@ -18,21 +18,27 @@ class PriceListBody(Body):
 class ListedRateAnswer(Answer):
     model: str
     tier: str
-    batch: bool
     prompt_from_tokens: int
     input_usd_per_mtok: Usd = Field(validation_alias="input_nanousd_per_mtok")
     output_usd_per_mtok: Usd = Field(validation_alias="output_nanousd_per_mtok")
     cached_input_usd_per_mtok: Usd | None = Field(validation_alias="cached_input_nanousd_per_mtok")
+    search_unit_usd: Usd | None = Field(validation_alias="search_unit_nanousd")
+    image_usd: Usd | None = Field(validation_alias="image_nanousd")
+    images: dict[str, Usd] = Field(description="by size, or by size and quality")
+    second_usd: Usd | None = Field(validation_alias="second_nanousd")
+    character_usd: Usd | None = Field(validation_alias="character_nanousd")
 
 
 class PriceChangeAnswer(Answer):
     model: str
     tier: str
-    batch: bool
     prompt_from_tokens: int
-    component: str
-    was_usd_per_mtok: Usd | None = Field(validation_alias="was", description="null: there was none")
-    is_usd_per_mtok: Usd | None = Field(validation_alias="is_now", description="null: none is left")
+    component: str = Field(
+        description="a class of tokens, or a unit: `image/1024x1024/high`, `second`"
+    )
+    per: Literal["mtok", "unit"] = Field(description="what the amounts are for")
+    was_usd: Usd | None = Field(validation_alias="was", description="null: there was none")
+    is_usd: Usd | None = Field(validation_alias="is_now", description="null: none is left")
 
 
 class PriceListAnswer(Answer):

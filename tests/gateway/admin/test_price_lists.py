@@ -75,7 +75,7 @@ async def test_a_list_counts_once_it_is_approved_and_says_what_it_changes(bought
     assert (await admin(one, "PUT", "/pools/own", own))[0] == 200, "a price of its own counts"
     status, draft = await admin(one, "POST", LISTS, starting(1, RATE, FLEX))
     assert (status, draft["version"], draft["status"]) == (201, 1, "draft")
-    assert draft["changes"][0]["was_usd_per_mtok"] is None and draft["approved_by"] is None
+    assert draft["changes"][0]["was_usd"] is None and draft["approved_by"] is None
     assert (await admin(one, "PUT", "/pools/more", pool))[0] == 400, "a draft is no price"
     assert one.parts.catalog.catalog.listed == {}
     status, approved = await admin(one, "POST", f"{LISTS}/1/approve")
@@ -86,11 +86,21 @@ async def test_a_list_counts_once_it_is_approved_and_says_what_it_changes(bought
         one, "POST", LISTS, starting(2, RATE | {"input_usd_per_mtok": "3"})
     )
     (change,) = [each for each in dearer["changes"] if each["tier"] == "default"]
-    assert (change["was_usd_per_mtok"], change["is_usd_per_mtok"]) == ("2.00", "3.00")
+    assert (change["was_usd"], change["is_usd"], change["per"]) == ("2.00", "3.00", "mtok")
+    by_image = RATE | {"images": {"1024x1024/high": "0.17"}, "second_usd": "0.0001"}
+    _, drawn = await admin(one, "POST", LISTS, starting(4, by_image))
+    assert drawn["rates"][0]["images"] == {"1024x1024/high": "0.17"}
+    units = {each["component"]: each for each in drawn["changes"] if each["per"] == "unit"}
+    assert {name: each["is_usd"] for name, each in units.items()} == {
+        "image/1024x1024/high": "0.17",
+        "second": "0.0001",
+    }
+    status, refused = await admin(one, "POST", LISTS, starting(5, RATE | {"batch": True}))
+    assert status == 400 and "makes no batch calls" in refused["error"]["message"]
     await admin(one, "POST", LISTS, starting(1, RATE))
-    assert (await admin(one, "POST", f"{LISTS}/3/approve"))[0] == 409, "two begin at one instant"
+    assert (await admin(one, "POST", f"{LISTS}/4/approve"))[0] == 409, "two begin at one instant"
     _, page = await admin(one, "GET", f"{LISTS}?limit=2")
-    assert [each["version"] for each in page["data"]] == [3, 2] and page["has_more"]
+    assert [each["version"] for each in page["data"]] == [4, 3] and page["has_more"]
     with pytest.raises(IntegrityError), one.parts.ledger.write() as conn:
         conn.execute(text("UPDATE provider_price_list SET rates = '[]' WHERE version = 1"))
 

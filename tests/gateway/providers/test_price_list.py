@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gateway.call.attempt import OpenAttempt
+from billing.costs.attempts import bought_nanousd
+from billing.money import usd
+from billing.types import Usage
+from gateway.call.attempt import OpenAttempt, PromptAlone
 from gateway.call.meter import Meter
 from gateway.providers.price_list import (
     ListedRate,
@@ -31,7 +34,19 @@ def rate(model: str = "m", **fields: object) -> ListedRate:
 
 LONG = rate(prompt_from_tokens=1_000, input_usd_per_mtok="4", cached_input_usd_per_mtok="1")
 FLEX = rate(tier="flex", input_usd_per_mtok="1")
-RATES = (rate(), LONG, FLEX, rate(batch=True, input_usd_per_mtok="0.5"))
+RATES = (rate(), LONG, FLEX)
+IMAGES = rate(image_usd="0.02", images={"1024x1024": "0.04", "1024x1024/high": "0.17"})
+AMOUNTS = st.integers(0, 10**9)
+COMPONENTS = st.builds(
+    lambda amounts, images: rate(
+        **{f"{kind}_usd": usd(amount) for kind, amount in amounts.items()},
+        images={kind: usd(amount) for kind, amount in images.items()},
+    ),
+    st.dictionaries(
+        st.sampled_from(["search_unit", "image", "second", "character"]), AMOUNTS, max_size=4
+    ),
+    st.dictionaries(st.sampled_from(["1024x1024", "1024x1024/high", "512x512"]), AMOUNTS),
+)
 USD = 10**9
 LISTS = st.lists(
     st.tuples(st.integers(0, 50), st.sets(st.sampled_from("mn"), min_size=1)), max_size=6
@@ -77,11 +92,52 @@ def test_what_cannot_be_is_said() -> None:
     ]
     with pytest.raises(ValidationError, match="a cached token costs more"):
         rate(cached_input_usd_per_mtok="3")
+    with pytest.raises(ValidationError, match="Sluice makes no batch calls"):
+        rate(batch=True)
+    with pytest.raises(ValidationError, match="images"):
+        rate(images={"1024x1024/high/more": "1"})
+
+
+def test_rates_of_batches_that_a_list_has_from_before_are_left_out() -> None:
+    before = rate().model_dump(by_alias=False)
+    assert read_rates([before | {"batch": False}, before | {"batch": True}]) == (rate(),)
+
+
+@pytest.mark.parametrize(
+    ("unit", "nanousd"),
+    [
+        ("image", 20_000_000),
+        ("image/512x512/low", 20_000_000),
+        ("image/1024x1024/low", 40_000_000),
+        ("image/1024x1024/high", 170_000_000),
+        ("second", 0),
+    ],
+)
+def test_an_image_costs_as_its_size_and_quality_say_else_as_any(unit: str, nanousd: int) -> None:
+    assert IMAGES.unit_nanousd(unit) == nanousd
+    tried = OpenAttempt(external(), "external:p", "m", 5, rates=(IMAGES,), unit=unit)
+    drawn = tried.record(PromptAlone(Usage(input=1_000, units=3)), 9)
+    assert drawn.nanousd_per_unit == nanousd
+    assert bought_nanousd(drawn) == 3 * nanousd + 1_000 * 2_000
+    (cost,) = dated_costs([PriceList(1, 0, (IMAGES,))], "m")
+    assert cost.cost_nanousd_per_unit == 170_000_000, "decisions reckon with the dearest"
+
+
+@given(COMPONENTS, COMPONENTS)
+def test_changes_make_the_rates_before_those_after(before: ListedRate, after: ListedRate) -> None:
+    made = before.components
+    for change in changes((before,), (after,)):
+        assert made.pop(change.component, None) == change.was != change.is_now
+        if change.is_now is not None:
+            made[change.component] = change.is_now
+        assert change.per == ("mtok" if change.component in ("input", "output") else "unit")
+    assert made == after.components
 
 
 def test_changes_are_those_of_each_rate_and_of_nothing_else() -> None:
     assert changes(RATES, RATES) == []
-    assert read_rates([each.model_dump(by_alias=False) for each in RATES]) == RATES
+    every = (*RATES, IMAGES)
+    assert read_rates([each.model_dump(by_alias=False) for each in every]) == every
     dearer = rate(input_usd_per_mtok="3")
     (change,) = changes((rate(),), (dearer,))
     assert (change.component, change.was, change.is_now) == ("input", 2 * USD, 3 * USD)

@@ -42,6 +42,7 @@ class PriceChangeView:
     words: str
     was: str
     is_now: str
+    per: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +194,10 @@ def _health(row: Mapping[str, Any], now_us: int) -> HealthView:
 
 def _change(change: PriceChange) -> PriceChangeView:
     longer = f" from {change.prompt_from_tokens:,} tokens" if change.prompt_from_tokens else ""
-    parts = (change.model, change.tier, "batch" if change.batch else "", change.component)
+    parts = (change.model, change.tier, change.component)
     return PriceChangeView(
-        words=" ".join(part.replace("_", " ") for part in parts if part) + longer,
+        words=" ".join(part.replace("_", " ") for part in parts) + longer,
         was="none" if change.was is None else usd(change.was),
         is_now="none" if change.is_now is None else usd(change.is_now),
+        per="USD per M" if change.per == "mtok" else "USD each",
     )
