@@ -2,7 +2,8 @@
 
 Blocking and idempotent: run at every start of a gateway. Models, variants and pools that stand in
 the settings file follow it, until an administrator changes them; whatever an administrator added,
-changed or disabled is left alone.
+changed or disabled is left alone. A pool that is new or changed has to have a price, as one that an
+administrator adds.
 """
 
 import hashlib
@@ -12,9 +13,12 @@ from typing import TypeVar
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, SQLModel, col, delete, select
 
+from gateway.catalog.plan import unbought
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow, VariantRow
+from gateway.config_file import SettingsError
 from gateway.limits.limit import OwnerLimitFields
 from gateway.limits.tables import Limits
+from gateway.providers.tables import bought_models
 from gateway.settings import BootstrapSettings, Settings
 from gateway.tenants.store import TenantStore
 from gateway.tenants.tables import ApiKey, Audit, KeySecret, Organization, Project
@@ -32,7 +36,8 @@ def bootstrap(store: TenantStore, settings: Settings, now_us: int) -> None:
     """Bring SQL in line with the settings; nothing is written where nothing differs.
 
     Of several gateways that start at once on a new database one is first, and the others look
-    again. Raises IntegrityError if none of so many looks was the last.
+    again. Raises IntegrityError if none of so many looks was the last, and SettingsError for a pool
+    of an account that has no approved price of its model.
     """
     for looks_left in reversed(range(LOOKS_MAX)):
         try:
@@ -89,6 +94,8 @@ def _follow_file(store: TenantStore, kind: type[Row], rows: Sequence[Row], now_u
 
     def work(session: Session) -> Audit:
         for row in changed:
+            if isinstance(row, PoolRow):
+                _check_bought(session, row, now_us)
             session.merge(row)
         for row in unlisted:
             stored = session.get(kind, key(row))
@@ -104,6 +111,11 @@ def _follow_file(store: TenantStore, kind: type[Row], rows: Sequence[Row], now_u
         object=",".join(names),
     )
     store.change(audit, work)
+
+
+def _check_bought(session: Session, pool: PoolRow, now_us: int) -> None:
+    if words := unbought(pool, bought_models(session, now_us)):
+        raise SettingsError(f"[[pools]] {pool.name}: upstream_model: {words}")
 
 
 def _is_from_file(row: SQLModel) -> bool:

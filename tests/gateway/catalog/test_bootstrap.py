@@ -11,8 +11,10 @@ from billing.db.engine import open_store
 from gateway.catalog.bootstrap import KEY_ID, bootstrap
 from gateway.catalog.hardware import HardwareSettings
 from gateway.catalog.tables import HardwareRow, ModelRow, PoolRow
+from gateway.config_file import SettingsError
 from gateway.errors import ApiError
 from gateway.limits.tables import Limits
+from gateway.providers.tables import ProviderPriceListRow, ProviderRow
 from gateway.settings import BootstrapSettings, ModelSettings, PoolSettings, Settings
 from gateway.tenants.ids import key_digest
 from gateway.tenants.store import TenantStore
@@ -147,6 +149,36 @@ async def test_pool_that_an_administrator_disabled_stays_disabled(tenants: Tenan
     bootstrap(tenants, settings(pool()), NOW_US)
     assert pools_of(tenants) == {}
     assert [row.enabled for row in tenants.every(ModelRow)] == [False]
+
+
+def far(name: str = "far", **changes: Any) -> PoolSettings:
+    outside = {"capacity_class": "external", "base_url": "http://h/v1", "upstream_model": "big"}
+    return pool(name, provider="acme", **(outside | changes))
+
+
+def test_a_pool_of_an_account_without_an_approved_price_is_refused_by_name(
+    tenants: TenantStore,
+) -> None:
+    bootstrap(tenants, settings(far()), NOW_US)
+    audit = Audit(at_us=NOW_US, actor="admin", action="provider.put", object="acme")
+    tenants.change(audit, lambda session: session.merge(ProviderRow(name="acme")))
+    bootstrap(tenants, settings(far()), NOW_US)
+    for wanted in (settings(far(region="eu")), settings(far(), far("new"))):
+        with pytest.raises(SettingsError, match=r"\[\[pools\]\] (far|new): .* approved price"):
+            bootstrap(tenants, wanted, NOW_US)
+        (left,) = pools_of(tenants).values()
+        assert (left.name, left.region) == ("far", None), "what is there already stays as it is"
+    bootstrap(tenants, settings(far(), far("new", cost_input_usd_per_mtok="1")), NOW_US)
+    rate = {"model": "big", "input_nanousd_per_mtok": 1, "output_nanousd_per_mtok": 1}
+    once, by = {"created_us": 1, "approved_us": 1}, {"created_by": "us", "approved_by": "us"}
+    held = ProviderPriceListRow(
+        provider="acme", version=1, starts_us=NOW_US, rates=[rate], **once, **by
+    )
+    tenants.change(audit, lambda session: session.merge(held))
+    with pytest.raises(SettingsError):
+        bootstrap(tenants, settings(far("later")), NOW_US - 1)
+    bootstrap(tenants, settings(far("later")), NOW_US)
+    assert set(pools_of(tenants)) == {"later"}
 
 
 async def test_model_that_a_pool_still_serves_is_not_disabled(tenants: TenantStore) -> None:
