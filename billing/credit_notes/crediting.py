@@ -227,7 +227,8 @@ def _numbered(
     now_us: int,
 ) -> dict[str, Any]:
     prefix = invoice.invoice["series"].rpartition("-")[0]
-    series = f"{prefix}-CN-{datetime.fromtimestamp(now_us // MICROSECONDS, UTC).year}"
+    year = str(datetime.fromtimestamp(now_us // MICROSECONDS, UTC).year)
+    series = invoices.numbers_of(prefix, year, is_credit_note=True)
     return {
         "note_id": note_id,
         "invoice_id": invoice.invoice["invoice_id"],

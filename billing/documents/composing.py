@@ -13,9 +13,11 @@ from billing.cents import shared_cents, tax_of
 from billing.documents.document import (
     Annex,
     Document,
+    DocumentKind,
     DocumentLine,
     DocumentTax,
     Heading,
+    Measure,
     Prepayment,
     Reduction,
     TaxCategory,
@@ -56,6 +58,54 @@ def compose(
     totals = _totals(sold, reduced, of_bases, paid)
     return Document(
         heading, tuple(sold), tuple(reduced), tuple(paid), of_bases, totals, tuple(annexes)
+    )
+
+
+def as_credit_note(document: Document) -> Document:
+    """The credit note that says what an invoice below zero says: every amount has the other sign,
+    and what lowered the invoice is a line."""
+    heading = replace(
+        document.heading,
+        kind=DocumentKind.CREDIT_NOTE,
+        due=document.heading.issued,
+        terms="",
+    )
+    taken = [
+        replace(
+            line,
+            quantity=-line.quantity,
+            amount_nanousd=-line.amount_nanousd,
+            amount_cents=-line.amount_cents,
+        )
+        for line in document.lines
+    ]
+    kept = [_as_line(each, heading) for each in document.reductions]
+    lines = sorted((*taken, *kept), key=lambda line: line.seq)
+    taxes = [
+        replace(tax, base_cents=-tax.base_cents, tax_cents=-tax.tax_cents) for tax in document.taxes
+    ]
+    paid = [
+        replace(each, amount_nanousd=-each.amount_nanousd, amount_cents=-each.amount_cents)
+        for each in document.prepayments
+    ]
+    totals = _totals(lines, (), taxes, paid)
+    return Document(heading, tuple(lines), (), tuple(paid), tuple(taxes), totals, document.annexes)
+
+
+def _as_line(reduction: Reduction, heading: Heading) -> DocumentLine:
+    return DocumentLine(
+        seq=reduction.seq,
+        kind=reduction.kind,
+        description=reduction.description,
+        quantity=1,
+        unit=Measure.PIECE,
+        unit_price_nanousd=reduction.amount_nanousd,
+        base_quantity=1,
+        amount_nanousd=reduction.amount_nanousd,
+        amount_cents=reduction.amount_cents,
+        tax=reduction.tax,
+        service_start=heading.period_start,
+        service_end=heading.period_end,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from billing.credits.credit import Category
 from billing.credits.grants import one
 from billing.db.engine import Store
-from billing.documents.composing import compose
+from billing.documents.composing import as_credit_note, compose
 from billing.documents.document import (
     Annex,
     AnnexRow,
@@ -81,17 +81,19 @@ def document_of(
     terms: BuyerTerms = NO_TERMS,
 ) -> Document:
     """`categories` says of each grant on the invoice whether it is paid or promotional. `untaxed`
-    is how lines are taxed of which the invoice says nothing."""
+    is how lines are taxed of which the invoice says nothing. An invoice below zero is a credit
+    note."""
     invoice = result.invoice
     treatments = _treatments(result.taxation, untaxed)
     sold, reduced, paid = _amounts(result.lines, categories, treatments)
     heading = _heading(invoice, result.number, seller, buyer, terms)
-    if not paid:
-        return compose(heading, sold, reductions=reduced, annexes=annexes)
-    unpaid = compose(heading, sold, reductions=reduced).totals.net_cents
-    left = (unpaid - invoice["total_cents"]) * NANOUSD_PER_CENT
-    on_account = Prepayment(f"paid credit {', '.join(paid)}", left)
-    return compose(heading, sold, reductions=reduced, prepayments=[on_account], annexes=annexes)
+    prepayments = []
+    if paid:
+        unpaid = compose(heading, sold, reductions=reduced).totals.net_cents
+        left = (unpaid - invoice["total_cents"]) * NANOUSD_PER_CENT
+        prepayments = [Prepayment(f"paid credit {', '.join(paid)}", left)]
+    document = compose(heading, sold, reductions=reduced, prepayments=prepayments, annexes=annexes)
+    return as_credit_note(document) if result.payable_cents < 0 else document
 
 
 def categories_of(store: Store, rows: Iterable[Row]) -> dict[str, str]:

@@ -36,8 +36,11 @@ def issue(
     series: str,
     now_us: int,
 ) -> dict[str, Any]:
-    """The invoice as it is from now on. Its number is of a series and a year."""
-    invoice_id, numbers = invoice["invoice_id"], f"{series}-{invoice['period'][:4]}"
+    """The invoice as it is from now on. Its number is of a series and a year. One below zero is a
+    credit note, and has a number of those."""
+    invoice_id = invoice["invoice_id"]
+    is_below_zero = invoice["total_cents"] + taxation.tax_cents < 0
+    numbers = rows.numbers_of(series, invoice["period"][:4], is_credit_note=is_below_zero)
     standing: dict[str, Any] = dict(rows.STANDING)
     if billed_as is not None:
         standing["due_us"] = rows.insert_parties(conn, invoice_id, billed_as, now_us)

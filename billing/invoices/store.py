@@ -182,6 +182,11 @@ def insert_write_off(
     conn.execute(insert(WRITE_OFF), [row])
 
 
+def numbers_of(series: str, year: str, *, is_credit_note: bool) -> str:
+    """`SLU-2026`, or `SLU-CN-2026`, within which numbers run without a gap."""
+    return f"{series}-CN-{year}" if is_credit_note else f"{series}-{year}"
+
+
 def number_of(invoice: Mapping[str, Any]) -> str | None:
     """`SLU-2026-000001`; a draft has none."""
     number = invoice["number"]
