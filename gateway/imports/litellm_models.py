@@ -12,11 +12,29 @@ from typing import Any, TypeGuard
 from gateway.catalog.external import KEY_PREFIX
 from gateway.fields import INTEGER_MAX
 from gateway.imports.notes import Notes
+from routing.types import Task
 
 ENVIRON = "os.environ/"
 CONTEXT_TOKENS, OUTPUT_TOKENS = 8192, 2048
 TOKENS_PER_MTOK = 1_000_000
-MODES = {"chat": "generate", "completion": "generate", "embedding": "embed"}
+DECIMALS, COST_USD_MAX = 9, 10_000
+MODES = {
+    "chat": Task.GENERATE,
+    "completion": Task.GENERATE,
+    "embedding": Task.EMBED,
+    "rerank": Task.RERANK,
+    "moderation": Task.MODERATE,
+    "audio_transcription": Task.TRANSCRIBE,
+    "audio_speech": Task.SPEAK,
+}
+UNIT_COSTS = {
+    Task.RERANK: ("input_cost_per_query", "search_unit_usd"),
+    Task.TRANSCRIBE: ("input_cost_per_second", "second_usd"),
+    Task.SPEAK: ("input_cost_per_character", "character_usd"),
+}
+"""What LiteLLM calls the cost of a unit, and the price of that."""
+RANKERS = {"cohere": "https://api.cohere.com/v2", "jina_ai": "https://api.jina.ai/v1"}
+"""Providers whose rerank is spoken to directly, and where it is."""
 PRESETS = {
     "openrouter": "openrouter",
     "together_ai": "together",
@@ -35,7 +53,7 @@ ADAPTED = {
 """Providers that the adapters are tested with, and where each is unless the entry says."""
 OPENAI_COMPATIBLE = frozenset({"openai", "text-completion-openai", "custom_openai"})
 GUESSED = (
-    (re.compile(r"^(gpt|o\d|chatgpt|text-embedding|ft:gpt)"), "openai"),
+    (re.compile(r"^(gpt|o\d|chatgpt|text-embedding|ft:gpt|whisper|tts|\w+-moderation)"), "openai"),
     (re.compile(r"^claude"), "anthropic"),
     (re.compile(r"^gemini"), "gemini"),
     (re.compile(r"^command"), "cohere_chat"),
@@ -116,11 +134,18 @@ def _add(entry: Entry, out: ImportedModels, notes: Notes) -> None:
     if "*" in f"{entry.name}{entry.params.get('model')}" or not name:
         notes.add(entry.place, f"'{entry.name}' stands for many models: name each of them")
         return
-    if mode not in MODES:
+    if not isinstance(mode, str) or mode not in MODES:
         notes.add(entry.place, f"models of mode {mode} are not served yet")
         return
-    pool = _pool(entry, name, notes)
+    task = MODES[mode]
+    if name in out.models and out.models[name].get("task", Task.GENERATE) != task:
+        notes.add(entry.place, f"is left out: {name} is of another mode above")
+        return
+    pool = _pool(entry, name, task, notes)
     if pool is None:
+        return
+    if "adapter" in pool and task.is_outside:
+        notes.add(entry.place, f"is left out: no adapter here has models of mode {mode}")
         return
     if name != entry.name:
         notes.add(entry.place, f"'{entry.name}' is called {name} here")
@@ -128,15 +153,15 @@ def _add(entry: Entry, out: ImportedModels, notes: Notes) -> None:
     out.names[entry.name] = name
     out.pools.append(pool)
     if name not in out.models:
-        out.models[name] = _model(entry, name, MODES[mode], notes)
-    _price(entry, name, pool, out, notes)
+        out.models[name] = _model(entry, name, task, notes)
+    _price(entry, name, pool, out, notes, UNIT_COSTS.get(task))
     order = entry.params.get("order")
     if isinstance(order, int):
         out.orders.setdefault(name, []).append((order, pool["name"]))
     _tell_the_rest(entry, notes)
 
 
-def _model(entry: Entry, name: str, task: str, notes: Notes) -> dict[str, Any]:
+def _model(entry: Entry, name: str, task: Task, notes: Notes) -> dict[str, Any]:
     info = entry.info
     output = info.get("max_output_tokens") or info.get("max_tokens")
     prompt = info.get("max_input_tokens")
@@ -146,7 +171,7 @@ def _model(entry: Entry, name: str, task: str, notes: Notes) -> dict[str, Any]:
     output = int(output) if _is_count(output) else OUTPUT_TOKENS
     context = max(int(prompt) if _is_count(prompt) else CONTEXT_TOKENS, output)
     model = {"name": name, "context_tokens": context, "max_output_tokens": output}
-    return model | ({"task": "embed"} if task == "embed" else {})
+    return model | ({} if task is Task.GENERATE else {"task": task.value})
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
@@ -160,7 +185,7 @@ def _pool_name(model: str, out: ImportedModels) -> str:
     return next(name for name in names if name not in taken)
 
 
-def _pool(entry: Entry, model: str, notes: Notes) -> dict[str, Any] | None:
+def _pool(entry: Entry, model: str, task: Task, notes: Notes) -> dict[str, Any] | None:
     """None where nothing here reaches the provider; a note says so."""
     said = str(entry.params.get("model") or "")
     provider, _, name = said.partition("/") if "/" in said else ("", "", said)
@@ -177,6 +202,9 @@ def _pool(entry: Entry, model: str, notes: Notes) -> dict[str, Any] | None:
         base |= {"base_url": url or OPENAI_URL, "upstream_model": name, "provider": "openai"}
         if url:
             del base["provider"]
+    elif task is Task.RERANK and provider in RANKERS:
+        base |= {"base_url": url or RANKERS[provider], "upstream_model": name}
+        base |= {"provider": provider}
     elif provider and (where := url or _place_of(provider, entry)):
         whole = said if "/" in said else f"{provider}/{said}"
         base |= {"adapter": "litellm", "base_url": where, "upstream_model": whole}
@@ -237,9 +265,21 @@ def _key(entry: Entry, provider: str, base: Mapping[str, Any], notes: Notes) -> 
 
 
 def _price(
-    entry: Entry, name: str, pool: dict[str, Any], out: ImportedModels, notes: Notes
+    entry: Entry,
+    name: str,
+    pool: dict[str, Any],
+    out: ImportedModels,
+    notes: Notes,
+    of_unit: tuple[str, str] | None,
 ) -> None:
     """The costs of the pool, and of the model's first one the prices of tenants."""
+    unit_price = {}
+    if of_unit is not None:
+        cost, price = of_unit
+        value = entry.info.get(cost, entry.params.get(cost))
+        if value is not None and (usd := _usd_per_unit(value)) is not None:
+            pool["cost_usd_per_unit"] = unit_price[price] = usd
+            pool |= dict.fromkeys(("cost_input_usd_per_mtok", "cost_output_usd_per_mtok"), "0")
     for said, field_name in COSTS.items():
         value = entry.info.get(said, entry.params.get(said))
         if value is not None and (usd := _usd_per_mtok(value)) is not None:
@@ -252,20 +292,27 @@ def _price(
         out.prices[name] = {
             "model": name,
             **{n.removeprefix("cost_"): pool[n] for n in COSTS.values() if n in pool},
+            **unit_price,
         }
         notes.add(entry.place, f"tenants pay for {name} what it costs you: see its [[prices]]")
 
 
 def _usd_per_mtok(per_token: Any) -> str | None:
+    return _usd_per_unit(per_token, TOKENS_PER_MTOK)
+
+
+def _usd_per_unit(cost: Any, units: int = 1) -> str | None:
+    """Of so many units, to the nano-USD."""
     try:
-        usd = Decimal(str(per_token)) * TOKENS_PER_MTOK
-    except InvalidOperation:
+        usd = round(Decimal(str(cost)) * units, DECIMALS)
+    except (InvalidOperation, ValueError, OverflowError):
         return None
-    return f"{usd.normalize():f}" if usd.is_finite() and usd >= 0 else None
+    return f"{usd.normalize():f}" if 0 <= usd <= COST_USD_MAX else None
 
 
 def _tell_the_rest(entry: Entry, notes: Notes) -> None:
-    for key in entry.params.keys() - PARAMS_READ - COSTS.keys():
+    of_units = {cost for cost, _ in UNIT_COSTS.values()}
+    for key in entry.params.keys() - PARAMS_READ - COSTS.keys() - of_units:
         words = WHY.get(key, NO_FIELD)
         if key in CREDENTIALS:
             words = "is a secret: it was not copied, see api_key"

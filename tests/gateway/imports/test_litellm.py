@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,46 @@ def test_alias_is_a_model_with_the_same_servers_and_wildcards_are_told() -> None
     assert "names no model" in told["router_settings.model_group_alias.no"]
 
 
+OF_MODES: dict[str, tuple[str, dict[str, Any], str | None, str | None]] = {
+    "rerank": ("cohere/rerank-v3.5", {"input_cost_per_query": 0.002}, "rerank", "search_unit_usd"),
+    "moderation": ("omni-moderation-latest", {}, "moderate", None),
+    "audio_transcription": (
+        *("whisper-1", {"input_cost_per_second": 0.0001}, "transcribe", "second_usd"),
+    ),
+    "audio_speech": ("tts-1", {"input_cost_per_character": 1.5e-05}, "speak", "character_usd"),
+    "image_generation": ("dall-e-3", {"input_cost_per_image": 0.04}, None, None),
+}
+
+
+@pytest.mark.parametrize("mode", OF_MODES)
+def test_modes_are_tasks_and_their_units_have_costs_and_prices(mode: str) -> None:
+    upstream, costs, task, price = OF_MODES[mode]
+    params = {"model": upstream, "api_key": "os.environ/THEIR_API_KEY"}
+    row = {"model_name": "m", "litellm_params": params, "model_info": {"mode": mode, **costs}}
+    document: dict[str, Any] = {"model_list": [row]}
+    if task is None:
+        told = {note.place: note.words for note in import_litellm(yaml.safe_dump(document)).notes}
+        assert told["model_list.0"] == f"models of mode {mode} are not served yet"
+        return
+    out = tables(yaml.safe_dump(document))
+    (model,), (pool,) = out["models"], out["pools"]
+    assert model["task"] == task and "adapter" not in pool
+    assert pool["base_url"] == (
+        "https://api.cohere.com/v2" if task == "rerank" else "https://api.openai.com/v1"
+    )
+    if price is not None:
+        (sold,), (cost,) = out["prices"], costs.values()
+        assert Decimal(sold[price]) == Decimal(pool["cost_usd_per_unit"]) == Decimal(str(cost))
+    document["model_list"].append({**row, "model_info": {"mode": "chat"}})
+    adapted = {"model": "bedrock/x", "aws_region_name": "eu-west-3"}
+    document["model_list"].append({**row, "litellm_params": adapted})
+    again = tables(yaml.safe_dump(document))
+    words = {note.place: note.words for note in again["notes"]}
+    assert len(again["pools"]) == 1
+    assert words["model_list.1"] == "is left out: m is of another mode above"
+    assert words["model_list.2"] == f"is left out: no adapter here has models of mode {mode}"
+
+
 def test_many_models_with_fallbacks_get_no_more_rules_than_a_policy_may_have() -> None:
     rows = [
         {"model_name": f"m{n}", "litellm_params": {"model": "openai/m", "api_key": "os.environ/A"}}
@@ -148,7 +189,14 @@ def test_many_models_with_fallbacks_get_no_more_rules_than_a_policy_may_have() -
 KEYS = (
     *("model_list", "model_name", "litellm_params", "model", "model_info", "mode"),
     *("api_base", "api_key", "router_settings", "fallbacks", "model_group_alias"),
-    *("order", "input_cost_per_token", "output_cost_per_token", "max_input_tokens"),
+    *(
+        "rerank",
+        "input_cost_per_query",
+        "order",
+        "input_cost_per_token",
+        "output_cost_per_token",
+        "max_input_tokens",
+    ),
 )
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
