@@ -320,7 +320,6 @@ def _catalogue(
     gateways: Callable[[], int],
 ) -> _Catalogue:
     own = settings.gateway
-    key_folder = Path(own.provider_keys_folder or settings.data / "provider-keys")
     stored_keys = StoredKeys(stores.tenants)
     keys = KeyDirectory(stored_keys, outside.clock)
     revision = RevisionWatch(stores.tenants, on_change=keys.forget, poll_s=own.catalog_poll_s)
@@ -341,7 +340,7 @@ def _catalogue(
     provider_keys = ProviderKeys(
         keys_of,
         rules,
-        KeyFiles(key_folder, outside.environment, outside.clock),
+        KeyFiles(settings.provider_keys, outside.environment, outside.clock),
         breakers,
         KeyLimits(outside.clock, gateways),
         outside.clock,

@@ -269,6 +269,12 @@ class Settings(BaseSettings):
         return self.sql_url or f"sqlite:///{self.data.absolute() / 'sluice.db'}"
 
     @property
+    def provider_keys(self) -> Path:
+        """The folder of keys of providers, a file each."""
+        named = self.gateway.provider_keys_folder
+        return Path(named) if named else self.data / "provider-keys"
+
+    @property
     def weights(self) -> Path:
         """The cache of applied checkpoints, by checksum."""
         return self.data.absolute() / "weights"

@@ -1,16 +1,14 @@
-"""Whose account a call goes to: the URL, and what a variable of this process holds. Pure.
-
-A gateway names the variable and never sees what it holds.
-"""
+"""Whose account a call goes to: its URL, and the key that a gateway names. Pure, but for how a
+key is looked up."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from providers.keys import Keys
 from providers.refused import CallRefused
 
-KEY_PREFIX = "SLUICE_PROVIDER_KEY_"
 SECRET_NAMES = frozenset(
     {"api_key", "aws_access_key_id", "aws_secret_access_key", "aws_session_token"}
 )
@@ -34,18 +32,21 @@ class Account:
         return {**self.credentials, **({"api_base": url} if url else {})}
 
 
-def account_of(base_url: str | None, variable: str | None, environ: Mapping[str, str]) -> Account:
-    """Raises CallRefused 401 where the variable is not one of provider keys, or holds none."""
-    if variable is None:
+def account_of(base_url: str | None, name: str | None, keys: Keys) -> Account:
+    """Raises CallRefused 401 where the name is none of a provider key, or holds none."""
+    if name is None:
         return Account(base_url)
-    if variable.removeprefix(KEY_PREFIX) in (variable, "") or not environ.get(variable):
-        raise CallRefused(
-            401, f"the variable {variable} of `sluice providers` holds no key", code="no_key"
-        )
-    return Account(base_url, _credentials(variable, environ[variable].strip()))
+    held = keys.get(name)
+    if held is None:
+        raise CallRefused(401, f"{name} of `sluice providers` holds no key", code="no_key")
+    credentials = _credentials(name, held)
+    if not all(part.isascii() and part.isprintable() for part in credentials.values()):
+        # No header carries it, and whoever says so may quote it.
+        raise CallRefused(401, f"{name} holds a key of more than one line", code="no_key")
+    return Account(base_url, credentials)
 
 
-def _credentials(variable: str, text: str) -> dict[str, str]:
+def _credentials(name: str, text: str) -> dict[str, str]:
     """A key, or an object of JSON with the named parts of one."""
     if not text.startswith("{"):
         return {"api_key": text}
@@ -55,7 +56,7 @@ def _credentials(variable: str, text: str) -> dict[str, str]:
         parts = None
     known = SECRET_NAMES | PLAIN_NAMES
     if not isinstance(parts, dict) or not parts.keys() <= known or not _all_text(parts):
-        words = f"the variable {variable} is to hold a key, or JSON with {', '.join(sorted(known))}"
+        words = f"{name} is to hold a key, or JSON with {', '.join(sorted(known))}"
         raise CallRefused(401, words, code="no_key")
     return parts
 

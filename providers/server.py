@@ -14,12 +14,13 @@ from aiohttp import web
 
 from providers.account import Account, account_of
 from providers.bounds import Bounds
+from providers.keys import Keys
 from providers.library import Library, chunks_of, whole_of
 from providers.refused import CallRefused
 
 URL_HEADER = "x-sluice-provider-url"
 KEY_HEADER = "x-sluice-provider-key"
-"""The name of a variable, never what it holds."""
+"""The name of a key, never what it holds."""
 DRAIN_S = 5.0
 EVENTS_MAX = 256
 """That wait to be written, of one stream."""
@@ -35,10 +36,10 @@ async def serve(
     port: int,
     secret: str,
     bounds: Bounds,
-    environ: Mapping[str, str],
+    keys: Keys,
 ) -> AsyncIterator[str]:
     """Listen, and give the address; port 0 is any that is free."""
-    server = _Server(library, secret, bounds, environ)
+    server = _Server(library, secret, bounds, keys)
     app = web.Application(client_max_size=bounds.body_bytes_max)
     app.router.add_get("/healthz", server.healthz)
     app.router.add_post("/v1/chat/completions", server.call(server.chat))
@@ -59,13 +60,11 @@ async def serve(
 
 
 class _Server:
-    def __init__(
-        self, library: Library, secret: str, bounds: Bounds, environ: Mapping[str, str]
-    ) -> None:
+    def __init__(self, library: Library, secret: str, bounds: Bounds, keys: Keys) -> None:
         self._library = library
         self._expected = f"Bearer {secret}".encode()
         self._bounds = bounds
-        self._environ = environ
+        self._keys = keys
         self._calls = 0
 
     async def healthz(self, request: web.Request) -> web.Response:
@@ -76,8 +75,8 @@ class _Server:
             account = Account(None)
             try:
                 body = await self._body(request)
-                url, variable = request.headers.get(URL_HEADER), request.headers.get(KEY_HEADER)
-                account = account_of(url, variable, self._environ)
+                url, name = request.headers.get(URL_HEADER), request.headers.get(KEY_HEADER)
+                account = account_of(url, name, self._keys)
                 return await self._counted(answer, request, body, account)
             except CallRefused as refused:
                 return _refusal(refused, account)

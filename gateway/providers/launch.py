@@ -35,6 +35,7 @@ def launch(settings: Settings, environ: Mapping[str, str]) -> NoReturn:
     own = settings.providers
     make_environment(own, environ)
     variables = process_environment(own, settings.worker_secret or "", environ)
+    variables["SLUICE_PROVIDERS_KEYS_FOLDER"] = str(settings.provider_keys.absolute())
     os.execve(own.interpreter, [str(own.interpreter), "-m", "providers"], variables)
 
 

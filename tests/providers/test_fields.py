@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from providers.fields import (
     fields_for,
     refuse_what_is_elsewhere,
 )
+from providers.keys import Keys
 from providers.library import words_of
 from providers.refused import CallRefused
 from providers.usage import usage_of
@@ -51,14 +53,35 @@ def test_no_field_is_dropped_unsaid_and_none_that_steers_the_library_goes_on(
 def test_variable_that_is_no_key_is_refused_and_what_it_holds_not_told(variable: str) -> None:
     environ = {"PATH": "/bin", "SLUICE_PROVIDER_KEY_": "x"}
     with pytest.raises(CallRefused, match=variable) as refused:
-        account_of("http://127.0.0.1", variable, environ)
+        account_of("http://127.0.0.1", variable, Keys(environ))
     assert "/bin" not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ['{"api_base": "http://x"}', "{broken", '{"api_key": 1}'])
 def test_key_in_parts_has_known_parts_of_text(text: str) -> None:
     with pytest.raises(CallRefused, match="to hold a key, or JSON with"):
-        account_of(None, "SLUICE_PROVIDER_KEY_X", {"SLUICE_PROVIDER_KEY_X": text})
+        account_of(None, "SLUICE_PROVIDER_KEY_X", Keys({"SLUICE_PROVIDER_KEY_X": text}))
+
+
+@pytest.mark.parametrize("text", ["sk-one\nsk-two", '{"api_key": "sk-one\\nsk-two"}', "sk-\u00fc"])
+def test_key_that_no_header_carries_is_refused_and_not_told(text: str) -> None:
+    with pytest.raises(CallRefused, match="SLUICE_PROVIDER_KEY_X") as refused:
+        account_of(None, "SLUICE_PROVIDER_KEY_X", Keys({"SLUICE_PROVIDER_KEY_X": text}))
+    assert refused.value.status == 401 and "sk-" not in str(refused.value)
+
+
+def test_key_of_a_file_wins_over_a_variable_and_no_other_file_is_read(tmp_path: Path) -> None:
+    name = "SLUICE_PROVIDER_KEY_A"
+    keys = Keys({name: "of the variable"}, tmp_path)
+    assert keys.get(name) == "of the variable"
+    (tmp_path / name).write_text(" of the file\n")
+    assert keys.get(name) == "of the file"
+    (tmp_path / name).write_text("")
+    assert keys.get(name) is None, "an empty file holds no key"
+    (tmp_path / "secret").write_text("never read")
+    (tmp_path / "SLUICE_PROVIDER_KEY_").mkdir()
+    for other in ("secret", "SLUICE_PROVIDER_KEY_/../secret", "SLUICE_PROVIDER_KEY_"):
+        assert keys.get(other) is None
 
 
 @pytest.mark.parametrize(
