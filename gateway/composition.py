@@ -164,6 +164,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
             renew_every_s=own.renew_s,
         ),
         clock=outside.clock,
+        is_suspended=catalogue.revision.is_suspended,
     )
     accounts = Accounts(
         holds=holds,

@@ -25,6 +25,7 @@ from billing.credit_notes.note import (
     of_lines,
 )
 from billing.db.engine import Store, take_turns
+from billing.dunning.suspension import lift
 from billing.invoices import store as invoices
 from billing.invoices.months import InvoiceResult, invoice_by_id
 from billing.invoices.status import InvoiceStatus
@@ -109,6 +110,7 @@ def credit(
         rows.insert_note(conn, note, credited, taken)
         transfers.post(conn, list(_transfers(invoice, note, taken, now_us)))
         _free_surplus(conn, invoice, note, by, now_us)
+        lift(conn, note["org"], now_us)
         return one(conn, note["note_id"])
 
 

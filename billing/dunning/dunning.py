@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from billing.db.engine import Store, take_turns
 from billing.dunning import store as rows
 from billing.dunning.steps import DunningStep, StepName, Unpaid, next_step
+from billing.dunning.suspension import suspend
 from billing.invoices import store as invoices
 from billing.invoices.events import tell_of_invoice
 from billing.invoices.store import RUN_LOCK
@@ -48,6 +49,8 @@ def _take(store: Store, invoice_id: str, steps: Sequence[DunningStep], now_us: i
                 left_cents = invoices.left_cents(invoice)
                 rows.insert_step(conn, invoice_id, step.name, left_cents, now_us)
                 _tell(conn, invoice, step.name, now_us)
+                if step.name is StepName.SUSPENSION:
+                    suspend(conn, invoice["org"], now_us)
                 return True
     return False
 

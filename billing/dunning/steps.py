@@ -22,6 +22,7 @@ class StepName(StrEnum):
     REMINDER = "reminder"
     SECOND_REMINDER = "second_reminder"
     LAST_NOTICE = "last_notice"
+    SUSPENSION = "suspension"
 
 
 ORDER = tuple(StepName)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from billing.db.engine import Store, take_turns
+from billing.dunning.suspension import lift
 from billing.invoices import one_off, reviews
 from billing.invoices import store as rows
 from billing.invoices.months import InvoiceResult, invoice_by_id, run_invoices
@@ -75,6 +76,7 @@ def write_off(store: Store, invoice_id: str, *, reason: str, by: str, now_us: in
             **{"org": org, "booked_us": now_us, "created_us": now_us},
         )
         transfers.post(conn, [row])
+        lift(conn, org, now_us)
         return _one(conn, invoice_id, now_us)
 
 

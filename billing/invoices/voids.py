@@ -8,6 +8,7 @@ which has a number of its own. Guards laws 1 and 4.
 from __future__ import annotations
 
 from billing.db.engine import Store, take_turns
+from billing.dunning.suspension import lift
 from billing.invoices import agreed
 from billing.invoices import store as rows
 from billing.invoices.issuing import take_back
@@ -46,5 +47,6 @@ def void(store: Store, invoice_id: str, *, reason: str, by: str, now_us: int) ->
             take_back(conn, invoice, taxation, now_us)
             transfers.post(conn, agreed.taken_back(invoice, lines, now_us))
             paying.free(conn, invoice_id, reason="void", by=by, now_us=now_us)
+            lift(conn, invoice["org"], now_us)
             invoice = {**invoice, "voided_us": now_us, "paid_cents": 0}
         return InvoiceResult(invoice, lines, taxation=taxation, seen_us=now_us)

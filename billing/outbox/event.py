@@ -31,6 +31,8 @@ class EventType(StrEnum):
     INVOICE_PAID = "invoice.paid"
     INVOICE_VOIDED = "invoice.voided"
     INVOICE_OVERDUE = "invoice.overdue"
+    ORGANIZATION_SUSPENDED = "organization.suspended"
+    ORGANIZATION_REINSTATED = "organization.reinstated"
     PAYMENT_RECEIVED = "payment.received"
 
 

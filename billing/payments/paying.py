@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from billing.db.engine import Store, take_turns
+from billing.dunning.suspension import lift, suspend_again
 from billing.invoices import store as invoices
 from billing.invoices.events import tell_of_invoice
 from billing.invoices.store import RUN_LOCK
@@ -153,6 +154,7 @@ def reverse(store: Store, payment_id: str, *, reason: str, by: str, now_us: int)
         left = _one(conn, payment_id).on_account_cents
         if left:
             rows.insert_part(conn, state.payment, PartKind.REVERSAL, left, **words)
+        suspend_again(conn, state.payment["org"], now_us)
         return _one(conn, payment_id)
 
 
@@ -201,6 +203,7 @@ def _apply(
     if cents:
         words: dict[str, Any] = {"invoice_id": invoice_id, "by": by, "now_us": now_us}
         rows.insert_part(conn, payment, PartKind.INVOICE, cents, **words)
+        lift(conn, invoice["org"], now_us)
         if cents == due_cents:
             turn = payment["payment_id"]
             tell_of_invoice(conn, EventType.INVOICE_PAID, invoice, now_us, turn)

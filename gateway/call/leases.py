@@ -7,6 +7,7 @@ refused here, before it is counted or sent.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -51,8 +52,11 @@ class Leases:
         outage: Outage,
         settings: LeaseSettings,
         clock: Clock,
+        is_suspended: Callable[[str], bool] = lambda _organization: False,
     ) -> None:
+        """No money is held any more for an organization that is suspended."""
         self.settings = settings
+        self._is_suspended = is_suspended
         self._outage = outage
         self._holds = holds
         self._spool = spool
@@ -111,6 +115,8 @@ class Leases:
         return renewal
 
     async def _top_up(self, open_call: OpenCall, output_tokens: int) -> Renewal:
+        if self._is_suspended(open_call.opened.org):
+            return Renewal.REFUSED
         needed = open_call.quote.hold_nanousd(open_call.call, output_tokens)
         topup = max(0, needed - open_call.held_nanousd)
         open_call.output_tokens_requested = output_tokens

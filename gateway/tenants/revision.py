@@ -24,6 +24,11 @@ class RevisionWatch:
         self._changed = on_change
         self._poll_s = poll_s
         self._seen = -1
+        self._suspended: frozenset[str] = frozenset()
+
+    def is_suspended(self, organization: str) -> bool:
+        """Whether calls of it end that still run."""
+        return organization in self._suspended
 
     async def run(self) -> None:
         while True:
@@ -37,6 +42,7 @@ class RevisionWatch:
         """The revision now; raises SQLAlchemyError."""
         revision = await asyncio.to_thread(self._store.revision)
         if revision != self._seen:
-            self._seen = revision
             self._changed()
+            self._suspended = await asyncio.to_thread(self._store.suspended)
+            self._seen = revision
         return revision

@@ -17,6 +17,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 from billing.budgets import store as budgets
 from billing.budgets.budget import Budget
 from billing.db.engine import Store
+from billing.dunning.suspension import ACTIVE, SUSPENDED
 from gateway.catalog.tables import CatalogRevision, HardwareRow, ModelRow, PoolRow, VariantRow
 from gateway.limits.budgets import UNBUDGETED, KeyBudgets, key_budgets
 from gateway.limits.tables import Limits, NarrowLimits, OutageRow
@@ -30,7 +31,6 @@ from gateway.tenants.tables import ApiKey, Audit, Entitlement, KeySecret, Organi
 
 CONNECTIONS_MAX = 4
 """Of a gateway, to PostgreSQL, beside those to the ledger."""
-ACTIVE = "active"
 USER, EVERY_USER = "user", "*"
 Scoped = TypeVar("Scoped", Limits, Entitlement)
 Row = TypeVar("Row", bound=SQLModel)
@@ -81,6 +81,12 @@ class TenantStore:
         with self._reading() as session:
             row = session.get(CatalogRevision, 1)
             return row.revision if row else 0
+
+    def suspended(self) -> frozenset[str]:
+        """Organizations that are suspended until they pay."""
+        query = select(Organization.id).where(Organization.status == SUSPENDED)
+        with self._reading() as session:
+            return frozenset(session.exec(query).all())
 
     def key_by_hash(self, digest: bytes) -> KnownKey | None:
         """The key of a secret, with what its three scopes say; None if it is revoked."""

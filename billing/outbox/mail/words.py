@@ -44,6 +44,20 @@ ENGLISH_LETTERS: Mapping[str, LetterWords] = {
         "Invoice {number} of {seller} was due on {due}. This is the last notice. "
         "Please pay it at once.",
     ),
+    f"{EventType.INVOICE_OVERDUE}/suspension": LetterWords(
+        "Service suspended: invoice {number} is overdue",
+        "Invoice {number} of {seller} was due on {due} and is not paid. Your service is "
+        "suspended. It goes on as soon as the invoice is paid.",
+    ),
+    EventType.ORGANIZATION_SUSPENDED: LetterWords(
+        "Your service is suspended",
+        "{seller} has suspended your service, since an invoice is overdue. It goes on as soon as "
+        "the invoice is paid.",
+    ),
+    EventType.ORGANIZATION_REINSTATED: LetterWords(
+        "Your service goes on",
+        "Your service is suspended no more. Thank you.",
+    ),
     EventType.PAYMENT_RECEIVED: LetterWords(
         "Your payment of {amount} {currency} has arrived",
         "{seller} has received your payment. Thank you.",
@@ -76,6 +90,20 @@ GERMAN_LETTERS: Mapping[str, LetterWords] = {
         "Letzte Mahnung: Rechnung {number}",
         "Die Rechnung {number} von {seller} war am {due} fällig. Dies ist die letzte Mahnung. "
         "Bitte zahlen Sie umgehend.",
+    ),
+    f"{EventType.INVOICE_OVERDUE}/suspension": LetterWords(
+        "Dienst gesperrt: Rechnung {number} ist überfällig",
+        "Die Rechnung {number} von {seller} war am {due} fällig und ist nicht bezahlt. Ihr Dienst "
+        "ist gesperrt. Sobald die Rechnung bezahlt ist, geht er weiter.",
+    ),
+    EventType.ORGANIZATION_SUSPENDED: LetterWords(
+        "Ihr Dienst ist gesperrt",
+        "{seller} hat Ihren Dienst gesperrt, weil eine Rechnung überfällig ist. Sobald sie bezahlt "
+        "ist, geht er weiter.",
+    ),
+    EventType.ORGANIZATION_REINSTATED: LetterWords(
+        "Ihr Dienst geht weiter",
+        "Ihr Dienst ist nicht mehr gesperrt. Vielen Dank.",
     ),
     EventType.PAYMENT_RECEIVED: LetterWords(
         "Ihre Zahlung über {amount} {currency} ist eingegangen",

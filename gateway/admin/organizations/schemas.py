@@ -61,7 +61,9 @@ class OrganizationAnswer(OrganizationFields, SettlementFields, Answer):
     id: str
     name: str
     slug: str
-    status: Status
+    status: Status | Literal["suspended"] = Field(
+        description="suspended: frozen until an invoice that is overdue is paid"
+    )
     credit_limit_usd: Usd | None = Field(validation_alias="credit_limit_nanousd")
     created_at: At = Field(validation_alias="created_us")
 

@@ -59,6 +59,9 @@ class Database:
         self.looks += 1
         return self.revision_now
 
+    def suspended(self) -> frozenset[str]:
+        return frozenset()
+
     def catalog(self) -> CatalogRows:
         self.loading()
         return CatalogRows(self.revision_now, [], [], [])
