@@ -187,10 +187,10 @@ def model_not_found(model: str) -> ApiError:
     )
 
 
-def no_model_does(task: str) -> ApiError:
+def no_model_does(verb: str) -> ApiError:
     """Of a call that names no model."""
     message = (
-        f"No model that you have access to can {task}: 'GET /v1/models' says what each is for."
+        f"No model that you have access to can {verb}: 'GET /v1/models' says what each is for."
     )
     return ApiError(404, message, code="model_not_found", param="model")
 
@@ -217,8 +217,17 @@ def model_not_priced(model: str, tier: str) -> ApiError:
     )
 
 
-def model_not_supported(model: str, task: str) -> ApiError:
-    message = f"The model '{model}' does not {task}: 'GET /v1/models' says what each is for."
+def unit_not_priced(model: str, unit: str) -> ApiError:
+    """Of an image it names the size and the quality, for these may be others."""
+    kind, _, rest = unit.partition("/")
+    size, _, quality = rest.partition("/")
+    what = f"image of size '{size}' and quality '{quality}'" if rest else kind.replace("_", " ")
+    message = f"The model '{model}' has no price for this unit: {what}."
+    return bad_request(message, "size" if rest else "model", "model_not_priced")
+
+
+def model_not_supported(model: str, verb: str) -> ApiError:
+    message = f"The model '{model}' does not {verb}: 'GET /v1/models' says what each is for."
     return bad_request(message, "model", "model_not_supported")
 
 

@@ -341,11 +341,11 @@ class Pipeline:
         if not models_left and self._catalog.catalog.revision < 0:
             raise overloaded(NOT_READ_YET, READ_WITHIN_S)
         if not models_left and requested == AUTO_MODEL and task.is_outside:
-            raise no_model_does(task)
+            raise no_model_does(task.verb)
         if not models_left:
             raise model_not_found(requested)
         if models_left[0].task is not task:
-            raise model_not_supported(requested, task)
+            raise model_not_supported(requested, task.verb)
         return models_left
 
     def _fallbacks_of(

@@ -41,8 +41,8 @@ class Tier(StrEnum):
 
 class Task(StrEnum):
     """What a model is for: continuing text, placing it in a vector space, ordering documents by
-    a question, saying what of a text may harm, writing down what is said in a file, or speaking
-    a text."""
+    a question, saying what of a text may harm, writing down what is said in a file, speaking a
+    text, or making images of what it describes."""
 
     GENERATE = "generate"
     EMBED = "embed"
@@ -50,11 +50,17 @@ class Task(StrEnum):
     MODERATE = "moderate"
     TRANSCRIBE = "transcribe"
     SPEAK = "speak"
+    IMAGE = "image"
 
     @property
     def is_outside(self) -> bool:
         """No worker of ours does it."""
         return self not in (Task.GENERATE, Task.EMBED)
+
+    @property
+    def verb(self) -> str:
+        """What a model does, for sentences."""
+        return "make images" if self is Task.IMAGE else self.value
 
 
 class CapacityClass(StrEnum):

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import product
 from typing import Annotated, Any
 
 import msgspec
@@ -58,6 +59,10 @@ COMPONENT_PATTERN = rf"^({'|'.join(Component)}|image(/[a-z0-9]{{1,16}}){{1,2}})$
 `image/1024x1024/high`."""
 
 
+AUTO = "auto"
+"""The size, or the quality, of images whose server chooses it."""
+
+
 def image_of(size: str, quality: str) -> str:
     """The unit of images that are sold by size and quality."""
     return f"{Component.IMAGE}/{size}/{quality}"
@@ -72,12 +77,31 @@ def amounts_of_units(rate: object, images: Mapping[str, int]) -> dict[str, int]:
 
 
 def amount_of_unit(amounts: Mapping[str, int], unit: str) -> int | None:
-    """Of an image of this size and quality, else of this size, else of any. None: of none."""
+    """Of an image of this size and quality, else of this size, else of any. Where the server
+    chooses, of the dearest that it may choose. None: of none."""
+    found = (_nearest(amounts, each) for each in _chosen(amounts, unit))
+    return max((amount for amount in found if amount is not None), default=None)
+
+
+def _nearest(amounts: Mapping[str, int], unit: str) -> int | None:
     while unit not in amounts:
         unit, slash, _ = unit.rpartition("/")
         if not slash:
             return None
     return amounts[unit]
+
+
+def _chosen(amounts: Iterable[str], unit: str) -> Iterable[str]:
+    """What `auto` may be: whatever has an amount, and something else."""
+    parts = unit.split("/")
+    if AUTO not in parts:
+        return (unit,)
+    known = [each.split("/") for each in amounts]
+    named = (
+        {*(each[place] for each in known if len(each) > place), AUTO} if part == AUTO else {part}
+        for place, part in enumerate(parts)
+    )
+    return map("/".join, product(*named))
 
 
 def kind_of(component: str) -> Component:
@@ -161,6 +185,11 @@ class Prices:
         """The price of units of a kind. None where they have none, and then they are not
         counted."""
         return amount_of_unit(dict(self.units), unit)
+
+    def unit_charged(self, held: str, made: str) -> str:
+        """The kind as which units are charged that were held as one kind and came as another."""
+        most, price = self.unit_price(held), self.unit_price(made)
+        return made if most is not None and price is not None and price <= most else held
 
 
 RateKey = tuple[str, str, bool]

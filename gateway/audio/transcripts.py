@@ -7,7 +7,7 @@ import msgspec
 from billing.types import UNREADABLE, Usage
 from gateway.audio.transcription import TEXTUAL, Transcription
 from gateway.call.frame import Frame
-from gateway.scores.counts import count, result_frame
+from gateway.scores.documents import count, result_frame
 from gateway.upstream.answer import Cut
 
 TOKEN_BYTES = 4

@@ -57,7 +57,7 @@ class OpenAttempt(msgspec.Struct, frozen=True):
         usage = meter.reported if meter else Usage()
         outside = pool.is_external
         rate = rate_for(self.rates, usage.prompt) if self.rates else None
-        prices = _of_pool(pool) if rate is None else _of_list(rate, self.unit)
+        prices = _of_pool(pool) if rate is None else _of_list(rate, usage.unit or self.unit)
         return Attempt(
             pool=pool.name,
             replica=self.replica,

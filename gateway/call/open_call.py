@@ -213,11 +213,17 @@ class OpenCall(msgspec.Struct):
         prompt = self.call.prompt_tokens[self.model]
         most = self.call.units.get(self.model, 0)
         used = self.meter.usage.within(prompt, self.output_tokens_granted, most)
-        if used.units:
-            used = replace(used, unit=self.call.unit)
-        if not self.quote.prices[self.model].gpu_ms:
+        prices = self.quote.prices[self.model]
+        if used.units or used.unit:
+            used = replace(used, unit=self._unit_of(used, prices))
+        if not prices.gpu_ms:
             return used
         return replace(used, gpu_ms=max(0, now_us - self.served_since_us) // 1000)
+
+    def _unit_of(self, used: Usage, prices: Prices) -> str:
+        if not used.units:
+            return ""
+        return prices.at_prompt(used.prompt).unit_charged(self.call.unit, used.unit)
 
     @property
     def model(self) -> str:

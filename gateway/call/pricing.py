@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from billing.prices.tariff import Prices, Tariff, kind_of
 from gateway.call.open_call import Quote
-from gateway.errors import dearer_than_allowed, model_not_priced
+from gateway.errors import dearer_than_allowed, model_not_priced, unit_not_priced
 from routing.policy.action import PriceBound
 from routing.types import Call
 
@@ -15,13 +15,14 @@ def priced(
     """The call on those of `models` that have a price, up to `most`. Raises ApiError 400 where none
     has, or the model that it names has not."""
     prices = tariff.prices if tariff else {}
-    tier = call.tier
+    tier, named = call.tier, call.model_requested
     sold = {m: prices[m, tier, False] for m in models if (m, tier, False) in prices}
-    if call.unit:
-        sold = {m: each for m, each in sold.items() if _sells(each, call.unit)}
-    named = call.model_requested
     if tariff is None or not sold or (named in models and named not in sold):
         raise model_not_priced(named, tier)
+    if call.unit:
+        sold = {m: each for m, each in sold.items() if _sells(each, call.unit)}
+    if not sold or (named in models and named not in sold):
+        raise unit_not_priced(named, call.unit)
     sold = {model: each for model, each in sold.items() if _is_within(each, most)}
     if not sold or (named in models and named not in sold):
         raise dearer_than_allowed(named)

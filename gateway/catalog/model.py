@@ -57,5 +57,5 @@ class ModelFields(SQLModel):
     @model_validator(mode="after")
     def _others_do_what_workers_do_not(self) -> Self:
         if self.task is not None and self.task.is_outside and not self.is_external:
-            raise ValueError(f"no worker of ours can {self.task}: leave out path")
+            raise ValueError(f"no worker of ours can {self.task.verb}: leave out path")
         return self

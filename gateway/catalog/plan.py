@@ -174,12 +174,12 @@ def task_contradictions(
     tasks = {row.name: row.task for row in known.models.values()}
     tasks |= {model.declared.name: model.task for model in models}
     return [
-        Mistake(f"pools.{index}.engine", f"{pool.engine} does not {tasks[pool.model]}")
+        Mistake(f"pools.{index}.engine", f"{pool.engine} does not {tasks[pool.model].verb}")
         for index, pool in declaration.pools.items()
         if pool.engine is not None
         and (pool.engine == EMBEDDING) != (tasks[pool.model] == Task.EMBED)
     ] + [
-        Mistake(f"pools.{index}.adapter", f"{pool.adapter} does not {tasks[pool.model]}")
+        Mistake(f"pools.{index}.adapter", f"{pool.adapter} does not {tasks[pool.model].verb}")
         for index, pool in declaration.pools.items()
         if pool.adapter is not None and tasks[pool.model].is_outside
     ]

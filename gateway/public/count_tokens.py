@@ -72,6 +72,6 @@ def _counted(parts: Parts, caller: Principal, body: bytes, parse: Parse) -> int:
     catalog = parts.catalog.catalog
     counter = catalog.checkpoint(name)
     if catalog.models[name].task is not payload.task:
-        raise model_not_supported(name, payload.task)
+        raise model_not_supported(name, payload.task.verb)
     require_countable(catalog.models[name], payload, len(body))
     return sum(payload.prompt_tokens(counter))

@@ -10,12 +10,14 @@ from typing import Any
 
 import msgspec
 
-from billing.types import UNREADABLE, Usage
+from billing.types import Usage
 from gateway.audio.transcription import Transcription
 from gateway.audio.transcripts import read_transcript
 from gateway.call.frame import Frame
 from gateway.call.request import Payload
-from gateway.scores.counts import count, result_frame
+from gateway.images.answers import read_images
+from gateway.images.generations import Drawing
+from gateway.scores.documents import count, decoded, result_frame
 from gateway.scores.moderations import Suspects
 from gateway.scores.rerank import RankedDocument, Ranking, search_units
 from gateway.upstream.answer import Cut
@@ -32,6 +34,8 @@ def reader_for(payload: Payload, prompt_tokens: int) -> ReadDocument | None:
         return partial(read_verdicts, suspects=payload, prompt_tokens=prompt_tokens)
     if isinstance(payload, Transcription):
         return partial(read_transcript, transcription=payload, prompt_tokens=prompt_tokens)
+    if isinstance(payload, Drawing):
+        return partial(read_images, drawing=payload, prompt_tokens=prompt_tokens)
     return None
 
 
@@ -70,7 +74,7 @@ class _Ranking(msgspec.Struct):
 
 def read_ranking(body: bytes, *, ranking: Ranking, prompt_tokens: int) -> Frame:
     """The most relevant documents first, each once."""
-    answer = _decoded(body, _Ranking)
+    answer = decoded(body, _Ranking)
     results = sorted(answer.results, key=lambda each: -each.relevance_score)
     places = {each.index for each in results}
     if len(places) < len(results) or not places <= set(range(len(ranking.documents))):
@@ -97,22 +101,15 @@ class _Verdicts(msgspec.Struct):
 
 def read_verdicts(body: bytes, *, suspects: Suspects, prompt_tokens: int) -> Frame:
     """One for each text, as it came."""
-    answer = _decoded(body, _Verdicts)
+    answer = decoded(body, _Verdicts)
     if len(answer.results) != suspects.verdicts:
         raise Cut(f"{len(answer.results)} verdicts where there are {suspects.verdicts}")
     for each in answer.results:
-        _decoded(bytes(each), _Verdict)
+        decoded(bytes(each), _Verdict)
     tokens = answer.usage and (answer.usage.prompt_tokens or answer.usage.total_tokens)
     return result_frame(
         msgspec.json.encode(answer.results), Usage(input=count(tokens, prompt_tokens))
     )
-
-
-def _decoded(body: bytes, kind: type[Any]) -> Any:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except UNREADABLE as malformed:
-        raise Cut(f"a malformed document: {malformed}") from malformed
 
 
 def _tokens_of(answer: _Ranking) -> float | None:

@@ -1,12 +1,15 @@
-"""What calls have in common that a server outside scores: one answer, of which none goes on."""
+"""What calls have in common that a server outside answers whole: no answer goes on elsewhere."""
 
 from typing import Any, ClassVar
 
 
 class ScoredPayload:
     __slots__ = ()
-    choices: ClassVar[int] = 1
     truncate_prompt_tokens: ClassVar[int | None] = None
+
+    @property
+    def choices(self) -> int:
+        return 1
 
     def question(self) -> str:
         return ""

@@ -18,7 +18,7 @@ from gateway.catalog.tokenizers import TokenCounter
 from gateway.errors import bad_request
 from gateway.scores.payload import ScoredPayload
 from gateway.wire.answer import AnswerHead
-from gateway.wire.bodies.checks import Takes, empty_array, invalid_type, string, takes_no_more
+from gateway.wire.bodies.checks import Takes, empty_array, invalid_type, takes_no_more, words
 from gateway.wire.bodies.provider import PROVIDER, preferences_of, price_max_of
 from gateway.wire.bodies.rules import CallBody, Reader, in_words, neutral, own
 from gateway.wire.json_schema import array, either, part, text
@@ -31,13 +31,6 @@ CHUNK_TOKENS = 500
 """Cohere counts a document that is longer, its query included, as several."""
 UNIT_DOCUMENTS = 100
 """So many documents and one query are a search unit."""
-
-
-def _query(name: str, value: object) -> None:
-    string(name, value)
-    if not value:
-        message = f"Invalid '{name}': empty string. Expected a string with minimum length 1."
-        raise bad_request(message, name, "empty_string")
 
 
 def _documents(name: str, value: object) -> None:
@@ -64,7 +57,7 @@ def _document(name: str, value: object) -> None:
                 message = f"Unsupported parameter: '{where}': documents are text here."
                 raise bad_request(message, where, "unsupported_parameter")
         name, value = f"{name}.text", value.get("text")
-    _query(name, value)
+    words(name, value)
 
 
 WORDS = text(minLength=1)
@@ -72,7 +65,7 @@ DOCUMENT = either(WORDS, part({"text": WORDS}))
 
 
 class RerankBody(CallBody, frozen=True, kw_only=True):
-    query: Annotated[str, own(_query, WORDS)]
+    query: Annotated[str, own(words, WORDS)]
     documents: Annotated[
         list[Any], own(_documents, array(DOCUMENT, minItems=1, maxItems=DOCUMENTS_MAX))
     ]

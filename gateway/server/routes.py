@@ -8,6 +8,7 @@ from functools import partial
 from gateway.audio.speech import parse_speech
 from gateway.audio.transcription import READERS, RULES, parse_audio
 from gateway.catalog.catalog import CatalogKeeper
+from gateway.images.generations import parse_images
 from gateway.public import tokenize
 from gateway.scores.moderations import parse_moderation
 from gateway.scores.rerank import parse_rerank
@@ -49,6 +50,7 @@ def call_routes(keeper: CatalogKeeper) -> Mapping[str, CallRoute]:
         "/v2/rerank": CallRoute(partial(parse_rerank, takes=takes, returns_documents=False)),
         "/v1/moderations": CallRoute(partial(parse_moderation, takes=takes)),
         "/v1/audio/speech": CallRoute(partial(parse_speech, takes=takes)),
+        "/v1/images/generations": CallRoute(partial(parse_images, takes=takes)),
         "/v1/responses": CallRoute(parse_response, RESPONSES),
         "/v1/messages": CallRoute(parse_message, ANTHROPIC),
     }

@@ -12,6 +12,7 @@ from gateway.audio.speech import parse_speech
 from gateway.audio.transcription import TRANSCRIPTIONS, Transcription
 from gateway.call.frame import Frame
 from gateway.call.request import Payload
+from gateway.images.generations import parse_images
 from gateway.scores.moderations import parse_moderation
 from gateway.scores.rerank import parse_rerank
 from gateway.upstream.answer import Misconfigured, Rejected, UpstreamError
@@ -76,6 +77,8 @@ def cheap_call(task: Task) -> Payload:
     if task is Task.TRANSCRIBE:
         audio = Audio(Silence(), WAV, 1, 1)
         return Transcription(path=TRANSCRIPTIONS, audio=audio, fields={})
+    if task is Task.IMAGE:
+        return parse_images(b'{"model": "x", "prompt": "a dot"}').payload
     body = b'{"model": "x", "messages": [{"role": "user", "content": "ping"}]}'
     return parse_chat(body).payload
 

@@ -62,18 +62,32 @@ SPEAKER = "speaker"
 """A model that speaks a text, sold by the character."""
 LISTENER, SCRIBE = "listener", "scribe"
 """Models that write down what is said, sold by the second and by the token."""
+PAINTER, SKETCHER = "painter", "sketcher"
+"""Models that make images at servers outside: one is sold by the image, one by tokens."""
 CHAT, COMPLETIONS, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 OUTPUT_PRICE = 5_000_000_000
 """Nano-USD per million tokens: 5000 nano-USD a token, so that budgets are easy to reckon."""
 SEARCH_UNIT_PRICE = 2_000_000 * 10**6
 SECOND_PRICE = 100_000 * 10**6
 CHARACTER_PRICE = 15_000 * 10**6
+IMAGE_PRICES = {
+    "image/1024x1024": 20_000_000,
+    "image/1024x1024/high": 90_000_000,
+    "image/1024x1536/low": 30_000_000,
+    "image/1024x1536/high": 120_000_000,
+}
+"""Nano-USD of one."""
 OUTER_PRICES: dict[str, dict[str, int]] = {
     RANKER: {"input": 10_000_000, "output": 0, "search_unit": SEARCH_UNIT_PRICE},
     JUDGE: {"input": 0, "output": 0},
     LISTENER: {"input": 0, "output": 0, "second": SECOND_PRICE},
     SPEAKER: {"input": 0, "output": 0, "character": CHARACTER_PRICE},
     SCRIBE: {"input": 10_000_000, "output": 20_000_000, "audio_input": 30_000_000},
+    PAINTER: {
+        **{"input": 0, "output": 0},
+        **{name: IMAGE_PRICES[name] * 10**6 for name in IMAGE_PRICES},
+    },
+    SKETCHER: {"input": 10_000_000, "output": 0, "image_output": 40_000_000},
 }
 SETTLED_WITHIN_S = 30.0
 QUICK: dict[str, Any] = {
@@ -363,6 +377,7 @@ def _settings(
     outer_sizes |= {RANKER: size | {"task": "rerank"}, JUDGE: size | {"task": "moderate"}}
     outer_sizes |= {name: size | {"task": "transcribe"} for name in (LISTENER, SCRIBE)}
     outer_sizes |= {SPEAKER: size | {"task": "speak"}}
+    outer_sizes |= {PAINTER: size | {"task": "image"}, SKETCHER: size | {"task": "image"}}
     outer_models = {pool.get("model") for pool in outside}
     return Settings(
         data=data,

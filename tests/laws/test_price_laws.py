@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from billing.prices.book import (
     Component,
@@ -30,7 +32,7 @@ from billing.prices.rating import (
     rate_frozen,
     units_of,
 )
-from billing.prices.tariff import OF_TOKENS, WITH_INPUT, WITH_OUTPUT
+from billing.prices.tariff import OF_TOKENS, WITH_INPUT, WITH_OUTPUT, image_of
 from billing.prices.terms import PriceError, check_terms
 from billing.types import Usage
 
@@ -253,6 +255,34 @@ def test_prices_step_at_the_prompt_they_name_and_are_flat_between(
     assert found.cached_input == in_force.get(Component.CACHED_INPUT, found.input)
     for name in (*WITH_INPUT, *WITH_OUTPUT):
         assert getattr(found, name) == in_force.get(name)
+
+
+WAYS = ("auto", "1024x1024", "512x512"), ("auto", "high", "low")
+of_images = st.tuples(*map(st.sampled_from, WAYS)).map(lambda way: image_of(*way))
+
+
+@given(rates=terms(), usage=usages, asked=of_images, made=of_images, more=st.integers(0, 3))
+def test_an_image_is_charged_no_more_than_was_held_for_it_whatever_came(
+    rates: list[PriceRate], usage: Usage, asked: str, made: str, more: int
+) -> None:
+    at = prices_of(rates)
+    unit = at.unit_charged(asked, made)
+    assert unit in (asked, made)
+    came = replace(usage, unit=unit)
+    held = hold_for(usage.prompt, usage.completion, at, asked, usage.units + more)
+    assert rate(came, at).amount_nanousd <= held
+
+
+@given(rates=terms(), asked=of_images)
+def test_an_image_that_the_server_chooses_costs_as_the_dearest_that_it_may_choose(
+    rates: list[PriceRate], asked: str
+) -> None:
+    at = prices_of(rates)
+    _, size, quality = asked.split("/")
+    sizes = ("1024x1024", "1x1") if size == "auto" else (size,)
+    qualities = ("high", "x") if quality == "auto" else (quality,)
+    each = [at.unit_price(image_of(*way)) for way in product(sizes, qualities)]
+    assert at.unit_price(asked) == max([p for p in each if p is not None], default=None)
 
 
 @given(rates=terms(), usage=usages)

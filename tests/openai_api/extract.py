@@ -28,6 +28,8 @@ ROOTS = (
     "Response",
     "ResponseStreamEvent",
     "UsageResponse",
+    "CreateImageRequest",
+    "ImagesResponse",
 )
 WORDS = ("description", "example", "examples", "title", "x-oaiMeta", "x-oaiExpandable")
 LICENCE = (

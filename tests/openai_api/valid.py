@@ -24,6 +24,7 @@ EXTENSIONS: dict[str, tuple[str, ...]] = {
     "CreateChatCompletionStreamResponse": ("sluice",),
     "CreateCompletionResponse": ("sluice", "service_tier"),
     "CreateEmbeddingResponse": ("usage.cost",),
+    "ImageGenUsage": ("cost",),
     "Model": (
         *("task", "context_length", "max_output_tokens", "pricing"),
         *("supported_parameters", "tiers", "capabilities", "simulated"),
@@ -38,6 +39,7 @@ CLOSED = (
     "CreateChatCompletionStreamResponse",
     "CreateCompletionResponse",
     "CreateEmbeddingResponse",
+    "ImagesResponse",
     "ListModelsResponse",
     "ErrorResponse",
 )
@@ -45,10 +47,12 @@ WHOLE = {
     "/v1/chat/completions": "CreateChatCompletionResponse",
     "/v1/completions": "CreateCompletionResponse",
     "/v1/embeddings": "CreateEmbeddingResponse",
+    "/v1/images/generations": "ImagesResponse",
     "/v1/models": "ListModelsResponse",
     "/v1/responses": "Response",
     "/v1/organization/usage/completions": "UsageResponse",
     "/v1/organization/usage/embeddings": "UsageResponse",
+    "/v1/organization/usage/images": "UsageResponse",
     "/v1/organization/costs": "UsageResponse",
 }
 CHUNKS = {

@@ -4,6 +4,7 @@ from typing import Any
 
 from gateway.audio.speech import READER as SPEECH
 from gateway.audio.transcription import TRANSCRIPTION, TRANSLATION
+from gateway.images.generations import READER as IMAGES
 from gateway.scores.moderations import READER as MODERATION
 from gateway.scores.rerank import READER as RERANK
 from gateway.wire.anthropic.body import COUNT as MESSAGE_COUNT
@@ -40,6 +41,7 @@ BODIES: dict[str, Schema] = {
     "/v1/audio/transcriptions": of(TRANSCRIPTION),
     "/v1/audio/translations": of(TRANSLATION),
     "/v1/audio/speech": of(SPEECH),
+    "/v1/images/generations": of(IMAGES),
     "/v1/responses": of(RESPONSE),
     "/v1/responses/input_tokens": of(INPUT_COUNT),
     "/v1/messages": of(MESSAGE),
@@ -65,6 +67,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "/v1/audio/transcriptions": {"model": "whisper", "file": "talk.mp3", "language": "en"},
     "/v1/audio/translations": {"model": "whisper", "file": "talk.mp3"},
     "/v1/audio/speech": {"model": "tts", "input": "Hello there.", "voice": "alloy"},
+    "/v1/images/generations": {"model": "painter", "prompt": "a red fox", "size": "1024x1024"},
     "/v1/responses": {"model": "sluice-small", "input": "Tell me a story about a fox."},
     "/v1/responses/input_tokens": {"model": "sluice-small", "input": "The fox"},
     "/v1/messages": _CHAT,

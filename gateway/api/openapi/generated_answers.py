@@ -48,6 +48,7 @@ USAGE = objects(
         "cost": USD,
     }
 )
+OF_IMAGES = objects({"text_tokens": COUNT, "image_tokens": COUNT})
 CALL = objects(
     {
         "id": STRING,
@@ -157,6 +158,32 @@ GENERATED_COMPONENTS: dict[str, Schema] = {
         },
         *("language", "duration", "segments", "words"),
     ),
+    "Images": objects(
+        {
+            "created": INTEGER,
+            "data": array(
+                objects(
+                    {"b64_json": STRING, "url": STRING, "revised_prompt": STRING},
+                    *("b64_json", "url", "revised_prompt"),
+                )
+            ),
+            "background": STRING,
+            "output_format": STRING,
+            "size": STRING,
+            "quality": STRING,
+            "usage": objects(
+                {
+                    "input_tokens": COUNT,
+                    "output_tokens": COUNT,
+                    "total_tokens": COUNT,
+                    "input_tokens_details": OF_IMAGES,
+                    "output_tokens_details": OF_IMAGES,
+                    "cost": USD,
+                }
+            ),
+        },
+        *("background", "output_format", "size", "quality"),
+    ),
     "Response": responses.ANSWER,
     "Message": messages.ANSWER,
     "MessageError": messages.ERROR,
@@ -180,6 +207,9 @@ GENERATED_ANSWERS: dict[str, GeneratedAnswer] = {
         "Write it down in English", "Transcript", streams=False, may_be_text=True
     ),
     "/v1/audio/speech": GeneratedAnswer("Speak a text", None, streams=False),
+    "/v1/images/generations": GeneratedAnswer(
+        "Make images of what a text describes", "Images", streams=False
+    ),
     "/v1/responses": GeneratedAnswer("Answer a conversation, in items", "Response"),
     "/v1/messages": GeneratedAnswer("Answer a conversation, in Anthropic's shapes", "Message"),
 }

@@ -17,6 +17,7 @@ from gateway.public.usage.schemas import (
     CostsQuery,
     EmbeddingsQuery,
     EmbeddingsUsage,
+    ImagesUsage,
     ModerationsUsage,
     OtherQuery,
     SpeechesUsage,
@@ -57,6 +58,12 @@ async def audio_transcriptions(usage: Usage, query: Annotated[EmbeddingsQuery, Q
 async def audio_speeches(usage: Usage, query: Annotated[EmbeddingsQuery, Query()]) -> Any:
     """Requests, characters and tokens of the models that speak, by bucket and group."""
     return await usage.used(query, query.groups, Task.SPEAK)
+
+
+@router.get("/usage/images", response_model=TimeBuckets[ImagesUsage])
+async def images(usage: Usage, query: Annotated[EmbeddingsQuery, Query()]) -> Any:
+    """Requests, images and tokens of the models that make images, by bucket and group."""
+    return await usage.used(query, query.groups, Task.IMAGE)
 
 
 async def others(usage: Usage, query: Annotated[OtherQuery, Query()]) -> Any:

@@ -22,7 +22,6 @@ COST_DAYS_MAX = 180
 OTHERS = (
     "code_interpreter_sessions",
     "file_search_calls",
-    "images",
     "vector_stores",
     "web_search_calls",
 )
@@ -200,6 +199,15 @@ class SpeechesUsage(ModelUsage):
         "organization.usage.audio_speeches.result"
     )
     characters: NonNegativeInt = of_sums("units")
+
+
+class ImagesUsage(ModelUsage):
+    """Images are counted where they are sold by the image. Sums know no sizes."""
+
+    object: Literal["organization.usage.images.result"] = "organization.usage.images.result"
+    images: NonNegativeInt = of_sums("units")
+    source: None = None
+    size: None = None
 
 
 class CompletionsUsage(ModelUsage):

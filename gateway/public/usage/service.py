@@ -36,7 +36,7 @@ BUCKETS = {Width.MINUTE: GroupBy.MINUTE, Width.HOUR: GroupBy.HOUR, Width.DAY: Gr
 EVENTS_MAX = 20_000
 """Of one page by the minute, but for those of a single minute."""
 
-LISTED = (Task.EMBED, Task.MODERATE, Task.TRANSCRIBE, Task.SPEAK)
+LISTED = (Task.EMBED, Task.MODERATE, Task.TRANSCRIBE, Task.SPEAK, Task.IMAGE)
 """Tasks that have a list of their own."""
 
 Group = Mapping[str, Any]

@@ -118,6 +118,14 @@ def string(name: str, value: object) -> None:
         raise invalid_type(name, "a string", value)
 
 
+def words(name: str, value: object) -> None:
+    """A string with something in it."""
+    string(name, value)
+    if not value:
+        message = f"Invalid '{name}': empty string. Expected a string with minimum length 1."
+        raise bad_request(message, name, "empty_string")
+
+
 def text_up_to(most: int) -> Check:
     def check(name: str, value: object) -> None:
         if not isinstance(value, str):

@@ -31,6 +31,10 @@ OF_TASKS: Mapping[Task, tuple[str, ...]] = {
     Task.TRANSCRIBE: (
         *("language", "prompt", "response_format", "temperature", "timestamp_granularities"),
     ),
+    Task.IMAGE: (
+        *("n", "size", "quality", "response_format", "output_format", "output_compression"),
+        *("background", "moderation", "style"),
+    ),
 }
 
 
@@ -53,6 +57,7 @@ def capabilities(model: Model, tokens: TokenCounter) -> Mapping[str, bool]:
         "transcriptions": model.task is Task.TRANSCRIBE,
         "translations": model.task is Task.TRANSCRIBE,
         "speech": model.task is Task.SPEAK,
+        "images": model.task is Task.IMAGE,
         "streaming": generates,
         "json_schema": generates,
         "tools": generates and takes_tools(tokens),

@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from gateway.api.openapi.bodies import BODIES, FORMS
 from gateway.audio.speech import parse_speech
 from gateway.errors import ApiError
+from gateway.images.generations import parse_images
 from gateway.scores.moderations import parse_moderation
 from gateway.scores.rerank import parse_rerank
 from gateway.wire.anthropic.body import parse_count, parse_message
@@ -216,6 +217,17 @@ PARSED: dict[str, tuple[Parse, list[dict[str, Any]]]] = {
         [
             {"model": "m", "input": "a", "voice": voice, "speed": 4, "stream_format": "audio"}
             for voice in ("alloy", {"id": "v"})
+        ],
+    ),
+    "/v1/images/generations": (
+        parse_images,
+        [
+            {
+                **{"model": "m", "prompt": "a", "n": 2, "size": "1024x1024", "quality": "high"},
+                **{"response_format": "url", "output_format": "png", "output_compression": 5},
+                **{"background": "opaque", "moderation": "low", "style": "vivid", "user": "u"},
+                **{"stream": False, "partial_images": 0},
+            },
         ],
     ),
     "/v1/responses": (

@@ -75,7 +75,7 @@ NOT_THERE: dict[str, tuple[str, str, str | None]] = {
     "a page": ("GET", "/nothing", None),
     "a path with a slash too many": ("POST", f"{CHAT}/", None),
     "training": ("POST", "/v1/fine_tuning/jobs", "not_offered"),
-    "images": ("POST", "/v1/images/generations", "not_offered"),
+    "images": ("POST", "/v1/images/variations", "not_offered"),
     "a model": ("GET", "/v1/models/gpt-none", "model_not_found"),
     "an organization": ("PATCH", f"{ORGANIZATIONS}/org_none", "not_found"),
     "a request": ("GET", "/admin/v1/requests/req_none", "not_found"),

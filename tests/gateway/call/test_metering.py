@@ -24,8 +24,11 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/messages": {"model": "tale", "messages": SAID, "max_tokens": 64},
     EMBEDDINGS: {"model": "vectors", "input": "Once"},
 }
-OUTSIDE = {"/v1/rerank", "/v2/rerank", "/v1/moderations", "/v1/audio/speech"}
-"""At servers outside alone: `tests/gateway/test_rerank.py`, `test_speech.py`."""
+OUTSIDE = {
+    *("/v1/rerank", "/v2/rerank", "/v1/moderations"),
+    *("/v1/audio/speech", "/v1/images/generations"),
+}
+"""At servers outside alone: `tests/gateway/test_rerank.py`, `test_speech.py`, `images`."""
 STREAMED = [path for path in BODIES if path != EMBEDDINGS]
 CLEAN_ENDS = (b"[DONE]", b"response.completed", b"response.incomplete", b"message_stop")
 
