@@ -271,6 +271,7 @@ def test_catalogue_is_two_clicks_away_and_fits_a_phone(visit: Open) -> None:
     page = visitor.sign_in()
     page.get_by_role("link", name="Catalogue").click()
     expect(page.get_by_role("link", name="Catalogue")).to_have_attribute("aria-current", "page")
+    expect(page.locator(f"#model-{SMALL}")).to_contain_text("chat")
     expect(page.locator("#pool-small-reserved")).to_contain_text("0.072")
     expect(page.locator("#hardware-h100")).to_contain_text("3,350")
     assert visitor.overflow_px() == 0

@@ -14,12 +14,14 @@ from redis.asyncio import Redis
 from billing.db.engine import open_store
 from gateway.console.pages.catalogue.calibrations import calibration_views
 from gateway.console.pages.catalogue.hardware import SourcedText, hardware_list
+from gateway.console.pages.catalogue.models import model_views
 from gateway.console.pages.catalogue.variants import variant_views
 from gateway.speeds.pool_speeds import Basis, PoolSpeeds
 from routing.economics.calibration import Calibration
 from routing.economics.predictor import FIRST_GUESS
 from routing.economics.shape import ModelShape
 from routing.hardware.catalogue import Figure, Hardware, HardwareKind, Precision, shipped
+from routing.types import Model, Task
 from routing.variants import Validation, Variant
 from tests.gateway.admin.test_pools import send
 from tests.gateway.admin.test_variants import MEASURED, POOL, VARIANT
@@ -76,6 +78,24 @@ def test_precisions_of_one_speed_stand_together() -> None:
     assert row.compute == (SourcedText("989.4 bf16, fp16", 1), SourcedText("1,978.9 fp8", 1))
 
 
+def test_models_for_one_task_stand_together_with_what_they_can_do() -> None:
+    def made(name: str, task: Task) -> Model:
+        return Model(name, None, 8192, 1, 1, 0.5, task)
+
+    models = [
+        *(made("listens", Task.TRANSCRIBE), made("z", Task.RERANK)),
+        *(made("talks", Task.GENERATE), made("a", Task.RERANK)),
+    ]
+    rows = model_views(models, {}, {"a": ["y", "x"]})
+    assert [(row.name, row.made_for) for row in rows] == [
+        *(("talks", "answers"), ("a", "rankings"), ("z", "rankings")),
+        ("listens", "transcriptions"),
+    ]
+    assert (rows[1].abilities, rows[1].pools) == ("rerank", ("x", "y"))
+    assert rows[3].abilities == "transcriptions, translations"
+    assert "chat" in rows[0].abilities and rows[0].context == "8,192"
+
+
 def test_variant_says_its_size_and_how_good_it_was_measured_to_be() -> None:
     measured = Validation("support", 0.91, "judged by two", "2026-11-02T00:00:00+00:00", 1200)
     known = Variant("llama", "int8", Precision.INT8, 2, 8192, SHAPE, {"support": measured})
@@ -96,6 +116,7 @@ async def test_page_has_pools_variants_and_hardware(running: Edge) -> None:
     status, _ = await send(running, "PUT", "/pools/small", POOL | {"gpus_per_replica": 2, **priced})
     assert status == 200
     page = await look(running)
+    assert 'id="model-tale"' in page and "by what they can do" in page
     of_pool = ("2 \N{MULTIPLICATION SIGN} l40s", "eu-1", "3.60", "01 Jan 2120")
     for words in (*of_pool, "support", "0.90", "400 samples"):
         assert words in page, words

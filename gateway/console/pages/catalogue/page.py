@@ -17,6 +17,7 @@ from gateway.console.context import ConsoleContext, context_of
 from gateway.console.login import door_of, is_signed_in
 from gateway.console.pages.catalogue.calibrations import CalibrationView, calibration_views
 from gateway.console.pages.catalogue.hardware import HardwareList, hardware_list
+from gateway.console.pages.catalogue.models import ModelView, model_views
 from gateway.console.pages.catalogue.pools import CataloguePool, catalogue_pools
 from gateway.console.pages.catalogue.variants import VariantView, variant_views
 from gateway.console.render import page
@@ -31,6 +32,7 @@ FIRST_ROWS = PageRequest(limit=LIMIT_MAX, after=None)
 
 @dataclass(frozen=True, slots=True)
 class CatalogueView:
+    models: tuple[ModelView, ...]
     pools: tuple[CataloguePool, ...]
     variants: tuple[VariantView, ...]
     calibrations: tuple[CalibrationView, ...]
@@ -55,17 +57,17 @@ async def _look(
 ) -> CatalogueView:
     pool_page = await pools.page(FIRST_ROWS)
     variant_page = await variants.store.page(FIRST_ROWS, VariantRow)
-    declared = _declared(variant_page.data, desk.parts.catalog.catalog.models)
+    known = desk.parts.catalog.catalog
+    declared = _declared(variant_page.data, known.models)
     states = desk.parts.fleet.snapshot().pools
     speeds = {state.pool.name: speeds_of(state, desk.parts.learner) for state in states}
     enabled = [pool for pool in pool_page.data if pool.enabled]
     return CatalogueView(
+        models=model_views(list(known.models.values()), known.counters, _by_model(enabled)),
         pools=catalogue_pools(enabled, speeds, now_us=desk.now_us),
         variants=variant_views(declared, _by_variant(enabled)),
         calibrations=calibration_views(list(speeds.values())),
-        hardware=hardware_list(
-            list(desk.parts.catalog.catalog.hardware.values()), _by_hardware(enabled)
-        ),
+        hardware=hardware_list(list(known.hardware.values()), _by_hardware(enabled)),
         rows_max=LIMIT_MAX,
         is_cut=pool_page.has_more or variant_page.has_more,
     )
@@ -74,6 +76,13 @@ async def _look(
 def _declared(rows: Sequence[VariantRow], models: Mapping[str, Model]) -> list[Variant]:
     declared = [row for row in rows if row.enabled and row.model in models]
     return [variant_of(row, models[row.model].context_tokens) for row in declared]
+
+
+def _by_model(pools: Sequence[PoolAnswer]) -> Mapping[str, list[str]]:
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for pool in pools:
+        names[pool.model].append(pool.name)
+    return names
 
 
 def _by_variant(pools: Sequence[PoolAnswer]) -> Mapping[tuple[str, str], list[str]]:
