@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from billing.prices.tariff import Prices, Tariff, kind_of
+from billing.prices.tariff import Component, Prices, Tariff, kind_of
 from gateway.call.open_call import Quote
 from gateway.errors import dearer_than_allowed, model_not_priced, unit_not_priced
 from routing.policy.action import PriceBound
@@ -47,7 +47,16 @@ def _by_units(call: Call, sold: Mapping[str, Prices]) -> Call:
         for model, prices in sold.items()
         if prices.unit_price(call.unit) is not None
     }
+    if call.unit == Component.SECOND:
+        uncounted = {model: 0 for model in units if _is_without_tokens(sold[model])}
+        call = call._replace(prompt_tokens={**call.prompt_tokens} | uncounted)
     return call._replace(units=units)
+
+
+def _is_without_tokens(prices: Prices) -> bool:
+    """Seconds are all that such a model is sold by: what tokens a file might have is a guess, which
+    no limit of tokens should bind."""
+    return not any(prices.of_prompt) and not any(prices.of_completion)
 
 
 def _is_within(prices: Prices, most: PriceBound) -> bool:

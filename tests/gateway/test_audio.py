@@ -218,6 +218,18 @@ async def test_a_server_that_answers_nonsense_costs_nobody_anything(
     assert (call.amount_nanousd, call.usage.units) == (0, 0)
 
 
+async def test_a_limit_of_tokens_does_not_bind_a_model_that_is_sold_by_seconds(
+    redis_server: RedisServer, redis: Redis, tmp_path: Path, server: fake.FakeUpstream
+) -> None:
+    pools = [{"base_url": f"{server.address}/v1"} | pool for pool in POOLS]
+    limits = {"tokens_per_minute": 1000}
+    async with edge(redis_server, redis, tmp_path, outer_pools=pools, limits=limits) as bound:
+        assert (await sends(bound, mp3(400))).status == 200
+        refused = await sends(bound, mp3(400), model=SCRIBE)
+        assert refused.error_code == "request_too_large_for_limit"
+        await bound.settled()
+
+
 async def test_a_retry_sends_the_whole_file_again_and_costs_its_seconds_once(
     one: Edge, server: fake.FakeUpstream
 ) -> None:
