@@ -19,9 +19,13 @@ CHARS_MAX = 200
 PAYMENTS = {
     "payment_intent.succeeded": "amount_received",
     "charge.succeeded": "amount",
+    "charge.captured": "amount_captured",
     "checkout.session.completed": "amount_total",
+    "checkout.session.async_payment_succeeded": "amount_total",
 }
 """Kinds of events that are payments, and the field of the amount, in cents."""
+CAME = {"captured": True, "payment_status": "paid"}
+"""What fields say, where they are there, once the money has come. Before, it is promised alone."""
 
 
 class BadSignature(Exception):
@@ -60,10 +64,11 @@ def payment_of(body: bytes) -> StripePayment | None:
     try:
         event = json.loads(body)
         kind, sent = event["type"], event["data"]["object"]
-        amount = sent[PAYMENTS[kind]] if kind in PAYMENTS else None
-    except (ValueError, TypeError, KeyError, RecursionError) as wrong:
+        is_payment = kind in PAYMENTS and all(sent.get(f, v) == v for f, v in CAME.items())
+        amount = sent[PAYMENTS[kind]] if is_payment else None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as wrong:
         raise BadEvent("it is no event of Stripe's") from wrong
-    if kind not in PAYMENTS:
+    if not is_payment:
         return None
     metadata = sent.get("metadata")
     invoice = metadata.get("invoice") if isinstance(metadata, dict) else None

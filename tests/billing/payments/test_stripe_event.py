@@ -84,6 +84,32 @@ def test_events_of_one_payment_name_one_external_id() -> None:
     assert payment_of(event("customer.created", id="a")) is None
 
 
+NOT_YET: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a session whose money is on its way": (
+        {"type": "checkout.session.completed", "amount_total": 150, "payment_status": "unpaid"},
+        {"type": "checkout.session.async_payment_succeeded", "payment_status": "paid"},
+    ),
+    "a charge that is not captured": (
+        {"type": "charge.succeeded", "amount": 200, "captured": False},
+        {"type": "charge.captured", "amount_captured": 150, "captured": True},
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "then"), NOT_YET.values(), ids=NOT_YET.keys())
+def test_money_is_booked_once_it_has_come(before: dict[str, Any], then: dict[str, Any]) -> None:
+    common = {"id": "a", "payment_intent": "pi_1", "currency": "usd", "metadata": META}
+    promised, came = common | before, common | before | then
+    assert payment_of(event(promised.pop("type"), **promised)) is None
+    payment = StripePayment("pi_1", 150, "USD", "SLU-2026-000001")
+    assert payment_of(event(came.pop("type"), **came)) == payment
+
+
+def test_a_session_in_which_nothing_is_to_pay_is_no_payment() -> None:
+    free = {"id": "cs_1", "amount_total": 0, "payment_status": "no_payment_required"}
+    assert payment_of(event("checkout.session.completed", **free)) is None
+
+
 @pytest.mark.parametrize(
     "body",
     [
