@@ -261,7 +261,15 @@ def test_axe_finds_nothing_serious(stack: Stack, tenant: Tenant, visit: Open, sc
     assert serious(page) == []
     signed_in = visit(scheme=scheme).sign_in()
     policies = ("/policies", "/policies/1", "/policies/edit")
-    for path in ("", f"/calls/{request_id}", "/catalogue", "/providers", "/refusals", *policies):
+    for path in (
+        "",
+        f"/calls/{request_id}",
+        "/catalogue",
+        "/providers",
+        "/invoices",
+        "/refusals",
+        *policies,
+    ):
         signed_in.goto(f"/console{path}")
         assert serious(signed_in) == [], path
 
@@ -305,6 +313,28 @@ def test_provider_is_shown_and_tested(stack: Stack, visit: Open) -> None:
     visitor.shoot("providers-light")
     stack.admin("DELETE", "/pools/outside-acme")
     stack.admin("DELETE", "/providers/acme")
+
+
+@pytest.mark.parametrize("width", [1440, 400])
+def test_invoice_is_found_issued_and_paid(stack: Stack, visit: Open, width: int) -> None:
+    item = {"description": "Onboarding", "quantity": 2, "unit_price_usd": "59.25"}
+    body = {"organization": "org_default", "kind": "one_off", "lines": [item]}
+    draft = stack.admin("POST", "/invoices", body)
+    visitor = visit(width=width, scheme="light" if width == 1440 else "dark")
+    page = visitor.sign_in()
+    page.goto(f"/console/invoices?period={draft['period']}")
+    assert serious(page) == []
+    assert visitor.overflow_px() == 0
+    visitor.shoot(f"invoices-{width}")
+    page.get_by_role("link", name=draft["id"]).click()
+    page.get_by_role("button", name="Issue").click()
+    page.get_by_label("Paid, USD").fill("100.00")
+    page.get_by_label("Bank's name of it").fill(f"wire-{width}")
+    page.get_by_role("button", name="Pay").click()
+    expect(page.locator("main")).to_contain_text("18.50")
+    assert serious(page) == []
+    assert visitor.overflow_px() == 0
+    visitor.shoot(f"invoice-{width}")
 
 
 def test_console_works_without_scripts(stack: Stack, tenant: Tenant, visit: Open) -> None:

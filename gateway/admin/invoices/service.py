@@ -11,7 +11,7 @@ from billing.charges.trace import line_transfers
 from billing.db.engine import Store
 from billing.invoices import life, one_off
 from billing.invoices import store as rows
-from billing.invoices.months import InvoiceResult, list_invoices, run_invoices
+from billing.invoices.months import InvoiceResult, invoice_by_id, list_invoices, run_invoices
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import NotIssued, WrongInvoiceStatus, void
 from billing.periods import BadPeriod
@@ -67,6 +67,18 @@ class InvoiceService:
             )
         except BadPeriod as wrong:
             raise bad_request(str(wrong), "period") from wrong
+
+    async def read(self, invoice_id: str) -> InvoiceResult:
+        """Raises ApiError 404."""
+
+        def work() -> InvoiceResult:
+            with self.ledger.read() as conn:
+                result = invoice_by_id(conn, invoice_id, self._now_us)
+            if result is None:
+                raise NotThere(invoice_id)
+            return result
+
+        return await attempt(work)
 
     async def calls(
         self, invoice_id: str, seq: int, request: PageRequest

@@ -67,6 +67,8 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "GET /console/catalogue",
         *("GET /console/providers", "POST /console/providers/{name}/check"),
         "GET /console/refusals",
+        *("GET /console/invoices", "GET /console/invoices/{invoice_id}"),
+        "POST /console/invoices/{invoice_id}/{action}",
         *("GET /console/policies", "GET /console/policies/{version}"),
         *("GET /console/policies/edit", "POST /console/policies/edit"),
         "POST /console/policies/rollback",
