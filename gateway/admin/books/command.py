@@ -42,7 +42,7 @@ def close_books(api: AdminApi, period: str, as_json: bool) -> None:
 @admin_api
 def closed_months(api: AdminApi, as_json: bool) -> None:
     """List the months whose books are closed."""
-    answer = api.get("/books/periods")
+    answer = api.whole("/books/periods")
     if as_json:
         print_json(answer)
     else:

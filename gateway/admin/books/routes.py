@@ -9,7 +9,7 @@ from gateway.admin.books.schemas import ClosedPeriodAnswer, ReceivableAnswer
 from gateway.admin.books.service import Books
 from gateway.admin.documents.schemas import CSV, answers
 from gateway.api.pages import PagedBy100
-from gateway.api.schemas import Listing, Page
+from gateway.api.schemas import Page
 from gateway.fields import Label
 
 router = APIRouter(prefix="/books", tags=["books"])
@@ -29,10 +29,10 @@ async def beancount_journal(books: Books, period: Label) -> Response:
     return Response(await books.beancount_journal(period), media_type=BEANCOUNT)
 
 
-@router.get("/periods", response_model=Listing[ClosedPeriodAnswer])
-async def closed_periods(books: Books) -> Any:
+@router.get("/periods", response_model=Page[ClosedPeriodAnswer])
+async def closed_periods(books: Books, request: PagedBy100) -> Any:
     """Months whose books are closed."""
-    return {"data": await books.closed()}
+    return await books.closed(request)
 
 
 @router.post("/periods/{period}/close", response_model=ClosedPeriodAnswer)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 
@@ -20,6 +20,8 @@ from gateway.api.dependencies import parts_of
 from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
 from gateway.errors import ApiError, bad_request
 from routing.types import Clock
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,12 @@ class BookService:
         except PeriodNotEnded as early:
             raise ApiError(409, f"{early}.", code="period_not_ended") from early
 
-    async def closed(self) -> Sequence[ClosedMonth]:
-        return await attempt(lambda: closed_months(self.ledger))
+    async def closed(self, request: PageRequest) -> PageRows[ClosedMonth]:
+        def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, ClosedMonth]]:
+            months = [((month.period,), month) for month in closed_months(self.ledger)]
+            return _behind(months, behind, limit)
+
+        return await attempt(lambda: read_page(request, Source((str,), read)))
 
     async def csv_journal(self, month: str) -> bytes:
         """Raises ApiError 400 for what is no month."""
@@ -62,7 +68,7 @@ class BookService:
 
         def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, ReceivableRow]]:
             rows = [((row.org,), _row(row)) for row in receivables(self.ledger, now_us)]
-            return [(key, row) for key, row in rows if behind is None or key > behind][:limit]
+            return _behind(rows, behind, limit)
 
         return await attempt(lambda: read_page(request, Source((str,), read)))
 
@@ -74,6 +80,12 @@ class BookService:
         except UnmappedAccount as code:
             message = f"The books have no account for '{code}'."
             raise ApiError(409, message, code="account_not_mapped") from code
+
+
+def _behind(
+    rows: Sequence[tuple[Key, Row]], behind: Key | None, limit: int
+) -> Sequence[tuple[Key, Row]]:
+    return [(key, row) for key, row in rows if behind is None or key > behind][:limit]
 
 
 def _row(row: Receivable) -> ReceivableRow:
