@@ -177,6 +177,7 @@ class ProvidersSettings(Section):
     python: Path = Path(".venv-providers/bin/python")
     calls_max: int = Field(256, gt=0)
     timeout_s: float = Field(600.0, gt=0)
+    memory_mb: int = Field(2048, ge=256)
 
     @property
     def interpreter(self) -> Path:

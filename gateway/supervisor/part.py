@@ -36,6 +36,8 @@ class PartSpec:
     wanted: Callable[[], Awaitable[None]] | None = None
     """Ends once this part is to be started. Everything is ready without it, and a part that does
     not start is tried again and again."""
+    memory_bytes_max: int | None = None
+    """One that takes more is started again. None: it may have any."""
 
 
 class PartDied(Exception):
@@ -92,6 +94,14 @@ class Part:
             if not alive:
                 raise PartDied(self._how_it_ended())
             await asyncio.sleep(LOOK_EVERY_S)
+
+    def tell_to_end(self) -> None:
+        if self._process.returncode is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
 
     async def stop(self, timeout_s: float) -> None:
         """SIGTERM, a bounded wait, SIGKILL; then nothing of its session is left."""

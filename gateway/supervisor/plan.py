@@ -18,6 +18,7 @@ def parts(
     environment: Mapping[str, str],
     redis: PartSpec | None,
     providers_wanted: Callable[[], Awaitable[None]],
+    providers_memory_bytes: int | None = None,
 ) -> list[PartSpec]:
     """Redis (unless it is somebody else's), the schema, the four parts of Sluice, and the adapters
     of providers as soon as they are wanted."""
@@ -33,6 +34,7 @@ def parts(
         replace(
             _part("providers", "gateway.cli", "providers", doing="starting the adapters"),
             wanted=providers_wanted,
+            memory_bytes_max=providers_memory_bytes,
         ),
     ]
     own = [replace(spec, env=environment) for spec in own]

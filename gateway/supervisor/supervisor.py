@@ -5,18 +5,21 @@ Knows processes only: what a part is stands in its PartSpec. Everything a user r
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.supervisor.errors import CannotStart
+from gateway.supervisor.memory import Excess, excess, excess_words, memory_bytes
 from gateway.supervisor.part import Part, PartDied, PartSpec, set_aside
 from gateway.supervisor.restarts import Backoff, Life, has_worked, pause_s
 from workers.ray.session import Session
 
 PROGRESS_EVERY_S = 5.0
 LOGS_EVERY_S = 10.0
+MEMORY_EVERY_S = 1.0
 
 Say = Callable[[str], None]
 
@@ -152,7 +155,28 @@ class Supervisor:
         self._ready_s[part.spec.name] = self._now()
         if part.spec.once:
             return None
-        return _status_text(await part.wait())
+        return await self._end_of(part)
+
+    async def _end_of(self, part: Part) -> str:
+        """How it ended, by itself or because it took more memory than it may have."""
+        bytes_max = part.spec.memory_bytes_max
+        if bytes_max is None:
+            return _status_text(await part.wait())
+        ended, why, end_s = asyncio.create_task(part.wait()), "", math.inf
+        try:
+            while not (await asyncio.wait({ended}, timeout=MEMORY_EVERY_S))[0]:
+                used = await asyncio.to_thread(memory_bytes, part.pid)
+                much = excess(used, bytes_max)
+                if much is not Excess.NONE and not why:
+                    why = excess_words(used, bytes_max)
+                    end_s = self._now() + self._bounds.stop_timeout_s
+                    self._say(f"{part.spec.name}: {why}: it is to end")
+                    part.tell_to_end()
+                if much is Excess.AT_ONCE or self._now() > end_s:
+                    part.kill()
+            return why or _status_text(ended.result())
+        finally:
+            ended.cancel()
 
     async def _tell_progress(self, spec: PartSpec, started_s: float) -> None:
         while True:

@@ -209,7 +209,8 @@ def _prepare(settings: Settings, data: Path) -> Prepared:
             ),
         )
 
-    return parts(variables, redis_spec, providers_wanted), open_up
+    memory_bytes = settings.providers.memory_mb << 20
+    return parts(variables, redis_spec, providers_wanted, memory_bytes), open_up
 
 
 async def _warm(settings: Settings, redis: Redis) -> None:

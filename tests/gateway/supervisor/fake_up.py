@@ -20,15 +20,19 @@ PART = """
 import os, signal, subprocess, sys, time
 name, behaviour = sys.argv[1], sys.argv[2]
 subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)", name])
-if behaviour == "stubborn":
+if behaviour.startswith("stubborn"):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if behaviour == "broken":
     sys.exit("fake: no such thing")
 print("something else", flush=True)
 print("ready", name, flush=True)
+held = []
 while True:
-    time.sleep(600)
+    if behaviour.endswith("leaking"):
+        held.append(b"x" * (2 << 20))
+    time.sleep(0.02 if behaviour.endswith("leaking") else 600)
 """
+LEAK_BYTES = 64 << 20
 
 
 def fake_parts(settings: Settings, data: Path) -> Prepared:
@@ -56,7 +60,9 @@ def fake_parts(settings: Settings, data: Path) -> Prepared:
 
 def _spec(name: str, behaviour: str, *needs: str) -> PartSpec:
     argv = (sys.executable, "-S", "-c", PART, name, behaviour)
-    return PartSpec(name, argv, ready=rf"^ready {name}\b", needs=needs)
+    bytes_max = LEAK_BYTES if behaviour.endswith("leaking") else None
+    ready = rf"^ready {name}\b"
+    return PartSpec(name, argv, ready=ready, needs=needs, memory_bytes_max=bytes_max)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,11 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gateway.supervisor.memory import Excess, excess
 from tests.gateway.supervisor.running import family, free_port, running_up, wait_for
 
 
@@ -217,3 +221,24 @@ def test_part_that_is_wanted_later_and_never_starts_ends_nothing_else(tmp_path: 
         assert up.process.poll() is None
         pids = up.ready()["pids"]
         assert (pids["first"], pids["second"]) == (before["first"], before["second"])
+
+
+@pytest.mark.parametrize("behaviour", ["leaking", "stubborn leaking"])
+def test_part_that_leaks_is_started_again_and_no_other_part_is(
+    tmp_path: Path, behaviour: str
+) -> None:
+    with running_up(tmp_path, FAKE_BEHAVIOUR=behaviour) as up:
+        before = up.ready()["pids"]
+        after = wait_for(lambda: _other(up.ready()["pids"], before))
+        assert after["first"] == before["first"]
+        up.signal(signal.SIGTERM)
+        status, output = up.end()
+    assert status == 0
+    assert "second: ended (it took " in output and "MB of memory, and may have 64)" in output
+
+
+@given(st.integers(0, 1 << 40), st.integers(1, 1 << 40))
+def test_more_memory_is_never_less_of_an_excess(used: int, most: int) -> None:
+    order = [Excess.NONE, Excess.TO_END, Excess.AT_ONCE]
+    assert (excess(used, most) is Excess.NONE) == (used <= most)
+    assert order.index(excess(used, most)) <= order.index(excess(used + most // 4, most))
