@@ -6,6 +6,7 @@ stands below, and nothing of Sluice's own stores.
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 from contextlib import suppress
@@ -29,6 +30,7 @@ def main() -> int:
     except (KeyError, ValueError) as wrong:
         print(f"sluice providers: {wrong} of its environment: start it as `sluice providers`")
         return 2
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # keys are in memory
     with suppress(KeyboardInterrupt):
         try:
             asyncio.run(_run(host, port, secret, bounds, keys))

@@ -67,6 +67,7 @@ def main() -> int:
         print(f"sluice gateway: {wrong}", file=sys.stderr)
         return 2
     own = settings.gateway
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # keys of providers and tenants are in memory
     logging.basicConfig(
         level=own.log_level.upper(),
         stream=sys.stderr,

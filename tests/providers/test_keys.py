@@ -88,6 +88,7 @@ async def test_keys_of_variables_and_files_are_used_and_rotate_and_stand_nowhere
                 "argv": " ".join(process.cmdline()),
             }
             environment = process.environ()
+            assert process.rlimit(psutil.RLIMIT_CORE) == (0, 0), "no core has a key"
     everywhere["log of the adapters"] = "".join(providers.lines)
     for where, said in everywhere.items():
         for secret in (KEYS[PLAIN], FIRST, SECOND):

@@ -151,6 +151,9 @@ async def test_adapters_start_with_their_first_pool_and_again_after_their_death(
             assert answer["usage"]["completion_tokens"] == USED.completion
             pids.append(few.supervisor.running["providers"].sid)
             _knows_no_store(pids[-1])
+            for name in ("gateway", "providers"):
+                process = psutil.Process(few.supervisor.running[name].sid)
+                assert process.rlimit(psutil.RLIMIT_CORE) == (0, 0), "no core has a key"
             os.kill(pids[-1], signal.SIGKILL)
         assert pids[0] != pids[1]
         assert fake.headers[0]["x-api-key"] == OUTSIDE_KEY
