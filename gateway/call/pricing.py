@@ -15,7 +15,8 @@ def priced(
     """The call on those of `models` that have a price, up to `most`. Raises ApiError 400 where none
     has, or the model that it names has not."""
     prices = tariff.prices if tariff else {}
-    tier, named = call.tier, call.model_requested
+    named = call.model_requested
+    tier = call.tier
     sold = {m: prices[m, tier, False] for m in models if (m, tier, False) in prices}
     if tariff is None or not sold or (named in models and named not in sold):
         raise model_not_priced(named, tier)
