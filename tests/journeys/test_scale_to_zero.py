@@ -101,7 +101,7 @@ def test_operator_wakes_a_pool_and_puts_it_to_sleep(stack: Stack, tenant: Tenant
     assert {replica["stage"] for replica in stack.replicas(POOL)} <= stages
     stack.wait_until(lambda: stack.replicas(POOL, "WARM"), 60, "the replica to be warm")
     [replica] = stack.replicas(POOL)
-    assert psutil.Process(replica["pid"]).cmdline()[0].startswith("ray::ServeReplica")
+    assert psutil.Process(replica["pid"]).cmdline()[0].startswith("ray::"), "then of what it does"
     assert (replica["stage"], replica["eta_s"]) == (None, None)
     stack.admin("POST", f"/pools/{POOL}/sleep")
     stack.wait_until(lambda: stack.replicas(POOL, "SLEEPING"), 60, "the replica to sleep")
