@@ -24,6 +24,8 @@ from tests.providers.test_behind_a_gateway import listens_at
 from tests.redis_server import RedisServer
 
 LEFT_S = 15.0
+IMPATIENT = {"slow_reader_timeout_s": 6.0}
+"""So soon a whole answer whose caller left is given up, which else is seen through to its price."""
 SAID = [{"role": "user", "content": "Tell."}]
 BODIES: Mapping[str, dict[str, Any]] = {
     CHAT: {"model": FAR, "messages": SAID, "max_tokens": 50},
@@ -100,7 +102,7 @@ async def before(
     pool = adapter.pool | {"model": BODIES[path]["model"]}
     async with (
         adapter.fake(path) as fake,
-        edge(server, redis, data, outer=fake.url, outer_pool=pool) as one,
+        edge(server, redis, data, outer=fake.url, outer_pool=pool, gateway=IMPATIENT) as one,
     ):
         yield one, fake
 
