@@ -79,8 +79,8 @@ def as_credit_note(document: Document) -> Document:
         )
         for line in document.lines
     ]
-    kept = [_as_line(each, heading) for each in document.reductions]
-    lines = sorted((*taken, *kept), key=lambda line: line.seq)
+    reductions = [_as_line(each, heading) for each in document.reductions]
+    lines = sorted((*taken, *reductions), key=lambda line: line.seq)
     taxes = [
         replace(tax, base_cents=-tax.base_cents, tax_cents=-tax.tax_cents) for tax in document.taxes
     ]

@@ -31,6 +31,6 @@ def tell_of_invoice(
         "currency": invoice["currency"],
         "total_usd": usd(payable_cents(invoice) * NANOUSD_PER_CENT),
         "due_at": None if invoice["due_us"] is None else instant(invoice["due_us"]),
+        **(more or {}),
     }
-    told = data | dict(more or {})
-    outbox.tell(conn, OutboxEvent(kind, invoice["org"], invoice["invoice_id"], told, now_us, turn))
+    outbox.tell(conn, OutboxEvent(kind, invoice["org"], invoice["invoice_id"], data, now_us, turn))

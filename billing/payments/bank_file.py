@@ -105,8 +105,8 @@ def names_another(row: BankRow, org: str, names: Mapping[str, str]) -> str | Non
     """The organization whose name a row bears that pays an invoice of `org`, unless it bears the
     name of that one too. The payer is looked at where the file says it, else the text. `names` has
     the `words_of` each name."""
-    said = words_of(row.payer or row.text)
-    named = {each for each, words in names.items() if words.strip() and words in said}
+    payer = words_of(row.payer or row.text)
+    named = {each for each, words in names.items() if words.strip() and words in payer}
     return None if org in named else min(named, default=None)
 
 

@@ -16,6 +16,7 @@ from gateway.call.request import GeneratingRequest
 from gateway.catalog.tokenizers import TokenCounter
 from gateway.errors import bad_request
 from gateway.scores.payload import ScoredPayload
+from gateway.scores.request import whole_request
 from gateway.wire.answer import SoundForm
 from gateway.wire.bodies.checks import (
     Takes,
@@ -26,7 +27,7 @@ from gateway.wire.bodies.checks import (
     takes_no_more,
     text_up_to,
 )
-from gateway.wire.bodies.provider import PROVIDER, preferences_of, price_max_of
+from gateway.wire.bodies.provider import PROVIDER
 from gateway.wire.bodies.rules import CallBody, Reader, in_words, neutral, own
 from gateway.wire.json_schema import either, part, text
 from routing.types import Task
@@ -124,16 +125,11 @@ def parse_speech(body: bytes, takes: Takes = takes_no_more) -> GeneratingRequest
     fields, extra = READER.read(body, takes)
     named = {name: v for name in SENT if (v := getattr(fields, name)) is not None}
     payload = Speech(named, extra)
-    return GeneratingRequest(
+    return whole_request(
+        fields,
+        payload,
+        SoundForm(MEDIA_TYPES[fields.response_format or "mp3"]),
         model=fields.model,
-        payload=payload,
-        form=SoundForm(MEDIA_TYPES[fields.response_format or "mp3"]),
-        streaming=None,
-        output_tokens_max=None,
-        service_tier=fields.service_tier or "auto",
-        end_user=fields.user or None,
-        end_user_param="user",
-        preferences=preferences_of(fields.provider),
-        price_max=price_max_of(fields.provider),
+        provider=fields.provider,
         sold_by=payload,
     )

@@ -21,6 +21,7 @@ from gateway.call.request import GeneratingRequest
 from gateway.catalog.tokenizers import TokenCounter
 from gateway.errors import bad_request
 from gateway.scores.payload import ScoredPayload
+from gateway.scores.request import whole_request
 from gateway.uploads.form import FormRules, UploadedForm
 from gateway.uploads.sent_form import SentFile, SentForm, texts_of
 from gateway.wire.answer import AnswerHead
@@ -147,15 +148,11 @@ async def parse_audio(
     audio = await asyncio.to_thread(audio_of, upload)
     named = {n: v for n in SENT if (v := getattr(fields, n, None)) is not None}
     payload = Transcription(path=path, audio=audio, fields=named, extra=extra)
-    return GeneratingRequest(
+    return whole_request(
+        fields,
+        payload,
+        TranscriptForm(payload.response_format),
         model=fields.model,
-        payload=payload,
-        form=TranscriptForm(payload.response_format),
-        streaming=None,
-        output_tokens_max=None,
-        service_tier=fields.service_tier or "auto",
-        end_user=fields.user or None,
-        end_user_param="user",
         sold_by=payload,
     )
 

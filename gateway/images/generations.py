@@ -16,8 +16,9 @@ from gateway.catalog.tokenizers import TokenCounter
 from gateway.errors import bad_request
 from gateway.images.form import ImagesForm
 from gateway.scores.payload import ScoredPayload
+from gateway.scores.request import whole_request
 from gateway.wire.bodies.checks import Takes, string, takes_no_more, text_up_to, words
-from gateway.wire.bodies.provider import PROVIDER, preferences_of, price_max_of
+from gateway.wire.bodies.provider import PROVIDER
 from gateway.wire.bodies.rules import CallBody, Reader, in_words, neutral, own
 from gateway.wire.json_schema import text
 from routing.types import AUTO_MODEL, Task
@@ -119,16 +120,11 @@ def parse_images(body: bytes, takes: Takes = takes_no_more) -> GeneratingRequest
         passed_on={name: value for name, value in said if value is not None},
         extra=extra,
     )
-    return GeneratingRequest(
+    return whole_request(
+        fields,
+        payload,
+        ImagesForm(),
         model=fields.model or AUTO_MODEL,
-        payload=payload,
-        form=ImagesForm(),
-        streaming=None,
-        output_tokens_max=None,
-        service_tier=fields.service_tier or "auto",
-        end_user=fields.user or None,
-        end_user_param="user",
-        preferences=preferences_of(fields.provider),
-        price_max=price_max_of(fields.provider),
+        provider=fields.provider,
         sold_by=payload,
     )

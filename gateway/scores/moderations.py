@@ -14,9 +14,10 @@ from gateway.call.request import GeneratingRequest
 from gateway.catalog.tokenizers import TokenCounter
 from gateway.errors import bad_request
 from gateway.scores.payload import ScoredPayload
+from gateway.scores.request import whole_request
 from gateway.wire.answer import AnswerHead
 from gateway.wire.bodies.checks import Takes, empty_array, invalid_type, string, takes_no_more
-from gateway.wire.bodies.provider import PROVIDER, preferences_of, price_max_of
+from gateway.wire.bodies.provider import PROVIDER
 from gateway.wire.bodies.rules import CallBody, Reader, in_words, object_of, own, text_of, union_of
 from gateway.wire.bodies.rules import variant as kind
 from gateway.wire.json_schema import STRING, array, either
@@ -117,17 +118,13 @@ def _tokens(index: int, part: Part, tokens: TokenCounter) -> int:
 def parse_moderation(body: bytes, takes: Takes = takes_no_more) -> GeneratingRequest:
     """Raises ApiError 400 naming the parameter, in OpenAI's words."""
     fields, extra = READER.read(body, takes)
-    return GeneratingRequest(
+    return whole_request(
+        fields,
+        Suspects(fields.input, extra),
+        ModerationForm(),
         model=fields.model or AUTO_MODEL,
-        payload=Suspects(fields.input, extra),
-        form=ModerationForm(),
-        streaming=None,
+        provider=fields.provider,
         output_tokens_max=0,
-        service_tier=fields.service_tier or "auto",
-        end_user=fields.user or None,
-        end_user_param="user",
-        preferences=preferences_of(fields.provider),
-        price_max=price_max_of(fields.provider),
     )
 
 

@@ -17,9 +17,10 @@ from gateway.call.request import GeneratingRequest
 from gateway.catalog.tokenizers import TokenCounter
 from gateway.errors import bad_request
 from gateway.scores.payload import ScoredPayload
+from gateway.scores.request import whole_request
 from gateway.wire.answer import AnswerHead
 from gateway.wire.bodies.checks import Takes, empty_array, invalid_type, takes_no_more, words
-from gateway.wire.bodies.provider import PROVIDER, preferences_of, price_max_of
+from gateway.wire.bodies.provider import PROVIDER
 from gateway.wire.bodies.rules import CallBody, Reader, in_words, neutral, own
 from gateway.wire.json_schema import array, either, part, text
 from gateway.wire.whole_choice import WholeChoice
@@ -131,17 +132,13 @@ def parse_rerank(
         max_tokens_per_doc=fields.max_tokens_per_doc,
         extra=extra,
     )
-    return GeneratingRequest(
+    return whole_request(
+        fields,
+        payload,
+        RerankForm(documents if wants else None),
         model=fields.model,
-        payload=payload,
-        form=RerankForm(documents if wants else None),
-        streaming=None,
+        provider=fields.provider,
         output_tokens_max=0,
-        service_tier=fields.service_tier or "auto",
-        end_user=fields.user or None,
-        end_user_param="user",
-        preferences=preferences_of(fields.provider),
-        price_max=price_max_of(fields.provider),
         sold_by=payload,
     )
 

@@ -61,12 +61,12 @@ class MailText(NamedTuple):
         )
 
 
-def letter_of(told: Mapping[str, Any], reader: Reader) -> MailText:
-    """`told` is the body of an event."""
+def letter_of(event: Mapping[str, Any], reader: Reader) -> MailText:
+    """`event` is the body of an event."""
     language = _language(reader)
-    words, common, data = LETTERS[language], COMMON[language], told["data"]
+    words, common, data = LETTERS[language], COMMON[language], event["data"]
     values = _values(data, reader, language, common["we"])
-    about = words[_name_of(told)]
+    about = words[_name_of(event)]
     rows = [(common["number"], values["number"])]
     rows.append((common["amount"], f"{values['amount']} {values['currency']}".strip()))
     rows.append((common["due"], values["due"]))
@@ -83,14 +83,14 @@ def message_of(
     body: str, reader: Reader, *, sender: str, event_id: str, endpoint_id: str
 ) -> EmailMessage:
     """The whole mail of an event's body. `sender` is NAME <ADDRESS>."""
-    told = json.loads(body)
-    letter = letter_of(told, reader)
+    event = json.loads(body)
+    letter = letter_of(event, reader)
     name, address = parseaddr(sender)
     message = EmailMessage(policy=SMTP)
     message["From"] = Address(name, addr_spec=address)
     message["To"] = Address(addr_spec=reader.address)
     message["Subject"] = one_line(letter.subject)
-    message["Date"] = format_datetime(datetime.fromisoformat(told["timestamp"]))
+    message["Date"] = format_datetime(datetime.fromisoformat(event["timestamp"]))
     message["Message-ID"] = f"<{event_id}.{endpoint_id}@{address.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(letter.text)
@@ -99,9 +99,9 @@ def message_of(
     return message
 
 
-def _name_of(told: Mapping[str, Any]) -> str:
-    step = told["data"].get("step")
-    return f"{told['type']}/{step}" if step else str(told["type"])
+def _name_of(event: Mapping[str, Any]) -> str:
+    step = event["data"].get("step")
+    return f"{event['type']}/{step}" if step else str(event["type"])
 
 
 def _values(data: Mapping[str, Any], reader: Reader, language: str, unnamed: str) -> dict[str, str]:
