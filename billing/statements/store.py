@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import CompoundSelect, Connection, Subquery, func, literal, select, union_all
 
 from billing.db.engine import Store
-from billing.invoices.store import INVOICE, NOTE, PART, VOID, WRITE_OFF
+from billing.invoices.store import INVOICE, NOTE, PART, VOID, WRITE_OFF, number_of
 from billing.payments.payment import PartKind
 from billing.payments.store import LEFT_AGAIN, PAYMENT
 from billing.statements.statement import Movement, Statement, statement_of
@@ -51,7 +51,7 @@ def cents_by_org(conn: Connection) -> Iterator[tuple[str, int]]:
 
 
 def _movement(row: Any) -> Movement:
-    number = f"{row.name}-{row.number:06d}" if row.number else row.name
+    number = number_of({"series": row.name, "number": row.number}) or row.name
     return Movement(row.at_us, row.kind, row.id, number, int(row.cents))
 
 
