@@ -22,7 +22,7 @@ from gateway.catalog.tokenizers import TokenCounter
 from gateway.errors import bad_request
 from gateway.scores.payload import ScoredPayload
 from gateway.scores.request import whole_request
-from gateway.uploads.form import FormRules, UploadedForm
+from gateway.uploads.form import FileRule, FormRules, UploadedForm
 from gateway.uploads.sent_form import SentFile, SentForm, texts_of
 from gateway.wire.answer import AnswerHead
 from gateway.wire.bodies.checks import Takes, missing, takes_no_more
@@ -132,7 +132,7 @@ class Transcription(ScoredPayload):
 
 
 TRANSCRIPTIONS, TRANSLATIONS = "/audio/transcriptions", "/audio/translations"
-RULES = FormRules({FILE: 1}, BYTES_MAX)
+RULES = FormRules({FILE: FileRule(1, BYTES_MAX)})
 READERS: Mapping[str, Reader[Any]] = {TRANSCRIPTIONS: TRANSCRIPTION, TRANSLATIONS: TRANSLATION}
 
 

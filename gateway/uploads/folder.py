@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.errors import ApiError, overloaded
+from gateway.errors import ApiError, bad_request, overloaded
 
 WRITTEN_BYTES = 1 << 20
 """So much is gathered before the disk has it."""
@@ -68,7 +68,7 @@ class Upload:
         self._digest = hashlib.sha256()
 
     def add(self, data: bytes) -> None:
-        """Raises ApiError 413 for a file that is too large, 503 where there is no room."""
+        """Raises ApiError 400 for a file that is too large, 503 where there is no room."""
         count = len(data)
         if self.size + count > self._bytes_max:
             raise file_too_large(self.field, self._bytes_max)
@@ -144,7 +144,7 @@ class _Reading(io.RawIOBase):
 
 def file_too_large(field: str, bytes_max: int) -> ApiError:
     message = f"Invalid '{field}': the file is larger than {bytes_max} bytes."
-    return ApiError(413, message, code="request_too_large", param=field)
+    return bad_request(message, field, "file_too_large")
 
 
 def _full() -> ApiError:

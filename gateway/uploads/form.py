@@ -6,11 +6,12 @@ refused, late or cut off leaves nothing behind.
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import msgspec
 
-from gateway.errors import ApiError, bad_request, unsupported_media_type
+from gateway.errors import ApiError, bad_request, body_too_large, unsupported_media_type
 from gateway.uploads.folder import Upload, UploadFolder, file_too_large
 from gateway.wire.bodies.checks import missing
 
@@ -24,13 +25,27 @@ OF_A_LIST = "[]"
 """What OpenAI's clients write behind the name of a field that may be there several times."""
 
 
+class FileRule(NamedTuple):
+    """How many files a field may have, and how large each of them may be."""
+
+    count_max: int
+    bytes_max: int
+
+
 @dataclass(frozen=True, slots=True)
 class FormRules:
-    """The fields that are files, each with how many of it there may be; of the first one there has
-    to be one."""
+    """The fields that are files. There has to be a file of the first one."""
 
-    files: Mapping[str, int]
-    file_bytes_max: int
+    files: Mapping[str, FileRule]
+
+    @property
+    def first(self) -> str:
+        return next(iter(self.files))
+
+    @property
+    def body_bytes_max(self) -> int:
+        files = sum(rule.count_max * rule.bytes_max for rule in self.files.values())
+        return files + TEXT_BYTES_MAX + FRAME_BYTES_MAX
 
 
 @dataclass(slots=True)
@@ -57,7 +72,7 @@ class UploadedForm:
 async def read_form(
     pieces: AsyncIterator[bytes], headers: Mapping[str, str], folder: UploadFolder, rules: FormRules
 ) -> UploadedForm:
-    """Raises ApiError: 400, 413 or 415, and 503 where the folder is full."""
+    """Raises ApiError: 400 that names a field, 413, 415, and 503 where the folder is full."""
     parser, parts = _parser(headers, folder, rules)
     try:
         async for whole in pieces:
@@ -95,11 +110,15 @@ def _parser(
 
 
 def _check_announced(headers: Mapping[str, str], rules: FormRules) -> None:
-    """A body that announces too much is refused before any of it is read."""
-    announced, name = headers.get("content-length", ""), next(iter(rules.files))
-    most = rules.file_bytes_max * sum(rules.files.values()) + TEXT_BYTES_MAX + FRAME_BYTES_MAX
-    if announced.isdigit() and int(announced) > most:
-        raise file_too_large(name, rules.file_bytes_max)
+    """A body that announces too much is refused before any of it is read. Where it can have one
+    file alone, that file is too large. Where it can have several, nobody knows which one is."""
+    announced, most = headers.get("content-length", ""), rules.body_bytes_max
+    if not announced.isdigit() or int(announced) <= most:
+        return
+    only = rules.files[rules.first]
+    if len(rules.files) == only.count_max == 1:
+        raise file_too_large(rules.first, only.bytes_max)
+    raise body_too_large(most)
 
 
 def _feed(parser: Any, data: bytes) -> None:
@@ -112,12 +131,12 @@ def _feed(parser: Any, data: bytes) -> None:
 
 
 def _check_files(form: UploadedForm, rules: FormRules) -> None:
-    first = next(iter(rules.files))
-    if first not in form.files:
-        raise missing(first)
-    for name, files in form.files.items():
-        if any(each.size == 0 for each in files):
-            raise bad_request(f"Invalid '{name}': the file is empty.", name, "empty_file")
+    if rules.first not in form.files:
+        raise missing(rules.first)
+    for each in chain.from_iterable(form.files.values()):
+        if each.size == 0:
+            message = f"Invalid '{each.field}': the file is empty."
+            raise bad_request(message, each.field, "empty_file")
 
 
 class _Parts:
@@ -182,20 +201,23 @@ class _Parts:
         if self._field != name:
             self.form.lists.add(self._field)
         self._upload, self._text = None, bytearray()
-        most = self._rules.files.get(self._field, 0)
-        if is_file != bool(most):
-            expected = "a file" if most else "text"
+        rule = self._rules.files.get(self._field)
+        if is_file != bool(rule):
+            expected = "a file" if rule else "text"
             message = f"Invalid '{self._field}': expected {expected}."
             raise bad_request(message, self._field, "invalid_type")
-        if is_file:
-            self._upload = self._opened(most)
+        if rule is not None:
+            self._upload = self._opened(rule)
 
-    def _opened(self, most: int) -> Upload:
-        files = self.form.files.setdefault(self._field, [])
-        if len(files) >= most:
-            message = f"Invalid '{self._field}': at most {most} may be sent."
-            raise bad_request(message, self._field, "array_above_max_length")
-        files.append(self._folder.open(self._field, self._rules.file_bytes_max))
+    def _opened(self, rule: FileRule) -> Upload:
+        """Its place stands in its name where there may be several."""
+        files, name = self.form.files.setdefault(self._field, []), self._field
+        if len(files) >= rule.count_max:
+            message = f"Invalid '{name}': at most {rule.count_max} may be sent."
+            raise bad_request(message, name, "array_above_max_length")
+        if rule.count_max > 1 and (files or name in self.form.lists):
+            name = f"{name}[{len(files)}]"
+        files.append(self._folder.open(name, rule.bytes_max))
         return files[-1]
 
     def _data(self, data: bytes, start: int, end: int) -> None:

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from gateway.errors import ApiError
 from gateway.uploads import form
 from gateway.uploads.folder import Upload, UploadFolder
-from gateway.uploads.form import FormRules, UploadedForm, read_form
+from gateway.uploads.form import FileRule, FormRules, UploadedForm, read_form
 from gateway.uploads.sent_form import SentFile, SentForm, texts_of
 from tests.gateway.uploads.forms import TYPE, form_body, in_pieces, joined
 
-RULES = FormRules({"file": 1, "mask": 2}, file_bytes_max=1000)
+RULES = FormRules({"file": FileRule(1, 1000), "mask": FileRule(2, 100)})
+ALONE = FormRules({"file": FileRule(1, 1000)})
 HEADERS = {"content-type": TYPE}
 
 
@@ -98,7 +99,19 @@ async def test_what_is_sent_on_is_the_same_form_each_time(
 
 LARGEST = ("file", "x", bytes(1000))
 WRONG: dict[str, tuple[bytes, int, str | None]] = {
-    "one byte more": (form_body(files=[("file", "x", bytes(1001))]), 413, "file"),
+    "one byte more": (form_body(files=[("file", "x", bytes(1001))]), 400, "file"),
+    "one byte more of another": (
+        form_body(files=[LARGEST, ("mask", "x", bytes(101))]),
+        *(400, "mask"),
+    ),
+    "one byte more of the second": (
+        form_body(files=[LARGEST, ("mask", "x", b"1"), ("mask", "x", bytes(101))]),
+        *(400, "mask[1]"),
+    ),
+    "an empty one in a list": (
+        form_body(files=[LARGEST, ("mask[]", "x", b""), ("mask[]", "x", b"1")]),
+        *(400, "mask[0]"),
+    ),
     "no file": (form_body([("model", "m")]), 400, "file"),
     "an empty file": (form_body(files=[("file", "x", b"")]), 400, "file"),
     "text for a file": (form_body([("file", "x")]), 400, "file"),
@@ -133,24 +146,25 @@ async def test_a_file_as_large_as_one_may_be_is_taken(folder: UploadFolder) -> N
 
 
 @pytest.mark.parametrize(
-    ("headers", "status"),
+    ("headers", "rules", "status", "param"),
     [
-        ({"content-type": "application/json"}, 415),
-        ({"content-type": "multipart/form-data"}, 415),
-        ({"content-type": f"multipart/form-data; boundary={'b' * 300}"}, 400),
-        (HEADERS | {"content-length": str(10**9)}, 413),
+        ({"content-type": "application/json"}, RULES, 415, None),
+        ({"content-type": "multipart/form-data"}, RULES, 415, None),
+        ({"content-type": f"multipart/form-data; boundary={'b' * 300}"}, RULES, 400, None),
+        (HEADERS | {"content-length": str(10**9)}, RULES, 413, None),
+        (HEADERS | {"content-length": str(10**9)}, ALONE, 400, "file"),
     ],
 )
 async def test_a_head_that_is_wrong_is_refused_before_anything_is_read(
-    folder: UploadFolder, headers: dict[str, str], status: int
+    folder: UploadFolder, headers: dict[str, str], rules: FormRules, status: int, param: str | None
 ) -> None:
     async def unread() -> Any:
         raise AssertionError
         yield b""
 
     with pytest.raises(ApiError) as refused:
-        await read_form(unread(), headers, folder, RULES)
-    assert refused.value.status == status
+        await read_form(unread(), headers, folder, rules)
+    assert (refused.value.status, refused.value.param) == (status, param)
 
 
 async def test_a_caller_that_leaves_takes_its_file_along(folder: UploadFolder) -> None:
