@@ -19,10 +19,12 @@ from pydantic_settings import (
 
 from billing.books.accounts import with_own
 from billing.dunning.steps import DAYS_MAX, DunningStep, StepName, checked_steps
+from billing.invoices.guards import Guards
+from billing.money import NANOUSD_PER_CENT, NANOUSD_PER_USD
 from billing.outbox.mail.address import is_address
 from billing.outbox.mail.server import MailSecurity
 from billing.prices.tariff import amounts_of_units
-from billing.written_usd import PriceUsd, WrittenUsd
+from billing.written_usd import PriceUsd, Usd, WrittenUsd
 
 CONFIG_VARIABLE = "SLUICE_CONFIG"
 ImageKind = Annotated[str, Field(pattern="^[a-z0-9]{1,16}(/[a-z0-9]{1,16})?$")]
@@ -68,7 +70,7 @@ class PriceSettings(WrittenUsd):
         return amounts_of_units(self, self.images)
 
 
-class LedgerSettings(BaseModel):
+class LedgerSettings(WrittenUsd):
     """The table [ledger]."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -100,15 +102,24 @@ class LedgerSettings(BaseModel):
     hold_age_max_s: float = Field(3600.0, gt=0)  # an older open hold breaks the law of holds
     invoice_series: str = "SLU"
     invoice_grace_h: float = Field(0.0, ge=0, le=1440)  # after a month, before its invoices issue
-    book_accounts: dict[str, str] = {}  # by account of the ledger; before those that come with it
+    invoice_guard_times: int = Field(10, ge=0, le=10_000)  # a draft above so often the one before
+    invoice_guard_from_nanousd: Usd = 100 * NANOUSD_PER_USD  # and above this is parked
+    book_accounts: dict[str, str] = Field({})  # by account of the ledger, before the others
     dunning_interval_s: float = Field(60.0, gt=0)  # how often steps that are due are looked for
     webhook_interval_s: float = Field(0.5, gt=0)  # how often events that are due are looked for
     webhook_timeout_s: float = Field(10.0, gt=0, le=60.0)  # one sending, with its name's look-up
-    webhook_networks: list[str] = []  # CIDR; may be reached though not public, and without TLS
+    webhook_networks: list[str] = Field(
+        []
+    )  # CIDR; may be reached though not public, and without TLS
 
     @property
     def invoice_grace_us(self) -> int:
         return int(self.invoice_grace_h * 3_600_000_000)
+
+    @property
+    def invoice_guards(self) -> Guards:
+        from_cents = self.invoice_guard_from_nanousd // NANOUSD_PER_CENT
+        return Guards(self.invoice_guard_times, from_cents)
 
     @field_validator("book_accounts")
     @classmethod

@@ -33,11 +33,11 @@ from billing.documents.document import (
 )
 from billing.invoices.invoicing import LineKind
 from billing.invoices.months import InvoiceResult
-from billing.invoices.taxes import Taxation
 from billing.money import NANOUSD_PER_CENT
 from billing.prices.rating import UNITS_PER_PRICE
 from billing.prices.tariff import OF_UNITS, Component, kind_of
 from billing.queries import GroupBy, usage_summary
+from billing.taxes.taxation import Taxation
 
 UNTAXED = TaxTreatment(TaxCategory.OUTSIDE, note="No tax is computed on this document.")
 """Of a seller without tax rules."""

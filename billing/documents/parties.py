@@ -18,7 +18,7 @@ from billing.documents.invoice_document import BuyerTerms
 from billing.invoices import store as invoices
 from billing.parties import store as parties
 from billing.parties.party import BillingProfile, PartyDetails, Seller
-from billing.parties.tax_rules import TaxRule
+from billing.taxes.tax_rule import TaxRule
 
 MICROSECONDS = 1_000_000
 

@@ -14,12 +14,12 @@ from sqlalchemy import Connection
 
 from billing.invoices import store as rows
 from billing.invoices.events import tell_of_invoice
-from billing.invoices.taxes import Taxation
 from billing.ledger import store as transfers
 from billing.ledger.posting import ROUNDING, receivable, transfer, unbilled
 from billing.money import NANOUSD_PER_CENT
 from billing.outbox.event import EventType
 from billing.parties.store import BilledAs
+from billing.taxes.taxation import Taxation
 
 Invoice = Mapping[str, Any]
 ONE_OFF_REVENUE = "revenue:one_off"

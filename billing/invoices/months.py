@@ -23,11 +23,11 @@ from billing.db.engine import Store, take_turns
 from billing.invoices import agreed, reviews
 from billing.invoices import store as rows
 from billing.invoices.cuts import Cut, free
+from billing.invoices.guards import GUARDS, Guards
 from billing.invoices.invoicing import Composition, Line, LineKind, compose
 from billing.invoices.issuing import issue
 from billing.invoices.status import InvoiceStanding, InvoiceStatus, status_of
 from billing.invoices.store import RUN_LOCK
-from billing.invoices.taxes import NO_TAX, Taxation, TaxBasis
 from billing.ledger import store as transfers
 from billing.ledger.posting import CLOCK_SKEW_MAX_US
 from billing.limits.keys import SHARDS
@@ -37,6 +37,7 @@ from billing.parties.store import BilledAs
 from billing.payments.payment import due
 from billing.periods import Period, period, period_at
 from billing.recovery import holds
+from billing.taxes.taxation import NO_TAX, Taxation, TaxBasis
 from billing.terms.store import terms_of
 from billing.terms.term import Term
 from billing.writer import marks
@@ -124,13 +125,14 @@ def run_invoices(
     series: str,
     org: str | None = None,
     grace_us: int = 0,
+    guards: Guards = GUARDS,
 ) -> list[InvoiceResult]:
     """Draft or finalise the month `YYYY-MM`, `grace_us` after its end at the earliest. A finalised
     invoice stays as it is. Raises BadPeriod, and RunContended where other runs never leave off."""
     billing_period = period(month)
     with store.read() as conn:
         orgs = [org] if org else agreed.orgs(conn, billing_period)
-    terms = _RunTerms(now_us, series, grace_us)
+    terms = RunTerms(now_us, series, grace_us, guards)
     results = (_run(store, one, billing_period, terms) for one in orgs)
     return [result for result in results if result]
 
@@ -143,22 +145,27 @@ def list_invoices(
     month: str | None = None,
     after: tuple[str, str, int] | None = None,
     limit: int | None = None,
+    guards: Guards = GUARDS,
 ) -> list[InvoiceResult]:
     """Invoices as they were last written, by month, organization and revision, from the one behind
     `after`. A draft has the reasons that keep it from being final now."""
     with store.read() as conn:
         return [
-            _as_listed(conn, row, now_us)
+            _as_listed(conn, row, now_us, guards)
             for row in rows.find(conn, org, month, after=after, limit=limit)
         ]
 
 
-def invoice_by_id(conn: Connection, invoice_id: str, now_us: int) -> InvoiceResult | None:
+def invoice_by_id(
+    conn: Connection, invoice_id: str, now_us: int, guards: Guards = GUARDS
+) -> InvoiceResult | None:
     row = rows.by_id(conn, invoice_id)
-    return None if row is None else _as_listed(conn, row, now_us)
+    return None if row is None else _as_listed(conn, row, now_us, guards)
 
 
-def _as_listed(conn: Connection, invoice: dict[str, Any], now_us: int) -> InvoiceResult:
+def _as_listed(
+    conn: Connection, invoice: dict[str, Any], now_us: int, guards: Guards
+) -> InvoiceResult:
     lines = rows.lines(conn, invoice["invoice_id"])
     if _is_final(invoice):
         return _final(conn, invoice, lines, now_us)
@@ -166,7 +173,7 @@ def _as_listed(conn: Connection, invoice: dict[str, Any], now_us: int) -> Invoic
     ends_us = {line["service_end_us"] for line in lines}
     grants = {line["grant_id"] for line in lines}
     basis = _basis(conn, _billed_as(conn, org, month), ends_us, grants)
-    review = (org, month.name, invoice["invoice_id"], invoice["total_cents"])
+    review = (org, month.name, invoice["invoice_id"], invoice["total_cents"], guards)
     parked = (*_parked_because(conn, basis), *reviews.parked_because(conn, *review))
     is_one_off = invoice["kind"] == rows.ONE_OFF
     waits = () if is_one_off else _open_because(conn, org, month, now_us)
@@ -218,18 +225,23 @@ class _Snapshot:
     basis: TaxBasis | None
 
 
-class _RunTerms(NamedTuple):
+class RunTerms(NamedTuple):
+    """By what a run goes, whichever invoices it writes."""
+
     now_us: int
     series: str
-    grace_us: int
+    grace_us: int = 0
+    guards: Guards = GUARDS
 
 
-def preview(store: Store, org: str, month: str, *, now_us: int) -> InvoiceResult | None:
+def preview(
+    store: Store, org: str, month: str, *, now_us: int, guards: Guards = GUARDS
+) -> InvoiceResult | None:
     """The invoice as a run would draft it now, written nowhere; None where it has no line. A final
     one as it is. Raises BadPeriod."""
     billing_period = period(month)
     with store.read() as conn:
-        seen = _snapshot(conn, org, billing_period, _RunTerms(now_us, "", 0))
+        seen = _snapshot(conn, org, billing_period, RunTerms(now_us, "", 0, guards))
         if seen.invoice and _is_final(seen.invoice):
             lines = rows.lines(conn, seen.invoice["invoice_id"])
             return _final(conn, seen.invoice, lines, now_us)
@@ -248,7 +260,7 @@ def _draft(
     return InvoiceResult(invoice, lines, seen.reasons, seen.parked, taxation, now_us)
 
 
-def _run(store: Store, org: str, billing_period: Period, terms: _RunTerms) -> InvoiceResult | None:
+def _run(store: Store, org: str, billing_period: Period, terms: RunTerms) -> InvoiceResult | None:
     now_us = terms.now_us
     for _ in range(TRIES):
         with store.read() as conn:
@@ -271,7 +283,7 @@ def _run(store: Store, org: str, billing_period: Period, terms: _RunTerms) -> In
     raise RunContended(f"other runs kept changing the invoices of {org}")
 
 
-def _snapshot(conn: Connection, org: str, billing_period: Period, terms: _RunTerms) -> _Snapshot:
+def _snapshot(conn: Connection, org: str, billing_period: Period, terms: RunTerms) -> _Snapshot:
     of_month = rows.find(conn, org, billing_period.name)
     revisions = [row for row in of_month if row["kind"] == rows.MONTH]
     identity = _identity(org, billing_period, revisions)
@@ -305,7 +317,8 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, terms: _RunTer
     ends_us = {line.service.end_us for line in lines} | {billing_period.end_us}
     basis = _basis(conn, billed_as, ends_us, {line.grant_id for line in lines})
     total_cents = whole_cents(sum(line.amount_nanousd for line in lines))
-    reviewed = reviews.parked_because(conn, org, billing_period.name, invoice_id, total_cents)
+    review = (org, billing_period.name, invoice_id, total_cents, terms.guards)
+    reviewed = reviews.parked_because(conn, *review)
     parked = (*_parked_because(conn, basis), *reviewed)
     waits = _open_because(conn, org, billing_period, terms.now_us, terms.grace_us)
     reasons = (*waits, *parked)

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from billing.db.engine import Store, take_turns
 from billing.invoices import issuing
 from billing.invoices import store as rows
+from billing.invoices.guards import GUARDS, Guards
 from billing.invoices.invoicing import Line, LineKind, compose, line_of_amount
 from billing.invoices.months import InvoiceIdentity, InvoiceResult, invoice_by_id, written
 from billing.invoices.store import ONE_OFF, RUN_LOCK, UnknownInvoice
@@ -56,11 +57,13 @@ def draft(store: Store, org: str, items: Sequence[Item], *, now_us: int) -> Invo
         return result
 
 
-def issue(store: Store, invoice_id: str, *, now_us: int, series: str) -> InvoiceResult:
+def issue(
+    store: Store, invoice_id: str, *, now_us: int, series: str, guards: Guards = GUARDS
+) -> InvoiceResult:
     """Raises UnknownInvoice, and WrongInvoiceStatus for one that is parked."""
     with store.write() as conn:
         take_turns(conn, RUN_LOCK)
-        result = invoice_by_id(conn, invoice_id, now_us)
+        result = invoice_by_id(conn, invoice_id, now_us, guards)
         if result is None:
             raise UnknownInvoice(invoice_id)
         if result.number:

@@ -1,7 +1,7 @@
 """What a person says of a draft: that it is held back, or that its amount is right.
 
-A draft of more than GUARD_TIMES what the organization had last is parked until somebody approves
-it. An approval is of an amount: a draft that grows above it is parked again.
+A draft beyond the guards is parked until somebody approves it. An approval is of an amount: a
+draft that grows above it is parked again.
 """
 
 from __future__ import annotations
@@ -13,26 +13,24 @@ from sqlalchemy import Connection, select
 from billing.db.columns import table_of
 from billing.db.insert import insert_or_replace
 from billing.invoices import store as rows
+from billing.invoices.guards import Guards
 from billing.invoices.tables import InvoiceReview
 
 REVIEW = table_of(InvoiceReview)
-GUARD_TIMES = 10
-GUARD_FROM_CENTS = 10_000
-"""A draft up to this amount is never parked for its amount."""
 
 
 def parked_because(
-    conn: Connection, org: str, month: str, invoice_id: str, total_cents: int
+    conn: Connection, org: str, month: str, invoice_id: str, total_cents: int, guards: Guards
 ) -> tuple[str, ...]:
     review = _one(conn, invoice_id)
     reasons = []
     if review["held_because"]:
         reasons.append(f"it is held back: {review['held_because']}")
     is_approved = total_cents <= (review["approved_cents"] or 0)
-    if total_cents > GUARD_FROM_CENTS and not is_approved:
+    if not is_approved:
         before = rows.last_before(conn, org, month)
-        if before is not None and total_cents > GUARD_TIMES * max(before["total_cents"], 0):
-            reasons.append(f"it is more than ten times that of {before['period']}")
+        if before is not None and guards.is_beyond(total_cents, before["total_cents"]):
+            reasons.append(f"it is more than {guards.times} times that of {before['period']}")
     return tuple(reasons)
 
 

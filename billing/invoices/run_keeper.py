@@ -46,4 +46,5 @@ class InvoiceRunKeeper:
             series=self._settings.invoice_series,
             retry_after_us=int(self._settings.mark_interval_s * MICROSECONDS),
             grace_us=self._settings.invoice_grace_us,
+            guards=self._settings.invoice_guards,
         )

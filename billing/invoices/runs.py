@@ -19,7 +19,8 @@ from billing.db.columns import table_of
 from billing.db.engine import OUTAGE, Store
 from billing.db.insert import insert_new
 from billing.invoices import agreed
-from billing.invoices.months import run_invoices
+from billing.invoices.guards import GUARDS, Guards
+from billing.invoices.months import RunTerms, run_invoices
 from billing.invoices.tables import InvoiceRun
 from billing.periods import BadPeriod, Period, period
 
@@ -101,7 +102,13 @@ def listed(
 
 
 def advance(
-    store: Store, *, now_us: int, series: str, retry_after_us: int, grace_us: int = 0
+    store: Store,
+    *,
+    now_us: int,
+    series: str,
+    retry_after_us: int,
+    grace_us: int = 0,
+    guards: Guards = GUARDS,
 ) -> bool:
     """Take the oldest run that is due a step further. False if none is due. A run that waits is due
     again `retry_after_us` after its last pass, and not before the grace period of its month ends.
@@ -111,7 +118,7 @@ def advance(
     if run is None:
         return False
     try:
-        _step(store, run, now_us, series, grace_us)
+        _step(store, run, RunTerms(now_us, series, grace_us, guards))
     except OUTAGE:
         raise
     except Exception as error:  # whatever it is, the run must end and say so
@@ -120,28 +127,26 @@ def advance(
     return True
 
 
-def _step(store: Store, run: RunProgress, now_us: int, series: str, grace_us: int) -> None:
+def _step(store: Store, run: RunProgress, terms: RunTerms) -> None:
     month = period(run.period)
     with store.read() as conn:
         orgs = [run.org] if run.org else agreed.orgs(conn, month)
     is_new_pass = run.state is not RunState.RUNNING
     after_org, done, waiting = ("", 0, 0) if is_new_pass else (run.after_org, run.done, run.waiting)
     part = [org for org in orgs if org > after_org][:ORGS_AT_ONCE]
-    waiting += sum(_waits(store, org, month, now_us, series, grace_us) for org in part)
+    waiting += sum(_waits(store, org, month, terms) for org in part)
     counts = {"done": done + len(part), "total": len(orgs), "waiting": waiting}
     is_last = not part or part[-1] == orgs[-1]
     state = RunState.RUNNING if not is_last else RunState.WAITING if waiting else RunState.DONE
     place = part[-1] if part else after_org
-    _change(store, run, state=state.value, after_org=place, changed_us=now_us, **counts)
+    _change(store, run, state=state.value, after_org=place, changed_us=terms.now_us, **counts)
 
 
-def _waits(store: Store, org: str, month: Period, now_us: int, series: str, grace_us: int) -> bool:
+def _waits(store: Store, org: str, month: Period, terms: RunTerms) -> bool:
     """Write the invoice of an organization. True if its month has ended and it is a draft yet, for
     more than what a person must clear."""
-    results = run_invoices(
-        store, month.name, now_us=now_us, series=series, org=org, grace_us=grace_us
-    )
-    return month.end_us <= now_us and any(
+    results = run_invoices(store, month.name, org=org, **terms._asdict())
+    return month.end_us <= terms.now_us and any(
         set(result.draft_because) - set(result.parked_because) for result in results
     )
 

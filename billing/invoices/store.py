@@ -38,11 +38,11 @@ from billing.invoices.tables import (
     InvoiceVoid,
     InvoiceWriteOff,
 )
-from billing.invoices.taxes import TaxAmount, Taxation, Treatment
 from billing.parties.party import BillingProfile, Seller
 from billing.parties.store import BilledAs
-from billing.parties.tax_rules import TaxRule
 from billing.payments.tables import PaymentPart
+from billing.taxes.tax_rule import TaxRule
+from billing.taxes.taxation import TaxAmount, Taxation, Treatment
 from billing.usage.rollup import DAY_US
 
 INVOICE = table_of(Invoice)

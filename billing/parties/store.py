@@ -15,7 +15,7 @@ from billing.db.engine import Store
 from billing.db.insert import insert_or_replace
 from billing.parties.party import BadParty, BillingProfile, Seller, checked_profile, checked_seller
 from billing.parties.tables import BillingProfileRow, SellerRow, TaxRuleRow
-from billing.parties.tax_rules import TaxRule, checked_rule, rule_for
+from billing.taxes.tax_rule import TaxRule, checked_rule, rule_for
 
 SELLER = table_of(SellerRow)
 PROFILE = table_of(BillingProfileRow)

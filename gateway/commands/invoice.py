@@ -55,6 +55,7 @@ def run(ledger: Ledger, period: str, org: str | None) -> int:
             series=ledger.settings.ledger.invoice_series,
             org=org,
             grace_us=ledger.settings.ledger.invoice_grace_us,
+            guards=ledger.settings.ledger.invoice_guards,
         )
     except BadPeriod as error:
         click.echo(error, err=True)
@@ -72,7 +73,8 @@ def run(ledger: Ledger, period: str, org: str | None) -> int:
 def preview(ledger: Ledger, organization: str, period: str, as_json: bool) -> int:
     """What an invoice would say now. Nothing is written."""
     try:
-        result = months.preview(ledger.store, organization, period, now_us=_now_us())
+        guards = ledger.settings.ledger.invoice_guards
+        result = months.preview(ledger.store, organization, period, now_us=_now_us(), guards=guards)
     except BadPeriod as error:
         click.echo(error, err=True)
         return 2
@@ -88,9 +90,9 @@ def preview(ledger: Ledger, organization: str, period: str, as_json: bool) -> in
 @with_ledger
 def issue(ledger: Ledger, invoice_id: str, as_json: bool) -> int:
     """Approve a draft and give it its number."""
-    series = ledger.settings.ledger.invoice_series
-    words = {"by": BY, "series": series}
-    return _change(life.issue, ledger, invoice_id, as_json, **words)
+    settings = ledger.settings.ledger
+    words = {"series": settings.invoice_series, "guards": settings.invoice_guards}
+    return _change(life.issue, ledger, invoice_id, as_json, by=BY, **words)
 
 
 @invoice.command(epilog=example('sluice invoice void inv_0a1b --reason "wrong price"'))
@@ -114,7 +116,8 @@ def explain(ledger: Ledger, name: str, line: int | None, calls: bool, as_json: b
     not sum to the one before it."""
     with ledger.store.read() as conn:
         row = rows.by_number(conn, name) or {"invoice_id": name}
-        result = months.invoice_by_id(conn, row["invoice_id"], _now_us())
+        guards = ledger.settings.ledger.invoice_guards
+        result = months.invoice_by_id(conn, row["invoice_id"], _now_us(), guards)
     if result is None:
         click.echo(f"there is no {name}", err=True)
         return 2
@@ -169,7 +172,7 @@ def _change(
     ledger: Ledger,
     invoice_id: str,
     as_json: bool,
-    **words: str,
+    **words: Any,
 ) -> int:
     try:
         result = change(ledger.store, invoice_id, now_us=_now_us(), **words)

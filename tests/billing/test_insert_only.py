@@ -54,7 +54,7 @@ from tests.billing.invoices.test_invoices import (
     caught_up,
     run,
 )
-from tests.billing.parties.test_tax_rules import BUYER, REVERSE, SELLER
+from tests.billing.taxes.test_tax_rule import BUYER, REVERSE, SELLER
 
 FROZEN = {
     *("transfer", "closed_period", "closed_period_total"),

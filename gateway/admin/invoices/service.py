@@ -11,6 +11,7 @@ from billing.charges.trace import line_transfers
 from billing.db.engine import Store
 from billing.invoices import life, one_off
 from billing.invoices import store as rows
+from billing.invoices.guards import Guards
 from billing.invoices.months import InvoiceResult, invoice_by_id, list_invoices, run_invoices
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import NotIssued, WrongInvoiceStatus, void
@@ -31,6 +32,7 @@ class InvoiceService:
     tenants: TenantStore
     series: str
     grace_us: int
+    guards: Guards
     clock: Clock
 
     async def one_off(self, body: OneOffBody) -> InvoiceResult:
@@ -63,6 +65,7 @@ class InvoiceService:
                     series=self.series,
                     org=organization,
                     grace_us=self.grace_us,
+                    guards=self.guards,
                 )
             )
         except BadPeriod as wrong:
@@ -73,7 +76,7 @@ class InvoiceService:
 
         def work() -> InvoiceResult:
             with self.ledger.read() as conn:
-                result = invoice_by_id(conn, invoice_id, self._now_us)
+                result = invoice_by_id(conn, invoice_id, self._now_us, self.guards)
             if result is None:
                 raise NotThere(invoice_id)
             return result
@@ -114,6 +117,7 @@ class InvoiceService:
                 month=period,
                 after=after,
                 limit=limit,
+                guards=self.guards,
             )
             key = itemgetter("period", "org", "revision")
             return [(key(each.invoice), each) for each in results]
@@ -124,19 +128,19 @@ class InvoiceService:
         return await self._changed(void, invoice_id, reason=reason)
 
     async def hold(self, invoice_id: str, reason: str) -> InvoiceResult:
-        return await self._changed(life.hold, invoice_id, reason=reason)
+        return await self._changed(life.hold, invoice_id, reason=reason, guards=self.guards)
 
     async def approve(self, invoice_id: str) -> InvoiceResult:
-        return await self._changed(life.approve, invoice_id)
+        return await self._changed(life.approve, invoice_id, guards=self.guards)
 
     async def issue(self, invoice_id: str) -> InvoiceResult:
-        return await self._changed(life.issue, invoice_id, series=self.series)
+        return await self._changed(life.issue, invoice_id, series=self.series, guards=self.guards)
 
     async def write_off(self, invoice_id: str, reason: str) -> InvoiceResult:
         return await self._changed(life.write_off, invoice_id, reason=reason)
 
     async def _changed(
-        self, change: Callable[..., InvoiceResult], invoice_id: str, **words: str
+        self, change: Callable[..., InvoiceResult], invoice_id: str, **words: Any
     ) -> InvoiceResult:
         """Raises ApiError 404 for an unknown invoice, 409 where its status does not allow it."""
         now_us = self._now_us
@@ -164,6 +168,7 @@ async def invoices_of(request: Request) -> InvoiceService:
         *(parts.ledger, parts.tenants),
         settings.invoice_series,
         settings.invoice_grace_us,
+        settings.invoice_guards,
         parts.outside.clock,
     )
 

@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from billing.db.engine import Store
 from billing.parties import store as rows
 from billing.parties.party import BadParty, BillingProfile, PostalAddress, Seller
-from billing.parties.tax_rules import BadTaxRule, TaxRule
+from billing.taxes.tax_rule import BadTaxRule, TaxRule
 from gateway.admin.parties.schemas import AddressBody, ProfileBody, SellerBody, TaxRuleBody
 from gateway.admin.use_cases import NotThere, attempt
 from gateway.api.dependencies import parts_of

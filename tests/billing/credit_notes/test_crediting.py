@@ -33,8 +33,8 @@ from tests.billing.invoices.test_invoices import (
     run,
 )
 from tests.billing.invoices.test_invoices import book as booked
-from tests.billing.invoices.test_taxes import DOMESTIC, GERMAN, accounts, document, used
-from tests.billing.parties.test_tax_rules import SELLER
+from tests.billing.taxes.test_tax_rule import SELLER
+from tests.billing.taxes.test_taxation import DOMESTIC, GERMAN, accounts, document, used
 
 WORDS = {"reason": "outage of 3 May", "by": "a"}
 

@@ -26,8 +26,8 @@ from tests.billing.invoices.test_invoices import (
     holds,
     run,
 )
-from tests.billing.invoices.test_taxes import DOMESTIC, GERMAN
-from tests.billing.parties.test_tax_rules import SELLER
+from tests.billing.taxes.test_tax_rule import SELLER
+from tests.billing.taxes.test_taxation import DOMESTIC, GERMAN
 
 DAY_US = 86_400_000_000
 TERMS_DAYS = 14

@@ -30,8 +30,8 @@ from tests.billing.invoices.test_invoices import (
     holds,
     run,
 )
-from tests.billing.invoices.test_taxes import DOMESTIC, GERMAN
-from tests.billing.parties.test_tax_rules import SELLER
+from tests.billing.taxes.test_tax_rule import SELLER
+from tests.billing.taxes.test_taxation import DOMESTIC, GERMAN
 
 OUTPUT = 3_456_789_012
 

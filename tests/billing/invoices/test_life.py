@@ -10,12 +10,14 @@ from sqlalchemy import text
 
 from billing.db.engine import Store
 from billing.invoices import life, runs
+from billing.invoices.guards import Guards
 from billing.invoices.months import InvoiceResult, list_invoices, preview, run_invoices
 from billing.invoices.runs import RunState, advance, start
 from billing.invoices.status import InvoiceStanding, InvoiceStatus, status_of
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import WrongInvoiceStatus, void
 from billing.parties import store as parties
+from billing.settings import LedgerSettings
 from tests.billing.invoices.test_invoices import (
     IN_NOVEMBER_US,
     IN_OCTOBER_US,
@@ -27,8 +29,8 @@ from tests.billing.invoices.test_invoices import (
     holds,
     run,
 )
-from tests.billing.invoices.test_taxes import DOMESTIC, GERMAN, accounts
-from tests.billing.parties.test_tax_rules import SELLER
+from tests.billing.taxes.test_tax_rule import SELLER
+from tests.billing.taxes.test_taxation import DOMESTIC, GERMAN, accounts
 
 DAY_US = 86_400_000_000
 LARGE = 20_000_000_000
@@ -131,7 +133,7 @@ def test_ten_times_the_last_month_is_parked_until_that_amount_is_approved(store:
     assert run(store, "2026-09")[0].number
     used(store, "req_2", IN_OCTOBER_US)
     (parked,) = run(store, "2026-10")
-    assert parked.parked_because == ("it is more than ten times that of 2026-09",)
+    assert parked.parked_because == ("it is more than 10 times that of 2026-09",)
     invoice_id = parked.invoice["invoice_id"]
     life.approve(store, invoice_id, by="a", now_us=IN_NOVEMBER_US)
     used(store, "req_3", IN_OCTOBER_US)
@@ -141,6 +143,42 @@ def test_ten_times_the_last_month_is_parked_until_that_amount_is_approved(store:
     (issued,) = run(store, "2026-10")
     assert issued.number == "SLU-2026-000002"
     assert holds(store)
+
+
+@given(
+    st.builds(Guards, times=st.integers(0, 20), from_cents=st.integers(0, 100)),
+    st.integers(-100, 200),
+    st.integers(-5, 50),
+)
+def test_only_an_amount_above_both_limits_is_beyond(
+    guards: Guards, total: int, before: int
+) -> None:
+    is_beyond = guards.is_beyond(total, before)
+    if guards.times == 0 or total <= guards.from_cents or total <= guards.times * before:
+        assert not is_beyond
+    if is_beyond:
+        assert guards.is_beyond(total + 1, before) and guards.is_beyond(total, before - 1)
+        assert not Guards(guards.times, total).is_beyond(total, before)
+    elif guards.times and total > guards.from_cents:
+        assert total <= guards.times * max(before, 0)
+
+
+def test_limits_of_the_guard_are_settings(store: Store) -> None:
+    assert LedgerSettings().invoice_guards == Guards()
+    used(store, "req_1", SEPTEMBER.end_us - 1, output=1_500_000_000)
+    assert run(store, "2026-09")[0].number
+    used(store, "req_2", IN_OCTOBER_US)
+    for words in ({"invoice_guard_times": 20}, {"invoice_guard_from_usd": "500"}):
+        guards = LedgerSettings(**words).invoice_guards
+        shown = preview(store, "org_1", "2026-10", now_us=IN_NOVEMBER_US, guards=guards)
+        assert shown is not None and not shown.parked_because
+    strict = LedgerSettings(invoice_guard_times=2, invoice_guard_from_usd="0.01").invoice_guards
+    words = {"now_us": IN_NOVEMBER_US, "series": "SLU", "guards": strict}
+    (parked,) = run_invoices(store, "2026-10", **words)
+    assert parked.parked_because == ("it is more than 2 times that of 2026-09",)
+    assert list_invoices(store, now_us=IN_NOVEMBER_US, guards=strict)[1] == parked
+    issued = life.issue(store, parked.invoice["invoice_id"], by="a", **words)
+    assert issued.number
 
 
 def test_run_waits_for_the_end_of_the_grace_period(store: Store) -> None:

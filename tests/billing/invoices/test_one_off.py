@@ -22,8 +22,8 @@ from tests.billing.invoices.test_invoices import (
     holds,
     run,
 )
-from tests.billing.invoices.test_taxes import DOMESTIC, GERMAN, accounts, document, used
-from tests.billing.parties.test_tax_rules import SELLER
+from tests.billing.taxes.test_tax_rule import SELLER
+from tests.billing.taxes.test_taxation import DOMESTIC, GERMAN, accounts, document, used
 
 ITEMS = [Item("Onboarding", 2, 125_500_000_000), Item("Setup", 1, 3)]
 

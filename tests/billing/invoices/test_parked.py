@@ -22,7 +22,7 @@ from tests.billing.invoices.test_invoices import (
     run,
 )
 from tests.billing.invoices.test_runs import finished
-from tests.billing.parties.test_tax_rules import BUYER, REVERSE, SELLER
+from tests.billing.taxes.test_tax_rule import BUYER, REVERSE, SELLER
 
 NO_PROFILE, NO_RULE = (
     "it has no billing profile",

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from billing.db.engine import Store
 from billing.parties import store as parties
 from billing.parties.party import BadParty
-from tests.billing.parties.test_tax_rules import BUYER, HOME, REVERSE, RULES, SELLER
+from tests.billing.taxes.test_tax_rule import BUYER, HOME, REVERSE, RULES, SELLER
 
 
 @pytest.fixture

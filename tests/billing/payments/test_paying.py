@@ -34,7 +34,7 @@ from tests.billing.invoices.test_invoices import (
     run,
 )
 from tests.billing.invoices.test_voids import balance
-from tests.billing.parties.test_tax_rules import BUYER, SELLER
+from tests.billing.taxes.test_tax_rule import BUYER, SELLER
 
 NOW_US = IN_NOVEMBER_US
 

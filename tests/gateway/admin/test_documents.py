@@ -35,7 +35,7 @@ from tests.billing.invoices.test_invoices import (
     call,
     caught_up,
 )
-from tests.billing.parties.test_tax_rules import BUYER, REVERSE, SELLER
+from tests.billing.taxes.test_tax_rule import BUYER, REVERSE, SELLER
 from tests.gateway.api.asgi import Answer, answer
 from tests.gateway.edge import API_KEY, Edge, edge
 from tests.redis_server import RedisServer

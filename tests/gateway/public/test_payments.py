@@ -9,8 +9,8 @@ import pytest
 from billing.invoices.months import list_invoices
 from billing.parties import store as parties
 from tests.billing.invoices.test_invoices import IN_NOVEMBER_US
-from tests.billing.parties.test_tax_rules import SELLER
 from tests.billing.payments.test_stripe_event import SECRET, event, signed
+from tests.billing.taxes.test_tax_rule import SELLER
 from tests.gateway.admin.test_payments import number, one
 from tests.gateway.api.asgi import Answer, answer, ask
 from tests.gateway.edge import Edge

@@ -20,7 +20,7 @@ from billing.outbox.mail.channel import MailChannel
 from billing.outbox.mail.server import MailSecurity, MailServer
 from billing.parties import store as parties
 from tests.billing.outbox.test_outbox import Office
-from tests.billing.parties.test_tax_rules import BUYER, SELLER
+from tests.billing.taxes.test_tax_rule import BUYER, SELLER
 from tests.gateway.upstream.authority import Authority, make_authority
 
 SENDER = "Sluice Billing <billing@sluice.example>"

@@ -16,7 +16,7 @@ from billing.parties.party import (
     checked_profile,
     checked_seller,
 )
-from billing.parties.tax_rules import BadTaxRule, TaxRule, checked_rule, rule_for
+from billing.taxes.tax_rule import BadTaxRule, TaxRule, checked_rule, rule_for
 
 SELLER = Seller(
     seller_id="s",

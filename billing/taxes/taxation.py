@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from billing.cents import shared_cents, tax_of
 from billing.invoices.invoicing import LineKind
 from billing.parties.party import Seller
-from billing.parties.tax_rules import WITHOUT_REASON, TaxRule
+from billing.taxes.tax_rule import WITHOUT_REASON, TaxRule
 
 Row = Mapping[str, Any]
 

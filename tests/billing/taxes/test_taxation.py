@@ -19,11 +19,11 @@ from billing.documents.forms.e_invoice import Syntax, xml_of
 from billing.documents.invoice_document import categories_of, document_of
 from billing.documents.parties import parties_of
 from billing.invoices.months import InvoiceResult, invoice_by_id
-from billing.invoices.taxes import TaxBasis
 from billing.invoices.voids import void
 from billing.money import NANOUSD_PER_CENT, whole_cents
 from billing.parties import store as parties
-from billing.parties.tax_rules import TaxRule
+from billing.taxes.tax_rule import TaxRule
+from billing.taxes.taxation import TaxBasis
 from tests.billing.documents.rules import complaints
 from tests.billing.invoices.test_invoices import (
     IN_NOVEMBER_US,
@@ -36,7 +36,7 @@ from tests.billing.invoices.test_invoices import (
     holds,
     run,
 )
-from tests.billing.parties.test_tax_rules import BUYER, REVERSE, SELLER
+from tests.billing.taxes.test_tax_rule import BUYER, REVERSE, SELLER
 
 NO_RULE = "no tax rule fits its seller and its buyer"
 DOMESTIC = TaxRule(rule_id="de", category="S", rate_ppm=190_000, from_us=0, buyer_country="DE")
