@@ -34,6 +34,7 @@ class AttemptCost(NamedTuple):
     nanousd: int
     bought_nanousd: int
     served: bool
+    replica: str = ""
 
 
 def cost_nanousd(attempt: Attempt) -> int:
@@ -63,7 +64,8 @@ def costs_of(call: SettledCall) -> list[AttemptCost]:
         bought = bought_nanousd(attempt)
         cost = attempt.busy_us * attempt.nanousd_per_s // MICROSECONDS + bought
         model = attempt.model or call.model
-        costs.append(AttemptCost(attempt.pool, model, cost, bought, attempt is serving))
+        served = attempt is serving
+        costs.append(AttemptCost(attempt.pool, model, cost, bought, served, attempt.replica))
     return costs
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, Row, case, func, literal_column, select
 
+from billing.costs.capacity import BoughtCell
 from billing.costs.lifetimes import Cell
 from billing.costs.store import REPORT
 from billing.db.first_rows import first_rows
 from billing.ledger.store import ACCOUNT
-from billing.usage.rollup import HOUR_US
+from billing.usage.rollup import DAY_US, HOUR_US
 from billing.usage.rollups import DAY
 from billing.usage.store import ATTEMPT, CORRECTION, EVENT
 
@@ -36,7 +37,7 @@ def costs_of_pools(conn: Connection) -> dict[str, int]:
 
 def attempts_by_hour(conn: Connection) -> Iterator[tuple[Cell, int, int]]:
     """For each cell the cost that its attempts bought, and the cost of those that served nobody."""
-    hour_us = _hour(EVENT.c.ended_us)
+    hour_us = _whole(EVENT.c.ended_us, HOUR_US)
     wasted = func.sum(case((ATTEMPT.c.served, 0), else_=ATTEMPT.c.cost_nanousd))
     statement = (
         select(hour_us, ATTEMPT.c.pool, ATTEMPT.c.model, func.sum(ATTEMPT.c.bought_nanousd), wasted)
@@ -46,6 +47,21 @@ def attempts_by_hour(conn: Connection) -> Iterator[tuple[Cell, int, int]]:
     )
     for hour, pool, model, bought, lost in conn.execute(statement):
         yield Cell(int(hour), pool, model), int(bought), int(lost)
+
+
+def bought_by_day(conn: Connection) -> dict[BoughtCell, int]:
+    """What attempts bought, by the day in which their call counts."""
+    day_us = _whole(EVENT.c.ended_us, DAY_US)
+    statement = (
+        select(day_us, ATTEMPT.c.pool, ATTEMPT.c.replica, func.sum(ATTEMPT.c.bought_nanousd))
+        .join(EVENT, EVENT.c.rid == ATTEMPT.c.rid)
+        .where(ATTEMPT.c.bought_nanousd != literal_column("0", Integer))
+        .group_by(day_us, ATTEMPT.c.pool, ATTEMPT.c.replica)
+    )
+    return {
+        BoughtCell(int(day), pool, replica): int(amount)
+        for day, pool, replica, amount in conn.execute(statement)
+    }
 
 
 def costs_unlike_attempts(conn: Connection) -> list[tuple[Any, ...]]:
@@ -99,8 +115,8 @@ def count_ended(conn: Connection) -> int:
     return int(conn.execute(statement).scalar_one())
 
 
-def _hour(at_us: ColumnElement[int]) -> ColumnElement[int]:
-    """The hour of a column. The width is written out, because PostgreSQL groups by equal text and
-    not by equal parameters."""
-    width: ColumnElement[int] = literal_column(str(HOUR_US), Integer)
+def _whole(at_us: ColumnElement[int], span_us: int) -> ColumnElement[int]:
+    """The hour or day of a column. The width is written out, because PostgreSQL groups by equal
+    text and not by equal parameters."""
+    width: ColumnElement[int] = literal_column(str(span_us), Integer)
     return at_us - at_us % width

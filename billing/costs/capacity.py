@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from billing.costs.attempts import AttemptCost
 from billing.costs.lifetimes import Bill, Cell
 from billing.ledger.posting import Posting, transfer
-from billing.usage.rollup import HOUR_CELL, SUMMED, Added, hour_of
+from billing.usage.rollup import DAY_US, HOUR_CELL, SUMMED, Added, hour_of
 
 COST, UNALLOCATED = "cost", "unallocated"
 SPARES = "spares"
@@ -48,6 +48,15 @@ class CapacitySums(NamedTuple):
 
 Moved = Mapping[Cell, CapacitySums]
 """By cell what is to be added."""
+
+
+class BoughtCell(NamedTuple):
+    """The key by which what attempts bought is summed. `replica` names the server outside, and the
+    key of its provider's account where it went with one."""
+
+    day_us: int
+    pool: str
+    replica: str
 
 
 class AttemptCosts(NamedTuple):
@@ -79,16 +88,23 @@ def of_attempts(
     """The sums that the attempts of a batch of calls add. Tokens that were bought are a bill, and
     an attempt that served nobody is wasted. `standing` has what corrected calls counted before."""
     by_cell: dict[Cell, CapacitySums] = {}
-    now = dict(standing)
-    for posting in postings:
-        rid = posting.usage["rid"]
-        before = now.get(rid)
-        hour_us = before.hour_us if before else hour_of(posting.usage["ended_us"])
-        if before:
-            _count(by_cell, hour_us, before.costs, -1)
-        _count(by_cell, hour_us, posting.costs, 1)
-        now[rid] = AttemptCosts(hour_us, posting.costs)
+    for hour_us, costs, sign in _changes(postings, standing):
+        _count(by_cell, hour_us, costs, sign)
     return {cell: sums for cell, sums in by_cell.items() if any(sums)}
+
+
+def bought_of_attempts(
+    postings: Iterable[Posting], standing: Mapping[str, AttemptCosts]
+) -> dict[BoughtCell, int]:
+    """What the attempts of a batch of calls bought, in nano-USD. Each amount is also a part of
+    `busy_nanousd` in the sums of its hour."""
+    by_cell: dict[BoughtCell, int] = {}
+    for hour_us, costs, sign in _changes(postings, standing):
+        for cost in costs:
+            if cost.bought_nanousd:
+                cell = BoughtCell(hour_us - hour_us % DAY_US, cost.pool, cost.replica)
+                by_cell[cell] = by_cell.get(cell, 0) + sign * cost.bought_nanousd
+    return {cell: nanousd for cell, nanousd in by_cell.items() if nanousd}
 
 
 def allocated(hours: Added) -> dict[str, int]:
@@ -166,6 +182,21 @@ def payable(pool: str) -> str:
 
 def plus(one: CapacitySums, other: CapacitySums) -> CapacitySums:
     return CapacitySums(*(a + b for a, b in zip(one, other, strict=True)))
+
+
+def _changes(
+    postings: Iterable[Posting], standing: Mapping[str, AttemptCosts]
+) -> Iterator[tuple[int, Sequence[AttemptCost], int]]:
+    """Each call's costs to take out or to put in, with the hour in which the call counts."""
+    now = dict(standing)
+    for posting in postings:
+        rid = posting.usage["rid"]
+        before = now.get(rid)
+        hour_us = before.hour_us if before else hour_of(posting.usage["ended_us"])
+        if before:
+            yield hour_us, before.costs, -1
+        yield hour_us, posting.costs, 1
+        now[rid] = AttemptCosts(hour_us, posting.costs)
 
 
 def _count(

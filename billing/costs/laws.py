@@ -76,7 +76,24 @@ def shares_within_lives(conn: Connection) -> Check:
     )
 
 
-LAWS = (accounts_add_up, hours_recompute, costs_recompute, shares_within_lives)
+def bought_recomputes(conn: Connection) -> Check:
+    """That the sum over keys is what a pool's hours have of it follows: C2 sums the same
+    attempts."""
+    stands, real = costs.every_bought_day(conn), audit_costs.bought_by_day(conn)
+    return judged(
+        "C5 bought_days",
+        "what was bought each day with each key of a provider is what the attempts there bought",
+        (
+            f"{cell.day_us} {cell.replica}: stands at {stands.get(cell, 0)}, "
+            f"should be {real.get(cell, 0)}"
+            for cell in sorted({*stands, *real})
+            if stands.get(cell, 0) != real.get(cell, 0)
+        ),
+        len(real),
+    )
+
+
+LAWS = (accounts_add_up, hours_recompute, costs_recompute, shares_within_lives, bought_recomputes)
 """Each has a snapshot of its own."""
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from billing.costs.attempts import AttemptCost
-from billing.costs.capacity import AttemptCosts, CapacitySums, Moved
+from billing.costs.capacity import AttemptCosts, BoughtCell, CapacitySums, Moved
 from billing.costs.lifetimes import LifeReport
-from billing.costs.tables import CapacityHour, LifeReportRow
+from billing.costs.tables import BoughtDay, CapacityHour, LifeReportRow
 from billing.db.columns import table_of
 from billing.db.in_list import in_list
 from billing.db.insert import add_to, insert_rows
@@ -19,6 +19,7 @@ from billing.usage.store import ATTEMPT
 
 REPORT = table_of(LifeReportRow)
 CAPACITY = table_of(CapacityHour)
+BOUGHT = table_of(BoughtDay)
 CELL = ("hour_us", "pool", "model")
 SUMS = CapacitySums._fields
 REPORTED = tuple(LifeReportRow.model_fields)
@@ -32,18 +33,26 @@ def add(conn: Connection, moved: Moved) -> None:
     add_to(conn, CAPACITY, (*CELL, *SUMS), rows, SUMS)
 
 
+def add_bought(conn: Connection, moved: Mapping[BoughtCell, int]) -> None:
+    """Add to the sums of each day, in one order."""
+    rows = [(*cell, moved[cell]) for cell in sorted(moved)]
+    add_to(conn, BOUGHT, (*BoughtCell._fields, "bought_nanousd"), rows, ("bought_nanousd",))
+
+
 def standing(conn: Connection, calls: Mapping[str, CountedCall]) -> dict[str, AttemptCosts]:
     """The costs of attempts of calls that are booked already."""
     if not calls:
         return {}
     costs = {rid: AttemptCosts(counts.hour_us, []) for rid, counts in calls.items()}
-    names = ("rid", "pool", "model", "cost_nanousd", "bought_nanousd", "served")
+    names = ("rid", "pool", "model", "cost_nanousd", "bought_nanousd", "served", "replica")
     query = select(*(ATTEMPT.c[name] for name in names)).where(
         in_list(conn, ATTEMPT.c.rid, list(calls))
     )
-    for rid, pool, model, cost, bought, served in conn.execute(query.order_by(ATTEMPT.c.n)):
+    for rid, pool, model, cost, bought, served, replica in conn.execute(
+        query.order_by(ATTEMPT.c.n)
+    ):
         spent = costs[rid]
-        more = AttemptCost(pool, model, cost, bought, bool(served))
+        more = AttemptCost(pool, model, cost, bought, bool(served), replica)
         costs[rid] = spent._replace(costs=[*spent.costs, more])
     return costs
 
@@ -93,6 +102,24 @@ def capacity(
         tuple(row[: len(by)]): CapacitySums(*map(int, row[len(by) :]))
         for row in conn.execute(statement)
     }
+
+
+def bought(conn: Connection, from_us: int, to_us: int) -> dict[tuple[str, str], int]:
+    """What was bought in the whole days in [from, to), in nano-USD, by pool and replica."""
+    nanousd = func.sum(BOUGHT.c.bought_nanousd)
+    statement = (
+        select(BOUGHT.c.pool, BOUGHT.c.replica, nanousd)
+        .where(BOUGHT.c.day_us >= from_us, BOUGHT.c.day_us < to_us)
+        .group_by(BOUGHT.c.pool, BOUGHT.c.replica)
+    )
+    return {(pool, replica): int(amount) for pool, replica, amount in conn.execute(statement)}
+
+
+def every_bought_day(conn: Connection) -> dict[BoughtCell, int]:
+    """Those that are not zero."""
+    cell = [BOUGHT.c[name] for name in BoughtCell._fields]
+    statement = select(*cell, BOUGHT.c.bought_nanousd).where(BOUGHT.c.bought_nanousd != 0)
+    return {BoughtCell(*row[:-1]): int(row[-1]) for row in conn.execute(statement)}
 
 
 def _report(row: Mapping[Any, Any]) -> LifeReport:

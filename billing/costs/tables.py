@@ -86,3 +86,15 @@ class CapacityHour(SQLModel, table=True):
     life_us: int = Field(sa_type=Big)
     cold_start_us: int = Field(sa_type=Big)
     busy_us: int = Field(sa_type=Big)
+
+
+class BoughtDay(SQLModel, table=True):
+    """What attempts bought outside in a UTC day, by the server and the key that they went with. The
+    row is a copy that `verify` recomputes from attempts."""
+
+    __tablename__ = "bought_day"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+    day_us: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
+    pool: str = Field(primary_key=True)
+    replica: str = Field(primary_key=True)
+    bought_nanousd: int = Field(sa_type=Big)

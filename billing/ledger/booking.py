@@ -231,6 +231,7 @@ def _write(
     rollups.add(conn, added)
     moved = capacity.of_attempts(plan.postings, spent)
     costs.add(conn, moved)
+    costs.add_bought(conn, capacity.bought_of_attempts(plan.postings, spent))
     charged = [row for entry in plan.postings for row in entry.transfers]
     burns = paid_by_credits(conn, plan.postings, now_us)
     transfers.post(

@@ -96,6 +96,7 @@ SUMS = {
     "usage_budget",
     "budget_spent",
     "capacity_hour",
+    "bought_day",
     "charge_sum",
     "charge_month",
     "credit_standing",

@@ -153,7 +153,7 @@ def attempts(draw: st.DrawFn) -> Attempt:
     )
     return Attempt(
         pool=pool,
-        replica="r",
+        replica=draw(st.sampled_from(["a", "b"])),
         started_us=ADMITTED_US,
         ended_us=ADMITTED_US + 10**7,
         outcome=draw(st.sampled_from(["answered", "cut", "cancelled"])),
@@ -247,6 +247,7 @@ def best_on_record(store: Store, rid: str, candidates: list[SettledCall]) -> Set
         and call.source == found.usage.source
         and [a.busy_us for a in call.attempts] == [a["busy_us"] for a in found.attempts]
         and [a.output for a in call.attempts] == [a["output"] for a in found.attempts]
+        and [a.replica for a in call.attempts] == [a["replica"] for a in found.attempts]
     )
 
 
@@ -275,6 +276,8 @@ def test_allocated_and_unallocated_are_the_bill_in_any_order(
             for rid in best
         }
         spent = [cost for call in final.values() for cost in costs_of(call)]
+        with store.read() as conn:
+            with_keys = cost_rows.bought(conn, 0, 2 * NOW_US)
         for pool in ("large-reserved", "large-spot", "outside"):
             parts = {
                 part: found.get(f"unallocated:pool:{pool}:{part}", 0)
@@ -297,6 +300,10 @@ def test_allocated_and_unallocated_are_the_bill_in_any_order(
             ]
             bought = sum(c.bought_nanousd for c in spent if c.pool == pool)
             assert bill == sum(life.nanousd for life in mine) + bought
+            assert bought == sum(amount for (name, _), amount in with_keys.items() if name == pool)
+        for key in ("a", "b"):
+            bought = sum(c.bought_nanousd for c in spent if c.replica == key)
+            assert with_keys.get(("outside", key), 0) == bought
         report = verify(store, now_us=NOW_US)
         assert report.ok, report.as_text()
 

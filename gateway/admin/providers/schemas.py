@@ -37,6 +37,7 @@ class KeyAnswer(FleetBreaker):
         " does"
     )
     in_flight: NonNegativeInt = Field(description="attempts of this gateway")
+    spend_usd: Usd = Field(description="booked for attempts with it in this month, in UTC")
 
 
 class ProviderAnswer(FleetBreaker):
@@ -47,7 +48,9 @@ class ProviderAnswer(FleetBreaker):
     is_account: bool = Field(description="false: some pools name it, and have keys of their own")
     keys: list[KeyAnswer]
     pools: list[str]
-    spend_usd: Usd = Field(description="booked for its pools in this month, in UTC")
+    spend_usd: Usd = Field(
+        description="booked for its pools in this month, in UTC; also with keys that are gone"
+    )
 
 
 class ProviderCheckAnswer(PoolCheckAnswer):

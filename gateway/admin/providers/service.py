@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import Depends, Request
 from sqlmodel import Session
 
-from billing.costs.store import capacity
+from billing.costs.store import bought
 from billing.db.engine import Store
 from billing.periods import period_at
 from gateway.admin.models.service import Refresh
@@ -19,12 +19,16 @@ from gateway.api.dependencies import parts_of
 from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
 from gateway.catalog.catalog import CatalogKeeper
 from gateway.catalog.external import ExternalRules
+from gateway.catalog.fleet import outside_id
 from gateway.errors import bad_request
 from gateway.health.breakers import Breakers, key_scopes
 from gateway.providers.key import KEYS_MAX, KeyFields, ProviderKey
-from gateway.providers.keys import ProviderKeys
+from gateway.providers.keys import ProviderKeys, place_of_key
 from gateway.providers.tables import ProviderRow
 from routing.types import Pool, PoolHealth
+
+Spent = Mapping[tuple[str, str], int]
+"""By pool and by what attempts went with, as records name it."""
 
 
 class CheckedProvider(NamedTuple):
@@ -166,14 +170,13 @@ class ProviderService:
                 by_provider.setdefault(pool.provider, []).append(pool)
         return by_provider
 
-    async def _spent(self) -> Mapping[str, int]:
-        """By pool, in this month."""
+    async def _spent(self) -> Spent:
+        """In this month."""
         month = period_at(self.store.now_us)
 
-        def read() -> Mapping[str, int]:
+        def read() -> Spent:
             with self.ledger.read() as conn:
-                sums = capacity(conn, month.start_us, month.end_us, ("pool",))
-            return {str(pool): each.busy_nanousd for (pool,), each in sums.items()}
+                return bought(conn, month.start_us, month.end_us)
 
         return await attempt(read)
 
@@ -185,22 +188,23 @@ class ProviderService:
         named = dict.fromkeys(pool.api_key_env for pool in pools if pool.api_key_env)
         return [ProviderKey.model_construct(name=key) for key in named]
 
-    def _seen(self, name: str, pools: Sequence[Pool], spent: Mapping[str, int]) -> dict[str, Any]:
+    def _seen(self, name: str, pools: Sequence[Pool], spent: Spent) -> dict[str, Any]:
         catalog = self.catalog.catalog
         keys = self._keys_of(name, pools)
+        names = {pool.name for pool in pools}
         healths = [
             self.breakers.health_outside(pool, names_of(catalog.keys_of(pool))) for pool in pools
         ]
         return {
             "name": name,
             "is_account": name in catalog.provider_keys,
-            "keys": [self._seen_key(key, pools) for key in keys],
+            "keys": [self._seen_key(key, pools, spent) for key in keys],
             "pools": [pool.name for pool in pools],
-            "spend_usd": sum(spent.get(pool.name, 0) for pool in pools),
+            "spend_usd": sum(nanousd for (pool, _), nanousd in spent.items() if pool in names),
             **health_answer(_best(healths)),
         }
 
-    def _seen_key(self, key: ProviderKey, pools: Sequence[Pool]) -> dict[str, Any]:
+    def _seen_key(self, key: ProviderKey, pools: Sequence[Pool], spent: Spent) -> dict[str, Any]:
         healths = [
             self.breakers.health(key_scopes(pool, key.name)[1:])
             for pool in pools
@@ -210,6 +214,7 @@ class ProviderService:
             **key.model_dump(),
             "is_set": self.keys.is_set(key.name),
             "in_flight": self.keys.limits.in_flight(key.name),
+            "spend_usd": sum(_spent_with(key.name, pool, spent) for pool in pools),
             **health_answer(_worst(healths)),
         }
 
@@ -220,6 +225,14 @@ def _missing(name: str) -> None:
 
 def _row(key: ProviderKey) -> dict[str, Any]:
     return key.model_dump(exclude_defaults=True)
+
+
+def _spent_with(key: str, pool: Pool, spent: Spent) -> int:
+    """Of a pool without an account, records name the pool alone: it goes with its own key."""
+    nanousd = spent.get((pool.name, place_of_key(pool.name, key)), 0)
+    if pool.api_key_env == key:
+        nanousd += spent.get((pool.name, outside_id(pool.name)), 0)
+    return nanousd
 
 
 def _best(healths: Sequence[PoolHealth | None]) -> PoolHealth | None:

@@ -13,6 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from billing import queries
+from billing.costs import store as costs
 from billing.costs.capacity import CapacitySums
 from billing.costs.life_writer import LIVES_KEY, LifeEntry, LifeWriter, book_lives
 from billing.costs.lifetimes import LifeReport, decode_report, stretch
@@ -183,6 +184,27 @@ def test_tokens_bought_outside_are_a_bill_and_wasted_ones_too(store: Store) -> N
     holds(store)
 
 
+def test_what_was_bought_stands_by_day_and_key_of_the_provider(store: Store) -> None:
+    one, other = (
+        msgspec.structs.replace(bought(), replica=f"external:{OUTSIDE}/{key}") for key in "AB"
+    )
+    lost = msgspec.structs.replace(one, outcome="cut", output=2)
+    estimate = settled(store, "req_1", other, source=UsageSource.ESTIMATED)
+    booked(store, estimate, settled(store, "req_2", attempt()))
+    booked(store, settled(store, "req_1", lost, other, output=57), estimate)
+    booked(store, settled(store, "req_3", one, ended_us=NOW_US))
+    day_us = HOUR - HOUR % DAY_US
+    with store.read() as conn:
+        rows = costs.bought(conn, day_us, day_us + 2 * DAY_US)
+        assert costs.bought(conn, day_us - DAY_US, day_us) == {}
+    each = 44 * 250 + 56 * 1000
+    assert rows == {
+        (OUTSIDE, one.replica): each + 44 * 250 + 2 * 1000,
+        (OUTSIDE, other.replica): each,
+    }
+    holds(store)
+
+
 def test_a_better_record_takes_back_what_the_estimate_cost(store: Store) -> None:
     estimate = settled(
         store, "req_1", attempt(busy_us=S, outcome="running"), source=UsageSource.ESTIMATED
@@ -276,13 +298,16 @@ def test_margins_of_every_grouping_add_up_to_the_fleet(store: Store) -> None:
         ("C1", "UPDATE account SET debits = debits + 1 WHERE code LIKE 'cogs:%'"),
         ("C2", "UPDATE capacity_hour SET idle_nanousd = idle_nanousd + 1"),
         ("C2", "UPDATE capacity_hour SET wasted_nanousd = wasted_nanousd + 1"),
+        ("C5", "UPDATE bought_day SET bought_nanousd = bought_nanousd + 1"),
+        ("C5", "DELETE FROM bought_day"),
         ("C3", "UPDATE attempt SET cost_nanousd = cost_nanousd + 1 WHERE served"),
         ("C3", "UPDATE attempt SET busy_us = busy_us + 99 WHERE served"),
         ("C4", "UPDATE attempt SET busy_us = 10000000 WHERE served"),
     ],
 )
 def test_verify_names_the_first_row_that_is_wrong(store: Store, check: str, wrong: str) -> None:
-    booked(store, settled(store, "req_1", attempt(SPOT, S, outcome="cut"), attempt()))
+    tried = attempt(SPOT, S, outcome="cut"), bought("cut"), attempt()
+    booked(store, settled(store, "req_1", *tried))
     lived(store, life(30, 5, ended=True))
     with store.write() as conn:
         conn.execute(text(wrong))

@@ -15,6 +15,12 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from billing.costs.attempts import costs_of
+from billing.ledger import booking
+from billing.ledger.booking import Record
+from billing.money import usd
+from billing.prices.book import read_published
+from billing.types import encode
 from gateway.upstream import fake
 from tests.gateway.api.asgi import ask
 from tests.gateway.api.described import assert_described
@@ -92,6 +98,33 @@ async def test_calls_go_with_each_key_by_its_share_and_the_list_says_how_they_ar
         (A, True),
         (B, True),
     ]
+
+
+async def test_the_list_says_what_was_spent_with_each_key(acme: Acme) -> None:
+    acme.server.scripts.append(story())
+    await acme.edge.post(body(model=FAR))
+    await acme.admin("PUT", "/providers/acme", keys(A=1, B=1))
+    for _ in range(3):
+        await acme.edge.post(body(model=FAR))
+    calls = list((await acme.edge.settled()).values())
+    raw: Any = await acme.edge.redis.get("sluice:prices")
+    records = [Record(0, f"{n}-0", "settled", c.rid, encode(c)) for n, c in enumerate(calls, 1)]
+    with acme.edge.parts.ledger.write() as conn:
+        batch = booking.read(records, read_published(raw), max(c.ended_us for c in calls))
+        assert not booking.book(conn, batch).failures
+    spent: Counter[str] = Counter()
+    for call in calls:
+        (cost,) = costs_of(call)
+        spent[cost.replica] += cost.bought_nanousd
+    bare, first, second = (spent[f"external:outside{key}"] for key in ("", f"/{A}", f"/{B}"))
+    assert 0 < bare == second == first / 2
+    row = await acme.row()
+    assert [key["spend_usd"] for key in row["keys"]] == [usd(first), usd(second)]
+    assert row["spend_usd"] == usd(bare + first + second), "without a key, too"
+    await acme.admin("DELETE", f"/providers/acme/keys/{A}")
+    row = await acme.row()
+    assert [key["spend_usd"] for key in row["keys"]] == [usd(second)]
+    assert row["spend_usd"] == usd(bare + first + second)
 
 
 async def test_a_key_that_is_revoked_costs_no_call_and_is_shown_with_its_next_probe(

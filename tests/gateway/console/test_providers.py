@@ -58,6 +58,7 @@ async def test_page_has_health_keys_prices_with_changes_bills_and_no_secret(one:
         await put(one, "POST", "/price-lists/1/approve")
         await put(one, "POST", "/reconciliations", {"file": BILL})
         page = (await client.get(HOME)).text
+        assert "USD this month" in page and "keys that are gone" not in page
         assert "60 calls a minute" in page and "this gateway has no such key" in page
         assert "Price list 2" in page and "draft" in page and "approved by admin" in page
         assert "3.50" in page and "1 line of 1 differ" in page

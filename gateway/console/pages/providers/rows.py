@@ -35,6 +35,7 @@ class KeyView:
     limits: str
     region: str
     in_flight: int
+    spend: Money
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class ProviderView:
     pools: tuple[str, ...]
     spend: Money
     keys: tuple[KeyView, ...]
+    spend_without: Money | None
+    """With keys that are gone, or without one."""
     lists: tuple[ListView, ...]
     bills: tuple[BillView, ...]
 
@@ -101,6 +104,7 @@ def provider_view(
 ) -> ProviderView:
     """`row` is one of `/admin/v1/providers`."""
     shares = sum(key["share"] for key in row["keys"])
+    without = row["spend_usd"] - sum(key["spend_usd"] for key in row["keys"])
     return ProviderView(
         name=row["name"],
         is_account=row["is_account"],
@@ -108,6 +112,7 @@ def provider_view(
         pools=tuple(row["pools"]),
         spend=money(row["spend_usd"]),
         keys=tuple([_key(key, shares, now_us) for key in row["keys"]]),
+        spend_without=money(without) if without else None,
         lists=tuple(lists),
         bills=tuple(bills),
     )
@@ -182,6 +187,7 @@ def _key(key: Mapping[str, Any], shares: int, now_us: int) -> KeyView:
         limits=", ".join(limits),
         region=key["region"] or "",
         in_flight=key["in_flight"],
+        spend=money(key["spend_usd"]),
     )
 
 
