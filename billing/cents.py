@@ -6,7 +6,7 @@ cents that are left go to the parts that lack the least to one more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from billing.money import NANOUSD_PER_CENT, whole_cents
 
@@ -34,3 +34,22 @@ def tax_of(base_cents: int, rate_ppm: int) -> int:
     """
     tax = (abs(base_cents) * rate_ppm * 2 + PPM) // (2 * PPM)
     return tax if base_cents >= 0 else -tax
+
+
+def taxes_of(base_cents: int, rates_ppm: Iterable[int]) -> tuple[int, ...]:
+    """The tax of each jurisdiction on one base, each rounded for itself."""
+    return tuple(tax_of(base_cents, rate_ppm) for rate_ppm in rates_ppm)
+
+
+def in_proportion(weights: Sequence[int], cents: int) -> list[int]:
+    """Whole cents in proportion, none above its weight; the largest remainders come first. `cents`
+    are at most the sum of the weights."""
+    whole = sum(weights)
+    if not cents:
+        return [0] * len(weights)
+    split = [divmod(cents * weight, whole) for weight in weights]
+    shares = [share for share, _ in split]
+    by_remainder = sorted(range(len(split)), key=lambda n: (-split[n][1], n))
+    for n in by_remainder[: cents - sum(shares)]:
+        shares[n] += 1
+    return shares

@@ -27,6 +27,7 @@ from billing.credit_notes.note import (
 from billing.db.engine import Store, take_turns
 from billing.dunning.suspension import lift
 from billing.invoices import store as invoices
+from billing.invoices.issuing import tax_names
 from billing.invoices.months import InvoiceResult, invoice_by_id
 from billing.invoices.status import InvoiceStatus
 from billing.invoices.store import RUN_LOCK, UnknownInvoice
@@ -170,11 +171,11 @@ def creditables(conn: Connection, invoice: InvoiceResult) -> list[Creditable]:
     amounts = invoice.taxation.amounts
     if not amounts:
         total = invoice.invoice["total_cents"]
-        return [Creditable(0, 0, total, 0, *before.get(0, (0, 0)))]
+        return [Creditable(0, (0,), total, (0,), *before.get(0, (0, ())))]
     return [
         Creditable(
-            *(place, tax.treatment.rate_ppm, tax.base_cents, tax.tax_cents),
-            *before.get(place, (0, 0)),
+            *(place, tax.treatment.rates_ppm, tax.base_cents, tax.taxes_cents),
+            *before.get(place, (0, ())),
         )
         for place, tax in enumerate(amounts, start=1)
     ]
@@ -250,10 +251,10 @@ def _transfers(
 ) -> Iterator[dict[str, Any]]:
     org, note_id = note["org"], note["note_id"]
     moves = [(f"{note_id}:net", CREDITED, note["net_cents"])]
-    for part in taken:
-        if part.tax_cents:
-            account = invoice.taxation.amounts[part.place - 1].account
-            moves.append((f"{note_id}:tax:{part.place}", account, part.tax_cents))
+    cents = {(part.place, n): each for part in taken for n, each in enumerate(part.taxes_cents)}
+    for place, amount in enumerate(invoice.taxation.amounts, start=1):
+        for n, (name, tax) in enumerate(tax_names(place, amount)):
+            moves.append((f"{note_id}:{name}", tax.account, cents.get((place, n), 0)))
     for name, account, cents in moves:
         if cents:
             common = {"org": org, "booked_us": now_us, "created_us": now_us}

@@ -7,10 +7,11 @@ from typing import Any
 
 from sqlalchemy import Connection, String, cast, func, select
 
-from billing.cents import tax_of
-from billing.credit_notes.store import LINE, NOTE, TAX
+from billing.cents import taxes_of
+from billing.credit_notes.store import LINE, NOTE, TAX, TAX_SHARE
 from billing.invoices.store import INVOICE
 from billing.invoices.store import TAX as INVOICE_TAX
+from billing.invoices.store import TAX_SHARE as INVOICE_TAX_SHARE
 from billing.ledger.report import Check, judged
 from billing.ledger.store import TRANSFER
 from billing.money import NANOUSD_PER_CENT
@@ -30,6 +31,8 @@ def notes_add_up(conn: Connection) -> Check:
 def _notes(conn: Connection) -> list[dict[str, Any]]:
     """Each note with the sums of its lines, of its taxes and of its transfers."""
     of_tax = TAX.c.note_id + ":tax:" + cast(TAX.c.tax_place, String)
+    place = cast(TAX_SHARE.c.tax_place, String) + ":" + cast(TAX_SHARE.c.share, String)
+    of_share = TAX_SHARE.c.note_id + ":tax:" + place
     sums = {
         "lines": select(func.sum(LINE.c.amount_cents)).where(LINE.c.note_id == NOTE.c.note_id),
         "bases": select(func.sum(TAX.c.base_cents)).where(TAX.c.note_id == NOTE.c.note_id),
@@ -40,6 +43,9 @@ def _notes(conn: Connection) -> list[dict[str, Any]]:
         "booked_tax": select(func.sum(TRANSFER.c.amount_nanousd))
         .select_from(TAX.join(TRANSFER, TRANSFER.c.transfer_id == of_tax))
         .where(TAX.c.note_id == NOTE.c.note_id),
+        "booked_shares": select(func.sum(TRANSFER.c.amount_nanousd))
+        .select_from(TAX_SHARE.join(TRANSFER, TRANSFER.c.transfer_id == of_share))
+        .where(TAX_SHARE.c.note_id == NOTE.c.note_id),
     }
     columns = [
         func.coalesce(each.correlate(NOTE).scalar_subquery(), 0).label(name)
@@ -55,7 +61,7 @@ def _wrong(note: dict[str, Any]) -> str | None:
             f"{note['note_id']}: lines {note['lines']}, bases {note['bases']}, taxes "
             f"{note['taxes']}, net {net}, tax {tax}"
         )
-    booked = int(note["booked_net"]), int(note["booked_tax"])
+    booked = int(note["booked_net"]), int(note["booked_tax"]) + int(note["booked_shares"])
     if booked != (net * NANOUSD_PER_CENT, tax * NANOUSD_PER_CENT):
         return f"{note['note_id']}: booked {booked}, net {net}, tax {tax}"
     return None
@@ -76,6 +82,9 @@ def _above(conn: Connection) -> Iterator[str]:
     of_note = (INVOICE_TAX.c.invoice_id == NOTE.c.invoice_id) & (
         INVOICE_TAX.c.place == TAX.c.tax_place
     )
+    shared: dict[tuple[str, int], list[int]] = {}
+    for each in conn.execute(select(INVOICE_TAX_SHARE)):
+        shared.setdefault((each.invoice_id, each.place), []).append(each.rate_ppm)
     taken = (
         select(
             *(NOTE.c.invoice_id, TAX.c.tax_place, INVOICE_TAX.c.rate_ppm),
@@ -86,5 +95,6 @@ def _above(conn: Connection) -> Iterator[str]:
         .group_by(NOTE.c.invoice_id, TAX.c.tax_place, INVOICE_TAX.c.rate_ppm)
     )
     for invoice_id, place, rate_ppm, base, tax in conn.execute(taken):
-        if abs(int(tax) - tax_of(int(base), rate_ppm)) > 1:
+        rates = shared.get((invoice_id, place), [rate_ppm])
+        if abs(int(tax) - sum(taxes_of(int(base), rates))) > len(rates):
             yield f"{invoice_id} tax {place}: {tax} taken back of a base of {base}"

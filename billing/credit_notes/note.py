@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from billing.cents import PPM, tax_of
+from billing.cents import PPM, in_proportion, taxes_of
 
 
 class BadCredit(ValueError):
@@ -24,14 +24,23 @@ class BadCredit(ValueError):
 @dataclass(frozen=True, slots=True)
 class Creditable:
     """What of the lines of one treatment was billed, and what notes have taken of it so far. The
-    place is that of the invoice's tax, 0 where it has none."""
+    place is that of the invoice's tax, 0 where it has none. Jurisdictions that share a treatment
+    have a rate and a tax each."""
 
     place: int
-    rate_ppm: int
+    rates_ppm: tuple[int, ...]
     base_cents: int
-    tax_cents: int
+    taxes_cents: tuple[int, ...]
     credited_base_cents: int = 0
-    credited_tax_cents: int = 0
+    credited_taxes_cents: tuple[int, ...] = ()
+
+    @property
+    def tax_cents(self) -> int:
+        return sum(self.taxes_cents)
+
+    @property
+    def credited_tax_cents(self) -> int:
+        return sum(self.credited_taxes_cents)
 
     @property
     def left_cents(self) -> int:
@@ -44,25 +53,39 @@ class Creditable:
     def with_tax(self, cents: int) -> CreditedPart:
         """The part of an amount that includes its tax: the most base that it may have."""
         upto = self._credited_cents + cents
-        base = min(self.base_cents, upto * PPM // (PPM + self.rate_ppm) + 1)
-        while base + tax_of(base, self.rate_ppm) > upto:
+        most = upto * PPM // (PPM + sum(self.rates_ppm)) + len(self.rates_ppm)
+        base = min(self.base_cents, most)
+        while base + self._tax_of(base) > upto:
             base -= 1
         taken = max(0, base - self.credited_base_cents)
-        return CreditedPart(self.place, taken, cents - taken)
+        return self._part(taken, cents - taken)
 
     def without_tax(self, base_cents: int) -> CreditedPart:
         upto = self.credited_base_cents + base_cents
-        whole = self.tax_cents if upto == self.base_cents else tax_of(upto, self.rate_ppm)
-        return CreditedPart(self.place, base_cents, max(0, whole - self.credited_tax_cents))
+        whole = self.tax_cents if upto == self.base_cents else self._tax_of(upto)
+        return self._part(base_cents, max(0, whole - self.credited_tax_cents))
+
+    def _tax_of(self, base_cents: int) -> int:
+        return sum(taxes_of(base_cents, self.rates_ppm))
+
+    def _part(self, base_cents: int, tax_cents: int) -> CreditedPart:
+        """What is taken of each jurisdiction is in proportion to what is left of its tax."""
+        credited = self.credited_taxes_cents or (0,) * len(self.taxes_cents)
+        left = [max(0, a - b) for a, b in zip(self.taxes_cents, credited, strict=True)]
+        return CreditedPart(self.place, base_cents, tuple(in_proportion(left, tax_cents)))
 
 
 @dataclass(frozen=True, slots=True)
 class CreditedPart:
-    """What a note takes of one treatment."""
+    """What a note takes of one treatment; its taxes stand in the order of the invoice's."""
 
     place: int
     base_cents: int
-    tax_cents: int
+    taxes_cents: tuple[int, ...]
+
+    @property
+    def tax_cents(self) -> int:
+        return sum(self.taxes_cents)
 
     @property
     def cents(self) -> int:
@@ -86,7 +109,7 @@ def of_amount(
     """An amount with tax, or all that is left; each treatment bears its share. Raises BadCredit."""
     cents = left_cents if cents is None else cents
     _check(cents, min(left_cents, sum(part.left_cents for part in parts)), "amount_usd")
-    shares = _shares([part.left_cents for part in parts], cents)
+    shares = in_proportion([part.left_cents for part in parts], cents)
     credited = [part.with_tax(share) for part, share in zip(parts, shares, strict=True)]
     return tuple(part for part in credited if part.cents)
 
@@ -113,14 +136,3 @@ def _check(cents: int, left_cents: int, field: str) -> None:
         raise BadCredit(field, "it credits nothing")
     if cents > left_cents:
         raise BadCredit(field, f"{cents} cents are above what is left of it, {left_cents}")
-
-
-def _shares(weights: Sequence[int], cents: int) -> list[int]:
-    """Whole cents in proportion, none above its weight; the largest remainders come first."""
-    whole = sum(weights)
-    split = [divmod(cents * weight, whole) for weight in weights]
-    shares = [share for share, _ in split]
-    by_remainder = sorted(range(len(split)), key=lambda n: (-split[n][1], n))
-    for n in by_remainder[: cents - sum(shares)]:
-        shares[n] += 1
-    return shares

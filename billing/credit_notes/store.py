@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, tuple_
 
 from billing.credit_notes.note import CreditedLine, CreditedPart
-from billing.credit_notes.tables import CreditNote, CreditNoteLine, CreditNoteTax
+from billing.credit_notes.tables import (
+    CreditNote,
+    CreditNoteLine,
+    CreditNoteTax,
+    CreditNoteTaxShare,
+)
 from billing.db.columns import table_of
 from billing.db.insert import insert_rows
 from billing.invoices.store import INVOICE
@@ -16,11 +21,12 @@ from billing.invoices.store import INVOICE
 NOTE = table_of(CreditNote)
 LINE = table_of(CreditNoteLine)
 TAX = table_of(CreditNoteTax)
+TAX_SHARE = table_of(CreditNoteTaxShare)
 Row = dict[str, Any]
 
 
 def insert_note(
-    conn: Connection, note: Row, lines: Iterable[CreditedLine], parts: Iterable[CreditedPart]
+    conn: Connection, note: Row, lines: Iterable[CreditedLine], parts: Sequence[CreditedPart]
 ) -> None:
     conn.execute(insert(NOTE), [note])
     of_note = {"note_id": note["note_id"]}
@@ -37,17 +43,37 @@ def insert_note(
         for part in parts
     ]
     insert_rows(conn, TAX, taxes)
+    shares = [
+        of_note | {"tax_place": part.place, "share": share, "tax_cents": cents}
+        for part in parts
+        if len(part.taxes_cents) > 1
+        for share, cents in enumerate(part.taxes_cents, start=1)
+    ]
+    insert_rows(conn, TAX_SHARE, shares)
 
 
-def credited(conn: Connection, invoice_id: str) -> dict[int, tuple[int, int]]:
-    """(base, tax) in cents that notes have taken of an invoice, by the place of its tax."""
+def credited(conn: Connection, invoice_id: str) -> dict[int, tuple[int, tuple[int, ...]]]:
+    """(base, taxes) in cents that notes have taken of an invoice, by the place of its tax."""
     statement = (
         select(TAX.c.tax_place, func.sum(TAX.c.base_cents), func.sum(TAX.c.tax_cents))
         .join(NOTE, NOTE.c.note_id == TAX.c.note_id)
         .where(NOTE.c.invoice_id == invoice_id)
         .group_by(TAX.c.tax_place)
     )
-    return {place: (int(base), int(tax)) for place, base, tax in conn.execute(statement)}
+    by_share = (
+        select(TAX_SHARE.c.tax_place, func.sum(TAX_SHARE.c.tax_cents))
+        .join(NOTE, NOTE.c.note_id == TAX_SHARE.c.note_id)
+        .where(NOTE.c.invoice_id == invoice_id)
+        .group_by(TAX_SHARE.c.tax_place, TAX_SHARE.c.share)
+        .order_by(TAX_SHARE.c.tax_place, TAX_SHARE.c.share)
+    )
+    shares: dict[int, tuple[int, ...]] = {}
+    for place, cents in conn.execute(by_share):
+        shares[place] = (*shares.get(place, ()), int(cents))
+    return {
+        place: (int(base), shares.get(place, (int(tax),)))
+        for place, base, tax in conn.execute(statement)
+    }
 
 
 def credited_of_lines(conn: Connection, invoice_id: str) -> dict[int, int]:
@@ -71,9 +97,15 @@ def lines_of(conn: Connection, note_id: str) -> list[Row]:
     return [dict(row) for row in rows.mappings()]
 
 
-def taxes_of(conn: Connection, note_id: str) -> list[Row]:
+def taxes_of(conn: Connection, note_id: str) -> dict[int, tuple[int, ...]]:
+    """By the place of the invoice's tax, in cents: one, or one for each jurisdiction."""
+    order = (TAX_SHARE.c.tax_place, TAX_SHARE.c.share)
+    shares: dict[int, tuple[int, ...]] = {}
+    by_share = select(TAX_SHARE).where(TAX_SHARE.c.note_id == note_id).order_by(*order)
+    for row in conn.execute(by_share):
+        shares[row.tax_place] = (*shares.get(row.tax_place, ()), row.tax_cents)
     rows = conn.execute(select(TAX).where(TAX.c.note_id == note_id).order_by(TAX.c.tax_place))
-    return [dict(row) for row in rows.mappings()]
+    return {row.tax_place: shares.get(row.tax_place, (row.tax_cents,)) for row in rows}
 
 
 def find(

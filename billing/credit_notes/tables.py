@@ -42,6 +42,16 @@ class CreditNoteLine(SQLModel, table=True):
     amount_cents: int = Field(sa_type=Big)
 
 
+class CreditNoteTaxShare(SQLModel, table=True):
+    """What a note takes back of what one of several jurisdictions asked for."""
+
+    __tablename__ = "credit_note_tax_share"
+    note_id: str = Field(primary_key=True, foreign_key="credit_note.note_id")
+    tax_place: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    share: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    tax_cents: int = Field(sa_type=Big)
+
+
 class CreditNoteTax(SQLModel, table=True):
     """What a note takes back of one tax of its invoice."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from billing.cents import shared_cents, tax_of
+from billing.cents import shared_cents, taxes_of
 from billing.documents.document import (
     Annex,
     Document,
@@ -37,10 +37,11 @@ def compose(
     reductions: Iterable[Reduction] = (),
     prepayments: Iterable[Prepayment] = (),
     annexes: Sequence[Annex] = (),
-    taxes: Mapping[TaxTreatment, int] | None = None,
+    taxes: Mapping[TaxTreatment, tuple[int, ...]] | None = None,
 ) -> Document:
     """The document of these amounts. A credit note says its `taxes`: they may be a cent off the
-    rate, so that all credit notes of an invoice take exactly its tax back. Raises UnsoundDocument
+    rate, so that all credit notes of an invoice take exactly its tax back. Of a treatment that
+    jurisdictions share there is one for each. Raises UnsoundDocument
     for a treatment that is none, two amounts with one `seq`, and a reduction below zero."""
     sold = sorted(lines, key=lambda line: line.seq)
     reduced = sorted(reductions, key=lambda each: each.seq)
@@ -52,13 +53,17 @@ def compose(
     of_paid = shared_cents([each.amount_nanousd for each in paid])
     paid = [replace(x, amount_cents=c) for x, c in zip(paid, of_paid, strict=True)]
     of_bases = tuple(
-        DocumentTax(each, base, tax_of(base, each.rate_ppm) if taxes is None else taxes[each])
+        _tax(each, base, taxes_of(base, each.rates_ppm) if taxes is None else taxes[each])
         for each, base in bases(sold, reduced).items()
     )
     totals = _totals(sold, reduced, of_bases, paid)
     return Document(
         heading, tuple(sold), tuple(reduced), tuple(paid), of_bases, totals, tuple(annexes)
     )
+
+
+def _tax(treatment: TaxTreatment, base_cents: int, cents: tuple[int, ...]) -> DocumentTax:
+    return DocumentTax(treatment, base_cents, sum(cents), cents if treatment.shares else ())
 
 
 def as_credit_note(document: Document) -> Document:
@@ -82,7 +87,13 @@ def as_credit_note(document: Document) -> Document:
     reductions = [_as_line(each, heading) for each in document.reductions]
     lines = sorted((*taken, *reductions), key=lambda line: line.seq)
     taxes = [
-        replace(tax, base_cents=-tax.base_cents, tax_cents=-tax.tax_cents) for tax in document.taxes
+        replace(
+            tax,
+            base_cents=-tax.base_cents,
+            tax_cents=-tax.tax_cents,
+            shares_cents=tuple(-cents for cents in tax.shares_cents),
+        )
+        for tax in document.taxes
     ]
     paid = [
         replace(each, amount_nanousd=-each.amount_nanousd, amount_cents=-each.amount_cents)
@@ -149,6 +160,8 @@ def _check_treatment(treatment: TaxTreatment) -> None:
     has_rate = treatment.category is TaxCategory.STANDARD
     if has_rate != (treatment.rate_ppm > 0):
         raise UnsoundDocument(f"category {treatment.category} with rate {treatment.rate_ppm} ppm")
+    if treatment.shares and sum(treatment.rates_ppm) != treatment.rate_ppm:
+        raise UnsoundDocument("the rates of jurisdictions do not sum to the rate")
     has_reason = bool(treatment.reason_code or treatment.note)
     if has_reason == (treatment.category in WITHOUT_REASON):
         raise UnsoundDocument(f"category {treatment.category}: a reason is missing or too many")

@@ -83,14 +83,28 @@ class DocumentParty:
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class JurisdictionRate:
+    """What one of several jurisdictions asks for."""
+
+    jurisdiction: str
+    rate_ppm: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class TaxTreatment:
     """How an amount is taxed. `rate_ppm` is in millionths: 19 % is 190,000. All but `S` and `Z`
-    need a reason: a code of the VATEX list, a note, or both."""
+    need a reason: a code of the VATEX list, a note, or both. Where jurisdictions share it, the rate
+    is the sum of theirs."""
 
     category: TaxCategory
     rate_ppm: int = 0
     reason_code: str = ""
     note: str = ""
+    shares: tuple[JurisdictionRate, ...] = ()
+
+    @property
+    def rates_ppm(self) -> tuple[int, ...]:
+        return tuple(each.rate_ppm for each in self.shares) or (self.rate_ppm,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +173,40 @@ class Prepayment:
 
 
 @dataclass(frozen=True, slots=True)
+class StatedTax:
+    """A tax as a document states it: of one jurisdiction, or of a treatment that knows none."""
+
+    jurisdiction: str
+    rate_ppm: int
+    tax_cents: int
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentTax:
-    """The tax of all amounts of one treatment."""
+    """The tax of all amounts of one treatment. `shares_cents` has what each jurisdiction that
+    shares it asks for, rounded for itself; they sum to it."""
 
     treatment: TaxTreatment
     base_cents: int
     tax_cents: int
+    shares_cents: tuple[int, ...] = ()
+
+    @property
+    def shares(self) -> tuple[StatedTax, ...]:
+        if not self.treatment.shares:
+            return (StatedTax("", self.treatment.rate_ppm, self.tax_cents),)
+        return tuple(
+            StatedTax(each.jurisdiction, each.rate_ppm, cents)
+            for each, cents in zip(self.treatment.shares, self.shares_cents, strict=True)
+        )
+
+    def is_of_its_rates(self, off_cents: int) -> bool:
+        """Whether each share is the rate of its base, and the shares sum to the tax."""
+        shares = self.shares
+        return self.tax_cents == sum(each.tax_cents for each in shares) and all(
+            abs(each.tax_cents - tax_of(self.base_cents, each.rate_ppm)) <= off_cents
+            for each in shares
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +348,7 @@ def _laws(document: Document) -> Iterable[tuple[str, bool]]:
     yield (
         "each tax is its rate of its base",
         all(
-            abs(tax.tax_cents - tax_of(tax.base_cents, tax.treatment.rate_ppm))
-            <= is_credit * CREDITED_TAX_OFF_CENTS
+            tax.is_of_its_rates(is_credit * CREDITED_TAX_OFF_CENTS * len(tax.shares))
             for tax in document.taxes
         ),
     )

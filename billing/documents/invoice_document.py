@@ -25,6 +25,7 @@ from billing.documents.document import (
     DocumentLine,
     DocumentParty,
     Heading,
+    JurisdictionRate,
     Measure,
     Prepayment,
     Reduction,
@@ -153,8 +154,14 @@ def _heading(
 def _treatments(taxation: Taxation, untaxed: TaxTreatment) -> Mapping[int, TaxTreatment]:
     """By `seq` how a line is taxed."""
     treatments = [
-        TaxTreatment(TaxCategory(category), rate_ppm, reason_code, note)
-        for category, rate_ppm, reason_code, note in (tax.treatment for tax in taxation.amounts)
+        TaxTreatment(
+            TaxCategory(category),
+            *(rate_ppm, reason_code, note),
+            tuple(JurisdictionRate(*share) for share in shares),
+        )
+        for category, rate_ppm, reason_code, note, shares in (
+            tax.treatment for tax in taxation.amounts
+        )
     ]
     by_seq = {seq: treatments[place - 1] for seq, place in taxation.places.items()}
     return defaultdict(lambda: untaxed, by_seq)

@@ -27,7 +27,11 @@ Row = Mapping[str, Any]
 
 
 def note_document(
-    note: Row, number: str, lines: Iterable[Row], taxes: Iterable[Row], of: Document
+    note: Row,
+    number: str,
+    lines: Iterable[Row],
+    taxes: Mapping[int, tuple[int, ...]],
+    of: Document,
 ) -> Document:
     """`of` is the document of the invoice that it credits; its taxes stand in their places."""
     heading, issued = of.heading, _day(note["created_us"])
@@ -44,7 +48,7 @@ def note_document(
         preceding=Preceding(heading.number, heading.issued),
         reason=note["reason"],
     )
-    taken = {_treatment(of, row["tax_place"]): int(row["tax_cents"]) for row in taxes}
+    taken = {_treatment(of, place): cents for place, cents in taxes.items()}
     return compose(credited, _lines(lines, of), taxes=taken)
 
 

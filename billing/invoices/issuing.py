@@ -19,7 +19,7 @@ from billing.ledger.posting import ROUNDING, receivable, transfer, unbilled
 from billing.money import NANOUSD_PER_CENT
 from billing.outbox.event import EventType
 from billing.parties.store import BilledAs
-from billing.taxes.taxation import Taxation
+from billing.taxes.taxation import TaxAmount, Taxation, TaxPart
 
 Invoice = Mapping[str, Any]
 ONE_OFF_REVENUE = "revenue:one_off"
@@ -69,6 +69,13 @@ def undone(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def tax_names(place: int, amount: TaxAmount) -> Iterator[tuple[str, TaxPart]]:
+    """Each tax of a treatment with what ends the id of its transfer: its place, and its share of
+    several."""
+    for share, part in enumerate(amount.parts, start=1):
+        yield f"tax:{place}" + (f":{share}" if part.jurisdiction else ""), part
+
+
 def _transfers(invoice: Invoice, taxation: Taxation, now_us: int) -> Iterator[dict[str, Any]]:
     org, invoice_id = invoice["org"], invoice["invoice_id"]
     owed = receivable(org)
@@ -77,8 +84,9 @@ def _transfers(invoice: Invoice, taxation: Taxation, now_us: int) -> Iterator[di
         ("invoice", "invoice", sold, invoice["subtotal_nanousd"]),
         ("rounding", "rounding", ROUNDING, invoice["rounding_nanousd"]),
     ]
-    for place, tax in enumerate(taxation.amounts, start=1):
-        moves.append((f"tax:{place}", "tax", tax.account, tax.tax_cents * NANOUSD_PER_CENT))
+    for place, amount in enumerate(taxation.amounts, start=1):
+        for name, part in tax_names(place, amount):
+            moves.append((name, "tax", part.account, part.tax_cents * NANOUSD_PER_CENT))
     for name, kind, other, amount in moves:
         if amount:
             debit, credit = (owed, other) if amount > 0 else (other, owed)

@@ -16,6 +16,8 @@ from billing.ledger.posting import unbilled
 from billing.ledger.report import Check, judged
 from billing.money import NANOUSD_PER_CENT
 
+Row = dict[str, Any]
+
 
 def lines_add_up(conn: Connection) -> Check:
     invoices = audit.invoice_sums(conn)
@@ -28,12 +30,16 @@ def lines_add_up(conn: Connection) -> Check:
 
 
 def taxes_add_up(conn: Connection) -> Check:
-    invoices = audit.invoice_taxes(conn)
+    taxes = audit.invoice_taxes(conn)
+    by_tax: dict[tuple[str, int], list[Row]] = {}
+    for share in audit.invoice_tax_shares(conn):
+        by_tax.setdefault((share["invoice_id"], share["place"]), []).append(share)
+    shared = [(tax, by_tax.get((tax["invoice_id"], tax["place"]), [])) for tax in taxes]
     return judged(
         "I5 invoice_taxes",
         "each tax of an invoice is its rate of its lines, and the ledger has it",
-        (problem for invoice in invoices if (problem := _wrong_tax(invoice))),
-        len(invoices),
+        (problem for tax, shares in shared if (problem := _wrong_tax(tax, shares))),
+        len(taxes),
     )
 
 
@@ -106,16 +112,23 @@ def _wrong(invoice: dict[str, Any]) -> str | None:
     return None
 
 
-def _wrong_tax(tax: dict[str, Any]) -> str | None:
-    """Cents are shared among the lines of an invoice, so a base is less than a cent off."""
+def _wrong_tax(tax: Row, shares: Sequence[Row]) -> str | None:
+    """Cents are shared among the lines of an invoice, so a base is less than a cent off. What
+    jurisdictions share is rounded and booked for each of them."""
     name = f"{tax['invoice_id']} tax {tax['place']}"
     base, due = tax["base_cents"], tax["tax_cents"]
     if abs(base * NANOUSD_PER_CENT - (tax["taxed"] or 0)) >= NANOUSD_PER_CENT:
         return f"{name}: lines {tax['taxed'] or 0}, base {base}"
-    if due != tax_of(base, tax["rate_ppm"]):
-        return f"{name}: {due} of {base} at {tax['rate_ppm']} ppm"
-    if tax["booked"] != due * NANOUSD_PER_CENT:
-        return f"{name}: booked {tax['booked']}, due {due}"
+    if shares:
+        sums = sum(each["tax_cents"] for each in shares), sum(each["rate_ppm"] for each in shares)
+        if sums != (due, tax["rate_ppm"]):
+            return f"{name}: its shares have {sums[0]} at {sums[1]} ppm, the tax is {due}"
+    for part in shares or [tax]:
+        owed = part["tax_cents"]
+        if owed != tax_of(base, part["rate_ppm"]):
+            return f"{name}: {owed} of {base} at {part['rate_ppm']} ppm"
+        if part["booked"] != owed * NANOUSD_PER_CENT:
+            return f"{name}: booked {part['booked']}, due {owed}"
     if tax["of_invoice"] != tax["of_taxes"]:
         return f"{name}: its invoice says {tax['of_invoice']}, taxes sum to {tax['of_taxes']}"
     return None

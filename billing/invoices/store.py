@@ -35,6 +35,7 @@ from billing.invoices.tables import (
     InvoiceParties,
     InvoiceReview,
     InvoiceTax,
+    InvoiceTaxShare,
     InvoiceVoid,
     InvoiceWriteOff,
 )
@@ -42,7 +43,7 @@ from billing.parties.party import BillingProfile, Seller
 from billing.parties.store import BilledAs
 from billing.payments.tables import PaymentPart
 from billing.taxes.tax_rule import TaxRule
-from billing.taxes.taxation import TaxAmount, Taxation, Treatment
+from billing.taxes.taxation import TaxAmount, Taxation, TaxShare, Treatment
 from billing.usage.rollup import DAY_US
 
 INVOICE = table_of(Invoice)
@@ -51,6 +52,7 @@ CUT = table_of(InvoiceCut)
 COUNTER = table_of(InvoiceCounter)
 PARTIES = table_of(InvoiceParties)
 TAX = table_of(InvoiceTax)
+TAX_SHARE = table_of(InvoiceTaxShare)
 VOID = table_of(InvoiceVoid)
 WRITE_OFF = table_of(InvoiceWriteOff)
 REVIEW = table_of(InvoiceReview)
@@ -345,9 +347,19 @@ def parties_of(conn: Connection, invoice_id: str) -> IssuedTo | None:
 def insert_taxes(conn: Connection, invoice_id: str, taxation: Taxation) -> None:
     """Freeze which lines are taxed how, and the taxes."""
     for place, amount in enumerate(taxation.amounts, start=1):
-        row = {"invoice_id": invoice_id, "place": place, "account": amount.account}
+        of_tax = {"invoice_id": invoice_id, "place": place}
         sums = {"base_cents": amount.base_cents, "tax_cents": amount.tax_cents}
-        conn.execute(insert(TAX), [row | sums | amount.treatment._asdict()])
+        row = of_tax | sums | amount.treatment._asdict() | {"account": amount.accounts[0]}
+        shares = row.pop("shares")
+        conn.execute(insert(TAX), [row])
+        if shares:
+            parts = [part._asdict() for part in amount.parts]
+            columns = ("jurisdiction", "rate_ppm", "account", "tax_cents")
+            rows = [
+                of_tax | {"share": share} | {name: part[name] for name in columns}
+                for share, part in enumerate(parts, start=1)
+            ]
+            conn.execute(insert(TAX_SHARE), rows)
         seqs = [seq for seq, of_line in taxation.places.items() if of_line == place]
         of_place = LINE.c.invoice_id == invoice_id, in_list(conn, LINE.c.seq, seqs)
         conn.execute(update(LINE).where(*of_place).values(tax_place=place))
@@ -357,16 +369,29 @@ def taxes_of(conn: Connection, invoice_id: str, line_rows: Sequence[Row]) -> Tax
     """The taxes that a final invoice froze; none where nobody sold it."""
     statement = select(TAX).where(TAX.c.invoice_id == invoice_id).order_by(TAX.c.place)
     amounts = tuple(
-        TaxAmount(
-            Treatment(*(row[name] for name in Treatment._fields)),
-            row["account"],
-            row["base_cents"],
-            row["tax_cents"],
-        )
+        _tax_amount(dict(row), _shares_of(conn, invoice_id, row["place"]))
         for row in conn.execute(statement).mappings()
     )
     places = {row["seq"]: row["tax_place"] for row in line_rows if row["tax_place"] is not None}
     return Taxation(amounts, places)
+
+
+def _tax_amount(row: Mapping[str, Any], shares: Sequence[Mapping[str, Any]]) -> TaxAmount:
+    named = (row["category"], row["rate_ppm"], row["reason_code"], row["note"])
+    of_shares = tuple(TaxShare(each["jurisdiction"], each["rate_ppm"]) for each in shares)
+    parts = shares or (row,)
+    return TaxAmount(
+        Treatment(*named, of_shares),
+        tuple(part["account"] for part in parts),
+        row["base_cents"],
+        tuple(part["tax_cents"] for part in parts),
+    )
+
+
+def _shares_of(conn: Connection, invoice_id: str, place: int) -> Sequence[Mapping[str, Any]]:
+    of_tax = TAX_SHARE.c.invoice_id == invoice_id, TAX_SHARE.c.place == place
+    statement = select(TAX_SHARE).where(*of_tax).order_by(TAX_SHARE.c.share)
+    return [dict(row) for row in conn.execute(statement).mappings()]
 
 
 def finalise(conn: Connection, invoice_id: str, series: str, **values: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     CheckConstraint,
+    ForeignKeyConstraint,
     Index,
     false,
     text,
@@ -121,7 +122,7 @@ class InvoiceLine(SQLModel, table=True):
 
 class InvoiceTax(SQLModel, table=True):
     """The tax of a final invoice on all lines of one treatment. It is booked to
-    `tax:SELLER:JURISDICTION`."""
+    `tax:SELLER:PLACE`, unless it has shares: then these are."""
 
     __tablename__ = "invoice_tax"
     invoice_id: str = Field(primary_key=True, foreign_key="invoice.invoice_id")
@@ -132,6 +133,25 @@ class InvoiceTax(SQLModel, table=True):
     note: str
     account: str
     base_cents: int = Field(sa_type=Big)
+    tax_cents: int = Field(sa_type=Big)
+
+
+class InvoiceTaxShare(SQLModel, table=True):
+    """What of a tax one of several jurisdictions asks for. It is booked to
+    `tax:SELLER:PLACE:JURISDICTION`, and the shares of a tax sum to it."""
+
+    __tablename__ = "invoice_tax_share"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["invoice_id", "place"], ["invoice_tax.invoice_id", "invoice_tax.place"]
+        ),
+    )
+    invoice_id: str = Field(primary_key=True)
+    place: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    share: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    jurisdiction: str
+    rate_ppm: int
+    account: str
     tax_cents: int = Field(sa_type=Big)
 
 

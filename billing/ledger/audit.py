@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from billing.db.first_rows import first_rows
-from billing.invoices.store import INVOICE, LINE, NOTE, OF_TERMS, TAX, VOID
+from billing.invoices.store import INVOICE, LINE, NOTE, OF_TERMS, TAX, TAX_SHARE, VOID
 from billing.ledger.store import ACCOUNT, TRANSFER
 from billing.recovery.holds import HOLD
 from billing.usage.store import EVENT
@@ -115,14 +115,6 @@ def invoice_taxes(conn: Connection) -> list[dict[str, Any]]:
     of_line = (LINE.c.invoice_id == TAX.c.invoice_id) & (LINE.c.tax_place == TAX.c.place)
     taxed = select(func.sum(LINE.c.amount_nanousd)).where(of_line).scalar_subquery()
     named = TAX.c.invoice_id + ":tax:" + cast(TAX.c.place, String)
-    sides = (TRANSFER.c.credit_account, 1), (TRANSFER.c.debit_account, -1)
-    amounts = (
-        select(func.coalesce(func.sum(TRANSFER.c.amount_nanousd), 0))
-        .where(TRANSFER.c.transfer_id == named, side == TAX.c.account)
-        .scalar_subquery()
-        * sign
-        for side, sign in sides
-    )
     other = TAX.alias("other")
     of_taxes = (
         select(func.sum(other.c.tax_cents))
@@ -133,7 +125,7 @@ def invoice_taxes(conn: Connection) -> list[dict[str, Any]]:
         select(
             TAX,
             taxed.label("taxed"),
-            sum(amounts, start=literal(0)).label("booked"),
+            _booked(named, TAX.c.account).label("booked"),
             INVOICE.c.tax_cents.label("of_invoice"),
             of_taxes.label("of_taxes"),
         )
@@ -141,6 +133,28 @@ def invoice_taxes(conn: Connection) -> list[dict[str, Any]]:
         .order_by(TAX.c.invoice_id, TAX.c.place)
     )
     return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def invoice_tax_shares(conn: Connection) -> list[dict[str, Any]]:
+    """What each jurisdiction has of a tax of an invoice, and what the ledger has booked of it."""
+    place = cast(TAX_SHARE.c.place, String) + ":" + cast(TAX_SHARE.c.share, String)
+    named = TAX_SHARE.c.invoice_id + ":tax:" + place
+    statement = select(TAX_SHARE, _booked(named, TAX_SHARE.c.account).label("booked"))
+    order = (TAX_SHARE.c.invoice_id, TAX_SHARE.c.place, TAX_SHARE.c.share)
+    return [dict(row) for row in conn.execute(statement.order_by(*order)).mappings()]
+
+
+def _booked(named: ColumnElement[str], account: ColumnElement[str]) -> ColumnElement[Any]:
+    """What a transfer has moved to an account; below zero what it took from it."""
+    sides = (TRANSFER.c.credit_account, 1), (TRANSFER.c.debit_account, -1)
+    amounts = (
+        select(func.coalesce(func.sum(TRANSFER.c.amount_nanousd), 0))
+        .where(TRANSFER.c.transfer_id == named, side == account)
+        .scalar_subquery()
+        * sign
+        for side, sign in sides
+    )
+    return sum(amounts, start=literal(0))
 
 
 def term_lines(conn: Connection) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@ caller's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,16 +11,24 @@ from sqlalchemy import Connection, delete, select
 from sqlalchemy.exc import IntegrityError
 
 from billing.db.columns import table_of
-from billing.db.engine import Store
+from billing.db.engine import Store, take_turns
 from billing.db.insert import insert_or_replace
 from billing.parties.party import BadParty, BillingProfile, Seller, checked_profile, checked_seller
 from billing.parties.tables import BillingProfileRow, SellerRow, TaxRuleRow
-from billing.taxes.tax_rule import TaxRule, checked_rule, rule_for
+from billing.taxes.tax_rule import (
+    BadTaxRule,
+    TaxRule,
+    checked_rule,
+    overlapping,
+    rule_for,
+    rules_for,
+)
 
 SELLER = table_of(SellerRow)
 PROFILE = table_of(BillingProfileRow)
 RULE = table_of(TaxRuleRow)
 RULE_FIELDS = TaxRule.__struct_fields__
+RULE_LOCK = 0x51_75_1C_EB
 
 
 class BilledAs(NamedTuple):
@@ -80,9 +88,13 @@ def profile(store: Store, org: str) -> BillingProfile | None:
 
 
 def put_rule(store: Store, rule: TaxRule, now_us: int) -> TaxRule:
-    """Raises BadTaxRule."""
+    """Raises BadTaxRule, also where another rule of its jurisdiction may fit the same buyer."""
     row = {**msgspec.to_builtins(checked_rule(rule)), "changed_us": now_us}
     with store.write() as conn:
+        take_turns(conn, RULE_LOCK)
+        if other := overlapping(rule, _rules(conn)):
+            named = f"{other.rule_id!r} is a rule of {rule.jurisdiction!r} for the same buyers"
+            raise BadTaxRule("jurisdiction", f"{named} at the same time")
         insert_or_replace(conn, RULE, [row], [name for name in row if name != "rule_id"])
     return rule
 
@@ -93,7 +105,7 @@ def delete_rule(store: Store, rule_id: str) -> TaxRule | None:
     with store.write() as conn:
         found = conn.execute(select(*columns).where(RULE.c.rule_id == rule_id)).mappings().first()
         conn.execute(delete(RULE).where(RULE.c.rule_id == rule_id))
-    return None if found is None else TaxRule(**found)
+    return None if found is None else _rule(dict(found))
 
 
 def rules(store: Store, *, after: str | None = None, limit: int | None = None) -> list[TaxRule]:
@@ -127,10 +139,10 @@ def contact(conn: Connection, org: str) -> tuple[Seller, BillingProfile] | None:
 
 def rules_at(
     conn: Connection, billed: BilledAs, instants_us: Iterable[int]
-) -> dict[int, TaxRule | None]:
-    """By instant the rule that fits a seller and a buyer."""
+) -> dict[int, tuple[TaxRule, ...]]:
+    """By instant the rules that hold for a seller and a buyer."""
     rules = _rules(conn)
-    return {at_us: rule_for(rules, billed.seller, billed.buyer, at_us) for at_us in instants_us}
+    return {at_us: rules_for(rules, billed.seller, billed.buyer, at_us) for at_us in instants_us}
 
 
 def _seller(conn: Connection, seller_id: str) -> Seller | None:
@@ -150,4 +162,8 @@ def _rules(conn: Connection, after: str | None = None, limit: int | None = None)
     statement = select(*columns).order_by(RULE.c.rule_id).limit(limit)
     if after is not None:
         statement = statement.where(RULE.c.rule_id > after)
-    return [TaxRule(**row) for row in conn.execute(statement).mappings()]
+    return [_rule(dict(row)) for row in conn.execute(statement).mappings()]
+
+
+def _rule(row: Mapping[str, Any]) -> TaxRule:
+    return TaxRule(**{**row, "buyer_postal_codes": tuple(row["buyer_postal_codes"])})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, CheckConstraint
+from sqlalchemy import JSON, CheckConstraint, text
 from sqlalchemy import BigInteger as Big
 from sqlmodel import Field, SQLModel
 
@@ -44,7 +44,14 @@ class TaxRuleRow(SQLModel, table=True):
     seller: str = ""
     buyer_country: str = ""
     buyer_region: str = ""
+    buyer_city: str = Field("", sa_column_kwargs={"server_default": text("''")})
+    buyer_postal_codes: list[str] = Field(
+        [], sa_type=JSON, sa_column_kwargs={"server_default": text("'[]'")}
+    )
+    """What they begin with; none is everywhere."""
     buyer_kind: str = ""
+    jurisdiction: str = Field("", sa_column_kwargs={"server_default": text("''")})
+    """Rules of several jurisdictions add up."""
     rate_ppm: int = 0
     reason_code: str = ""
     note: str = ""

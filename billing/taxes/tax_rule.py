@@ -1,8 +1,9 @@
-"""Which tax holds: rules as dated data, and the one that fits a seller and a buyer best.
+"""Which tax holds: rules as dated data, and those that fit a seller and a buyer.
 
-Pure. A rule says a seller, a country and a region of the buyer, a kind of buyer, and an instant
-from which it holds; what it leaves empty fits everybody. Where no rule fits there is no tax of
-zero: there is none to name, and a person must say it.
+Pure. A rule says a seller, a place and a kind of buyer, and an instant from which it holds; what it
+leaves empty fits everybody. The rule that says most holds alone, unless it is of a jurisdiction:
+then one of each jurisdiction holds, and their taxes add up, as in the United States. Where no rule
+fits there is no tax of zero: there is none to name, and a person must say it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class BadTaxRule(ValueError):
 
 
 class TaxRule(msgspec.Struct, frozen=True, kw_only=True):
-    """`rate_ppm` is in millionths: 19 % is 190,000. It holds in [from_us, to_us)."""
+    """`rate_ppm` is in millionths: 19 % is 190,000. It holds in [from_us, to_us). A postal code
+    stands for all that begin with it."""
 
     rule_id: str
     category: str
@@ -38,7 +40,10 @@ class TaxRule(msgspec.Struct, frozen=True, kw_only=True):
     seller: str = ""
     buyer_country: str = ""
     buyer_region: str = ""
+    buyer_city: str = ""
+    buyer_postal_codes: tuple[str, ...] = ()
     buyer_kind: str = ""
+    jurisdiction: str = ""
     rate_ppm: int = 0
     reason_code: str = ""
     note: str = ""
@@ -54,9 +59,17 @@ def checked_rule(rule: TaxRule) -> TaxRule:
         raise BadTaxRule("reason_code", f"category {rule.category} needs a reason code or a note")
     if rule.to_us is not None and rule.to_us <= rule.from_us:
         raise BadTaxRule("to", "it ends after it begins")
-    if rule.buyer_region and not rule.buyer_country:
-        raise BadTaxRule("buyer_country", "a region is one of a country")
+    if _place(rule) and not rule.buyer_country:
+        raise BadTaxRule("buyer_country", "a region, a city and a postal code are of a country")
+    if rule.jurisdiction and rule.category not in RATED:
+        raise BadTaxRule("jurisdiction", "what adds up has a rate: its category is S")
     return rule
+
+
+def overlapping(rule: TaxRule, others: Iterable[TaxRule]) -> TaxRule | None:
+    """A rule of the same jurisdiction that may fit a buyer at an instant at which this one does: of
+    two such rules nobody could say which one holds."""
+    return next((each for each in others if _overlap(rule, each)), None)
 
 
 def rule_for(
@@ -69,6 +82,22 @@ def rule_for(
     return min(fitting, key=_rank, default=None)
 
 
+def rules_for(
+    rules: Iterable[TaxRule], seller: Seller, buyer: BillingProfile, at_us: int
+) -> tuple[TaxRule, ...]:
+    """That rule; where it is of a jurisdiction, one of each jurisdiction, the widest first. None
+    where no rule fits."""
+    fitting = sorted((each for each in rules if _fits(each, seller, buyer, at_us)), key=_rank)
+    if not fitting or not fitting[0].jurisdiction:
+        return tuple(fitting[:1])
+    by_jurisdiction: dict[str, TaxRule] = {}
+    for rule in fitting:
+        if rule.jurisdiction:
+            by_jurisdiction.setdefault(rule.jurisdiction, rule)
+    widest_first = sorted(by_jurisdiction.values(), key=lambda each: (_said(each), each.rule_id))
+    return tuple(widest_first)
+
+
 def _fits(rule: TaxRule, seller: Seller, buyer: BillingProfile, at_us: int) -> bool:
     said = (
         (rule.seller, seller.seller_id),
@@ -78,11 +107,55 @@ def _fits(rule: TaxRule, seller: Seller, buyer: BillingProfile, at_us: int) -> b
     )
     if any(wanted and wanted != actual for wanted, actual in said):
         return False
+    if rule.buyer_city and rule.buyer_city.casefold() != buyer.address.city.casefold():
+        return False
+    code = _code(buyer.address.postal_code)
+    if rule.buyer_postal_codes and not code.startswith(_codes(rule)):
+        return False
     if rule.category == REVERSE_CHARGE and not (seller.vat_id and buyer.vat_id):
         return False
     return rule.from_us <= at_us and (rule.to_us is None or at_us < rule.to_us)
 
 
 def _rank(rule: TaxRule) -> tuple[int, int, str]:
-    said = (rule.seller, rule.buyer_country, rule.buyer_region, rule.buyer_kind)
-    return -sum(map(bool, said)), -rule.from_us, rule.rule_id
+    return -_said(rule), -rule.from_us, rule.rule_id
+
+
+def _said(rule: TaxRule) -> int:
+    """How much a rule says."""
+    said = (rule.seller, rule.buyer_country, *_place(rule), rule.buyer_kind)
+    return sum(map(bool, said))
+
+
+def _place(rule: TaxRule) -> tuple[object, ...]:
+    """What a rule says of the place within its country; empty where it says nothing."""
+    place = (rule.buyer_region, rule.buyer_city, rule.buyer_postal_codes)
+    return place if any(place) else ()
+
+
+def _overlap(rule: TaxRule, other: TaxRule) -> bool:
+    if rule.rule_id == other.rule_id or not rule.jurisdiction:
+        return False
+    same = (
+        (rule.seller, other.seller),
+        (rule.buyer_country, other.buyer_country),
+        (rule.buyer_region, other.buyer_region),
+        (rule.buyer_city.casefold(), other.buyer_city.casefold()),
+        (rule.buyer_kind, other.buyer_kind),
+    )
+    if rule.jurisdiction != other.jurisdiction or any(a and b and a != b for a, b in same):
+        return False
+    ours, theirs = _codes(rule), _codes(other)
+    pairs = [(one, other_one) for one in ours for other_one in theirs]
+    if pairs and not any(a.startswith(b) or b.startswith(a) for a, b in pairs):
+        return False
+    ends_us = [each.to_us for each in (rule, other) if each.to_us is not None]
+    return not ends_us or max(rule.from_us, other.from_us) < min(ends_us)
+
+
+def _codes(rule: TaxRule) -> tuple[str, ...]:
+    return tuple(map(_code, rule.buyer_postal_codes))
+
+
+def _code(postal_code: str) -> str:
+    return "".join(postal_code.split()).upper()

@@ -1,8 +1,8 @@
 """Taxes of an invoice: each line by the tax rule of the month in which it was used.
 
 Pure. Amounts of one treatment are taxed together, in whole cents and rounded once (BR-CO-17 of EN
-16931). Promotional credit lowers what is taxed. Paid credit is a payment on account, so it does
-not, nor does the rounding to cents.
+16931), or once for each jurisdiction. Promotional credit lowers what is taxed. Paid credit is a
+payment on account, so it does not, nor does the rounding to cents.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from billing.cents import shared_cents, tax_of
+from billing.cents import shared_cents, taxes_of
 from billing.invoices.invoicing import LineKind
 from billing.parties.party import Seller
 from billing.taxes.tax_rule import WITHOUT_REASON, TaxRule
@@ -19,23 +19,60 @@ from billing.taxes.tax_rule import WITHOUT_REASON, TaxRule
 Row = Mapping[str, Any]
 
 
+class TaxShare(NamedTuple):
+    """What one of several jurisdictions asks for."""
+
+    jurisdiction: str
+    rate_ppm: int
+
+
 class Treatment(NamedTuple):
-    """How an amount is taxed. `rate_ppm` is in millionths: 19 % is 190,000."""
+    """How an amount is taxed. `rate_ppm` is in millionths: 19 % is 190,000. Where jurisdictions
+    share it, it is the sum of their rates."""
 
     category: str
     rate_ppm: int
     reason_code: str
     note: str
+    shares: tuple[TaxShare, ...] = ()
+
+    @property
+    def rates_ppm(self) -> tuple[int, ...]:
+        return tuple(each.rate_ppm for each in self.shares) or (self.rate_ppm,)
+
+
+class TaxPart(NamedTuple):
+    """A tax as it is owed: of one jurisdiction, or of a treatment that knows none."""
+
+    treatment: Treatment
+    jurisdiction: str
+    rate_ppm: int
+    account: str
+    base_cents: int
+    tax_cents: int
 
 
 @dataclass(frozen=True, slots=True)
 class TaxAmount:
-    """The tax of all amounts of one treatment, and the account of those whom it is owed to."""
+    """The taxes of all amounts of one treatment: by jurisdiction or one, each with the account of
+    those whom it is owed to."""
 
     treatment: Treatment
-    account: str
+    accounts: tuple[str, ...]
     base_cents: int
-    tax_cents: int
+    taxes_cents: tuple[int, ...]
+
+    @property
+    def tax_cents(self) -> int:
+        return sum(self.taxes_cents)
+
+    @property
+    def parts(self) -> tuple[TaxPart, ...]:
+        shares = self.treatment.shares or (TaxShare("", self.treatment.rate_ppm),)
+        return tuple(
+            TaxPart(self.treatment, *share, account, self.base_cents, cents)
+            for share, account, cents in zip(shares, self.accounts, self.taxes_cents, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +87,32 @@ class Taxation:
     def tax_cents(self) -> int:
         return sum(amount.tax_cents for amount in self.amounts)
 
+    @property
+    def parts(self) -> tuple[TaxPart, ...]:
+        return tuple(part for amount in self.amounts for part in amount.parts)
+
 
 NO_TAX = Taxation((), {})
 
 
 @dataclass(frozen=True, slots=True)
 class TaxBasis:
-    """By what an invoice is taxed: its seller, the rule for each month by its end, None where none
+    """By what an invoice is taxed: its seller, the rules for each month by its end, none where none
     fits, and the grants of credit on it that were paid for."""
 
     seller: Seller
-    rules: Mapping[int, TaxRule | None]
+    rules: Mapping[int, tuple[TaxRule, ...]]
     paid: Collection[str]
 
     @property
     def is_whole(self) -> bool:
-        return None not in self.rules.values()
+        return all(self.rules.values())
 
     def taxation(self, lines: Sequence[Row]) -> Taxation:
         """None where a rule is missing: such an invoice has no number yet."""
-        rules = {end_us: rule for end_us, rule in self.rules.items() if rule is not None}
-        if len(rules) < len(self.rules):
+        if not self.is_whole:
             return NO_TAX
+        rules = self.rules
         base = [line for line in lines if _is_taxed(line, self.paid)]
         cents = shared_cents([line["amount_nanousd"] for line in base])
         of_lines = [_treatment(rules[line["service_end_us"]]) for line in base]
@@ -79,10 +120,13 @@ class TaxBasis:
         bases = dict.fromkeys(places, 0)
         for treatment, part in zip(of_lines, cents, strict=True):
             bases[treatment] += part
-        accounts = {_treatment(rules[at]): account_of(rules[at], self.seller) for at in rules}
+        accounts = {
+            _treatment(held): tuple(account_of(rule, self.seller) for rule in held)
+            for held in rules.values()
+        }
         return Taxation(
             tuple(
-                TaxAmount(each, accounts[each], bases[each], tax_of(bases[each], each.rate_ppm))
+                TaxAmount(each, accounts[each], bases[each], taxes_of(bases[each], each.rates_ppm))
                 for each in places
             ),
             {row["seq"]: places[each] for row, each in zip(base, of_lines, strict=True)},
@@ -90,17 +134,23 @@ class TaxBasis:
 
 
 def account_of(rule: TaxRule, seller: Seller) -> str:
-    """The account of what a seller owes by a rule: to a country or to a region of one. A rule that
-    names none is of the seller's own country."""
+    """The account of what a seller owes by a rule: to a country, a region of one, or a jurisdiction
+    there. A rule that names none is of the seller's own country."""
     place = [part for part in (rule.buyer_country, rule.buyer_region) if part]
-    return ":".join(["tax", seller.seller_id, "-".join(place) or seller.address.country])
+    jurisdiction = ["-".join(rule.jurisdiction.split())] if rule.jurisdiction else []
+    named = ["tax", seller.seller_id, "-".join(place) or seller.address.country]
+    return ":".join(named + jurisdiction)
 
 
 def _is_taxed(line: Row, paid: Collection[str]) -> bool:
     return line["kind"] != LineKind.ROUNDING and line["grant_id"] not in paid
 
 
-def _treatment(rule: TaxRule) -> Treatment:
+def _treatment(rules: tuple[TaxRule, ...]) -> Treatment:
+    rule = rules[0]
+    if rule.jurisdiction:
+        shares = tuple(TaxShare(each.jurisdiction, each.rate_ppm) for each in rules)
+        return Treatment(rule.category, sum(each.rate_ppm for each in shares), "", "", shares)
     if rule.category in WITHOUT_REASON:
         return Treatment(rule.category, rule.rate_ppm, "", "")
     return Treatment(rule.category, rule.rate_ppm, rule.reason_code, rule.note)

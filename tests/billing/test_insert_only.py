@@ -54,7 +54,7 @@ from tests.billing.invoices.test_invoices import (
     caught_up,
     run,
 )
-from tests.billing.taxes.test_tax_rule import BUYER, REVERSE, SELLER
+from tests.billing.taxes.test_tax_rule import BUYER, CONSUMERS, SELLER
 
 FROZEN = {
     *("transfer", "closed_period", "closed_period_total"),
@@ -68,10 +68,11 @@ FROZEN = {
     "invoice_line",
     "invoice_cut",
     "invoice_parties",
-    "invoice_tax",
+    *("invoice_tax", "invoice_tax_share"),
     "invoice_void",
     "invoice_write_off",
     *("credit_note", "credit_note_line", "credit_note_tax"),
+    "credit_note_tax_share",
     "outbox_event",
     "dunning_step",
     "payment",
@@ -121,7 +122,7 @@ def store(either_store: Store) -> Store:
     caught_up(either_store, IN_NOVEMBER_US)
     put_seller(either_store, SELLER, 1)
     put_profile(either_store, replace(BUYER, org="org_1"), 1)
-    put_rule(either_store, REVERSE, 1)
+    put_rule(either_store, replace(CONSUMERS, buyer_kind="", jurisdiction="AT"), 1)
     bill = "day,model,usage_class,quantity,amount\n2026-10-01,m,input,1,1\n"
     reconcile(either_store, "acme", bill, models={}, now_us=1, by="a")
     (invoice,) = run(either_store, "2026-10")
@@ -153,7 +154,7 @@ def store(either_store: Store) -> Store:
             | {"series": "CN", "number": 1, "reason": "a", "net_cents": 1, "tax_cents": 0}
             | {"created_by": "a", "created_us": 1},
             [CreditedLine(0, 0, 0, 1)],
-            [CreditedPart(0, 1, 0)],
+            [CreditedPart(0, 1, (0, 0))],
         )
         insert_step(conn, invoice.invoice["invoice_id"], StepName.REMINDER, 1, 1)
         invoices.insert_write_off(conn, invoice.invoice["invoice_id"], 1, "a", "a", 1)

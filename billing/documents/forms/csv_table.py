@@ -91,8 +91,12 @@ def rows_of(document: Document) -> Iterator[dict[str, Any]]:
         named = {"seq": each.seq, "kind": each.kind, "description": each.description}
         yield common | named | amount | _of_tax(each.tax)
     for tax in document.taxes:
-        amount = {"amount_usd": Number(cents_text(tax.tax_cents)), "amount_cents": tax.tax_cents}
-        yield common | {"kind": "tax", "description": "tax"} | amount | _of_tax(tax.treatment)
+        for share in tax.shares:
+            named = {"kind": "tax", "description": share.jurisdiction or "tax"}
+            cents = share.tax_cents
+            amount = {"amount_usd": Number(cents_text(cents)), "amount_cents": cents}
+            rate = _of_tax(tax.treatment) | {"tax_percent": percent(share.rate_ppm)}
+            yield common | named | amount | rate
     for paid in document.prepayments:
         named = {"kind": "payment", "description": paid.description}
         yield common | named | {"paid_cents": paid.amount_cents}

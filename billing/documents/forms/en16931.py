@@ -74,7 +74,7 @@ def terms_of(document: Document, profile: Profile) -> Terms:
         "BT-72": heading.period_end,
         "BT-73": heading.period_start,
         "BT-74": heading.period_end,
-        "BG-1": _notes(heading),
+        "BG-1": _notes(document),
         "BG-3": _preceding(heading),
         "BG-4": _party(heading.seller, is_outside=is_outside, is_seller=True),
         "BG-7": _party(heading.buyer, is_outside=is_outside, is_seller=False),
@@ -168,9 +168,17 @@ def _text(text: str) -> str:
     return _UNWRITABLE.sub("", text).strip()
 
 
-def _notes(heading: Heading) -> list[Terms]:
-    """One note: Peppol knows no more than one."""
-    texts = [_text(note) for note in (heading.reason, *heading.notes)]
+def _notes(document: Document) -> list[Terms]:
+    """One note: Peppol knows no more than one. EN 16931 knows one rate of a category, so what
+    jurisdictions share is said here, and its tax is stated at the sum of their rates."""
+    heading = document.heading
+    shares = [
+        f"{share.jurisdiction} {percent(share.rate_ppm)} %: {cents_text(share.tax_cents)}"
+        for tax in document.taxes
+        for share in tax.shares
+        if share.jurisdiction
+    ]
+    texts = [_text(note) for note in (heading.reason, *heading.notes, "; ".join(shares))]
     joined = "\n".join(text for text in texts if text)
     return [{"BT-22": joined}] if joined else []
 

@@ -108,9 +108,11 @@ def _rows(document: Document) -> Iterator[dict[str, Any]]:
     for each in document.reductions:
         yield common | _unpriced("Credit", each.description, -sign * each.amount_cents)
     for tax in document.taxes:
-        if tax.tax_cents:
-            name = f"Tax {tax.treatment.category} {Decimal(tax.treatment.rate_ppm) / 10_000:f} %"
-            yield common | _unpriced("Tax", name, sign * tax.tax_cents)
+        for share in tax.shares:
+            if share.tax_cents:
+                name = f"Tax {tax.treatment.category} {Decimal(share.rate_ppm) / 10_000:f} %"
+                name += f", {share.jurisdiction}" if share.jurisdiction else ""
+                yield common | _unpriced("Tax", name, sign * share.tax_cents)
     for paid in document.prepayments:
         row = _unpriced("Credit", paid.description, -sign * paid.amount_cents)
         yield common | row | {"EffectiveCost": Number("0.00")}

@@ -17,6 +17,7 @@ from billing.documents.document import (
     DocumentParty,
     DocumentTax,
     Heading,
+    StatedTax,
 )
 from billing.documents.forms.amounts import cents_text, percent, unit_price_usd
 from billing.money import usd
@@ -56,7 +57,7 @@ def value_of(document: Document) -> dict[str, Any]:
             }
             for each in document.prepayments
         ],
-        "taxes": [_of_tax(tax) for tax in document.taxes],
+        "taxes": [_of_tax(tax, share) for tax in document.taxes for share in tax.shares],
         "subtotal_usd": cents_text(totals.lines_cents),
         "discount_usd": cents_text(totals.reductions_cents),
         "net_usd": cents_text(totals.net_cents),
@@ -142,13 +143,14 @@ def _of_line(line: DocumentLine) -> dict[str, Any]:
     }
 
 
-def _of_tax(tax: DocumentTax) -> dict[str, Any]:
+def _of_tax(tax: DocumentTax, share: StatedTax) -> dict[str, Any]:
     treatment = tax.treatment
     return {
         "category": treatment.category.value,
-        "rate": percent(treatment.rate_ppm),
+        "jurisdiction": share.jurisdiction or None,
+        "rate": percent(share.rate_ppm),
         "base_cents": tax.base_cents,
-        "tax_cents": tax.tax_cents,
+        "tax_cents": share.tax_cents,
         "reason_code": treatment.reason_code or None,
         "note": treatment.note or None,
     }

@@ -18,6 +18,7 @@ from billing.documents.document import (
     DocumentLine,
     DocumentParty,
     DocumentTax,
+    StatedTax,
     TaxCategory,
 )
 from billing.documents.forms.amounts import percent, unit_price_usd
@@ -64,7 +65,9 @@ def page_of(document: Document, xml: bytes | None) -> Page:
         "due": f"{money(document.totals.due_cents, language)} {printable(heading.currency)}",
         "table": _lines(document, words) if is_short else _projects(document, words),
         "totals": _totals(document, words),
-        "taxes": [_tax(tax, words, language) for tax in document.taxes],
+        "taxes": [
+            _tax(tax, share, words, language) for tax in document.taxes for share in tax.shares
+        ],
         "payment": _payment(document, words),
         "notes": [printable(note) for note in (heading.reason, *heading.notes) if note],
         "chart": _chart(document, words),
@@ -200,18 +203,20 @@ def _totals(document: Document, words: Words) -> list[list[Any]]:
     return rows
 
 
-def _tax(tax: DocumentTax, words: Words, language: str) -> list[str]:
+def _tax(tax: DocumentTax, share: StatedTax, words: Words, language: str) -> list[str]:
     treatment = tax.treatment
     reason = treatment.note or treatment.reason_code
     is_rated = treatment.category in (TaxCategory.STANDARD, TaxCategory.ZERO)
     label = words["tax_total"] if is_rated else reason
     if treatment.reason_code and treatment.note:
         label = f"{label} ({treatment.reason_code})"
+    if share.jurisdiction:
+        label = f"{label}, {share.jurisdiction}"
     return [
         _short(label),
-        f"{grouped(percent(treatment.rate_ppm), language)} %",
+        f"{grouped(percent(share.rate_ppm), language)} %",
         money(tax.base_cents, language),
-        money(tax.tax_cents, language),
+        money(share.tax_cents, language),
     ]
 
 

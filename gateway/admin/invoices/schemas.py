@@ -51,10 +51,12 @@ class LineCall(Answer):
 
 
 class InvoiceTax(Answer):
-    """The tax on all lines of one category and rate. A draft has that of the rules of now."""
+    """The tax on all lines of one category and rate, or what one of several jurisdictions has of
+    it. A draft has that of the rules of now."""
 
     category: str = Field(validation_alias=AliasPath("treatment", "category"))
-    rate: Rate = Field(validation_alias=AliasPath("treatment", "rate_ppm"))
+    jurisdiction: str = Field(description="empty where the tax is of one alone")
+    rate: Rate = Field(validation_alias=AliasPath("rate_ppm"))
     reason_code: str = Field(validation_alias=AliasPath("treatment", "reason_code"))
     note: str = Field(validation_alias=AliasPath("treatment", "note"))
     base_cents: int
@@ -107,7 +109,7 @@ class Invoice(Answer):
     net_usd: Usd = Field(
         validation_alias=AliasPath("net_nanousd"), description="what the lines sum to"
     )
-    taxes: list[InvoiceTax] = Field(validation_alias=AliasPath("taxation", "amounts"))
+    taxes: list[InvoiceTax] = Field(validation_alias=AliasPath("taxation", "parts"))
     tax_usd: Usd = Field(validation_alias=AliasPath("tax_nanousd"))
     total_usd: Usd = Field(validation_alias=AliasPath("total_nanousd"), description="with tax")
     total_cents: int = Field(validation_alias=AliasPath("payable_cents"))

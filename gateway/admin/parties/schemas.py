@@ -36,6 +36,7 @@ Rate = Annotated[
 ]
 """Millionths in the product; percent in JSON, both ways."""
 Short = Annotated[Text, Field(max_length=200)]
+PostalCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 -]{0,15}$")]
 
 
 class AddressFields(BaseModel):
@@ -75,6 +76,16 @@ class TaxRuleFields(BaseModel):
     seller: Short = Field("", description="empty is every seller")
     buyer_country: str = Field("", pattern=r"^([A-Z]{2})?$", description="empty is every country")
     buyer_region: Short = ""
+    buyer_city: Short = Field("", description="empty is every city")
+    buyer_postal_codes: list[PostalCode] = Field(
+        [], max_length=1000, description="what they begin with; none is all", examples=[["802"]]
+    )
+    jurisdiction: str = Field(
+        "",
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9 .'-]{0,62})?$",
+        description="rules of several jurisdictions add up; empty adds up with none",
+        examples=["Denver County"],
+    )
     buyer_kind: BuyerKind | Literal[""] = ""
     category: Literal["S", "Z", "E", "AE", "G", "O"]
     rate: Rate = 0

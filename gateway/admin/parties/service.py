@@ -57,6 +57,7 @@ class PartyService:
 
     async def put_rule(self, rule_id: str, body: TaxRuleBody) -> TaxRule:
         fields = body.model_dump(exclude={"rate", "from_", "to"})
+        fields["buyer_postal_codes"] = tuple(body.buyer_postal_codes)
         rule = TaxRule(
             rule_id=rule_id, rate_ppm=body.rate, from_us=body.from_, to_us=body.to, **fields
         )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.cents import tax_of
+from billing.cents import taxes_of
 from billing.credit_notes.note import (
     BadCredit,
     Creditable,
@@ -22,13 +22,13 @@ from billing.credit_notes.note import (
 
 @st.composite
 def _billed(draw: st.DrawFn) -> list[Creditable]:
-    rates = draw(
-        st.lists(st.sampled_from((0, 1, 70_000, 190_000, 999_999)), min_size=1, max_size=3)
-    )
+    one = st.sampled_from((0, 1, 70_000, 190_000, 999_999))
+    shared = st.lists(st.sampled_from((1, 10_000, 72_500)), min_size=2, max_size=4)
+    rates = draw(st.lists(one.map(lambda rate: [rate]) | shared, min_size=1, max_size=3))
     bases = [draw(st.integers(0, 10_000)) for _ in rates]
     return [
-        Creditable(place, rate, base, tax_of(base, rate))
-        for place, (rate, base) in enumerate(zip(rates, bases, strict=True), start=1)
+        Creditable(place, tuple(each), base, taxes_of(base, each))
+        for place, (each, base) in enumerate(zip(rates, bases, strict=True), start=1)
     ]
 
 
@@ -38,7 +38,16 @@ def less(parts: Sequence[Creditable], taken: Sequence[CreditedPart]) -> list[Cre
         replace(
             part,
             credited_base_cents=part.credited_base_cents + by_place[part.place].base_cents,
-            credited_tax_cents=part.credited_tax_cents + by_place[part.place].tax_cents,
+            credited_taxes_cents=tuple(
+                map(
+                    sum,
+                    zip(
+                        part.credited_taxes_cents or (0,) * len(part.taxes_cents),
+                        by_place[part.place].taxes_cents,
+                        strict=True,
+                    ),
+                )
+            ),
         )
         if part.place in by_place
         else part
@@ -73,11 +82,16 @@ def test_credits_take_exactly_their_amount_until_nothing_is_left(
         for part in parts:
             assert part.credited_base_cents <= part.base_cents
             assert part.left_cents >= 0
-            due = tax_of(part.credited_base_cents, part.rate_ppm)
-            assert abs(part.credited_tax_cents - due) <= 1
+            due = taxes_of(part.credited_base_cents, part.rates_ppm)
+            assert abs(part.credited_tax_cents - sum(due)) <= len(due)
+            for taken_back, billed in zip(
+                part.credited_taxes_cents, part.taxes_cents, strict=False
+            ):
+                assert 0 <= taken_back <= billed, "of no jurisdiction above what it has"
     if left(parts):
         parts = less(parts, of_amount(parts, None, left(parts)))
     assert left(parts) == 0
+    assert all(part.credited_tax_cents in (0, part.tax_cents) for part in parts)
     with pytest.raises(BadCredit):
         of_amount(parts, 1, left(parts))
     with pytest.raises(BadCredit):

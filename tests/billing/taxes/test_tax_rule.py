@@ -16,7 +16,14 @@ from billing.parties.party import (
     checked_profile,
     checked_seller,
 )
-from billing.taxes.tax_rule import BadTaxRule, TaxRule, checked_rule, rule_for
+from billing.taxes.tax_rule import (
+    BadTaxRule,
+    TaxRule,
+    checked_rule,
+    overlapping,
+    rule_for,
+    rules_for,
+)
 
 SELLER = Seller(
     seller_id="s",
@@ -60,6 +67,53 @@ rules = st.builds(
     buyer_region=st.sampled_from(("", "Wien")),
     buyer_kind=kinds,
 )
+of_jurisdictions = st.builds(
+    TaxRule,
+    rule_id=st.sampled_from("abcdef"),
+    category=st.just("S"),
+    jurisdiction=st.sampled_from(("", "state", "city")),
+    from_us=st.integers(0, 9),
+    to_us=st.none() | st.integers(1, 12),
+    buyer_country=st.just("AT"),
+    buyer_region=st.sampled_from(("", "Wien", "Tirol")),
+    buyer_city=st.sampled_from(("", "WIEN", "Graz")),
+    buyer_postal_codes=st.sampled_from(((), ("10",), ("101",), ("8", "9"))),
+    buyer_kind=kinds,
+)
+addresses = st.builds(
+    PostalAddress,
+    country=st.just("AT"),
+    region=st.sampled_from(("Wien", "Tirol")),
+    city=st.sampled_from(("Wien", "Graz")),
+    postal_code=st.sampled_from(("1010", "80 10", "1 0")),
+)
+
+
+@given(st.lists(of_jurisdictions, max_size=8), st.integers(0, 12), addresses)
+def test_one_rule_of_each_jurisdiction_holds_or_one_alone(
+    offered: list[TaxRule], at_us: int, address: PostalAddress
+) -> None:
+    """Rules are put one by one, as a store takes them: none that overlaps."""
+    taken: dict[str, TaxRule] = {}
+    for rule in offered:
+        if overlapping(rule, taken.values()) is None:
+            taken[rule.rule_id] = rule
+    buyer = replace(BUYER, address=address)
+    held = rules_for(taken.values(), SELLER, buyer, at_us)
+    best = rule_for(taken.values(), SELLER, buyer, at_us)
+    fitting = [
+        rule for rule in taken.values() if rule_for([rule], SELLER, buyer, at_us) is not None
+    ]
+    assert bool(held) is bool(fitting) and (best is None or best in held)
+    for rule in fitting:
+        others = [each for each in fitting if each.jurisdiction == rule.jurisdiction != ""]
+        assert len(others) <= 1, "no two of a jurisdiction fit one buyer at one time"
+    if best is not None and best.jurisdiction:
+        assert set(held) == {rule for rule in fitting if rule.jurisdiction}
+        assert len({rule.jurisdiction for rule in held}) == len(held)
+        assert list(held) == list(rules_for(reversed(taken.values()), SELLER, buyer, at_us))
+    else:
+        assert held == ((best,) if best else ())
 
 
 @given(found=st.lists(rules, max_size=8), at_us=st.integers(0, 12), has_vat=st.booleans())
@@ -110,6 +164,8 @@ def test_reverse_charge_needs_both_vat_ids() -> None:
         ("reason_code", replace(REVERSE, reason_code="")),
         ("to", replace(HOME, from_us=5, to_us=5)),
         ("buyer_country", replace(HOME, buyer_country="", buyer_region="Wien")),
+        ("buyer_country", replace(HOME, buyer_country="", buyer_postal_codes=("1",))),
+        ("jurisdiction", replace(REVERSE, jurisdiction="EU")),
     ],
 )
 def test_rule_that_contradicts_itself_is_refused(field: str, rule: TaxRule) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,18 +12,27 @@ from msgspec.structs import replace
 from sqlalchemy import text
 
 from billing.cents import tax_of
+from billing.credit_notes import store as notes
+from billing.credit_notes.crediting import credit
 from billing.credits.credit import Category, Grant
 from billing.credits.grants import give
 from billing.db.engine import Store
 from billing.documents.document import Document
+from billing.documents.forms.amounts import percent
+from billing.documents.forms.csv_table import rows_of
 from billing.documents.forms.e_invoice import Syntax, xml_of
+from billing.documents.forms.focus import focus_rows
+from billing.documents.forms.json_text import value_of
+from billing.documents.forms.printed import page_of
 from billing.documents.invoice_document import categories_of, document_of
+from billing.documents.note_document import note_document
 from billing.documents.parties import parties_of
 from billing.invoices.months import InvoiceResult, invoice_by_id
 from billing.invoices.voids import void
 from billing.money import NANOUSD_PER_CENT, whole_cents
 from billing.parties import store as parties
-from billing.taxes.tax_rule import TaxRule
+from billing.parties.party import PostalAddress
+from billing.taxes.tax_rule import BadTaxRule, TaxRule
 from billing.taxes.taxation import TaxBasis
 from tests.billing.documents.rules import complaints
 from tests.billing.invoices.test_invoices import (
@@ -46,6 +56,21 @@ GERMAN = replace(
     vat_id="DE129273398",
     address=replace(BUYER.address, country="DE", region="", city="Wien", postal_code="1"),
 )
+STATE = TaxRule(
+    rule_id="co", category="S", rate_ppm=29_000, from_us=0, seller="s", buyer_country="US",
+    buyer_region="CO", jurisdiction="Colorado",
+)  # fmt: skip
+COUNTY = replace(
+    STATE, rule_id="denver-county", jurisdiction="Denver County", rate_ppm=48_100,
+    buyer_postal_codes=("802",),
+)  # fmt: skip
+DISTRICT = replace(
+    STATE, rule_id="rtd", jurisdiction="RTD", rate_ppm=11_000, buyer_city="denver",
+)  # fmt: skip
+AMERICAN = replace(
+    BUYER, org="org_1", vat_id="",
+    address=PostalAddress(country="US", region="CO", city="Denver", postal_code="80202-1234"),
+)  # fmt: skip
 ZERO = TaxRule(rule_id="zero", category="Z", from_us=0, note="none")
 MONTHS = (1, 2, 3)
 
@@ -65,7 +90,7 @@ def _lines(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 @given(_lines(), st.integers(1, 10**6))
 def test_tax_is_the_rate_of_what_its_lines_sum_to(lines: list[dict[str, Any]], ppm: int) -> None:
-    rules = {1: DOMESTIC, 2: replace(DOMESTIC, rate_ppm=ppm), 3: ZERO}
+    rules = {1: (DOMESTIC,), 2: (replace(DOMESTIC, rate_ppm=ppm),), 3: (ZERO,)}
     taxation = TaxBasis(SELLER, rules, {"paid"}).taxation(lines)
     base = [each for each in lines if each["kind"] != "rounding" and each["grant_id"] != "paid"]
     assert set(taxation.places) == {each["seq"] for each in base}
@@ -75,7 +100,26 @@ def test_tax_is_the_rate_of_what_its_lines_sum_to(lines: list[dict[str, Any]], p
         own = sum(each["amount_nanousd"] for each in base if taxation.places[each["seq"]] == place)
         assert abs(tax.base_cents * NANOUSD_PER_CENT - own) < len(base) * NANOUSD_PER_CENT
         assert tax.tax_cents == tax_of(tax.base_cents, tax.treatment.rate_ppm)
-    assert TaxBasis(SELLER, {**rules, 1: None}, {"paid"}).taxation(lines).amounts == ()
+    assert TaxBasis(SELLER, {**rules, 1: ()}, {"paid"}).taxation(lines).amounts == ()
+
+
+@given(_lines(), st.lists(st.integers(1, 10**5), min_size=1, max_size=5))
+def test_taxes_of_jurisdictions_are_rounded_each_and_sum(
+    lines: list[dict[str, Any]], rates: list[int]
+) -> None:
+    stacked = tuple(
+        replace(STATE, rule_id=str(n), jurisdiction=str(n), rate_ppm=rate)
+        for n, rate in enumerate(rates)
+    )
+    taxation = TaxBasis(SELLER, dict.fromkeys(MONTHS, stacked), {"paid"}).taxation(lines)
+    assert [part.jurisdiction for part in taxation.parts] == [
+        rule.jurisdiction for _ in taxation.amounts for rule in stacked
+    ]
+    for part in taxation.parts:
+        assert part.tax_cents == tax_of(part.base_cents, part.rate_ppm)
+    assert taxation.tax_cents == sum(part.tax_cents for part in taxation.parts)
+    assert len(taxation.amounts) <= 1, "one treatment, one base"
+    assert len({part.account for part in taxation.parts}) == len(taxation.parts)
 
 
 @pytest.fixture
@@ -195,4 +239,76 @@ def test_reverse_charge_needs_both_vat_ids(store: Store) -> None:
     for syntax in Syntax:
         assert complaints(xml_of(made, syntax), syntax) == []
     assert "tax:s:DE" not in accounts(store)
+    assert holds(store)
+
+
+def test_taxes_of_jurisdictions_add_up_in_every_form_and_are_taken_back(store: Store) -> None:
+    parties.put_profile(store, AMERICAN, 2)
+    for rule in (STATE, COUNTY, DISTRICT, replace(STATE, rule_id="aurora", buyer_city="Aurora")):
+        if rule.rule_id == "aurora":
+            with pytest.raises(BadTaxRule, match="'co' is a rule of 'Colorado'"):
+                parties.put_rule(store, rule, 1)
+        else:
+            parties.put_rule(store, rule, 1)
+    used(store, "req_1", IN_OCTOBER_US)
+    caught_up(store, IN_NOVEMBER_US)
+    before = accounts(store)
+    (draft,) = run(store, "2026-10", now_us=IN_OCTOBER_US)
+    (issued,) = run(store, "2026-10")
+    assert draft.taxation == issued.taxation
+    (amount,) = issued.taxation.amounts
+    base = amount.base_cents
+    owed = {
+        "tax:s:US-CO:Colorado": tax_of(base, 29_000),
+        "tax:s:US-CO:Denver-County": tax_of(base, 48_100),
+        "tax:s:US-CO:RTD": tax_of(base, 11_000),
+    }
+    assert {part.account: part.tax_cents for part in issued.taxation.parts} == owed
+    booked = accounts(store)
+    assert {code: booked[code] for code in owed} == owed
+    assert -booked["org:org_1:receivable"] == issued.payable_cents == base + sum(owed.values())
+    made = document(store, issued)
+    stated = value_of(made)["taxes"]
+    assert {each["jurisdiction"]: (each["rate"], each["tax_cents"]) for each in stated} == {
+        part.jurisdiction: (percent(part.rate_ppm), part.tax_cents)
+        for part in issued.taxation.parts
+    }
+    assert sum(row["amount_cents"] for row in rows_of(made)) == made.totals.total_cents
+    of_tax = [row for row in focus_rows(made) if row["ChargeCategory"] == "Tax"]
+    assert sum(Decimal(row["BilledCost"]) for row in of_tax) * 100 == sum(owed.values())
+    assert len(page_of(made, None)["taxes"]) == 3
+    for syntax in Syntax:
+        xml = xml_of(made, syntax)
+        assert complaints(xml, syntax) == []
+        assert b"Denver County 4.81 %" in xml
+    note = credit(
+        store, issued.invoice["invoice_id"], external_id="1", reason="a", by="a",
+        now_us=IN_NOVEMBER_US, amount_cents=1_001,
+    )  # fmt: skip
+    assert note.total_cents == 1_001
+    assert holds(store)
+    with store.read() as conn:
+        taxes = notes.taxes_of(conn, note.note["note_id"])
+    credited = note_document(note.note, note.number, note.lines, taxes, made)
+    assert credited.totals.total_cents == 1_001
+    assert len(value_of(credited)["taxes"]) == 3
+    for syntax in Syntax:
+        assert complaints(xml_of(credited, syntax), syntax) == []
+    rest = {"external_id": "2", "reason": "a", "by": "a", "now_us": IN_NOVEMBER_US}
+    credit(store, issued.invoice["invoice_id"], **rest)
+    left = accounts(store)
+    assert all(left.get(code, 0) == before.get(code, 0) for code in owed), "all of it is back"
+    assert holds(store)
+
+
+def test_void_takes_taxes_of_jurisdictions_back(store: Store) -> None:
+    parties.put_profile(store, AMERICAN, 2)
+    for rule in (STATE, COUNTY):
+        parties.put_rule(store, rule, 1)
+    used(store, "req_1", IN_OCTOBER_US)
+    caught_up(store, IN_NOVEMBER_US)
+    before = accounts(store)
+    (issued,) = run(store, "2026-10")
+    void(store, issued.invoice["invoice_id"], reason="a", by="a", now_us=IN_NOVEMBER_US)
+    assert accounts(store) == before
     assert holds(store)

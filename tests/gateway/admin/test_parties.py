@@ -53,6 +53,17 @@ async def test_parties_and_rules_are_answered_as_they_were_put(one: Edge) -> Non
     assert (await asked(one, "DELETE", "/tax-rules/ny"))[0] == 404
 
 
+async def test_rules_of_one_jurisdiction_do_not_overlap(one: Edge) -> None:
+    city = RULE | {"jurisdiction": "New York City", "buyer_postal_codes": ["100", "112"]}
+    status, rule = await asked(one, "PUT", "/tax-rules/nyc", city)
+    assert (status, rule["jurisdiction"]) == (200, "New York City")
+    assert rule["buyer_postal_codes"] == ["100", "112"]
+    status, answer = await asked(one, "PUT", "/tax-rules/b", city | {"buyer_postal_codes": ["1"]})
+    assert (status, answer["error"]["param"]) == (400, "jurisdiction")
+    for other in ({"buyer_postal_codes": ["113"]}, {"jurisdiction": "MTA"}):
+        assert (await asked(one, "PUT", "/tax-rules/b", city | other))[0] == 200
+
+
 @pytest.mark.parametrize(
     ("path", "body", "param"),
     [
@@ -66,6 +77,7 @@ async def test_parties_and_rules_are_answered_as_they_were_put(one: Edge) -> Non
         ("/tax-rules/a", RULE | {"rate": "19.00001"}, "rate"),
         ("/tax-rules/a", RULE | {"rate": "0"}, "rate"),
         ("/tax-rules/a", RULE | {"category": "AE", "rate": "0"}, "reason_code"),
+        ("/tax-rules/a", RULE | {"buyer_postal_codes": ["\n"]}, "buyer_postal_codes.0"),
         ("/tax-rules/a", RULE | {"to": "2025-01-01T00:00:00Z"}, "to"),
     ],
 )
