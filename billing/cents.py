@@ -6,21 +6,42 @@ cents that are left go to the parts that lack the least to one more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from billing.money import NANOUSD_PER_CENT, whole_cents
 
 PPM = 1_000_000
 
 
-def shared_cents(amounts_nanousd: Sequence[int]) -> tuple[int, ...]:
-    """Cents of each amount; they sum to the cents of the sum, and none is a whole cent off.
+def cents_by_group(amounts_nanousd: Sequence[int], groups: Sequence[Hashable]) -> tuple[int, ...]:
+    """Cents of each amount; they sum to the cents of the sum. The sum of no group, and no amount
+    within one, is a whole cent off: groups share the cents of the sum, and each shares its own.
+
+    Groups are in the order of their first amount.
+    """
+    places: dict[Hashable, list[int]] = {}
+    for place, group in enumerate(groups):
+        places.setdefault(group, []).append(place)
+    sums = [sum(amounts_nanousd[place] for place in each) for each in places.values()]
+    cents = [0] * len(amounts_nanousd)
+    for each, of_group in zip(places.values(), shared_cents(sums), strict=True):
+        own = shared_cents([amounts_nanousd[place] for place in each], of_group)
+        for place, part in zip(each, own, strict=True):
+            cents[place] = part
+    return tuple(cents)
+
+
+def shared_cents(amounts_nanousd: Sequence[int], sum_cents: int | None = None) -> tuple[int, ...]:
+    """Cents of each amount; they sum to the cents of the sum, or to `sum_cents`, which is less than
+    one off it, and none is a whole cent off.
 
     Amounts below zero are allowed. Among equal remainders the earlier amount comes first.
     """
     split = [divmod(amount, NANOUSD_PER_CENT) for amount in amounts_nanousd]
     cents = [whole for whole, _ in split]
-    left = whole_cents(sum(amounts_nanousd)) - sum(cents)
+    if sum_cents is None:
+        sum_cents = whole_cents(sum(amounts_nanousd))
+    left = sum_cents - sum(cents)
     by_remainder = sorted(range(len(split)), key=lambda place: (-split[place][1], place))
     for place in by_remainder[:left]:
         cents[place] += 1

@@ -25,7 +25,8 @@ from billing.types import CallStatus, UsageSource
 from billing.usage import idempotency, sums
 from billing.usage import store as usage
 from billing.usage.rollup import SUMMED
-from billing.usage.tables import Sums, UsageRecord
+from billing.usage.store import EVERY_CALL, CallFilter
+from billing.usage.tables import NumberedRecord, Sums, UsageRecord
 from billing.writer import letters
 
 RIDS_MAX = 500
@@ -47,6 +48,8 @@ class CallRecord(DecidedCall):
 
     attempts: list[dict[str, Any]]
     transfers: list[dict[str, Any]]
+    records: Sequence[NumberedRecord] = ()
+    """As they were booked; the last one is `usage`."""
     refusal: Refusal | None = None
     """Of a call that was refused before it was admitted."""
 
@@ -132,11 +135,12 @@ def call_by_rid(store: Store, rid: str, org: str | None = None) -> CallRecord | 
     """The record of a call. None if it is not booked, or belongs to another organization than
     `org`."""
     with store.read() as conn:
-        row = usage.current_of(conn, rid)
-        if row is None or (org is not None and row["org"] != org):
+        records = [_record(row) for row in usage.records_of(conn, rid)]
+        if not records or (org is not None and records[-1].org != org):
             return None
         return CallRecord(
-            usage=_record(row),
+            usage=records[-1],
+            records=records,
             decision=json.loads(usage.decisions_of(conn, [rid]).get(rid, "{}")),
             made_from=decisions.record_of(conn, rid),
             attempts=usage.attempts_of(conn, rid),
@@ -151,35 +155,29 @@ def open_call(store: Store, rid: str, org: str | None = None) -> dict[str, Any] 
     return row if row and (org is None or row["org"] == org) else None
 
 
-def recent_calls(store: Store, limit: int, org: str | None = None) -> list[UsageRecord]:
+def recent_calls(store: Store, limit: int, org: str | None = None) -> list[NumberedRecord]:
     """The newest calls, by their end."""
-    return [call for _, call in newest_calls(store, limit, org)]
+    return [call for _, call in newest_calls(store, limit, CallFilter(org))]
 
 
 def newest_calls(
-    store: Store, limit: int, org: str | None = None, *, before: tuple[int, str] | None = None
-) -> list[tuple[int, UsageRecord]]:
-    """The newest calls, each with its end. `before` pages back: it is the end and the id of the
-    last call of the page before."""
+    store: Store,
+    limit: int,
+    only: CallFilter = EVERY_CALL,
+    *,
+    before: tuple[int, str] | None = None,
+) -> list[tuple[int, NumberedRecord]]:
+    """The newest calls, each with the end of its first record. `before` pages back: it is that end
+    and the request id of the last call of the page before."""
     with store.read() as conn:
-        rows = usage.recent(conn, limit, org, before)
-    return [(ended_us, _record(row)) for ended_us, row in rows]
-
-
-def calls_ended_in(
-    store: Store, from_us: int, to_us: int, limit: int, *, before: tuple[int, str] | None = None
-) -> list[tuple[int, UsageRecord]]:
-    """Calls whose first record ended in [from, to), newest first, each with that end. `before`
-    pages back: it is the end and the request id of the last call of the page before."""
-    with store.read() as conn:
-        rows = usage.ended_in(conn, from_us, to_us, limit, before)
+        rows = usage.newest(conn, limit, only, before)
     return [(ended_us, _record(row)) for ended_us, row in rows]
 
 
 def recent_decided(store: Store, limit: int, org: str | None = None) -> list[DecidedCall]:
     """The newest calls by their end, each with its decision."""
     with store.read() as conn:
-        records = [_record(row) for _, row in usage.recent(conn, limit, org)]
+        records = [_record(row) for _, row in usage.newest(conn, limit, CallFilter(org))]
         rids = [record.rid for record in records]
         in_words, made_from = usage.decisions_of(conn, rids), decisions.records_of(conn, rids)
     return [
@@ -328,8 +326,7 @@ def run_under_key(store: Store, api_key: str, digest: str, since_us: int) -> Key
     something, so it holds its key."""
     with store.read() as conn:
         for rid in idempotency.ended_under(conn, api_key, digest, since_us):
-            row = usage.current_of(conn, rid)
-            assert row is not None, "a key is written with the usage of its call"
+            *_, row = usage.records_of(conn, rid)  # a key is written with the usage of its call
             is_certain = row["source"] == UsageSource.EXACT
             if not is_certain or row["status"] == CallStatus.ANSWERED or row["amount_nanousd"]:
                 return KeyedRun(rid, row["amount_nanousd"])
@@ -367,6 +364,7 @@ def recent_transfers(
         return transfers.recent(conn, limit, org, rid=rid, before=before)
 
 
-def _record(row: dict[str, Any]) -> UsageRecord:
+def _record(row: dict[str, Any]) -> NumberedRecord:
     values = {name: row[name] for name in UsageRecord.model_fields}
-    return UsageRecord.model_construct(**{**values, "batch": bool(row["batch"])})
+    numbered = {"batch": bool(row["batch"]), "n": row.get("n", 1)}
+    return NumberedRecord.model_construct(**{**values, **numbered})

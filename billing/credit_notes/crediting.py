@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from billing.cents import shared_cents
+from billing.cents import cents_by_group
 from billing.credit_notes import store as rows
 from billing.credit_notes.note import (
     BadCredit,
@@ -189,7 +189,8 @@ def _lines(
     base = [line for line in invoice.lines if line["kind"] != "rounding"]
     if places:
         base = [line for line in base if line["seq"] in places]
-    cents = shared_cents([line["amount_nanousd"] for line in base])
+    of_taxes = [places.get(line["seq"], 0) for line in base]
+    cents = cents_by_group([line["amount_nanousd"] for line in base], of_taxes)
     billed = {line["seq"]: (line, part) for line, part in zip(base, cents, strict=True)}
     before = rows.credited_of_lines(conn, invoice.invoice["invoice_id"])
     if len({each.seq for each in wanted}) < len(wanted):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from billing.cents import shared_cents, taxes_of
+from billing.cents import cents_by_group, shared_cents, taxes_of
 from billing.documents.document import (
     Annex,
     Document,
@@ -121,11 +121,14 @@ def _as_line(reduction: Reduction, heading: Heading) -> DocumentLine:
 
 
 def _shared(lines: Sequence[DocumentLine], reductions: Sequence[Reduction]) -> dict[int, int]:
-    """Cents by `seq`: all share those of one sum, in the order of their places."""
+    """Cents by `seq`: all share those of one sum, by how they are taxed, in the order of their
+    places."""
     amounts = {each.seq: each.amount_nanousd for each in lines}
     amounts |= {each.seq: -each.amount_nanousd for each in reductions}
+    taxed = {each.seq: each.tax for each in lines} | {each.seq: each.tax for each in reductions}
     places = sorted(amounts)
-    return dict(zip(places, shared_cents([amounts[seq] for seq in places]), strict=True))
+    shared = cents_by_group([amounts[seq] for seq in places], [taxed[seq] for seq in places])
+    return dict(zip(places, shared, strict=True))
 
 
 def _totals(

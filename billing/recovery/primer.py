@@ -200,7 +200,10 @@ class Primer:
         """Whether any call was ever admitted or charged."""
         with self._store.read() as conn:
             now_us = int(self._now() * 1e6) + 1
-            return bool(hold_rows.admitted_before(conn, now_us, 1) or usage.recent(conn, 1, None))
+            return bool(
+                hold_rows.admitted_before(conn, now_us, 1)
+                or usage.newest(conn, 1, usage.EVERY_CALL)
+            )
 
     async def _remember_gateways(self) -> None:
         """Note which gateways are alive. A heartbeat is compared with the one before, so that no

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from billing.cents import shared_cents, taxes_of
+from billing.cents import cents_by_group, taxes_of
 from billing.invoices.invoicing import LineKind
 from billing.parties.party import Seller
 from billing.taxes.tax_rule import WITHOUT_REASON, TaxRule
@@ -114,8 +114,8 @@ class TaxBasis:
             return NO_TAX
         rules = self.rules
         base = [line for line in lines if _is_taxed(line, self.paid)]
-        cents = shared_cents([line["amount_nanousd"] for line in base])
         of_lines = [_treatment(rules[line["service_end_us"]]) for line in base]
+        cents = cents_by_group([line["amount_nanousd"] for line in base], of_lines)
         places = {treatment: n for n, treatment in enumerate(sorted(set(of_lines)), start=1)}
         bases = dict.fromkeys(places, 0)
         for treatment, part in zip(of_lines, cents, strict=True):

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, Subquery, delete, func, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Subquery,
+    delete,
+    func,
+    select,
+    union_all,
+)
 
 from billing.costs.tables import WAS_MOVED, AttemptRow
 from billing.db.columns import table_of
@@ -21,6 +30,19 @@ CALL = table_of(CallRecordRow)
 ATTEMPT = table_of(AttemptRow)
 
 USAGE_COLUMNS = tuple(UsageColumns.model_fields)
+
+
+class CallFilter(NamedTuple):
+    """Calls of an organization whose event ended in [from, to), and whose best record is of a
+    model. What is None is left open."""
+
+    org: str | None = None
+    from_us: int | None = None
+    to_us: int | None = None
+    model: str | None = None
+
+
+EVERY_CALL = CallFilter()
 
 
 def latest(conn: Connection, rids: Sequence[str]) -> dict[str, LatestRecord]:
@@ -84,44 +106,41 @@ def current() -> Subquery:
     return union_all(untouched, corrected).subquery("usage")
 
 
-def current_of(conn: Connection, rid: str) -> dict[str, Any] | None:
-    """The best record of one request id."""
-    corrected = select(CORRECTION).where(CORRECTION.c.rid == rid).order_by(CORRECTION.c.n.desc())
-    row = conn.execute(corrected.limit(1)).mappings().first()
-    if row is None:
-        row = conn.execute(select(EVENT).where(EVENT.c.rid == rid)).mappings().first()
-    return dict(row) if row else None
+def records_of(conn: Connection, rid: str) -> list[dict[str, Any]]:
+    """All records of one request id, in the order in which they were booked. None of an unknown
+    id."""
+    event = conn.execute(select(EVENT).where(EVENT.c.rid == rid)).mappings().first()
+    if event is None:
+        return []
+    better = select(CORRECTION).where(CORRECTION.c.rid == rid).order_by(CORRECTION.c.n)
+    return [dict(event), *map(dict, conn.execute(better).mappings())]
 
 
-def recent(
-    conn: Connection, limit: int, org: str | None, before: tuple[int, str] | None = None
+def newest(
+    conn: Connection, limit: int, only: CallFilter, before: tuple[int, str] | None = None
 ) -> list[tuple[int, dict[str, Any]]]:
     """The newest calls by the end of their event, each with that end and by its best record.
     `before` is the end and the request id of the call that precedes them."""
-    newest = _NEWEST.limit(limit)
-    if org is not None:
-        newest = newest.where(EVENT.c.org == org)
-    return _best(conn, _older(newest, before))
+    events = select(EVENT).order_by(EVENT.c.ended_us.desc(), EVENT.c.rid.desc())
+    calls = events.where(*_conditions(only, before)).limit(limit)
+    return _best(conn, calls)
 
 
-def ended_in(
-    conn: Connection, from_us: int, to_us: int, limit: int, before: tuple[int, str] | None
-) -> list[tuple[int, dict[str, Any]]]:
-    """Calls whose event ended in [from, to), newest first, each with that end and by its best
-    record. `before` is the end and the request id of the call that precedes them."""
-    newest = _NEWEST.where(EVENT.c.ended_us >= from_us, EVENT.c.ended_us < to_us).limit(limit)
-    return _best(conn, _older(newest, before))
-
-
-def _older(newest: Select[Any], before: tuple[int, str] | None) -> Select[Any]:
-    if before is None:
-        return newest
-    ended_us, rid = before
-    older = (EVENT.c.ended_us < ended_us) | (EVENT.c.rid < rid)
-    return newest.where(EVENT.c.ended_us <= ended_us, older)
-
-
-_NEWEST = select(EVENT).order_by(EVENT.c.ended_us.desc(), EVENT.c.rid.desc())
+def _conditions(only: CallFilter, before: tuple[int, str] | None) -> Iterator[ColumnElement[bool]]:
+    if only.org is not None:
+        yield EVENT.c.org == only.org
+    if only.from_us is not None:
+        yield EVENT.c.ended_us >= only.from_us
+    if only.to_us is not None:
+        yield EVENT.c.ended_us < only.to_us
+    if only.model is not None:
+        better = select(CORRECTION.c.model).where(CORRECTION.c.rid == EVENT.c.rid)
+        best = better.order_by(CORRECTION.c.n.desc()).limit(1).scalar_subquery()
+        yield func.coalesce(best, EVENT.c.model) == only.model
+    if before is not None:
+        ended_us, rid = before
+        yield EVENT.c.ended_us <= ended_us
+        yield (EVENT.c.ended_us < ended_us) | (EVENT.c.rid < rid)
 
 
 def _best(conn: Connection, events: Select[Any]) -> list[tuple[int, dict[str, Any]]]:

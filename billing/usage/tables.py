@@ -113,6 +113,17 @@ class UsageRecord(Counts, Charged, RouteColumns):
     ingested_us: int = Field(sa_type=Big)
 
 
+class NumberedRecord(UsageRecord):
+    """One of the records of a call, from 1. The last one is the best."""
+
+    n: int = 1
+
+    @property
+    def corrections(self) -> int:
+        """How many records it takes the place of."""
+        return self.n - 1
+
+
 class UsageColumns(UsageRecord):
     payload_sha: bytes = Field(sa_type=LargeBinary)
 

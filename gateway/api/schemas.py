@@ -107,6 +107,18 @@ At = Annotated[
 ]
 """Epoch microseconds in the product; ISO 8601 in answers; ISO 8601 or epoch seconds in bodies."""
 
+EPOCH_DIGITS = 9
+"""From so many digits on, a text of a query is epoch seconds and no date."""
+
+
+def _instant_us(text: str) -> int:
+    is_epoch = text.isascii() and text.isdigit() and len(text) >= EPOCH_DIGITS
+    return instant_us(int(text) if is_epoch else text)
+
+
+AtOfQuery = Annotated[int, BeforeValidator(_instant_us), WithJsonSchema(WRITTEN_AS)]
+"""The same in a query."""
+
 NoneIfEmpty = Annotated[str | None, BeforeValidator(lambda text: text or None)]
 """Columns and records have "" for everybody or everything; JSON has null."""
 

@@ -116,7 +116,7 @@ def questions(store: Store) -> dict[str, Callable[[], object]]:
             store, "org_7", last_hour_us, TO_US, [GroupBy.MINUTE]
         ),
         "recent calls with their decisions": lambda: recent_decided(store, 25),
-        "recent calls of a tenant": lambda: recent_calls(store, 25, "org_7", before_us=TO_US),
+        "recent calls of a tenant": lambda: recent_calls(store, 25, "org_7"),
         "moves of an hour": lambda: moves(store, last_hour_us, TO_US, 50),
         "timings of an hour": lambda: timings(store, last_hour_us, TO_US, 2000),
         "recent transfers": lambda: recent_transfers(store, 50),

@@ -13,9 +13,9 @@ from billing.queries import (
     UsageRecord,
     accounts,
     call_by_rid,
-    calls_ended_in,
     known,
     known_rids,
+    newest_calls,
     open_call,
     recent_calls,
     recent_decided,
@@ -27,12 +27,14 @@ from billing.queries import (
 )
 from billing.types import Attempt, UsageSource
 from billing.usage.rollup import HOUR_US
+from billing.usage.store import CallFilter
 from tests.billing.calls import opened_call
 from tests.billing.invoices.test_invoices import IN_OCTOBER_US, book, call
 from tests.billing.plans import SORTED, accesses
 
 DAY_US = 86_400_000_000
 FIRST_US = IN_OCTOBER_US - 3 * DAY_US
+SPAN = CallFilter(from_us=1, to_us=IN_OCTOBER_US)
 
 
 @pytest.fixture
@@ -82,15 +84,17 @@ def test_recent_calls_come_newest_first(booked: Store) -> None:
 def test_calls_of_a_span_page_back_through_those_that_ended_together(booked: Store) -> None:
     """Each where its first record ended, and by its best one."""
     seen: list[tuple[int, UsageRecord]] = []
-    while page := calls_ended_in(
-        *(booked, FIRST_US, FIRST_US + DAY_US + HOUR_US, 1),
+    span = CallFilter(from_us=FIRST_US, to_us=FIRST_US + DAY_US + HOUR_US)
+    while page := newest_calls(
+        *(booked, 1, span),
         before=(seen[-1][0], seen[-1][1].rid) if seen else None,
     ):
         seen += page
     assert [record.rid for _, record in seen] == ["req_3", "req_2", "req_1"]
     assert seen[0][0] == seen[1][0] > seen[2][0]
     assert seen[2][1].source == "exact"
-    assert calls_ended_in(booked, FIRST_US + HOUR_US, FIRST_US + DAY_US, 9) == []
+    nobody = CallFilter(from_us=FIRST_US + HOUR_US, to_us=FIRST_US + DAY_US)
+    assert newest_calls(booked, 9, nobody) == []
 
 
 def test_usage_is_summed_by_what_is_asked_for(booked: Store) -> None:
@@ -254,7 +258,8 @@ def test_what_was_spent_is_read_from_the_daily_sums(booked: Store) -> None:
     "ask",
     [
         lambda store: recent_decided(store, 25),
-        lambda store: calls_ended_in(store, 1, IN_OCTOBER_US, 25, before=(IN_OCTOBER_US, "req_2")),
+        lambda store: newest_calls(store, 25, SPAN, before=(IN_OCTOBER_US, "req_2")),
+        lambda store: newest_calls(store, 25, SPAN._replace(org="org_1", model="tale-small")),
         lambda store: recent_calls(store, 25, "org_1"),
         lambda store: timings(store, 1, 2, 25),
         lambda store: recent_transfers(store, 25),
@@ -265,6 +270,7 @@ def test_what_was_spent_is_read_from_the_daily_sums(booked: Store) -> None:
     ids=[
         "recent_decided",
         "before",
+        "of a model",
         "of one",
         "timings",
         "transfers",

@@ -26,7 +26,11 @@ class Transfer(Answer):
     rid: str | None
     reverses_id: str | None
     amount_usd: Usd = Field(validation_alias="amount_nanousd")
-    booked_at: At = Field(validation_alias="booked_us")
+    booked_at: At = Field(validation_alias="booked_us", description="when it counts")
+    posted_at: At = Field(
+        validation_alias="created_us",
+        description="when the ledger has it: by this, invoices and the journal take it",
+    )
 
 
 class LedgerCheck(Answer):

@@ -10,6 +10,7 @@ from billing import queries
 from billing.costs.margins import Margin, MarginBy, margins, whole_hours
 from billing.db.engine import Store
 from billing.usage.rollup import HOUR_US
+from billing.usage.store import CallFilter
 from billing.usage.tables import UsageRecord
 from gateway.admin.margins.schemas import MarginQuery
 from gateway.admin.use_cases import attempt
@@ -62,7 +63,8 @@ class MarginService:
         self, query: MarginQuery, from_us: int, to_us: int, behind: Key | None
     ) -> list[tuple[Key, Margin]]:
         before = None if behind is None else (behind[0], behind[1])
-        calls = queries.calls_ended_in(self.ledger, from_us, to_us, query.limit + 1, before=before)
+        only = CallFilter(from_us=from_us, to_us=to_us)
+        calls = queries.newest_calls(self.ledger, query.limit + 1, only, before=before)
         return [((ended_us, call.rid), _of_request(call)) for ended_us, call in calls]
 
     def _by_group(

@@ -9,6 +9,7 @@ from gateway.admin.requests.service import Requests
 from gateway.api.pages import PagedBy50
 from gateway.api.schemas import Page
 from gateway.fields import Label
+from gateway.public.generations.routes import OfCalls
 from gateway.public.generations.schemas import BilledGeneration, Generation
 from gateway.public.generations.service import Generations
 
@@ -17,10 +18,13 @@ router = APIRouter(prefix="/requests", tags=["requests"])
 
 @router.get("", response_model=Page[Generation])
 async def list_requests(
-    requests: Requests, request: PagedBy50, organization: Label | None = None
+    generations: Generations,
+    request: PagedBy50,
+    calls: OfCalls,
+    organization: Label | None = None,
 ) -> Any:
-    """The newest first, by when they ended."""
-    return await requests.page(request, organization)
+    """The newest first, by when their first record ended."""
+    return await generations.page(request, calls._replace(org=organization))
 
 
 @router.get("/{request_id}", response_model=CostedExplanation)

@@ -1,18 +1,13 @@
 """Calls as the ledger has them, with what they cost us."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Request
 
-from billing import queries
 from billing.costs.attempts import above_hold
-from billing.db.engine import Store
-from billing.usage.tables import UsageRecord
 from gateway.admin.use_cases import attempt
 from gateway.api.dependencies import parts_of
-from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
 from gateway.catalog.catalog import CatalogKeeper
 from gateway.decisions.booked import BookedCalls, NotBooked
 from gateway.errors import ApiError
@@ -50,19 +45,8 @@ class CostedCall(ExplainedCall):
 
 @dataclass(frozen=True, slots=True)
 class RequestService:
-    ledger: Store
     calls: BookedCalls
     catalog: CatalogKeeper
-
-    async def page(self, request: PageRequest, organization: str | None) -> PageRows[UsageRecord]:
-        """The newest first, by when they ended."""
-
-        def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, UsageRecord]]:
-            before = None if behind is None else (behind[0], behind[1])
-            calls = queries.newest_calls(self.ledger, limit, organization, before=before)
-            return [((ended_us, call.rid), call) for ended_us, call in calls]
-
-        return await attempt(lambda: read_page(request, Source((int, str), read)))
 
     async def explain(self, request_id: str) -> CostedCall:
         """A call that has just ended is waited for. Raises ApiError 404."""
@@ -76,7 +60,7 @@ class RequestService:
 
 def requests_of(request: Request) -> RequestService:
     parts = parts_of(request)
-    return RequestService(parts.ledger, parts.booked_calls, parts.catalog)
+    return RequestService(parts.booked_calls, parts.catalog)
 
 
 Requests = Annotated[RequestService, Depends(requests_of)]

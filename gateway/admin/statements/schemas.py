@@ -1,22 +1,10 @@
 """Statements of account, and the span that is asked for."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AliasPath, BaseModel, BeforeValidator, Field, WithJsonSchema
+from pydantic import AliasPath, BaseModel, Field
 
-from gateway.api.schemas import Answer, At, Usd, read_from
-from gateway.instants import WRITTEN_AS, instant_us
-
-EPOCH_DIGITS = 9
-"""From so many digits on, a text of a query is epoch seconds and no date."""
-
-
-def _instant_us(text: str) -> int:
-    is_epoch = text.isascii() and text.isdigit() and len(text) >= EPOCH_DIGITS
-    return instant_us(int(text) if is_epoch else text)
-
-
-AtOfQuery = Annotated[int, BeforeValidator(_instant_us), WithJsonSchema(WRITTEN_AS)]
+from gateway.api.schemas import Answer, At, AtOfQuery, Usd, read_from
 
 
 class StatementQuery(BaseModel):

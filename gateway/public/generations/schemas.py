@@ -30,6 +30,7 @@ class Generation(Answer):
         validation_alias="is_simulated", description="whether a simulated pool served it"
     )
     service_tier: str = Field(validation_alias="tier")
+    batch: bool
     status: CallStatus
     finish_reason: str | None
     error_code: str | None
@@ -39,7 +40,26 @@ class Generation(Answer):
     policy_revision: int | None
     price_version: str
     cost_usd: Usd = Field(validation_alias="amount_nanousd")
+    corrections: NonNegativeInt = Field(description="how often a better record took its place")
     created_at: At = Field(validation_alias="admitted_us")
+    ended_at: At = Field(validation_alias="ended_us")
+    booked_at: At = Field(validation_alias="ingested_us")
+
+
+class BookedRecord(Answer):
+    """A record of a call as it was booked. The next one takes it back, at its own end."""
+
+    n: int = Field(ge=1)
+    usage_source: UsageSource = Field(validation_alias="source")
+    status: CallStatus
+    model: str
+    service_tier: str = Field(validation_alias="tier")
+    batch: bool
+    usage: CallUsage
+    price_version: str
+    cost_usd: Usd = Field(validation_alias="amount_nanousd")
+    ended_at: At = Field(validation_alias="ended_us", description="in this month it counts")
+    booked_at: At = Field(validation_alias="ingested_us")
 
 
 class GenerationTimeline(Answer):
@@ -179,4 +199,5 @@ class Explanation(Generation):
     observed: CallTimes
     attempts: Sequence[CallAttempt]
     charge: ChargeParts
+    records: Sequence[BookedRecord] = Field(description="the last one is what this answer says")
     transfers: list[Transfer]

@@ -10,9 +10,12 @@ from fastapi import Depends, Request
 from billing.charges.trace import BilledCall, billed_call
 from billing.prices.book import PriceBook, Unpriced
 from billing.prices.rating import rate
-from billing.queries import CallRecord
-from billing.usage.tables import UsageRecord
+from billing.queries import CallRecord, newest_calls
+from billing.usage.store import CallFilter
+from billing.usage.tables import NumberedRecord, UsageRecord
+from gateway.admin.use_cases import attempt
 from gateway.api.dependencies import parts_of
+from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
 from gateway.catalog.catalog import CatalogKeeper
 from gateway.decisions.booked import LEDGER_LAG_S, BookedCalls, NotBooked
 from gateway.decisions.explained import ExplainedDecision, PricedCandidate, RefusalWords
@@ -28,12 +31,13 @@ class CallFigures:
     cogs_nanousd: int | None
 
 
-class ExplainedCall(UsageRecord):
+class ExplainedCall(NumberedRecord):
     """A call as it is booked, with why it went where it went."""
 
     decision: ExplainedDecision
     candidates: Sequence[PricedCandidate]
     attempts: Sequence[dict[str, Any]]
+    records: Sequence[NumberedRecord]
     transfers: Sequence[dict[str, Any]]
 
     @classmethod
@@ -48,6 +52,7 @@ class ExplainedCall(UsageRecord):
                 for each in decision.candidates
             ],
             attempts=[attempt | {"usage": attempt} for attempt in call.attempts],
+            records=call.records,
             transfers=call.transfers,
         )
 
@@ -97,6 +102,16 @@ def price_nanousd(candidate: Candidate, used: UsageRecord, book: PriceBook) -> i
 class GenerationService:
     calls: BookedCalls
     catalog: CatalogKeeper
+
+    async def page(self, request: PageRequest, only: CallFilter) -> PageRows[NumberedRecord]:
+        """The newest first, by when their first record ended."""
+
+        def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, NumberedRecord]]:
+            before = None if behind is None else (behind[0], behind[1])
+            calls = newest_calls(self.calls.ledger, limit, only, before=before)
+            return [((ended_us, call.rid), call) for ended_us, call in calls]
+
+        return await attempt(lambda: read_page(request, Source((int, str), read)))
 
     async def explain(self, request_id: str, organization: str) -> ExplainedCall:
         """The ledger is a moment behind; within that moment this waits for it rather than raise

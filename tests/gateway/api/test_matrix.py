@@ -92,7 +92,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "GET /v1/credits",
         "GET /v1/models",
         "GET /v1/models/{name}",
-        "GET /v1/generations/{request_id}",
+        *("GET /v1/generations", "GET /v1/generations/{request_id}"),
         "GET /v1/generations/{request_id}/invoice-lines",
         *("GET /v1/organization/invoices", "GET /v1/organization/charges/current"),
         *(f"GET /v1/organization/invoices/{{invoice_id}}.{kind}" for kind in FILES),

@@ -11,13 +11,23 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy import event
 
+from billing.prices.book import PriceRate
+from billing.prices.versions import put_into_force
+from billing.types import UsageSource
 from gateway.decisions import booked
+from tests.billing.invoices.test_invoices import IN_NOVEMBER_US, IN_OCTOBER_US, book, call
 from tests.gateway.api.asgi import ask
 from tests.gateway.api.described import assert_described
 from tests.gateway.console.test_pages import browser, sign_in
-from tests.gateway.edge import API_KEY, Edge, body, edge
+from tests.gateway.edge import API_KEY, ORGANIZATION_ID, Edge, body, edge
 from tests.gateway.outages import ledger
 from tests.redis_server import RedisServer
+
+RATES = [
+    PriceRate(model, "default", component, price, batch=is_batch)
+    for model, is_batch in (("tale-large", False), ("tale-small", True), ("tale-small", False))
+    for component, price in (("input", 300_000_000), ("output", 900_000_000))
+]
 
 
 @pytest.fixture
@@ -94,3 +104,43 @@ async def test_call_that_waited_says_how_often_it_was_decided_anew_and_what_came
         page = (await client.get(f"/console/calls/{rid}")).text
         assert "While it waited for tale-reserved it was decided anew" in page
         assert "While it waited" not in (await client.get(f"/console/calls/{at_once}")).text
+
+
+async def test_calls_are_listed_by_their_best_record_to_their_own_organization(one: Edge) -> None:
+    store = one.parts.ledger
+    put_into_force(store, RATES, by="test", now_us=1, version_id="pv_1")
+    own = {"org": ORGANIZATION_ID}
+    guess = {**own, "source": UsageSource.ESTIMATED, "output": 1}
+    book(
+        store,
+        call(store, "req_1", IN_OCTOBER_US - 2, **guess),
+        call(store, "req_2", IN_OCTOBER_US - 1, model="tale-small", batch=True, **own),
+        call(store, "req_3", IN_OCTOBER_US, org="org_other"),
+        call(store, "req_1", IN_NOVEMBER_US, model="tale-small", **own),
+    )
+
+    async def listed(query: str, path: str = "/v1/generations", key: str = API_KEY) -> list[str]:
+        status, page = await ask(one.app, "GET", f"{path}?{query}", b"", key)
+        assert status == 200, page
+        assert_described(one.app, "GET", path, status, page)
+        return [row["id"] for row in page["data"]]
+
+    assert await listed("") == ["req_2", "req_1"]
+    assert await listed("from=2026-10-01&to=2026-11-01") == ["req_2", "req_1"]
+    assert await listed("model=tale-large") == [], "as its best record has it"
+    assert await listed("model=tale-small&limit=1") == ["req_2"]
+    assert await listed("from=2026-11-01") == [], "by the end of the first record"
+    everybodys = ("/admin/v1/requests", "admin")
+    assert await listed("", *everybodys) == ["req_3", "req_2", "req_1"]
+    assert await listed("organization=org_other&model=tale-large", *everybodys) == ["req_3"]
+    status, wrong = await ask(one.app, "GET", "/v1/generations?from=soon", b"", API_KEY)
+    assert (status, wrong["error"]["param"]) == (400, "from")
+
+    _, page = await ask(one.app, "GET", "/v1/generations", b"", API_KEY)
+    second, first = page["data"]
+    assert (second["batch"], second["corrections"], first["corrections"]) == (True, 0, 1)
+    assert first["ended_at"] > second["ended_at"]
+    _, whole = await ask(one.app, "GET", "/v1/generations/req_1", b"", API_KEY)
+    assert [each["usage_source"] for each in whole["records"]] == ["estimated", "exact"]
+    assert [each["ended_at"][:7] for each in whole["records"]] == ["2026-10", "2026-11"]
+    assert whole["records"][1]["usage"] == first["usage"] == whole["usage"]
