@@ -140,6 +140,7 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
             tls=ssl.create_default_context(),
         ),
         interval_s=ledger.webhook_interval_s,
+        keep_days=ledger.webhook_keep_days,
         now=now,
         mail=_mail(store, settings.mail),
     )

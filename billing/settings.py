@@ -108,6 +108,7 @@ class LedgerSettings(WrittenUsd):
     dunning_interval_s: float = Field(60.0, gt=0)  # how often steps that are due are looked for
     webhook_interval_s: float = Field(0.5, gt=0)  # how often events that are due are looked for
     webhook_timeout_s: float = Field(10.0, gt=0, le=60.0)  # one sending, with its name's look-up
+    webhook_keep_days: float = Field(90.0, gt=0)  # deliveries that arrived or failed
     webhook_networks: list[str] = Field(
         []
     )  # CIDR; may be reached though not public, and without TLS

@@ -1,5 +1,5 @@
-"""Sends what is in the outbox, in the ledger process. It may be killed at any time: what was sent
-and not noted is sent again under the same id."""
+"""Sends what is in the outbox, in the ledger process, and removes old deliveries. It may be killed
+at any time: what was sent and not noted is sent again under the same id."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from billing.outbox.sender import Sent, WebhookSender
 log = logging.getLogger("sluice.ledger.outbox")
 
 MICROSECONDS = 1_000_000
+DAY_US = 86_400 * MICROSECONDS
+PRUNE_INTERVAL_US = 3_600 * MICROSECONDS
+PRUNED_AT_ONCE = 500
 AT_ONCE = 20
 AT_ONCE_PER_ENDPOINT = 4
 """So that one receiver that hangs does not hold up the others."""
@@ -34,6 +37,7 @@ class OutboxKeeper:
         sender: WebhookSender,
         *,
         interval_s: float,
+        keep_days: float,
         now: Callable[[], float],
         mail: MailChannel | None = None,
     ) -> None:
@@ -41,17 +45,20 @@ class OutboxKeeper:
         self._sender = sender
         self._mail = mail
         self._interval_s = interval_s
+        self._keep_us = int(keep_days * DAY_US)
+        self._prune_from_us = 0
         self._now = now
 
     async def run(self) -> None:
         """Run until cancelled."""
         while True:
-            sent = 0
+            moved = 0
             try:
-                sent = await self.turn()
+                moved = await self.turn()
+                moved += await asyncio.to_thread(self.prune)
             except (OSError, SQLAlchemyError) as error:
                 log.warning("events wait: %s", error)
-            if not sent:
+            if not moved:
                 await asyncio.sleep(self._interval_s)
 
     async def turn(self) -> int:
@@ -65,6 +72,17 @@ class OutboxKeeper:
             for answer in answers:
                 answer.cancel()
         return len(deliveries)
+
+    def prune(self) -> int:
+        """Remove some of the deliveries that are over and old. How many."""
+        now_us = self._now_us
+        if now_us < self._prune_from_us:
+            return 0
+        with self._store.write() as conn:
+            gone = rows.prune(conn, now_us - self._keep_us, PRUNED_AT_ONCE)
+        if gone < PRUNED_AT_ONCE:
+            self._prune_from_us = now_us + PRUNE_INTERVAL_US
+        return gone
 
     def _claimed(self) -> list[dict[str, Any]]:
         with self._store.read() as conn:

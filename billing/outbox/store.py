@@ -9,6 +9,7 @@ from sqlalchemy import Connection, func, insert, select, tuple_, update
 from sqlalchemy import delete as delete_from
 
 from billing.db.columns import table_of
+from billing.db.in_list import in_list
 from billing.db.insert import insert_new
 from billing.outbox.event import OutboxEvent, next_try_us
 from billing.outbox.tables import (
@@ -134,6 +135,21 @@ def replay(
         which &= DELIVERY.c.event_id == event_id
     values = {"state": "pending", "tries": 0, "due_us": now_us, "changed_us": now_us}
     return int(conn.execute(update(DELIVERY).where(which).values(**values)).rowcount)
+
+
+def prune(conn: Connection, before_us: int, limit: int) -> int:
+    """Remove so many deliveries at most that arrived or failed before an instant, with their
+    sendings. How many. Events stay: by them nothing is told twice."""
+    is_over = DELIVERY.c.state.in_(("delivered", "failed"))
+    names = DELIVERY.c.endpoint_id, DELIVERY.c.event_id
+    old = select(*names).where(is_over, DELIVERY.c.due_us < before_us).limit(limit)
+    statement = delete_from(DELIVERY).where(tuple_(*names).in_(old), is_over).returning(*names)
+    gone = [tuple(row) for row in conn.execute(statement)]
+    for endpoint_id in {each for each, _ in gone}:
+        event_ids = [event_id for each, event_id in gone if each == endpoint_id]
+        of_them = (TRY.c.endpoint_id == endpoint_id) & in_list(conn, TRY.c.event_id, event_ids)
+        conn.execute(delete_from(TRY).where(of_them))
+    return len(gone)
 
 
 def deliveries(

@@ -9,10 +9,12 @@ from fastapi import Depends, Request
 from billing.db.engine import Store
 from billing.outbox import store as rows
 from billing.outbox.event import SECRET_BYTES, new_secret
+from billing.outbox.mail.address import is_mailed
 from gateway.admin.use_cases import NotThere, attempt
 from gateway.admin.webhooks.schemas import RotateBody, WebhookBody, WebhookChange
 from gateway.api.dependencies import parts_of
 from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
+from gateway.errors import bad_request
 from routing.types import Clock
 
 MICROSECONDS = 1_000_000
@@ -21,13 +23,15 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class WebhookService:
-    """Raises ApiError 404 for what is not there."""
+    """Raises ApiError: 404 for what is not there, 400 for an endpoint that nothing can reach."""
 
     ledger: Store
     clock: Clock
     entropy: Callable[[int], bytes]
+    has_mail: bool
 
     async def create(self, body: WebhookBody) -> Row:
+        self._must_be_reachable(body.url)
         now_us = self._now_us
         row = {
             **{"endpoint_id": f"wh_{self.entropy(12).hex()}", "url": body.url},
@@ -45,6 +49,7 @@ class WebhookService:
         return await attempt(work)
 
     async def change(self, webhook_id: str, body: WebhookChange) -> Row:
+        self._must_be_reachable(body.url)
         values = body.model_dump(mode="json", exclude_none=True)
         if "enabled" in values:
             values["is_enabled"] = values.pop("enabled")
@@ -104,6 +109,10 @@ class WebhookService:
 
         return await attempt(lambda: read_page(request, Source((int, str), read)))
 
+    def _must_be_reachable(self, url: str | None) -> None:
+        if url is not None and is_mailed(url) and not self.has_mail:
+            raise bad_request("url: no mail server is set. Set host of [mail].", "url")
+
     async def _changed(self, webhook_id: str, values: Callable[[Row], Row]) -> Row:
         now_us = self._now_us
 
@@ -132,7 +141,8 @@ def _there(row: Row | None, name: str) -> Row:
 
 async def webhooks_of(request: Request) -> WebhookService:
     parts = parts_of(request)
-    return WebhookService(parts.ledger, parts.outside.clock, parts.outside.entropy)
+    has_mail = bool(parts.settings.mail.host)
+    return WebhookService(parts.ledger, parts.outside.clock, parts.outside.entropy, has_mail)
 
 
 Webhooks = Annotated[WebhookService, Depends(webhooks_of)]

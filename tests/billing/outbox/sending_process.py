@@ -14,5 +14,7 @@ if __name__ == "__main__":
     url, now_s = sys.argv[1:]
     tls = ssl.create_default_context()
     sender = WebhookSender(["127.0.0.0/8"], 20.0, resolve=resolved, tls=tls)
-    keeper = OutboxKeeper(open_store(url), sender, interval_s=1.0, now=lambda: float(now_s))
+    keeper = OutboxKeeper(
+        open_store(url), sender, interval_s=1.0, keep_days=90.0, now=lambda: float(now_s)
+    )
     asyncio.run(keeper.turn())

@@ -38,6 +38,7 @@ from tests.billing.outbox.receiver import Receiver, receiver
 LOOPBACK = ["127.0.0.0/8"]
 SECRETS = [new_secret(bytes([each]) * 24) for each in range(2)]
 START_S = 1_800_000_000.0
+DAY_S = 86_400
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ class Office:
         tls = ssl.create_default_context()
         self.sender = WebhookSender(networks, timeout_s, resolve=resolved, tls=tls)
         self.keeper = OutboxKeeper(
-            *(store, self.sender), interval_s=1.0, now=lambda: self.now_s, mail=mail
+            *(store, self.sender), interval_s=1.0, keep_days=90.0, now=lambda: self.now_s, mail=mail
         )
 
     def listens(self, url: str, name: str = "wh_1", **more: object) -> None:
@@ -190,6 +191,39 @@ async def test_receiver_that_fails_is_asked_for_three_days_and_again_when_replay
         with sqlite_store.read() as conn:
             (delivery,) = rows.deliveries(conn, "wh_1")
         assert [each["status"] for each in delivery["log"]] == [500] * 14 + [204]
+
+
+async def test_what_is_over_is_removed_with_its_log_and_what_is_to_be_sent_stays(
+    store: Store,
+) -> None:
+    office = Office(store)
+    async with receiver() as one:
+        office.listens(one.url)
+        office.listens("http://127.0.0.1:9/", "wh_off")
+        for number in range(3):
+            office.tell(f"inv_{number}")
+        office.listens("http://127.0.0.1:9/", "wh_late")
+        with store.write() as conn:
+            rows.change_endpoint(conn, "wh_off", is_enabled=False)
+        assert await office.keeper.turn() == 3
+        assert office.keeper.prune() == 0
+        office.now_s += 89 * DAY_S
+        office.tell("inv_new")
+        assert await office.keeper.turn() > 0
+        assert office.keeper.prune() == 0
+        office.now_s += 2 * DAY_S
+        with store.write() as conn:
+            assert rows.prune(conn, office.now_us - 90 * DAY_S * 10**6, 2) == 2
+        assert office.keeper.prune() == 1
+        assert office.keeper.prune() == 0
+        assert office.deliveries() == [("delivered", 1)]
+        assert office.deliveries("wh_off") == [("pending", 0)] * 3, "it may be enabled again"
+        assert office.deliveries("wh_late") == [("pending", 1)]
+        with store.read() as conn:
+            log = conn.execute(rows.TRY.select()).all()
+        assert sorted(row.endpoint_id for row in log) == ["wh_1", "wh_late"]
+        office.tell("inv_0")
+        assert office.deliveries() == [("delivered", 1)], "nothing is told twice"
 
 
 @pytest.mark.parametrize(

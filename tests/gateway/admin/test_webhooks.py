@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from billing.outbox import store as rows
 from billing.outbox.event import EventType, OutboxEvent
+from billing.settings import MailSettings
 from tests.gateway.api.asgi import ask
 from tests.gateway.api.described import assert_described
 from tests.gateway.commands.conftest import one
@@ -48,8 +50,17 @@ async def test_webhook_is_made_changed_rotated_replayed_and_removed(one: Edge) -
     assert (await asked(one, "GET"))[1]["data"] == []
 
 
-async def test_endpoint_may_be_mailed(one: Edge) -> None:
-    for url in ("mailto:", "mailto:books@example.com"):
+async def test_endpoint_may_be_mailed_where_a_mail_server_is_set(one: Edge) -> None:
+    urls = "mailto:", "mailto:books@example.com"
+    _, posted = await asked(one, "POST", "", {"url": "https://example.com/h"})
+    for url in urls:
+        for method, path in (("POST", ""), ("PATCH", f"/{posted['id']}")):
+            status, answer = await asked(one, method, path, {"url": url})
+            assert (status, answer["error"]["param"]) == (400, "url"), answer
+    settings = one.parts.settings
+    mail = MailSettings(host="smtp.example.com")
+    one.app.state.parts = replace(one.parts, settings=settings.model_copy(update={"mail": mail}))
+    for url in urls:
         status, made = await asked(one, "POST", "", {"url": url})
         assert (status, made["url"]) == (201, url)
 
