@@ -54,10 +54,11 @@ def _named(
         category = TaxCategory(rule.category)
         treatment = TaxTreatment(category, 0, rule.reason_code, rule.note)
     terms = BuyerTerms(due, buyer.language, buyer.buyer_reference, buyer.purchase_order)
-    return NamedParties(_party(seller, seller.iban), _party(buyer), treatment, terms)
+    return NamedParties(party_of(seller, seller.iban), party_of(buyer), treatment, terms)
 
 
-def _party(party: PartyDetails, iban: str = "") -> DocumentParty:
+def party_of(party: PartyDetails, iban: str = "") -> DocumentParty:
+    """The party as documents name it."""
     address = party.address
     place = (address.lines, address.city, address.postal_code, address.country, address.region)
     return DocumentParty(

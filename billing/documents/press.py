@@ -17,6 +17,7 @@ import msgspec
 
 from billing.documents.document import Document
 from billing.documents.forms.en16931 import NotAnEInvoice, Profile
+from billing.statements.printed import StatementSheet
 
 MODULE = "billing.documents.press_process"
 SIZE_BYTES = 4
@@ -32,10 +33,19 @@ class Form(StrEnum):
     UBL = "ubl"
 
 
-class PressJob(msgspec.Struct, frozen=True):
+class PressJob(msgspec.Struct, frozen=True, tag=True):
     form: Form
     document: Document
     profile: Profile = Profile.EN16931
+
+
+class StatementJob(msgspec.Struct, frozen=True, tag=True):
+    """A statement of account as a PDF."""
+
+    sheet: StatementSheet
+
+
+Job = PressJob | StatementJob
 
 
 class Pressed(msgspec.Struct, frozen=True):
@@ -79,9 +89,16 @@ class Press:
         self, form: Form, document: Document, profile: Profile = Profile.EN16931
     ) -> bytes:
         """Raises NotAnEInvoice, PressBusy, PressFailed."""
+        return await self._made(PressJob(form, document, profile))
+
+    async def make_statement(self, sheet: StatementSheet) -> bytes:
+        """The PDF. Raises PressBusy, PressFailed."""
+        return await self._made(StatementJob(sheet))
+
+    async def _made(self, job: Job) -> bytes:
         if self._waiting >= self.bounds.waiting_max:
             raise PressBusy(f"{self._waiting} documents wait already")
-        sent = msgspec.msgpack.encode(PressJob(form, document, profile))
+        sent = msgspec.msgpack.encode(job)
         self._waiting += 1
         try:
             async with self._turn:

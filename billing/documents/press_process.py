@@ -15,7 +15,7 @@ from typing import BinaryIO
 import msgspec
 
 from billing.documents.forms.en16931 import NotAnEInvoice
-from billing.documents.press import SIZE_BYTES, Form, Pressed, PressJob
+from billing.documents.press import SIZE_BYTES, Form, Job, Pressed, StatementJob
 
 REASON_MAX = 500
 THREADS = "2"
@@ -29,14 +29,14 @@ def main(memory_bytes: int) -> None:
     os.environ["RAYON_NUM_THREADS"] = THREADS
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     jobs, contents = sys.stdin.buffer, sys.stdout.buffer
-    decoder = msgspec.msgpack.Decoder(PressJob)
+    decoder: msgspec.msgpack.Decoder[Job] = msgspec.msgpack.Decoder(Job)
     while (sent := _message(jobs)) is not None:
         answer = msgspec.msgpack.encode(pressed(decoder.decode(sent)))
         contents.write(len(answer).to_bytes(SIZE_BYTES, "big") + answer)
         contents.flush()
 
 
-def pressed(job: PressJob) -> Pressed:
+def pressed(job: Job) -> Pressed:
     """A document that cannot be made fails alone, whatever the reason."""
     try:
         return Pressed(content=_content(job))
@@ -46,7 +46,11 @@ def pressed(job: PressJob) -> Pressed:
         return Pressed(failed=f"{type(failure).__name__}: {failure}"[:REASON_MAX])
 
 
-def _content(job: PressJob) -> bytes:
+def _content(job: Job) -> bytes:
+    if isinstance(job, StatementJob):
+        from billing.documents.forms.pdf import pdf_of_statement
+
+        return pdf_of_statement(job.sheet)
     if job.form is Form.PDF:
         from billing.documents.forms.pdf import pdf_of
 

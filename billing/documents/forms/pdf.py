@@ -22,6 +22,7 @@ from billing.documents.document import Document
 from billing.documents.forms.e_invoice import Syntax, xml_of
 from billing.documents.forms.en16931 import NotAnEInvoice
 from billing.documents.forms.printed import XML_NAME, Page, page_of, without_marks
+from billing.statements.printed import StatementSheet, last_day, page_of_statement
 
 TEMPLATE = Path(__file__).with_name("page.typ")
 STANDARDS = ["a-3a", "ua-1"]
@@ -41,8 +42,14 @@ FACTURX_TERMS = {
 def pdf_of(document: Document) -> bytes:
     """The PDF, with the e-invoice (CII, EN 16931) inside where one can be made of the document."""
     xml = _e_invoice(document)
-    pages = _set(document, xml)
+    day = document.heading.issued or document.heading.period_end
+    pages = _set(page_of(document, xml), day)
     return pages if xml is None else _with_facturx(pages)
+
+
+def pdf_of_statement(sheet: StatementSheet) -> bytes:
+    """The PDF of a statement of account. It makes the first two claims."""
+    return _set(page_of_statement(sheet), last_day(sheet.statement))
 
 
 def _e_invoice(document: Document) -> bytes | None:
@@ -52,11 +59,9 @@ def _e_invoice(document: Document) -> bytes | None:
         return None
 
 
-def _set(document: Document, xml: bytes | None) -> bytes:
+def _set(page: Page, day: date) -> bytes:
     """A mark that no font sets upon its letter has no glyph: then all marks that stand alone are
     left out of the pages."""
-    day = document.heading.issued or document.heading.period_end
-    page = page_of(document, xml)
     try:
         return _pages(page, day)
     except typst.TypstError:

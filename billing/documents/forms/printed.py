@@ -23,7 +23,15 @@ from billing.documents.document import (
 )
 from billing.documents.forms.amounts import percent, unit_price_usd
 from billing.documents.forms.glyphs import printable
-from billing.documents.forms.words import day_text, grouped, money, title, whole, words_of
+from billing.documents.forms.words import (
+    day_text,
+    grouped,
+    money,
+    printed_language,
+    title,
+    whole,
+    words_of,
+)
 from billing.money import usd, whole_cents
 
 LINES_ON_FIRST_PAGE = 8
@@ -50,16 +58,16 @@ def page_of(document: Document, xml: bytes | None) -> Page:
     is_credit = heading.kind is DocumentKind.CREDIT_NOTE
     subtitle = heading.number or words["draft"]
     return {
-        "language": language if language in ("en", "de") else "en",
+        "language": printed_language(language),
         "words": dict(words),
         "title": printable(f"{name} {subtitle}"),
         "heading": name,
         "subtitle": printable(subtitle),
         "day": [day.year, day.month, day.day],
         "draft": heading.is_draft,
-        "foot": _short(f"{heading.seller.name} · {name} {subtitle}"),
-        "seller": _party(heading.seller, words),
-        "buyer": _party(heading.buyer, words),
+        "foot": short(f"{heading.seller.name} · {name} {subtitle}"),
+        "seller": party_lines(heading.seller, words),
+        "buyer": party_lines(heading.buyer, words),
         "facts": _facts(document, words),
         "due_label": words["credited" if is_credit else "due"],
         "due": f"{money(document.totals.due_cents, language)} {printable(heading.currency)}",
@@ -88,18 +96,18 @@ def without_marks(value: Any) -> Any:
     return [without_marks(part) for part in value] if isinstance(value, list) else value
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
     return printable(text if len(text) <= NAME_MAX else text[: NAME_MAX - 1] + "…")
 
 
-def _party(party: DocumentParty, words: Words) -> Page:
+def party_lines(party: DocumentParty, words: Words) -> Page:
     address = party.address
     place = " ".join(each for each in (address.postal_code, address.city, address.region) if each)
     lines = [*address.lines, place, address.country]
     lines += [f"{words['vat_id']}: {party.vat_id}"] if party.vat_id else []
     lines += [f"{words['tax_id']}: {party.tax_id}"] if party.tax_id else []
     lines += [party.email] if party.email else []
-    return {"name": printable(party.name), "lines": [_short(line) for line in lines if line]}
+    return {"name": printable(party.name), "lines": [short(line) for line in lines if line]}
 
 
 def _facts(document: Document, words: Words) -> list[list[str]]:
@@ -116,7 +124,7 @@ def _facts(document: Document, words: Words) -> list[list[str]]:
         ("order", heading.purchase_order),
         ("preceding", f"{before.number}, {day_text(before.issued, language)}" if before else ""),
     ]
-    return [[words[name], _short(value)] for name, value in facts if value]
+    return [[words[name], short(value)] for name, value in facts if value]
 
 
 def _lines(document: Document, words: Words) -> Page:
@@ -148,7 +156,7 @@ def _line(line: DocumentLine, document: Document, words: Words, language: str) -
     if line.base_quantity != 1:
         price += f" {words['per']} {whole(line.base_quantity, language)}"
     return [
-        _short(" · ".join(parts)),
+        short(" · ".join(parts)),
         f"{whole(line.quantity, language)} {words[line.unit.value]}",
         price,
         f"{grouped(percent(line.tax.rate_ppm), language)} %",
@@ -165,7 +173,7 @@ def _projects(document: Document, words: Words) -> Page:
     ranked = sorted(sums.items(), key=lambda entry: (-abs(entry[1]), entry[0]))
     first, others = ranked[:PROJECTS_ON_FIRST_PAGE], ranked[PROJECTS_ON_FIRST_PAGE:]
     rows = [
-        [_short(name) if name else words["no_project"], money(cents, language)]
+        [short(name) if name else words["no_project"], money(cents, language)]
         for name, cents in first
     ]
     if others:
@@ -188,7 +196,7 @@ def _totals(document: Document, words: Words) -> list[list[Any]]:
         [words["subtotal"], money(totals.lines_cents, language), False],
     ]
     for each in document.reductions:
-        rows.append([_short(each.description), money(-each.amount_cents, language), False])
+        rows.append([short(each.description), money(-each.amount_cents, language), False])
     rows += [
         [words["net_total"], money(totals.net_cents, language), bool(document.reductions)],
         [words["tax_total"], money(totals.tax_cents, language), False],
@@ -196,7 +204,7 @@ def _totals(document: Document, words: Words) -> list[list[Any]]:
     ]
     for paid in document.prepayments:
         label = f"{words['paid']}: {paid.description}"
-        rows.append([_short(label), money(-paid.amount_cents, language), False])
+        rows.append([short(label), money(-paid.amount_cents, language), False])
     if document.prepayments:
         label = words["credited" if is_credit else "due"]
         rows.append([label, money(totals.due_cents, language), True])
@@ -213,7 +221,7 @@ def _tax(tax: DocumentTax, share: StatedTax, words: Words, language: str) -> lis
     if share.jurisdiction:
         label = f"{label}, {share.jurisdiction}"
     return [
-        _short(label),
+        short(label),
         f"{grouped(percent(share.rate_ppm), language)} %",
         money(tax.base_cents, language),
         money(share.tax_cents, language),
@@ -298,4 +306,4 @@ def _exact(amount_nanousd: int, language: str) -> str:
 
 
 def _row_name(name: str, by: str, language: str) -> str:
-    return day_text(date.fromisoformat(name), language) if by == "day" else _short(name)
+    return day_text(date.fromisoformat(name), language) if by == "day" else short(name)

@@ -70,6 +70,21 @@ ENGLISH = {
     "token": "tokens",
     "call": "calls",
     "ms": "ms",
+    "balance_due": "Balance due",
+    "on_account": "Credit on account",
+    "entries": "Entries",
+    "entry": "Entry",
+    "balance": "Balance",
+    "opening_balance": "Opening balance",
+    "closing_balance": "Closing balance",
+    "invoiced": "Invoiced",
+    "notes_and_write_offs": "Credited",
+    "payments": "Payments",
+    "refunds": "Paid back",
+    "invoice_void": "Invoice void",
+    "write_off": "Write-off",
+    "refund": "Refund",
+    "payment_reversed": "Payment reversed",
     "search_unit": "search units",
     "image": "images",
     "second": "seconds",
@@ -138,6 +153,21 @@ GERMAN = {
     "token": "Token",
     "call": "Aufrufe",
     "ms": "ms",
+    "balance_due": "Offener Saldo",
+    "on_account": "Guthaben",
+    "entries": "Buchungen",
+    "entry": "Buchung",
+    "balance": "Saldo",
+    "opening_balance": "Anfangssaldo",
+    "closing_balance": "Endsaldo",
+    "invoiced": "Berechnet",
+    "notes_and_write_offs": "Gutgeschrieben",
+    "payments": "Zahlungen",
+    "refunds": "Zurückgezahlt",
+    "invoice_void": "Rechnung storniert",
+    "write_off": "Ausbuchung",
+    "refund": "Rückzahlung",
+    "payment_reversed": "Zahlung zurückgebucht",
     "search_unit": "Sucheinheiten",
     "image": "Bilder",
     "second": "Sekunden",
@@ -164,6 +194,11 @@ MONTHS = (
 def words_of(language: str) -> Mapping[str, str]:
     """English where a language has no words here."""
     return LANGUAGES.get(language, ENGLISH)
+
+
+def printed_language(language: str) -> str:
+    """The language itself, or English where it has no words here."""
+    return language if language in LANGUAGES else "en"
 
 
 def title(kind: DocumentKind, language: str) -> str:

@@ -5,7 +5,7 @@ A draft has no e-invoice, and its files are made anew each time.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -72,7 +72,7 @@ class Syntax(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class InvoiceFile:
+class FileAnswer:
     """A form of a document with its name."""
 
     kind: FileKind
@@ -105,7 +105,7 @@ class DocumentFiles:
         organization: str | None = None,
         syntax: Syntax = Syntax.CII,
         profile: Profile = Profile.EN16931,
-    ) -> InvoiceFile:
+    ) -> FileAnswer:
         """Raises ApiError: 404 for no invoice of this organization, 409 for an e-invoice that
         cannot be, 503 where too many wait."""
         document = await attempt(lambda: self._document(invoice_id, organization))
@@ -123,7 +123,7 @@ class DocumentFiles:
             else:
                 stored = KeptFile(sha256(content).hexdigest(), content)
         name = re.sub(r"[^A-Za-z0-9._-]", "-", document.heading.number or f"draft-{invoice_id}")
-        return InvoiceFile(kind, f"{name}.{kind}", stored.content, stored.sha256, is_issued)
+        return FileAnswer(kind, f"{name}.{kind}", stored.content, stored.sha256, is_issued)
 
     async def focus(self, month: str, organization: str | None) -> AsyncIterator[bytes]:
         """FOCUS of the invoices of a month, void ones left out. Raises ApiError 400 for what is no
@@ -224,26 +224,15 @@ class DocumentFiles:
     async def _made(
         self, document: Document, kind: FileKind, syntax: Syntax, profile: Profile
     ) -> bytes:
-        try:
-            match kind:
-                case FileKind.JSON:
-                    return await asyncio.to_thread(json_of, document)
-                case FileKind.CSV:
-                    return await asyncio.to_thread(csv_of, document)
-                case FileKind.PDF:
-                    return await self.press.make(Form.PDF, document)
-                case FileKind.XML:
-                    return await self.press.make(Form(syntax.value), document, profile)
-        except NotAnEInvoice as lacking:
-            raise ApiError(409, f"{lacking}.", code="e_invoice_incomplete") from lacking
-        except (PressBusy, PressFailed) as failure:
-            raise ApiError(
-                503,
-                f"The document was not made: {failure}",
-                type="server_error",
-                code="document_not_made",
-                retry_after_s=COME_AGAIN_S,
-            ) from failure
+        match kind:
+            case FileKind.JSON:
+                return await asyncio.to_thread(json_of, document)
+            case FileKind.CSV:
+                return await asyncio.to_thread(csv_of, document)
+            case FileKind.PDF:
+                return await of_press(self.press.make(Form.PDF, document))
+            case FileKind.XML:
+                return await of_press(self.press.make(Form(syntax.value), document, profile))
 
     def _kept(self, invoice_id: str, form: str) -> KeptFile | None:
         with self.ledger.read() as conn:
@@ -256,6 +245,23 @@ class DocumentFiles:
     @property
     def _now_us(self) -> int:
         return round(self.clock() * 1e6)
+
+
+async def of_press(content: Awaitable[bytes]) -> bytes:
+    """What the press makes. Raises ApiError: 409 for an e-invoice that cannot be, 503 for what was
+    not made."""
+    try:
+        return await content
+    except NotAnEInvoice as lacking:
+        raise ApiError(409, f"{lacking}.", code="e_invoice_incomplete") from lacking
+    except (PressBusy, PressFailed) as failure:
+        raise ApiError(
+            503,
+            f"The document was not made: {failure}",
+            type="server_error",
+            code="document_not_made",
+            retry_after_s=COME_AGAIN_S,
+        ) from failure
 
 
 async def files_of(request: Request) -> DocumentFiles:

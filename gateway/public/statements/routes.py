@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from gateway.admin.documents.schemas import CSV
+from gateway.admin.documents.schemas import CSV, PDF
 from gateway.admin.statements.routes import OfSpan
 from gateway.admin.statements.schemas import StatementAnswer
 from gateway.admin.statements.service import Statements
@@ -24,3 +24,9 @@ async def own_statement(statements: Statements, span: OfSpan, caller: Caller) ->
 async def own_csv_statement(statements: Statements, span: OfSpan, caller: Caller) -> Response:
     """The same, one row an entry, between the opening and the closing balance."""
     return await statements.csv(caller.organization, span)
+
+
+@router.get("/statement.pdf", response_class=Response, responses=PDF)
+async def own_pdf_statement(statements: Statements, span: OfSpan, caller: Caller) -> Response:
+    """The same as PDF/A-3a and PDF/UA-1, in the language of the billing profile."""
+    return await statements.pdf(caller.organization, span)

@@ -7,6 +7,7 @@ for whom it is.
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pypdf import PdfReader
 from redis.asyncio import Redis
 
 from gateway.catalog.bootstrap import KEY_ID, ORGANIZATION_ID, PROJECT_ID
@@ -44,6 +46,7 @@ USAGE = (
     *("code_interpreter_sessions", "file_search_calls", "images", "moderations"),
     *("vector_stores", "web_search_calls"),
 )
+STATEMENT = "/admin/v1/organizations/{organization_id}/statement"
 FILES = ("json", "csv", "pdf", "xml")
 ROUTES: Mapping[For, tuple[str, ...]] = {
     For.ANYBODY: (
@@ -96,7 +99,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "GET /v1/generations/{request_id}/invoice-lines",
         *("GET /v1/organization/invoices", "GET /v1/organization/charges/current"),
         *(f"GET /v1/organization/invoices/{{invoice_id}}.{kind}" for kind in FILES),
-        *("GET /v1/organization/statement", "GET /v1/organization/statement.csv"),
+        *(f"GET /v1/organization/statement{kind}" for kind in ("", ".csv", ".pdf")),
     ),
     For.EITHER: (
         *(f"GET /v1/organization/usage/{name}" for name in USAGE),
@@ -178,8 +181,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         *(f"GET /admin/v1/books/journal.{kind}" for kind in ("csv", "beancount")),
         *("GET /admin/v1/books/receivables", "GET /admin/v1/books/periods"),
         "POST /admin/v1/books/periods/{period}/close",
-        "GET /admin/v1/organizations/{organization_id}/statement",
-        "GET /admin/v1/organizations/{organization_id}/statement.csv",
+        *(f"GET {STATEMENT}{kind}" for kind in ("", ".csv", ".pdf")),
         *("GET /admin/v1/webhooks", "POST /admin/v1/webhooks"),
         *(f"{verb} /admin/v1/webhooks/{{webhook_id}}" for verb in ("PATCH", "DELETE")),
         *(f"POST /admin/v1/webhooks/{{webhook_id}}/{verb}" for verb in ("rotate", "replay")),
@@ -358,12 +360,20 @@ def _heard(who: str, route: str, given: Answer) -> str | None:
     """What nobody of this kind may hear of."""
     if who == ADMIN or FOR_WHOM[route] is For.ANYBODY:
         return None
-    if OURS.search(given.body.decode() + " ".join(given.headers.values())):
+    told = _text(given)
+    if OURS.search(told + " ".join(given.headers.values())):
         return f"our costs: {given.headers} {given.body!r}"
     theirs = (ORGANIZATION_ID, KEY_ID, PROJECT_ID)
-    if who != "tenant" and any(name.encode() in given.body for name in theirs):
+    if who != "tenant" and any(name in told for name in theirs):
         return f"what is the tenant's: {given.body!r}"
     return None
+
+
+def _text(given: Answer) -> str:
+    """What it says; of a PDF, what stands on its pages."""
+    if not given.body.startswith(b"%PDF"):
+        return given.body.decode()
+    return " ".join(page.extract_text() for page in PdfReader(io.BytesIO(given.body)).pages)
 
 
 async def test_tenant_is_told_prices_and_words_and_the_operator_the_sum(house: House) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 
+from pypdf import PdfReader
+
 from gateway.catalog.bootstrap import ORGANIZATION_ID
 from tests.gateway.admin.test_payments import asked, number, one
 from tests.gateway.api.asgi import answer, ask
@@ -34,6 +36,13 @@ async def test_tenant_and_administrator_read_one_statement(one: Edge, number: st
         *("opening_balance", "invoice", "payment", "closing_balance")
     ]
     assert rows[2]["number"] == "'=wire-1" and rows[-1]["balance_usd"] == own["closing_usd"]
+    pdf = await answer(one.app, "GET", f"{OWN}.pdf?{ALL}", headers=headers)
+    assert (pdf.status, pdf.headers["content-type"]) == (200, "application/pdf")
+    as_admin = {"authorization": "Bearer admin"}
+    again = await answer(one.app, "GET", f"/admin/v1{path}.pdf?{ALL}", headers=as_admin)
+    assert again.body == pdf.body and again.headers["etag"] == pdf.headers["etag"]
+    shown = "".join(page.extract_text() for page in PdfReader(io.BytesIO(pdf.body)).pages)
+    assert f"Invoice {number}" in shown and "Payment =wire-1" in shown
 
 
 async def test_spans_that_cannot_be_and_strangers_are_refused(one: Edge, number: str) -> None:
@@ -45,7 +54,8 @@ async def test_spans_that_cannot_be_and_strangers_are_refused(one: Edge, number:
     ):
         status, told = await ask(one.app, "GET", f"{OWN}?{query}", b"", API_KEY)
         assert (status, told["error"]["param"]) == (400, param), (query, told)
-    assert (await asked(one, "GET", "/organizations/org_nobody/statement"))[0] == 404
+    for form in ("", ".csv", ".pdf"):
+        assert (await asked(one, "GET", f"/organizations/org_nobody/statement{form}"))[0] == 404
     assert (await ask(one.app, "GET", OWN, b"", "sk-sluice-none"))[0] == 401
     status, told = await ask(one.app, "GET", f"{OWN}?to=1790000000", b"", API_KEY)
     assert (status, told["closing_usd"]) == (200, "0.00")
