@@ -35,6 +35,7 @@ from billing.recovery import laws as calls
 from billing.spool import laws as spooled
 from billing.spool.laws import Unbooked
 from billing.statements import laws as statements
+from billing.top_ups import laws as top_ups
 from billing.usage import call_laws, sum_laws
 from billing.usage.call_laws import Sample
 
@@ -111,6 +112,7 @@ IN_ONE_SNAPSHOT: tuple[Callable[[Connection], Check | list[Check]], ...] = (
     invoices.numbers_have_no_gap,
     payments.payments_are_accounted_for,
     statements.statements_are_the_ledger,
+    top_ups.top_ups_are_paid_credit,
     closed_periods_stay,
     credit_notes.notes_add_up,
     credits.laws_of_credits,

@@ -30,6 +30,7 @@ from gateway.public.key import routes as key
 from gateway.public.models import routes as models
 from gateway.public.payments import routes as payments
 from gateway.public.quote import routes as quote
+from gateway.public.receipts import routes as receipts
 from gateway.public.statements import routes as statements
 from gateway.public.usage import routes as usage
 from gateway.server.app import AsgiApp, EdgeApi
@@ -50,7 +51,7 @@ ROUTERS = (
     *(health.router, docs_page.router, metrics.router),
     *(key.router, credits.router, quote.router, models.router, generations.router),
     *(tokenize.router, count_tokens.router, usage.router, own_invoices.router),
-    *(charges.router, payments.router, statements.router),
+    *(charges.router, payments.router, statements.router, receipts.router),
     *(admin.router, console.router, weights.router),
 )
 ROUTES = tuple(route for router in ROUTERS for route in router.routes)

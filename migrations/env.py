@@ -27,6 +27,7 @@ import billing.recovery.tables
 import billing.refusals.tables
 import billing.spool.tables
 import billing.terms.tables
+import billing.top_ups.tables
 import billing.usage.tables
 import billing.writer.tables  # noqa: F401
 import gateway.catalog.tables

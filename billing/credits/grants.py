@@ -66,47 +66,78 @@ def give(
     request that begins "now" means the grant that began with the first one. Raises CreditError and
     GrantConflict.
     """
-    _check(grant, now_us)
     try:
-        return _give(store, grant, created_by, now_us, note)
+        with store.write() as conn:
+            return give_in(conn, grant, created_by=created_by, now_us=now_us, note=note)
     except IntegrityError as conflict:  # by another organization, at this very moment
         raise _taken(grant) from conflict
 
 
-def _give(
-    store: Store, grant: Grant, created_by: str, now_us: int, note: str
+def give_in(
+    conn: Connection, grant: Grant, *, created_by: str, now_us: int, note: str = ""
 ) -> tuple[StoredGrant, bool]:
-    with store.write() as conn:
-        standing = credits.begun(conn, grant.org)
-        present = credits.find(conn, grant_id=grant.grant_id)
-        if present:
-            return _same(_of_row(present[0]), grant), False
-        standing = moved(standing, 0, now_us)
-        credits.insert_grant(conn, grant, created_by, note)
-        from_account = CASH if grant.category is Category.PAID else PROMOTION
-        row = transfer(
-            f"grant:{grant.grant_id}",
-            "grant",
-            from_account,
-            account_of(grant.org, grant.grant_id),
-            grant.amount_nanousd,
-            org=grant.org,
-            booked_us=grant.effective_us,
-            created_us=standing.moved_us,
-        )
-        transfers.post(conn, [row])
-        credits.stand(conn, {grant.org: standing})
-        tell_now(conn, [grant.org], now_us)
-        return _of_row(credits.find(conn, grant_id=grant.grant_id)[0]), True
+    """The same inside the caller's transaction, where another organization that gives a grant of
+    this id at this very moment is an IntegrityError."""
+    _check(grant, now_us)
+    standing = credits.begun(conn, grant.org)
+    present = credits.find(conn, grant_id=grant.grant_id)
+    if present:
+        return _same(_of_row(present[0]), grant), False
+    standing = moved(standing, 0, now_us)
+    credits.insert_grant(conn, grant, created_by, note)
+    from_account = CASH if grant.category is Category.PAID else PROMOTION
+    row = transfer(
+        f"grant:{grant.grant_id}",
+        "grant",
+        from_account,
+        account_of(grant.org, grant.grant_id),
+        grant.amount_nanousd,
+        org=grant.org,
+        booked_us=grant.effective_us,
+        created_us=standing.moved_us,
+    )
+    transfers.post(conn, [row])
+    credits.stand(conn, {grant.org: standing})
+    tell_now(conn, [grant.org], now_us)
+    return _of_row(credits.find(conn, grant_id=grant.grant_id)[0]), True
+
+
+def take_back(
+    conn: Connection, grant_id: str, amount_nanousd: int, *, transfer_id: str, now_us: int
+) -> None:
+    """Move what a paid grant has left, or some of it, back to the cash that it came from, inside
+    the caller's transaction. Raises GrantConflict where it has less, or has ended: what such a
+    grant has left is booked away by itself."""
+    org = one_in(conn, grant_id).grant.org
+    standing = moved(credits.locked(conn, [org])[org], 0, now_us)
+    present = one_in(conn, grant_id)
+    ends_us = present.grant.ends_us
+    if ends_us is not None and ends_us <= now_us + VOID_AFTER_US:
+        raise GrantConflict(f"the grant {grant_id!r} has ended")
+    if not 0 < amount_nanousd <= present.left_nanousd:
+        raise GrantConflict(f"the grant {grant_id!r} has {present.left_nanousd} nano-USD left")
+    row = transfer(
+        transfer_id,
+        "refund",
+        account_of(org, grant_id),
+        CASH,
+        amount_nanousd,
+        org=org,
+        booked_us=now_us,
+        created_us=standing.moved_us,
+    )
+    transfers.post(conn, [row])
+    credits.stand(conn, {org: standing})
+    tell_now(conn, [org], now_us)
 
 
 def void(store: Store, grant_id: str, *, voided_by: str, now_us: int) -> StoredGrant:
     """End a grant a moment from now. Voiding it again changes nothing. Raises UnknownGrant and
     GrantConflict."""
     with store.write() as conn:
-        present = _find(conn, grant_id)
+        present = one_in(conn, grant_id)
         standing = credits.locked(conn, [present.grant.org])[present.grant.org]
-        present = _find(conn, grant_id)
+        present = one_in(conn, grant_id)
         if present.grant.voided_us is not None:
             return present
         voided_us = now_us + VOID_AFTER_US
@@ -114,13 +145,13 @@ def void(store: Store, grant_id: str, *, voided_by: str, now_us: int) -> StoredG
             raise GrantConflict(f"the grant {grant_id!r} has ended by itself")
         credits.insert_void(conn, grant_id, voided_us, voided_by)
         credits.stand(conn, {present.grant.org: moved(standing, 0, now_us)})
-        return _find(conn, grant_id)
+        return one_in(conn, grant_id)
 
 
 def one(store: Store, grant_id: str) -> StoredGrant:
     """The grant of an id. Raises UnknownGrant."""
     with store.read() as conn:
-        return _find(conn, grant_id)
+        return one_in(conn, grant_id)
 
 
 def every(
@@ -128,7 +159,7 @@ def every(
 ) -> list[StoredGrant]:
     """Grants, oldest first, from the one that follows `after`. Raises UnknownGrant."""
     with store.read() as conn:
-        last = _find(conn, after).grant if after is not None else None
+        last = one_in(conn, after).grant if after is not None else None
         from_here = (last.created_us, last.grant_id) if last else None
         return [_of_row(row) for row in credits.find(conn, org=org, after=from_here, limit=limit)]
 
@@ -214,7 +245,7 @@ def _later_start(grant: Grant) -> int | None:
     return grant.effective_us if grant.effective_us > grant.created_us else None
 
 
-def _find(conn: Connection, grant_id: str) -> StoredGrant:
+def one_in(conn: Connection, grant_id: str) -> StoredGrant:
     rows = credits.find(conn, grant_id=grant_id)
     if not rows:
         raise UnknownGrant(grant_id)

@@ -17,7 +17,7 @@ from billing.ledger.report import Check, judged
 ORGS_MAX = 200
 MOVEMENTS_MAX = 100_000
 """Repeated in order, of the organizations whose credits have moved last."""
-KINDS = {"grant", "burn", "reversal", "breakage", "void"}
+KINDS = {"grant", "burn", "reversal", "breakage", "void", "refund"}
 
 
 def laws_of_credits(conn: Connection) -> list[Check]:
@@ -125,9 +125,9 @@ def _out_of_order(conn: Connection, org: str, moved: list[dict[str, Any]]) -> It
                 yield f"{rid} record {n}: burned {burns}, in order {sorted(expected)}"
                 return
         for row in rows:
-            if row["kind"] in ("burn", "breakage", "void"):
+            if row["kind"] in ("burn", "breakage", "void", "refund"):
                 rests[grant_of(row)] = rests.get(grant_of(row), 0) - row["amount_nanousd"]
-                if row["kind"] != "burn" and rests[grant_of(row)]:
+                if row["kind"] in ("breakage", "void") and rests[grant_of(row)]:
                     yield f"{row['transfer_id']}: {rests[grant_of(row)]} was left"
                     return
 

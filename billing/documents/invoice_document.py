@@ -71,6 +71,10 @@ def party_named(name: str) -> DocumentParty:
     return DocumentParty(name, DocumentAddress((), "", "", ""))
 
 
+SELLER = party_named("Sluice")
+"""Of a document whose seller nobody has named."""
+
+
 def document_of(
     result: InvoiceResult,
     *,

@@ -45,6 +45,11 @@ def parties_of(conn: Connection, invoice: dict[str, Any]) -> NamedParties | None
     return None if billed is None else _named(*billed, None)
 
 
+def named_in(seller: Seller, buyer: BillingProfile) -> NamedParties:
+    """The parties of a document that asks for nothing."""
+    return _named(seller, buyer, None, None)
+
+
 def _named(
     seller: Seller, buyer: BillingProfile, rule: TaxRule | None, due: date | None
 ) -> NamedParties:

@@ -48,7 +48,7 @@ def numbers_have_no_gap(conn: Connection) -> Check:
     for invoice in audit.invoice_sums(conn):
         if invoice["number"] is not None:
             numbers.setdefault(invoice["series"], []).append(invoice["number"])
-    for series, number in audit.note_numbers(conn):
+    for series, number in audit.numbers_of_others(conn):
         numbers.setdefault(series, []).append(number)
     breaks = [
         f"series {series} has {sequence}"

@@ -25,6 +25,7 @@ from billing.db.first_rows import first_rows
 from billing.invoices.store import INVOICE, LINE, NOTE, OF_TERMS, TAX, TAX_SHARE, VOID
 from billing.ledger.store import ACCOUNT, TRANSFER
 from billing.recovery.holds import HOLD
+from billing.top_ups.store import TOP_UP
 from billing.usage.store import EVENT
 
 
@@ -103,10 +104,10 @@ def invoice_sums(conn: Connection) -> list[dict[str, Any]]:
     return [dict(row) for row in rows.mappings()]
 
 
-def note_numbers(conn: Connection) -> list[tuple[str, int]]:
-    """(series, number) of every credit note."""
-    statement = select(NOTE.c.series, NOTE.c.number).order_by(NOTE.c.series, NOTE.c.number)
-    return [(series, number) for series, number in conn.execute(statement)]
+def numbers_of_others(conn: Connection) -> list[tuple[str, int]]:
+    """(series, number) of every credit note and receipt."""
+    both = union_all(*(select(each.c.series, each.c.number) for each in (NOTE, TOP_UP)))
+    return [(series, number) for series, number in conn.execute(both.order_by("series", "number"))]
 
 
 def invoice_taxes(conn: Connection) -> list[dict[str, Any]]:

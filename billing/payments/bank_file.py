@@ -25,6 +25,8 @@ CHARS_MAX = 4_000_000
 ROWS_MAX = 20_000
 CENTS_MAX = 10**15
 NUMBER = re.compile(r"(?<![A-Z0-9-])[A-Z0-9]{1,12}-[0-9]{4}-[0-9]{6,}(?![0-9])")
+TOP_UP = re.compile(r"\bTOP-?UP\W+(ORG\W?[A-Z0-9_-]+)", re.IGNORECASE)
+"""With the id of an organization, of which banks change case and signs."""
 WORD = re.compile(r"\w+")
 MICROSECONDS = 1_000_000
 
@@ -45,6 +47,8 @@ class BankRow:
     amount_cents: int = 0
     received_us: int = 0
     numbers: tuple[str, ...] = ()
+    top_up: str = ""
+    """The organization behind the word TOP-UP, in letters and digits alone."""
     payer: str = ""
     problem: str = ""
 
@@ -93,10 +97,12 @@ def _row(number: int, digest: str, texts: tuple[str, ...], payer: str) -> BankRo
     if cents <= 0:
         return BankRow(number, digest, text, amount, currency, problem="no money came")
     numbers = tuple(dict.fromkeys(NUMBER.findall(text.upper())))
+    top_up = TOP_UP.search(text)
     return BankRow(
         *(row.row, digest, text, amount, currency, cents),
         received_us=int(at.timestamp()) * MICROSECONDS,
         numbers=numbers,
+        top_up=plain_id(top_up[1]) if top_up else "",
         payer=payer,
     )
 
@@ -108,6 +114,11 @@ def names_another(row: BankRow, org: str, names: Mapping[str, str]) -> str | Non
     payer = words_of(row.payer or row.text)
     named = {each for each, words in names.items() if words.strip() and words in payer}
     return None if org in named else min(named, default=None)
+
+
+def plain_id(org: str) -> str:
+    """An id as it is after a bank has changed case and signs."""
+    return "".join(each for each in org.casefold() if each.isalnum())
 
 
 def words_of(text: str) -> str:

@@ -1,4 +1,5 @@
-"""Payments from a bank's statement: a row pays the invoice whose number it names.
+"""Payments from a bank's statement: a row pays the invoice whose number it names, or tops up the
+organization that it names behind the word TOP-UP.
 
 A row that bears the name of another organization is left to a person.
 """
@@ -11,39 +12,25 @@ from dataclasses import dataclass
 from billing.db.engine import Store
 from billing.invoices import store as invoices
 from billing.parties import store as parties
-from billing.payments.bank_file import BankRow, bank_rows, names_another, words_of
-from billing.payments.paying import (
-    NotPayable,
-    PaymentConflict,
-    PaymentState,
-    is_booked,
-    pay,
-)
+from billing.payments.bank_file import BankRow, bank_rows, names_another, plain_id, words_of
+from billing.payments.paying import NotPayable, PaymentConflict, is_booked, pay
 from billing.payments.payment import BadPayment, Receipt, Source
+from billing.top_ups.topping_up import top_up
 
 NOTE_CHARS_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedRow:
-    """A row that is a payment now; `is_new` unless it was one before."""
+    """A row that is a payment or a top-up now; `is_new` unless it was one before. `number` is that
+    of its invoice or receipt."""
 
     row: int
     number: str
-    state: PaymentState
+    payment: str
+    amount_nanousd: int
+    applied_nanousd: int
     is_new: bool
-
-    @property
-    def payment(self) -> str:
-        return str(self.state.payment["payment_id"])
-
-    @property
-    def amount_nanousd(self) -> int:
-        return self.state.amount_nanousd
-
-    @property
-    def applied_nanousd(self) -> int:
-        return self.state.applied_nanousd
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +70,8 @@ def _paid(store: Store, row: BankRow, names: Mapping[str, str], by: str, now_us:
     """`names` has the words of legal names by organization."""
     if row.problem:
         raise BadPayment("csv", row.problem)
+    if not row.numbers and row.top_up:
+        return _topped_up(store, row, names, by, now_us)
     with store.read() as conn:
         by_number = {name: invoices.by_number(conn, name) for name in row.numbers}
         known = {name: invoice for name, invoice in by_number.items() if invoice is not None}
@@ -92,15 +81,36 @@ def _paid(store: Store, row: BankRow, names: Mapping[str, str], by: str, now_us:
         ((number, invoice),) = known.items()
         if another := names_another(row, invoice["org"], names):
             raise BadPayment("csv", f"it bears the name of {another}, and {number} is another's")
-        receipt = Receipt(
-            org=invoice["org"],
-            external_id=f"bank:{row.digest}",
-            amount_cents=row.amount_cents,
-            received_us=row.received_us,
-            source=Source.BANK,
-            currency=row.currency,
-            note=row.text[:NOTE_CHARS_MAX],
-            invoice_id=invoice["invoice_id"],
-        )
+        receipt = _receipt(row, invoice["org"], invoice["invoice_id"])
         is_new = not is_booked(conn, receipt)
-    return MatchedRow(row.row, number, pay(store, receipt, by=by, now_us=now_us), is_new)
+    state = pay(store, receipt, by=by, now_us=now_us)
+    payment_id = state.payment["payment_id"]
+    amounts = state.amount_nanousd, state.applied_nanousd
+    return MatchedRow(row.row, number, payment_id, *amounts, is_new)
+
+
+def _topped_up(
+    store: Store, row: BankRow, names: Mapping[str, str], by: str, now_us: int
+) -> MatchedRow:
+    org = next((each for each in names if plain_id(each) == row.top_up), None)
+    if org is None:
+        raise BadPayment("csv", "it tops up no organization that has a billing profile")
+    if another := names_another(row, org, names):
+        raise BadPayment("csv", f"it bears the name of {another}, and tops up {org}")
+    state, is_new = top_up(store, _receipt(row, org, None), by=by, now_us=now_us)
+    return MatchedRow(
+        row.row, state.number, state.top_up["top_up_id"], state.amount_nanousd, 0, is_new
+    )
+
+
+def _receipt(row: BankRow, org: str, invoice_id: str | None) -> Receipt:
+    return Receipt(
+        org=org,
+        external_id=f"bank:{row.digest}",
+        amount_cents=row.amount_cents,
+        received_us=row.received_us,
+        source=Source.BANK,
+        currency=row.currency,
+        note=row.text[:NOTE_CHARS_MAX],
+        invoice_id=invoice_id,
+    )

@@ -13,13 +13,15 @@ from billing.dunning.suspension import lift, suspend_again
 from billing.invoices import store as invoices
 from billing.invoices.events import tell_of_invoice
 from billing.invoices.store import RUN_LOCK
-from billing.money import NANOUSD_PER_CENT, usd
+from billing.money import NANOUSD_MAX, NANOUSD_PER_CENT, usd
 from billing.outbox import store as outbox
 from billing.outbox.event import EventType, OutboxEvent
 from billing.payments import store as rows
 from billing.payments.payment import BadPayment, PartKind, Receipt, applied_cents, due
+from billing.top_ups import store as top_ups
 
 Row = dict[str, Any]
+CENTS_MAX = NANOUSD_MAX // 2 // NANOUSD_PER_CENT
 
 
 class UnknownPayment(LookupError):
@@ -84,17 +86,25 @@ def pay(store: Store, receipt: Receipt, *, by: str, now_us: int) -> PaymentState
             if not _is_same(before, receipt):
                 raise PaymentConflict(f"{receipt.external_id!r} is another payment already")
             return _state(conn, before)
-        if receipt.received_us > now_us:
-            raise BadPayment("received_at", "it is still to come")
+        if top_ups.by_id(conn, top_ups.id_of(receipt.payment_id)) is not None:
+            raise PaymentConflict(f"{receipt.external_id!r} is a top-up already")
         invoice = None if receipt.invoice_id is None else _payable(conn, receipt.invoice_id)
-        currency = invoice["currency"] if invoice else "USD"
-        if receipt.currency != currency:
-            raise BadPayment("currency", f"the invoice is in {currency}")
+        check_receipt(receipt, invoice["currency"] if invoice else "USD", now_us)
         payment = rows.insert_payment(conn, receipt, by, now_us)
-        outbox.tell(conn, _received(receipt, now_us))
+        outbox.tell(conn, received_event(receipt, receipt.payment_id, now_us))
         if invoice is not None:
             _apply(conn, payment, receipt.amount_cents, invoice, by, now_us)
         return _state(conn, payment)
+
+
+def check_receipt(receipt: Receipt, currency: str, now_us: int) -> None:
+    """Whether the money can be booked. Raises BadPayment."""
+    if receipt.received_us > now_us:
+        raise BadPayment("received_at", "it is still to come")
+    if receipt.currency != currency:
+        raise BadPayment("currency", f"it is to be in {currency}")
+    if receipt.amount_cents > CENTS_MAX:
+        raise BadPayment("amount_usd", "it is more than the ledger can hold")
 
 
 def is_booked(conn: Connection, receipt: Receipt) -> bool:
@@ -220,17 +230,20 @@ def _payable(conn: Connection, invoice_id: str) -> Row:
     return invoice
 
 
-def _received(receipt: Receipt, now_us: int) -> OutboxEvent:
+def received_event(
+    receipt: Receipt, object_id: str, now_us: int, *, number: str | None = None
+) -> OutboxEvent:
+    """What receivers hear of money that came. `number` is that of the receipt of a top-up."""
     data = {
-        "id": receipt.payment_id,
+        "id": object_id,
         "organization": receipt.org,
         "external_id": receipt.external_id,
         "invoice": receipt.invoice_id,
         "currency": receipt.currency,
         "amount_usd": usd(receipt.amount_cents * NANOUSD_PER_CENT),
+        **({} if number is None else {"receipt": number}),
     }
-    kind = EventType.PAYMENT_RECEIVED
-    return OutboxEvent(kind, receipt.org, receipt.payment_id, data, now_us)
+    return OutboxEvent(EventType.PAYMENT_RECEIVED, receipt.org, object_id, data, now_us)
 
 
 def _is_same(before: Row, receipt: Receipt) -> bool:

@@ -41,8 +41,10 @@ class StripePayment:
     external_id: str
     amount_cents: int
     currency: str
-    invoice: str
+    invoice: str = ""
     """The id or the number of an invoice, by the metadata."""
+    organization: str = ""
+    """The one that it tops up, where the metadata names no invoice."""
 
 
 def check_signature(header: str, body: bytes, secret: str, now_s: float) -> None:
@@ -71,14 +73,18 @@ def payment_of(body: bytes) -> StripePayment | None:
     if not is_payment:
         return None
     metadata = sent.get("metadata")
-    invoice = metadata.get("invoice") if isinstance(metadata, dict) else None
+    names: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
+    kind_named = "organization" if names.get("invoice") is None else "invoice"
+    named = names.get(kind_named)
     external_id = sent.get("payment_intent") or sent.get("id")
     currency = sent.get("currency")
-    if not all(map(_is_text, (external_id, currency, invoice))):
-        raise BadEvent("it lacks an id, a currency or metadata.invoice")
+    if not all(map(_is_text, (external_id, currency, named))):
+        raise BadEvent(
+            "it lacks an id, a currency, or one of metadata.invoice and metadata.organization"
+        )
     if type(amount) is not int or not 0 < amount < 2**53:
         raise BadEvent("its amount is no positive integer")
-    return StripePayment(external_id, amount, currency.upper(), str(invoice))
+    return StripePayment(external_id, amount, currency.upper(), **{kind_named: str(named)})
 
 
 def _is_text(value: Any) -> bool:

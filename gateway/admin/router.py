@@ -37,6 +37,7 @@ from gateway.admin.requests import routes as admin_requests
 from gateway.admin.route import routes as admin_route
 from gateway.admin.statements import routes as admin_statements
 from gateway.admin.terms import routes as admin_terms
+from gateway.admin.top_ups import routes as admin_top_ups
 from gateway.admin.usage import routes as admin_usage
 from gateway.admin.variants import routes as admin_variants
 from gateway.admin.webhooks import routes as admin_webhooks
@@ -76,6 +77,7 @@ for part in (
     admin_invoice_runs,
     admin_parties,
     admin_payments,
+    admin_top_ups,
     admin_credit_notes,
     admin_terms,
     admin_webhooks,

@@ -48,6 +48,20 @@ def give(api: AdminApi, reference: str, as_json: bool, quiet: bool, **options: A
     show_one(api.post("/credits", body), as_json=as_json, quiet=quiet)
 
 
+@credits.command("top-up", epilog=example("sluice credits top-up reed 25 --external-id wire-17"))
+@ORG
+@click.argument("amount_usd", metavar="USD")
+@click.option("--external-id", required=True, help="Under one name it is booked once.")
+@click.option("--received-at", type=INSTANT, help="When it came (now).")
+@click.option("--note", help="Why, in words.")
+@as_json
+@admin_api
+def top_up(api: AdminApi, reference: str, as_json: bool, **options: Any) -> None:
+    """Book USD that came for no invoice: it becomes paid credit and a receipt."""
+    path = f"/organizations/{part(organization_id(api, reference))}/top-ups"
+    show_one(api.post(path, changes(options)), as_json=as_json)
+
+
 @credits.command("list", epilog=example("sluice credits list --org reed"))
 @click.option("--org", help="Of this organization alone.")
 @as_json

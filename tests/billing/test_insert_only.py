@@ -25,6 +25,7 @@ import billing.payments.tables
 import billing.prices.tables
 import billing.recovery.tables
 import billing.spool.tables
+import billing.top_ups.tables
 import billing.usage.tables
 import billing.writer.tables
 from billing.bills.reconciliation import reconcile
@@ -44,6 +45,7 @@ from billing.payments.payment import Receipt
 from billing.prices.book import Discount
 from billing.prices.versions import put_into_force
 from billing.spool import store as spools
+from billing.top_ups import topping_up
 from billing.types import UsageSource
 from tests.billing.invoices.test_invoices import (
     IN_NOVEMBER_US,
@@ -77,6 +79,7 @@ FROZEN = {
     "dunning_step",
     "payment",
     "payment_part",
+    *("top_up", "top_up_refund"),
     "credit_grant",
     "credit_void",
     "life_report",
@@ -128,6 +131,11 @@ def store(either_store: Store) -> Store:
     (invoice,) = run(either_store, "2026-10")
     assert invoice.invoice["status"] == "finalised"
     receipt = Receipt("org_1", "w", 1, 1, invoice_id=invoice.invoice["invoice_id"])
+    top_up = Receipt("org_1", "t", 9, 1)
+    topped, _ = topping_up.top_up(either_store, top_up, by="a", now_us=IN_NOVEMBER_US)
+    words = {"external_id": "r", "reason": "a", "by": "a"}
+    topped_id = topped.top_up["top_up_id"]
+    topping_up.refund(either_store, topped_id, 1, **words, now_us=IN_NOVEMBER_US)
     payment_id = pay(either_store, receipt, by="a", now_us=IN_NOVEMBER_US).payment["payment_id"]
     reverse(either_store, payment_id, reason="a", by="a", now_us=IN_NOVEMBER_US)
     void_invoice(
@@ -244,6 +252,7 @@ def test_every_table_of_the_ledger_is_frozen_or_says_why_not() -> None:
             billing.prices.tables,
             billing.recovery.tables,
             billing.spool.tables,
+            billing.top_ups.tables,
             billing.usage.tables,
             billing.writer.tables,
         )

@@ -266,6 +266,15 @@ BREAKS: list[tuple[str, str, list[str]]] = [
         ["P1 payments", "P2 statements"],
     ),
     (
+        "top_1: 50000000 came, granted ('org_1', 'paid', 5)",
+        "INSERT INTO credit_grant (grant_id, org, category, amount_nanousd, priority, effective_us,"
+        " models, created_us, created_by, note)"
+        " VALUES ('top_1', 'org_1', 'paid', 5, 50, 1, '[]', 1, 'a', ''); "
+        "INSERT INTO top_up VALUES ('top_1', 'org_1', 'w', 'hand', 5, 'USD', 1, '', 'RC', 1, 'a',"
+        " 1)",
+        ["P4 top_ups"],
+    ),
+    (
         "2020-01: closed with 1 transfers of 5, and has 0 of 0",
         "INSERT INTO closed_period VALUES ('2020-01', 1, 'a', 1); "
         "INSERT INTO closed_period_total VALUES ('2020-01', 1, 5)",

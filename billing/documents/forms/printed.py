@@ -44,6 +44,7 @@ CHART_DAYS_MAX = 62
 PER_MILLE = 1_000
 DASH = "\u2013"
 XML_NAME = "factur-x.xml"
+DUE_LABELS = {DocumentKind.CREDIT_NOTE: "credited", DocumentKind.RECEIPT: "received"}
 Page = dict[str, Any]
 Words = Mapping[str, str]
 
@@ -53,9 +54,9 @@ def page_of(document: Document, xml: bytes | None) -> Page:
     heading, language = document.heading, document.heading.language
     words = words_of(language)
     name = title(heading.kind, language)
-    is_short = len(document.lines) <= LINES_ON_FIRST_PAGE
     day = heading.issued or heading.period_end
-    is_credit = heading.kind is DocumentKind.CREDIT_NOTE
+    is_receipt = heading.kind is DocumentKind.RECEIPT
+    due_cents = document.totals.paid_cents if is_receipt else document.totals.due_cents
     subtitle = heading.number or words["draft"]
     return {
         "language": printed_language(language),
@@ -69,17 +70,17 @@ def page_of(document: Document, xml: bytes | None) -> Page:
         "seller": party_lines(heading.seller, words),
         "buyer": party_lines(heading.buyer, words),
         "facts": _facts(document, words),
-        "due_label": words["credited" if is_credit else "due"],
-        "due": f"{money(document.totals.due_cents, language)} {printable(heading.currency)}",
-        "table": _lines(document, words) if is_short else _projects(document, words),
-        "totals": _totals(document, words),
-        "taxes": [
-            _tax(tax, share, words, language) for tax in document.taxes for share in tax.shares
-        ],
+        "due_label": words[DUE_LABELS.get(heading.kind, "due")],
+        "due": f"{money(due_cents, language)} {printable(heading.currency)}",
+        "table": _table(document, words),
+        "totals": _received(document, words) if is_receipt else _totals(document, words),
+        "taxes": []
+        if is_receipt
+        else [_tax(tax, share, words, language) for tax in document.taxes for share in tax.shares],
         "payment": _payment(document, words),
         "notes": [printable(note) for note in (heading.reason, *heading.notes) if note],
         "chart": _chart(document, words),
-        "annexes": ([] if is_short else [_lines(document, words)])
+        "annexes": ([] if _is_short(document) else [_lines(document, words)])
         + [_annex(annex, words, language) for annex in document.annexes if annex.rows],
         "xml": None if xml is None else xml.decode(),
         "xml_name": XML_NAME,
@@ -114,17 +115,52 @@ def _facts(document: Document, words: Words) -> list[list[str]]:
     heading, language = document.heading, document.heading.language
     before = heading.preceding
     is_credit = heading.kind is DocumentKind.CREDIT_NOTE
+    is_receipt = heading.kind is DocumentKind.RECEIPT
     start, end = day_text(heading.period_start, language), day_text(heading.period_end, language)
+    payments = ", ".join(each.description for each in document.prepayments)
     facts = [
         ("number", heading.number),
         ("issued", day_text(heading.issued, language)),
         ("due_by", "" if is_credit else day_text(heading.due, language)),
-        ("period", f"{start} {DASH} {end}"),
+        ("period", "" if is_receipt else f"{start} {DASH} {end}"),
+        ("received_on", start if is_receipt else ""),
+        ("payment_name", payments if is_receipt else ""),
         ("reference", heading.buyer_reference),
         ("order", heading.purchase_order),
         ("preceding", f"{before.number}, {day_text(before.issued, language)}" if before else ""),
     ]
     return [[words[name], short(value)] for name, value in facts if value]
+
+
+def _is_short(document: Document) -> bool:
+    return len(document.lines) <= LINES_ON_FIRST_PAGE
+
+
+def _table(document: Document, words: Words) -> Page:
+    if document.heading.kind is DocumentKind.RECEIPT:
+        return _untaxed_lines(document, words)
+    return _lines(document, words) if _is_short(document) else _projects(document, words)
+
+
+def _untaxed_lines(document: Document, words: Words) -> Page:
+    language = document.heading.language
+    return {
+        "title": words["lines"],
+        "head": [words["description"], words["amount"]],
+        "columns": [0, 4],
+        "rows": [
+            [short(line.description), money(line.amount_cents, language)] for line in document.lines
+        ],
+    }
+
+
+def _received(document: Document, words: Words) -> list[list[Any]]:
+    """The totals of a receipt, which has no tax."""
+    heading = document.heading
+    return [
+        [words["amount"], printable(heading.currency)],
+        [words["total"], money(document.totals.total_cents, heading.language), True],
+    ]
 
 
 def _lines(document: Document, words: Words) -> Page:

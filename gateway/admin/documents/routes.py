@@ -51,6 +51,6 @@ async def as_xml(
     profile: OfProfile = Profile.EN16931,
 ) -> Response:
     """The e-invoice. A draft is 409 `invoice_not_issued`; what the profile asks for and the invoice
-    lacks is 409 `e_invoice_incomplete`, in words."""
+    lacks is 409 `e_invoice_incomplete`, in words. A receipt is 409 `no_e_invoice`."""
     file = await files.file(invoice_id, FileKind.XML, syntax=syntax, profile=profile)
     return file.response()

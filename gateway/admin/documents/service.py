@@ -18,13 +18,14 @@ from billing.credit_notes import store as notes
 from billing.credit_notes.crediting import result_of
 from billing.db.engine import Store
 from billing.documents import store as files
-from billing.documents.document import Document
+from billing.documents.document import Document, DocumentKind
 from billing.documents.forms.csv_table import csv_bytes, csv_of
 from billing.documents.forms.en16931 import NotAnEInvoice, Profile
 from billing.documents.forms.focus import COLUMNS, focus_rows
 from billing.documents.forms.json_text import json_of
 from billing.documents.invoice_document import (
     NO_TERMS,
+    SELLER,
     UNTAXED,
     annexes_of,
     categories_of,
@@ -37,6 +38,7 @@ from billing.documents.press import Form, Press, PressBusy, PressFailed
 from billing.documents.store import KeptFile
 from billing.invoices.months import InvoiceResult, invoice_by_id, list_invoices
 from billing.periods import BadPeriod, period
+from billing.top_ups import store as top_ups
 from gateway.admin.use_cases import NotThere, attempt
 from gateway.api.dependencies import parts_of
 from gateway.errors import ApiError, bad_request
@@ -44,8 +46,6 @@ from gateway.tenants.store import TenantStore
 from gateway.tenants.tables import Organization
 from routing.types import Clock
 
-SELLER = party_named("Sluice")
-"""Of an invoice whose seller nobody has named."""
 INVOICES_AT_ONCE = 100
 """Of a FOCUS file, which is sent as it is made."""
 COME_AGAIN_S = 2.0
@@ -110,6 +110,10 @@ class DocumentFiles:
         cannot be, 503 where too many wait."""
         document = await attempt(lambda: self._document(invoice_id, organization))
         is_issued = not document.heading.is_draft
+        if kind is FileKind.XML and document.heading.kind is DocumentKind.RECEIPT:
+            raise ApiError(
+                409, f"'{invoice_id}' is a receipt, which has no e-invoice.", code="no_e_invoice"
+            )
         if kind is FileKind.XML and not is_issued:
             raise ApiError(
                 409, f"'{invoice_id}' is a draft: it has no number.", code="invoice_not_issued"
@@ -176,6 +180,11 @@ class DocumentFiles:
 
     def _document(self, invoice_id: str, organization: str | None) -> Document:
         with self.ledger.read() as conn:
+            if (top_up := top_ups.by_id(conn, invoice_id)) is not None:
+                receipt = files.frozen(conn, invoice_id)
+                if receipt is None or organization not in (None, top_up["org"]):
+                    raise NotThere(invoice_id)
+                return receipt
             note = notes.by_id(conn, invoice_id)
             of = note["invoice_id"] if note else invoice_id
             result = invoice_by_id(conn, of, self._now_us)

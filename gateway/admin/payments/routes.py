@@ -53,8 +53,9 @@ async def list_payments(
 
 @router.post("/payments/import", response_model=ImportAnswer)
 async def import_payments(payments: Payments, body: ImportBody) -> Any:
-    """A row of a bank's file pays the invoice whose number is in its text. The same row again
-    changes nothing. What a person must look at is `unmatched`."""
+    """A row of a bank's file pays the invoice whose number is in its text, or tops up the
+    organization whose id stands there behind TOP-UP. The same row again changes nothing. What a
+    person must look at is `unmatched`."""
     return await payments.import_file(body)
 
 

@@ -70,8 +70,8 @@ class PaymentAnswer(Answer):
 
 class MatchedRowAnswer(Answer):
     row: NonNegativeInt
-    number: str
-    payment: str
+    number: str = Field(description="of the invoice, or of the receipt of a top-up")
+    payment: str = Field(description="the payment, or the top-up")
     amount_usd: Usd = Field(validation_alias="amount_nanousd")
     applied_usd: Usd = Field(validation_alias="applied_nanousd")
     new: bool = Field(validation_alias="is_new", description="false where it was booked before")

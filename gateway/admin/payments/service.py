@@ -56,7 +56,7 @@ class PaymentService:
             paying.pay(self.ledger, receipt, by=ADMIN, now_us=now_us)
             return self._result(invoice["invoice_id"])
 
-        return await _checked(work)
+        return await checked(work)
 
     async def apply_balance(self, name: str) -> InvoiceResult:
         now_us = self._now_us
@@ -66,7 +66,7 @@ class PaymentService:
             paying.apply_balance(self.ledger, invoice_id, by=ADMIN, now_us=now_us)
             return self._result(invoice_id)
 
-        return await _checked(work)
+        return await checked(work)
 
     async def refund(self, payment_id: str, body: RefundBody) -> PaymentState:
         now_us = self._now_us
@@ -77,15 +77,15 @@ class PaymentService:
             words = {"external_id": body.external_id, "reason": body.reason}
             return paying.refund(self.ledger, payment_id, cents, **words, by=ADMIN, now_us=now_us)
 
-        return await _checked(work)
+        return await checked(work)
 
     async def reverse(self, payment_id: str, body: ReverseBody) -> PaymentState:
         words: dict[str, Any] = {"reason": body.reason, "by": ADMIN, "now_us": self._now_us}
-        return await _checked(lambda: paying.reverse(self.ledger, payment_id, **words))
+        return await checked(lambda: paying.reverse(self.ledger, payment_id, **words))
 
     async def import_file(self, body: ImportBody) -> BankImport:
         now_us = self._now_us
-        return await _checked(
+        return await checked(
             lambda: import_payments(self.ledger, body.csv, by=ADMIN, now_us=now_us)
         )
 
@@ -130,7 +130,7 @@ class PaymentService:
         return round(self.clock() * 1e6)
 
 
-async def _checked(work: Callable[[], Result]) -> Result:
+async def checked(work: Callable[[], Result]) -> Result:
     try:
         return await attempt(work)
     except BadPayment as wrong:

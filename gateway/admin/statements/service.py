@@ -9,14 +9,14 @@ from fastapi.responses import Response
 
 from billing.db.engine import Store
 from billing.documents.forms.csv_table import csv_bytes
-from billing.documents.invoice_document import party_named
+from billing.documents.invoice_document import SELLER, party_named
 from billing.documents.parties import party_of
 from billing.documents.press import Press
 from billing.parties.store import contact
 from billing.statements.printed import StatementSheet, last_day
 from billing.statements.statement import COLUMNS, Statement, rows_of_statement
 from billing.statements.store import TooManyEntries, statement
-from gateway.admin.documents.service import SELLER, FileAnswer, FileKind, of_press
+from gateway.admin.documents.service import FileAnswer, FileKind, of_press
 from gateway.admin.statements.schemas import StatementQuery
 from gateway.admin.use_cases import NotThere, attempt
 from gateway.api.dependencies import parts_of

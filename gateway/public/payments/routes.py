@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Request
 
+from billing.credits import grants
 from billing.payments.paying import NotPayable, PaymentConflict
 from billing.payments.payment import BadPayment
 from billing.payments.stripe_event import BODY_BYTES_MAX, BadEvent, BadSignature
-from billing.payments.stripe_paying import book_event
+from billing.payments.stripe_paying import BookedEvent, book_event
 from gateway.admin.use_cases import attempt
 from gateway.api.dependencies import parts_of, whole_body
 from gateway.errors import ApiError, bad_request
@@ -26,15 +27,16 @@ Signature = Annotated[str, Header(max_length=2000, description="`t=SECONDS,v1=HE
     openapi_extra={"requestBody": {"content": {"application/json": {"schema": EVENT}}}},
 )
 async def tell_payment(request: Request, seller: SellerId, stripe_signature: Signature = "") -> Any:
-    """An event of Stripe's: the payment is of the invoice that `metadata.invoice` names. The same
-    payment again is booked once. Other events are answered and change nothing."""
+    """An event of Stripe's: the payment is of the invoice that `metadata.invoice` names. Without
+    one it tops up `metadata.organization`. The same payment again is booked once. Other events are
+    answered and change nothing."""
     parts = parts_of(request)
     body = await whole_body(request)
     if len(body) > BODY_BYTES_MAX:
         raise ApiError(413, "The event is too large.", code="request_too_large")
     now_s = parts.outside.clock()
     try:
-        state = await attempt(
+        booked = await attempt(
             lambda: book_event(parts.ledger, seller, stripe_signature, body, now_s)
         )
     except BadSignature as wrong:
@@ -49,4 +51,7 @@ async def tell_payment(request: Request, seller: SellerId, stripe_signature: Sig
         raise ApiError(409, f"{state_of}.", code=state_of.code) from state_of
     except PaymentConflict as conflict:
         raise ApiError(409, f"{conflict}.", code="conflict") from conflict
-    return EventAnswer(payment=state.payment["payment_id"] if state else None)
+    if booked is not None and booked.topped_up is not None:
+        line = await attempt(lambda: grants.line_of(parts.ledger, str(booked.topped_up)))
+        parts.accounts.credits.learn(line)
+    return booked or BookedEvent()

@@ -24,4 +24,9 @@ EVENT = {
 
 class EventAnswer(Answer):
     received: Literal[True] = True
-    payment: str | None = Field(description="the payment of ours; null where it was none")
+    payment: str | None = Field(
+        validation_alias="payment_id", description="the payment of ours; null where it was none"
+    )
+    top_up: str | None = Field(
+        validation_alias="top_up_id", description="the top-up of ours; null where it was none"
+    )

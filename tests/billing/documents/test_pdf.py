@@ -17,7 +17,8 @@ from billing.documents.document import Annex, AnnexRow, Document, DocumentKind, 
 from billing.documents.forms.e_invoice import Syntax, xml_of
 from billing.documents.forms.glyphs import BREAK, MISSING, WORD_MAX, printable
 from billing.documents.forms.pdf import pdf_of
-from billing.documents.forms.words import ENGLISH, GERMAN, day_text, grouped, money
+from billing.documents.forms.words import ENGLISH, GERMAN, LANGUAGES, day_text, grouped, money
+from billing.documents.receipt_document import receipt_document
 from tests.billing.documents.cases import CASES
 from tests.billing.documents.made import FIRST_DAY, FRENCH, REVERSE, SELLER, document, line
 from tests.laws.examples import examples
@@ -192,3 +193,23 @@ def test_every_kind_has_a_page(kind: DocumentKind) -> None:
     made: Document = document(kind=kind)
     assert made.taxes[0].treatment.category is TaxCategory.STANDARD
     assert pdf_of(made).startswith(b"%PDF-1.7")
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_receipt_says_what_came_and_no_tax(language: str) -> None:
+    """Its text of money and names is the tenant's, and it is no e-invoice."""
+    top_up = {
+        **{"top_up_id": "top_1", "org": "org_1", "external_id": "wire #1 *x*", "currency": "USD"},
+        **{"amount_cents": 123_456, "note": "$x$ <b>", "series": "SLU-RC-2026", "number": 1},
+        **{"received_us": 1_795_000_000_000_000, "created_us": 1_795_000_100_000_000},
+    }
+    parties = {"seller": SELLER, "buyer": FRENCH}
+    receipt = receipt_document(top_up, "SLU-RC-2026-000001", **parties, language=language)
+    pdf = pdf_of(receipt)
+    words = LANGUAGES[language]
+    said = text(pdf)
+    for each in (words["receipt"], words["received"], "wire #1 *x*", "$x$ <b>", FRENCH.name):
+        assert each in said
+    assert money(123_456, language) in said and words["taxes"] not in said.split("\n")
+    assert "<pdfuaid:part>1</pdfuaid:part>" in xmp(pdf) and "factur-x" not in xmp(pdf)
+    assert pdf == pdf_of(receipt)

@@ -108,7 +108,7 @@ def test_what_cannot_be_paid_leaves_nothing(store: Store) -> None:
     first, _ = invoices(store)
     book(store, call(store, "req_3", IN_NOVEMBER_US))
     (draft,) = run(store, "2026-11")
-    with pytest.raises(BadPayment, match="in USD"):
+    with pytest.raises(BadPayment, match="to be in USD"):
         pay(store, receipt(first, 1, "w", "EUR"), by="a", now_us=NOW_US)
     with pytest.raises(BadPayment, match="to come"):
         pay(store, receipt(first, 1, "w"), by="a", now_us=IN_OCTOBER_US - 1)
@@ -187,7 +187,7 @@ def test_a_bank_file_pays_by_number_once_and_lists_what_it_cannot(store: Store) 
     assert [(row.row, row.why) for row in told.unmatched] == [
         (4, "its text names no invoice that is issued"),
         (5, "its text names no invoice that is issued"),
-        (6, "the invoice is in USD"),
+        (6, "it is to be in USD"),
         (7, "its text names several invoices"),
         (8, "no money came"),
         (9, "it is still to come"),

@@ -100,6 +100,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         *("GET /v1/organization/invoices", "GET /v1/organization/charges/current"),
         *(f"GET /v1/organization/invoices/{{invoice_id}}.{kind}" for kind in FILES),
         *(f"GET /v1/organization/statement{kind}" for kind in ("", ".csv", ".pdf")),
+        "GET /v1/organization/receipts",
     ),
     For.EITHER: (
         *(f"GET /v1/organization/usage/{name}" for name in USAGE),
@@ -190,6 +191,8 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         *("POST /admin/v1/invoices/{invoice}/pay", "GET /admin/v1/payments"),
         *("POST /admin/v1/invoices/{invoice}/apply-balance", "POST /admin/v1/payments/import"),
         *(f"POST /admin/v1/payments/{{payment_id}}/{verb}" for verb in ("refund", "reverse")),
+        "POST /admin/v1/organizations/{organization_id}/top-ups",
+        *("GET /admin/v1/top-ups", "POST /admin/v1/top-ups/{top_up_id}/refund"),
         *("GET /admin/v1/invoice-runs", "POST /admin/v1/invoice-runs"),
         "GET /admin/v1/invoice-runs/{run_id}",
         *("GET /admin/v1/sellers", "GET /admin/v1/sellers/{seller_id}"),
