@@ -143,10 +143,11 @@ def book(conn: Connection, batch: Batch) -> BookedBatch:
     rids = list({record.rid for record in batch.records})
     plan = _Plan(latest=usage.latest(conn, rids))
     plan.booked.failures += batch.failures
-    place_us = max(charge_sums.next_place(conn, batch.now_us), closed.open_from_us(conn))
+    open_us = closed.open_from_us(conn)
+    place_us = max(charge_sums.next_place(conn, batch.now_us), open_us)
     for settled in batch.settled:
         _plan(plan, settled, place_us)
-    _write(conn, plan, _still_open(plan, batch.opened), batch.prices, place_us)
+    _write(conn, plan, _still_open(plan, batch.opened), batch.prices, place_us, open_us)
     return plan.booked
 
 
@@ -210,7 +211,12 @@ def _still_open(plan: _Plan, opened: Mapping[str, Record]) -> list[OpenedCall]:
 
 
 def _write(
-    conn: Connection, plan: _Plan, still_open: list[OpenedCall], prices: PriceBook, now_us: int
+    conn: Connection,
+    plan: _Plan,
+    still_open: list[OpenedCall],
+    prices: PriceBook,
+    now_us: int,
+    open_us: int,
 ) -> None:
     first = [entry for entry in plan.postings if entry.n == 1]
     better = [entry for entry in plan.postings if entry.n > 1]
@@ -241,6 +247,7 @@ def _write(
             *burns,
             *capacity.transfers(moved, capacity.allocated(added), _name(plan.postings), now_us),
         ],
+        open_us=open_us,
     )
     by_month = _by_month(conn, plan.postings, sums, burns, prices)
     charge_sums.add(conn, by_month, [*charged, *burns])

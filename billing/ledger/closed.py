@@ -29,8 +29,7 @@ def open_from_us(conn: Connection) -> int:
     return conn.execute(select(func.max(CLOSED.c.end_us))).scalar_one() or 0
 
 
-def refuse_closed(conn: Connection, transfers: Sequence[Row]) -> None:
+def refuse_closed(transfers: Sequence[Row], open_us: int) -> None:
     """Raises PeriodClosed."""
-    booked_us = min(row["created_us"] for row in transfers)
-    if booked_us < open_from_us(conn):
+    if min(row["created_us"] for row in transfers) < open_us:
         raise PeriodClosed("The books are closed for the time of this posting.")

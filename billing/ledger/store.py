@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from billing.db.columns import table_of
 from billing.db.insert import Row, add_to, insert_rows
-from billing.ledger.closed import refuse_closed
+from billing.ledger.closed import open_from_us, refuse_closed
 from billing.ledger.tables import Account, Transfer
 
 ACCOUNT = table_of(Account)
@@ -17,12 +17,13 @@ TRANSFER = table_of(Transfer)
 ACCOUNT_COLUMNS = ("code", "org", "currency", "debits", "credits")
 
 
-def post(conn: Connection, transfers: Sequence[Row]) -> None:
-    """Move the totals, one row an account in the order of codes, and insert the transfers. Raises
+def post(conn: Connection, transfers: Sequence[Row], *, open_us: int | None = None) -> None:
+    """Move the totals, one row an account in the order of codes, and insert the transfers.
+    `open_us` is from when the books are open, where this transaction has asked already. Raises
     PeriodClosed."""
     if not transfers:
         return
-    refuse_closed(conn, transfers)
+    refuse_closed(transfers, open_from_us(conn) if open_us is None else open_us)
     moved: dict[str, list[int]] = {}
     orgs: dict[str, str] = {}
     for row in transfers:

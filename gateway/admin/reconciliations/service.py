@@ -62,6 +62,8 @@ class ReconciliationService:
         def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, Reconciliation]]:
             with self.ledger.read() as conn:
                 names = bills.digests(conn, provider)
+                if behind is not None and behind[0] not in names:
+                    raise bad_request("after: Not an `after` of this list.", "after")
                 left = names if behind is None else names[names.index(behind[0]) + 1 :]
                 rows = [(name, posted_bill(conn, provider, name)) for name in left[:limit]]
             return [((name,), row) for name, row in rows if row is not None]

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from billing.books.closing import PeriodNotEnded, close, closed_months, closed_periods_stay
 from billing.books.store import journal_of
@@ -56,6 +56,20 @@ def test_month_closes_after_its_end_once_and_for_good(either_store: Store) -> No
     assert [each.period for each in closed_months(either_store)] == ["2026-09", "2026-10"]
     assert closed_months(either_store)[1] == once[0]
     assert holds(either_store)
+
+
+def test_writer_asks_once_a_batch_from_when_the_books_are_open(either_store: Store) -> None:
+    calls = [call(either_store, f"req_{n}", IN_OCTOBER_US) for n in range(3)]
+    asked: list[str] = []
+
+    def note(_conn: object, _cursor: object, statement: str, *_: object) -> None:
+        if "closed_period" in statement:
+            asked.append(statement)
+
+    event.listen(either_store.engine, "before_cursor_execute", note)
+    book(either_store, *calls, now_us=IN_OCTOBER_US)
+    event.remove(either_store.engine, "before_cursor_execute", note)
+    assert len(asked) == 1
 
 
 CLOCKS = st.integers(OCTOBER.start_us, OCTOBER.end_us + 10**9)

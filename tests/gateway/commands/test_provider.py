@@ -13,6 +13,7 @@ from billing.ledger import booking
 from billing.ledger.booking import Record
 from billing.prices.book import read_published
 from billing.types import encode
+from gateway.api.cursors import cursor_of
 from gateway.upstream import fake
 from tests.gateway.api.asgi import ask
 from tests.gateway.api.described import assert_described
@@ -65,6 +66,9 @@ async def test_a_bill_is_compared_posted_once_and_shown(
         assert_described(one.app, "GET", path, status, page)
         (row,) = page["data"]
         assert row["variance_usd"] == looked["variance_usd"] and row["billed_usd"] == "1.50"
+        elsewhere = f"{path}?after={cursor_of((0, 'x'))}"
+        status, answer = await ask(one.app, "GET", elsewhere, b"", "admin")
+        assert (status, answer["error"]["param"]) == (400, "after"), "a page of another list"
         for wrong, code, where in (
             ("nothing", 400, path),
             (HEAD, 400, path),
