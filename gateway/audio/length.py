@@ -10,6 +10,7 @@ import wave
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gateway.audio.silence import Silence
 from gateway.errors import ApiError, bad_request
 from gateway.uploads.folder import Upload
 from gateway.uploads.sent_form import Content
@@ -36,6 +37,7 @@ HERTZ = range(1_000, 1_000_001)
 ENDLESS_BYTES = 0x7FFF0000
 """What a WAV says of its data that was written before its end was known: this or more."""
 BOXES_MAX = 10_000
+SLOWEST = min(each.slowest for each in (WAV, MP3, OGG, FLAC, MP4, WEBM))
 CUT_OFF = 0.9
 """A file with less of its bytes than this was cut off."""
 
@@ -65,6 +67,15 @@ def audio_of(upload: Upload) -> Audio:
         raise _cut_off(upload)
     seconds = max(said, upload.size / kind.fastest)
     return Audio(upload, kind, math.ceil(seconds), math.ceil(max(said, longest)))
+
+
+def audio_like(seconds: float | None, size: int) -> Audio:
+    """A file that nobody has seen: as long as is said, or as long as so many bytes can be at the
+    slowest."""
+    longest = size / SLOWEST
+    said = longest if seconds is None else seconds
+    seconds, seconds_max = (max(1, math.ceil(each)) for each in (said, max(said, longest)))
+    return Audio(Silence(), WEBM, seconds, seconds_max)
 
 
 def _format_of(head: bytes) -> AudioFormat | None:

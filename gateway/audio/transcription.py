@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from billing.prices.tariff import Component
 from billing.types import Usage
-from gateway.audio.length import Audio, audio_of
+from gateway.audio.length import SLOWEST, Audio, audio_like, audio_of
 from gateway.call.request import GeneratingRequest
 from gateway.catalog.tokenizers import TokenCounter
 from gateway.errors import bad_request
@@ -25,7 +25,14 @@ from gateway.scores.request import whole_request
 from gateway.uploads.form import FileRule, FormRules, UploadedForm
 from gateway.uploads.sent_form import SentFile, SentForm, texts_of
 from gateway.wire.answer import AnswerHead
-from gateway.wire.bodies.checks import Takes, missing, takes_no_more
+from gateway.wire.bodies.checks import (
+    Takes,
+    integer,
+    json_object,
+    missing,
+    number,
+    takes_no_more,
+)
 from gateway.wire.bodies.rules import CallBody, Reader, described, neutral, own, word_of
 from gateway.wire.json_schema import STRING, array, one_of
 from gateway.wire.whole_choice import WholeChoice
@@ -133,6 +140,8 @@ class Transcription(ScoredPayload):
 
 TRANSCRIPTIONS, TRANSLATIONS = "/audio/transcriptions", "/audio/translations"
 RULES = FormRules({FILE: FileRule(1, BYTES_MAX)})
+LENGTHS = {"seconds": number(0, BYTES_MAX // SLOWEST), "bytes": integer(1, BYTES_MAX)}
+"""Of a file that a quote has not."""
 READERS: Mapping[str, Reader[Any]] = {TRANSCRIPTIONS: TRANSCRIPTION, TRANSLATIONS: TRANSLATION}
 
 
@@ -140,12 +149,39 @@ async def parse_audio(
     form: UploadedForm, path: str, takes: Takes = takes_no_more
 ) -> GeneratingRequest:
     """Raises ApiError 400 naming the parameter, in OpenAI's words."""
-    said = {FILE: "", **{name: _value(form, name) for name in form.texts}}
-    fields, extra = READERS[path].read(msgspec.json.encode(said), takes)
-    if not fields.model:
-        raise missing("model")
+    fields, extra = _read({name: _value(form, name) for name in form.texts}, path, takes)
     (upload,) = form.files[FILE]
     audio = await asyncio.to_thread(audio_of, upload)
+    return _request(fields, extra, path, audio)
+
+
+def parse_length(body: bytes, path: str, takes: Takes = takes_no_more) -> GeneratingRequest:
+    """A call as a quote tells of it: with `seconds` or `bytes` of its file, or both, in the place
+    of the file. Raises ApiError 400 naming the parameter."""
+    said = json_object(body)
+    if FILE in said:
+        raise bad_request(f"Invalid '{FILE}': a quote takes its 'seconds' or 'bytes'.", FILE)
+    lengths = {name: said.pop(name) for name in LENGTHS if said.get(name) is not None}
+    for name, value in lengths.items():
+        LENGTHS[name](name, value)
+    if not lengths:
+        raise missing("seconds")
+    fields, extra = _read(said, path, takes)
+    return _request(
+        fields, extra, path, audio_like(lengths.get("seconds"), lengths.get("bytes", 0))
+    )
+
+
+def _read(said: Mapping[str, Any], path: str, takes: Takes) -> tuple[Any, Any]:
+    fields, extra = READERS[path].read(msgspec.json.encode({FILE: "", **said}), takes)
+    if not fields.model:
+        raise missing("model")
+    return fields, extra
+
+
+def _request(
+    fields: Any, extra: Mapping[str, Any] | None, path: str, audio: Audio
+) -> GeneratingRequest:
     named = {n: v for n in SENT if (v := getattr(fields, n, None)) is not None}
     payload = Transcription(path=path, audio=audio, fields=named, extra=extra)
     return whole_request(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gateway.audio.speech import parse_speech
-from gateway.audio.transcription import READERS, RULES, parse_audio
+from gateway.audio.transcription import READERS, RULES, parse_audio, parse_length
 from gateway.catalog.catalog import CatalogKeeper
 from gateway.images.generations import parse_images
 from gateway.public import tokenize
@@ -61,6 +61,15 @@ def form_routes(keeper: CatalogKeeper) -> Mapping[str, FormRoute]:
     return {
         f"/v1{path}": FormRoute(RULES, partial(parse_audio, path=path, takes=_takes(keeper)))
         for path in READERS
+    }
+
+
+def quoted_routes(keeper: CatalogKeeper) -> Mapping[str, Parse]:
+    """What a quote can be asked of. A body has the length of a file in its place."""
+    takes = _takes(keeper)
+    return {
+        **{path: route.parse for path, route in call_routes(keeper).items()},
+        **{f"/v1{path}": partial(parse_length, path=path, takes=takes) for path in READERS},
     }
 
 

@@ -19,11 +19,13 @@ from redis.asyncio import Redis
 
 from billing.ledger import booking
 from billing.ledger.booking import Record
+from billing.money import nanousd, usd
 from billing.prices.book import PriceRate, PriceVersion, make_book
 from billing.types import encode
 from gateway.audio.transcription import BYTES_MAX
 from gateway.upstream import fake
 from tests.gateway.api.asgi import ask
+from tests.gateway.api.described import assert_described
 from tests.gateway.edge import (
     API_KEY,
     LISTENER,
@@ -174,6 +176,66 @@ async def test_seconds_are_charged_as_reported_up_to_what_is_held(
     assert response.json["usage"]["seconds"] == seconds
     (call,) = (await one.settled()).values()
     assert call.amount_nanousd == seconds * SECOND_NANOUSD
+
+
+@pytest.mark.parametrize(
+    ("length", "seconds"),
+    [
+        ({"seconds": 2.5}, 3),
+        ({"bytes": 7_501}, 11),
+        ({"seconds": 2.5, "bytes": 7_500}, 10),
+        ({"seconds": 12, "bytes": 7_500}, 12),
+    ],
+)
+@pytest.mark.parametrize("path", [TRANSCRIPTIONS, TRANSLATIONS])
+async def test_a_quote_takes_the_length_of_the_file(
+    one: Edge, path: str, length: dict[str, Any], seconds: int
+) -> None:
+    quoted = await quotes(one, path, model=LISTENER, prompt="a talk", **length)
+    assert quoted["models"][0]["max_usd"] == usd(seconds * SECOND_NANOUSD)
+    assert quoted["candidates"][0]["pool"] == "listens"
+
+
+async def test_no_file_of_a_quoted_length_costs_more_than_its_quote(
+    one: Edge, server: fake.FakeUpstream
+) -> None:
+    server.behaviour = said(usage={"type": "duration", "seconds": 10**6})
+    for model in (LISTENER, SCRIBE):
+        await sends(one, TALK, model=model)
+    charged = {call.model: call.amount_nanousd for call in (await one.settled()).values()}
+    for model in (LISTENER, SCRIBE):
+        quoted = await quotes(one, TRANSCRIPTIONS, model=model, seconds=2.5)
+        most = quoted["models"][0]["max_usd"]
+        assert nanousd(most) >= charged[model] > 0
+        assert model != LISTENER or most == usd(charged[model])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "param"),
+    [
+        ({}, "seconds"),
+        ({"seconds": -1}, "seconds"),
+        ({"seconds": 10**9}, "seconds"),
+        ({"seconds": "3"}, "seconds"),
+        ({"bytes": 0}, "bytes"),
+        ({"bytes": BYTES_MAX + 1}, "bytes"),
+        ({"seconds": 3, "file": "talk.wav"}, "file"),
+        ({"seconds": 3, "temperature": 9}, "temperature"),
+        ({"seconds": 3, "model": None}, "model"),
+    ],
+)
+async def test_a_quote_names_what_is_wrong(one: Edge, wrong: dict[str, Any], param: str) -> None:
+    sent = json.dumps({"url": TRANSCRIPTIONS, "body": {"model": LISTENER} | wrong}).encode()
+    status, answer = await ask(one.app, "POST", "/v1/quote", sent, API_KEY)
+    assert (status, answer["error"]["param"]) == (400, param)
+
+
+async def quotes(one: Edge, path: str, **body: Any) -> Any:
+    sent = json.dumps({"url": path, "body": body}).encode()
+    status, quoted = await ask(one.app, "POST", "/v1/quote", sent, API_KEY)
+    assert status == 200, quoted
+    assert_described(one.app, "POST", "/v1/quote", status, quoted)
+    return quoted
 
 
 async def test_a_model_that_is_sold_by_tokens_is_charged_for_those_of_its_server(

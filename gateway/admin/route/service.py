@@ -22,7 +22,7 @@ from gateway.decisions.narrowing import LeftOut, models_left_out
 from gateway.errors import bad_request
 from gateway.parts import Parts
 from gateway.public.quote.service import most_nanousd
-from gateway.server.routes import call_routes
+from gateway.server.routes import quoted_routes
 from gateway.tenants.auth import Principal
 from gateway.tenants.principal import principal_of
 from routing.policy.rules import RoutingPolicy
@@ -63,11 +63,11 @@ class RoutingService:
         policy: RoutingPolicy | None,
     ) -> ExplainedRoute:
         parts, pipeline = self.parts, self.parts.pipeline
-        routes = call_routes(parts.catalog)
+        routes = quoted_routes(parts.catalog)
         if explain.url not in routes:
             raise bad_request(f"'url' must be one of {', '.join(sorted(routes))}.", "url")
         body = msgspec.json.encode(explain.body)
-        request = routes[explain.url].parse(body)
+        request = routes[explain.url](body)
         now_s = parts.outside.clock()
         received = Received(parts.new_id("req"), now_s, {}, request, len(body))
         shaped, match = pipeline.matched(received, principal, left_usd, policy)

@@ -13,5 +13,6 @@ router = APIRouter(prefix="/v1", tags=["quote"], dependencies=[Depends(require_j
 
 @router.post("/quote", response_model=QuoteAnswer)
 async def quote(request: Request, caller: Caller, quotes: Quotes) -> Any:
-    """Body: `url`, say `/v1/chat/completions`, and the `body` of the call."""
+    """Body: `url`, say `/v1/chat/completions`, and the `body` of the call. One of a call that
+    sends a file has `seconds` or `bytes` in its place."""
     return await quotes.quote(caller, request.headers, await whole_body(request))

@@ -22,7 +22,7 @@ from gateway.decisions.explained import PricedCandidate
 from gateway.errors import ApiError
 from gateway.parts import Parts
 from gateway.policies.matching import PolicyMatch
-from gateway.server.routes import call_routes
+from gateway.server.routes import quoted_routes
 from gateway.tenants.auth import Principal
 from gateway.wire.bodies.checks import check_fields, json_object, one_of
 from routing.types import Call
@@ -89,11 +89,11 @@ class QuoteService:
 
     def _parsed(self, body: bytes) -> tuple[str, GeneratingRequest]:
         """As a line of a batch: the route, and the body that it would get."""
-        routes = call_routes(self.parts.catalog)
+        routes = quoted_routes(self.parts.catalog)
         checks = {"url": one_of(*routes), "body": _anything}
         check_fields(json_object(body), checks, "url", "body")
         line = msgspec.json.decode(body, type=_BatchLine)
-        return line.url, routes[line.url].parse(bytes(line.body))
+        return line.url, routes[line.url](bytes(line.body))
 
     def _outcome(
         self, call: Call, match: PolicyMatch, quote: Quote, request: GeneratingRequest

@@ -17,7 +17,7 @@ from gateway.console.context import ConsoleContext
 from gateway.console.formatting import short_id
 from gateway.console.pages.policies.trial import TrialView, trial_view
 from gateway.errors import ApiError
-from gateway.server.routes import call_routes
+from gateway.server.routes import quoted_routes
 from routing.policy.rules import RoutingPolicy
 
 CALLS_SHOWN = 25
@@ -96,7 +96,7 @@ def _view(
     """Blocking: it may look up names."""
     keys = list(dict.fromkeys(call.usage.key for call in calls))
     desk.names.learn(keys)
-    urls = sorted(call_routes(desk.parts.catalog))
+    urls = sorted(quoted_routes(desk.parts.catalog))
     return TryView(
         urls=tuple(urls),
         calls=tuple([RecentCall(call.usage.rid, _words(call)) for call in calls]),
