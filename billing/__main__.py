@@ -15,8 +15,9 @@ import signal
 import ssl
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from pydantic import ValidationError
 from redis.asyncio import Redis
@@ -38,10 +39,19 @@ from billing.outbox.sender import WebhookSender, resolved
 from billing.prices.versions import PriceError, load_book, publish_prices, seed
 from billing.recovery.primer import Primer
 from billing.recovery.reaper import Reaper
-from billing.settings import CONFIG_VARIABLE, BillingSettings, MailSettings
+from billing.settings import (
+    CONFIG_VARIABLE,
+    BillingSettings,
+    MailSettings,
+    TaxSettings,
+    VatLookups,
+    guards_of,
+)
 from billing.spool.keeper import SpoolKeeper
 from billing.spool.orphans import Orphans
 from billing.tasks import end
+from billing.taxes.vat_keeper import VatKeeper
+from billing.taxes.vies import Vies
 from billing.tuning import collect_less, switch_often, take_long_turns
 from billing.writer.stream import UsageStreams
 from billing.writer.writer import Writer
@@ -131,7 +141,8 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
     lives = LifeWriter(redis, store, interval_s=ledger.life_interval_s, now=now)
     decisions = DecisionWriter(redis, store, ledger, now=now)
     publisher = _publish(redis, store, ledger.publish_interval_s)
-    invoices = InvoiceRunKeeper(store, ledger, now=now)
+    guards = guards_of(ledger, settings.tax)
+    invoices = InvoiceRunKeeper(store, ledger, now=now, guards=guards)
     outbox = OutboxKeeper(
         store,
         WebhookSender(
@@ -150,7 +161,7 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
         interval_s=ledger.dunning_interval_s,
         now=now,
     )
-    books = credits.run(), invoices.run(), outbox.run(), dunning.run()
+    books = credits.run(), invoices.run(), outbox.run(), dunning.run(), *_vat(store, settings.tax)
     beside = lives.run(), decisions.run(), keeper.run(), *books
     runs = writer.run(), reaper.run(), primer.run(), *beside
     parts = [asyncio.create_task(part) for part in (*runs, publisher, stop.wait())]
@@ -159,6 +170,14 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
     await redis.aclose()
     for task in done:
         task.result()
+
+
+def _vat(store: Store, settings: TaxSettings) -> Iterator[Coroutine[Any, Any, None]]:
+    """The part that has VAT ids looked up, where there is one."""
+    if settings.vat_lookup is VatLookups.VIES:
+        tls = ssl.create_default_context()
+        vies = Vies(settings.vat_lookup_url, settings.vat_lookup_timeout_s, tls)
+        yield VatKeeper(store, vies, settings, now=now).run()
 
 
 def _mail(store: Store, settings: MailSettings) -> MailChannel | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import date
 from email.utils import parseaddr
+from enum import StrEnum
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Self
@@ -27,6 +28,7 @@ from billing.prices.tariff import amounts_of_units
 from billing.written_usd import PriceUsd, Usd, WrittenUsd
 
 CONFIG_VARIABLE = "SLUICE_CONFIG"
+VIES_URL = "https://ec.europa.eu/taxation_customs/vies/rest-api/check-vat-number"
 ImageKind = Annotated[str, Field(pattern="^[a-z0-9]{1,16}(/[a-z0-9]{1,16})?$")]
 
 
@@ -117,11 +119,6 @@ class LedgerSettings(WrittenUsd):
     def invoice_grace_us(self) -> int:
         return int(self.invoice_grace_h * 3_600_000_000)
 
-    @property
-    def invoice_guards(self) -> Guards:
-        from_cents = self.invoice_guard_from_nanousd // NANOUSD_PER_CENT
-        return Guards(self.invoice_guard_times, from_cents)
-
     @field_validator("book_accounts")
     @classmethod
     def _accounts(cls, accounts: dict[str, str]) -> dict[str, str]:
@@ -132,6 +129,32 @@ class LedgerSettings(WrittenUsd):
     @classmethod
     def _networks(cls, networks: list[str]) -> list[str]:
         return [str(ip_network(network)) for network in networks]
+
+
+class VatLookups(StrEnum):
+    """Who is asked whether a VAT id is in use."""
+
+    OFF = "off"
+    VIES = "vies"
+
+
+class TaxSettings(BaseModel):
+    """The table [tax]."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    vat_lookup: VatLookups = VatLookups.OFF  # vies: VAT ids are looked up before reverse charge
+    vat_lookup_url: str = Field(VIES_URL, pattern="^https?://[^/]+")
+    vat_lookup_timeout_s: float = Field(10.0, gt=0, le=60.0)  # one question
+    vat_lookup_keep_days: int = Field(30, ge=1, le=365)  # how long an answer holds
+    vat_lookup_interval_s: float = Field(60.0, gt=0)  # how often ids that are due are looked for
+    vat_lookup_retry_s: float = Field(600.0, gt=0)  # pause of an id that nobody answered about
+
+
+def guards_of(ledger: LedgerSettings, tax: TaxSettings) -> Guards:
+    """What parks drafts."""
+    from_cents = ledger.invoice_guard_from_nanousd // NANOUSD_PER_CENT
+    days = None if tax.vat_lookup is VatLookups.OFF else tax.vat_lookup_keep_days
+    return Guards(ledger.invoice_guard_times, from_cents, days)
 
 
 class MailSettings(BaseModel):
@@ -192,6 +215,7 @@ class BillingSettings(BaseSettings):
     sql_url: str = ""
     ledger: LedgerSettings = LedgerSettings()
     mail: MailSettings = MailSettings()
+    tax: TaxSettings = TaxSettings()
     dunning: DunningEntries = ()
     prices: list[PriceSettings] = []
 

@@ -25,7 +25,13 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from sqlmodel._compat import SQLModelConfig
 
-from billing.settings import DunningEntries, LedgerSettings, MailSettings, PriceSettings
+from billing.settings import (
+    DunningEntries,
+    LedgerSettings,
+    MailSettings,
+    PriceSettings,
+    TaxSettings,
+)
 from billing.written_usd import Usd, WrittenUsd, notices
 from gateway.catalog.external import ExternalRules, address_of
 from gateway.catalog.fit import mixed_misfits, pool_misfits, priced, variant_misfits, variant_of
@@ -251,6 +257,7 @@ class Settings(BaseSettings):
     providers: ProvidersSettings = ProvidersSettings()
     ledger: LedgerSettings = LedgerSettings()
     mail: MailSettings = MailSettings()
+    tax: TaxSettings = TaxSettings()
     ray: RaySettings = RaySettings()
     vllm: VllmSettings = VllmSettings()
     controller: ControllerSettings = ControllerSettings()

@@ -26,6 +26,7 @@ import billing.prices.tables
 import billing.recovery.tables
 import billing.refusals.tables
 import billing.spool.tables
+import billing.taxes.tables
 import billing.terms.tables
 import billing.top_ups.tables
 import billing.usage.tables

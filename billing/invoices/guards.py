@@ -1,4 +1,4 @@
-"""What parks a draft though nothing of it is missing: an amount that a person should see first.
+"""What parks a draft though nothing of it is missing: what a person should see first.
 
 Pure. The limits are settings; `reviews` has what a person has said of a draft.
 """
@@ -11,10 +11,11 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Guards:
     """A draft is parked above `from_cents` and above `times` the invoice before it; 0 times parks
-    none."""
+    none. A VAT id that is relied on needs an answer of the last `vat_days`; None asks for none."""
 
     times: int = 10
     from_cents: int = 10_000
+    vat_days: int | None = None
 
     def is_beyond(self, total_cents: int, before_cents: int) -> bool:
         is_watched = self.times > 0 and total_cents > self.from_cents

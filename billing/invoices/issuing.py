@@ -43,7 +43,7 @@ def issue(
     numbers = rows.numbers_of(series, invoice["period"][:4], is_credit_note=is_below_zero)
     standing: dict[str, Any] = dict(rows.STANDING)
     if billed_as is not None:
-        standing["due_us"] = rows.insert_parties(conn, invoice_id, billed_as, now_us)
+        standing |= rows.insert_parties(conn, invoice_id, billed_as, now_us)
     rows.insert_taxes(conn, invoice_id, taxation)
     frozen = {"tax_cents": taxation.tax_cents, "computed_us": now_us}
     number = rows.finalise(conn, invoice_id, numbers, **frozen)

@@ -37,7 +37,9 @@ from billing.parties.store import BilledAs
 from billing.payments.payment import due
 from billing.periods import Period, period, period_at
 from billing.recovery import holds
+from billing.taxes import vat_store
 from billing.taxes.taxation import NO_TAX, Taxation, TaxBasis
+from billing.taxes.vat_lookup import Doubt, doubts
 from billing.terms.store import terms_of
 from billing.terms.term import Term
 from billing.writer import marks
@@ -172,8 +174,10 @@ def _as_listed(
     org, month = invoice["org"], period(invoice["period"])
     ends_us = {line["service_end_us"] for line in lines}
     grants = {line["grant_id"] for line in lines}
-    basis = _basis(conn, _billed_as(conn, org, month), ends_us, grants)
-    review = (org, month.name, invoice["invoice_id"], invoice["total_cents"], guards)
+    billed_as = _billed_as(conn, org, month)
+    basis = _basis(conn, billed_as, ends_us, grants)
+    doubted = _doubts(conn, billed_as, basis, guards, now_us)
+    review = (org, month.name, invoice["invoice_id"], invoice["total_cents"], guards, doubted)
     parked = (*_parked_because(conn, basis), *reviews.parked_because(conn, *review))
     is_one_off = invoice["kind"] == rows.ONE_OFF
     waits = () if is_one_off else _open_because(conn, org, month, now_us)
@@ -317,7 +321,8 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, terms: RunTerm
     ends_us = {line.service.end_us for line in lines} | {billing_period.end_us}
     basis = _basis(conn, billed_as, ends_us, {line.grant_id for line in lines})
     total_cents = whole_cents(sum(line.amount_nanousd for line in lines))
-    review = (org, billing_period.name, invoice_id, total_cents, terms.guards)
+    doubted = _doubts(conn, billed_as, basis, terms.guards, terms.now_us)
+    review = (org, billing_period.name, invoice_id, total_cents, terms.guards, doubted)
     reviewed = reviews.parked_because(conn, *review)
     parked = (*_parked_because(conn, basis), *reviewed)
     waits = _open_because(conn, org, billing_period, terms.now_us, terms.grace_us)
@@ -350,6 +355,21 @@ def _parked_because(conn: Connection, basis: TaxBasis | None) -> tuple[str, ...]
     if basis is None:
         return ("it has no billing profile",) if parties.has_sellers(conn) else ()
     return () if basis.is_whole else ("no tax rule fits its seller and its buyer",)
+
+
+def _doubts(
+    conn: Connection,
+    billed_as: BilledAs | None,
+    basis: TaxBasis | None,
+    guards: Guards,
+    now_us: int,
+) -> tuple[Doubt, ...]:
+    """Of the buyer's VAT id, where it is to be looked up."""
+    if billed_as is None or basis is None or guards.vat_days is None:
+        return ()
+    rules = [rule for held in basis.rules.values() for rule in held]
+    vat_id = billed_as.buyer.vat_id
+    return doubts(rules, vat_id, vat_store.last(conn, vat_id), now_us, guards.vat_days)
 
 
 def _is_final(invoice: Mapping[str, Any]) -> bool:

@@ -1,11 +1,12 @@
 """What a person says of a draft: that it is held back, or that its amount is right.
 
-A draft beyond the guards is parked until somebody approves it. An approval is of an amount: a
-draft that grows above it is parked again.
+A draft beyond the guards, or of which there is doubt, is parked until somebody approves it. An
+approval is of an amount: a draft that grows above it is parked again. It clears no later doubt.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -15,12 +16,19 @@ from billing.db.insert import insert_or_replace
 from billing.invoices import store as rows
 from billing.invoices.guards import Guards
 from billing.invoices.tables import InvoiceReview
+from billing.taxes.vat_lookup import Doubt
 
 REVIEW = table_of(InvoiceReview)
 
 
 def parked_because(
-    conn: Connection, org: str, month: str, invoice_id: str, total_cents: int, guards: Guards
+    conn: Connection,
+    org: str,
+    month: str,
+    invoice_id: str,
+    total_cents: int,
+    guards: Guards,
+    doubts: Iterable[Doubt] = (),
 ) -> tuple[str, ...]:
     review = _one(conn, invoice_id)
     reasons = []
@@ -31,6 +39,10 @@ def parked_because(
         before = rows.last_before(conn, org, month)
         if before is not None and guards.is_beyond(total_cents, before["total_cents"]):
             reasons.append(f"it is more than {guards.times} times that of {before['period']}")
+    has_approval = is_approved and review["approved_cents"] is not None
+    for doubt in doubts:
+        if not has_approval or review["changed_us"] < doubt.since_us:
+            reasons.append(doubt.because)
     return tuple(reasons)
 
 
@@ -59,4 +71,4 @@ def _put(
 
 def _one(conn: Connection, invoice_id: str) -> dict[str, Any]:
     row = conn.execute(select(REVIEW).where(REVIEW.c.invoice_id == invoice_id)).mappings().first()
-    return dict(row) if row else {"held_because": "", "approved_cents": None}
+    return dict(row) if row else {"held_because": "", "approved_cents": None, "changed_us": 0}

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from sqlalchemy.exc import SQLAlchemyError
 
 from billing.db.engine import Store
+from billing.invoices.guards import GUARDS, Guards
 from billing.invoices.runs import advance
 from billing.settings import LedgerSettings
 
@@ -21,10 +22,18 @@ MICROSECONDS = 1_000_000
 class InvoiceRunKeeper:
     """`now` is epoch seconds."""
 
-    def __init__(self, store: Store, settings: LedgerSettings, *, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: LedgerSettings,
+        *,
+        now: Callable[[], float],
+        guards: Guards = GUARDS,
+    ) -> None:
         self._store = store
         self._settings = settings
         self._now = now
+        self._guards = guards
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -46,5 +55,5 @@ class InvoiceRunKeeper:
             series=self._settings.invoice_series,
             retry_after_us=int(self._settings.mark_interval_s * MICROSECONDS),
             grace_us=self._settings.invoice_grace_us,
-            guards=self._settings.invoice_guards,
+            guards=self._guards,
         )

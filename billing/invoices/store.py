@@ -42,6 +42,7 @@ from billing.invoices.tables import (
 from billing.parties.party import BillingProfile, Seller
 from billing.parties.store import BilledAs
 from billing.payments.tables import PaymentPart
+from billing.taxes import vat_store
 from billing.taxes.tax_rule import TaxRule
 from billing.taxes.taxation import TaxAmount, Taxation, TaxShare, Treatment
 from billing.usage.rollup import DAY_US
@@ -137,7 +138,7 @@ def last_before(conn: Connection, org: str, period: str) -> dict[str, Any] | Non
     return dict(row) if row else None
 
 
-STANDING = {"voided_us": None, "written_off_cents": None, "due_us": None} | {
+STANDING = {"voided_us": None, "written_off_cents": None, "due_us": None, "vat_check": None} | {
     "paid_cents": 0,
     "noted_cents": 0,
 }
@@ -157,7 +158,8 @@ def _with_voids() -> Select[Any]:
         NOTE.c.invoice_id == INVOICE.c.invoice_id
     )
     noted_cents = cast(noted.correlate(INVOICE).scalar_subquery(), BigInteger).label("noted_cents")
-    standing = (VOID.c.voided_us, written_off, PARTIES.c.due_us, paid_cents, noted_cents)
+    of_parties = PARTIES.c.due_us, PARTIES.c.vat_check
+    standing = (VOID.c.voided_us, written_off, *of_parties, paid_cents, noted_cents)
     return select(INVOICE, *standing).select_from(joined)
 
 
@@ -326,13 +328,18 @@ def insert_draft(
     insert_rows(conn, CUT, [of_invoice | cut._asdict() for cut in cuts])
 
 
-def insert_parties(conn: Connection, invoice_id: str, billed: BilledAs, issued_us: int) -> int:
-    """Freeze who bills whom, under which tax, and until when it is to be paid: the answer."""
+def insert_parties(
+    conn: Connection, invoice_id: str, billed: BilledAs, issued_us: int
+) -> dict[str, Any]:
+    """Freeze who bills whom, under which tax, what is known of the buyer's VAT id, and until when
+    it is to be paid. The answer is of the last two."""
     terms_us = billed.buyer.payment_terms_days * DAY_US
     row = {"invoice_id": invoice_id, "issued_us": issued_us, "due_us": issued_us + terms_us}
     values = msgspec.to_builtins(billed._asdict())
-    conn.execute(insert(PARTIES), [row | values])
-    return issued_us + terms_us
+    check = vat_store.last(conn, billed.buyer.vat_id)
+    frozen = {"vat_check": None if check is None else msgspec.to_builtins(check)}
+    conn.execute(insert(PARTIES), [row | values | frozen])
+    return {"due_us": issued_us + terms_us, **frozen}
 
 
 def parties_of(conn: Connection, invoice_id: str) -> IssuedTo | None:

@@ -181,6 +181,8 @@ class InvoiceParties(SQLModel, table=True):
     rule: dict[str, Any] = Field(sa_type=JSON)
     issued_us: int = Field(sa_type=Big)
     due_us: int = Field(sa_type=Big)
+    vat_check: dict[str, Any] | None = Field(None, sa_type=JSON(none_as_null=True))
+    """The last answer about the buyer's VAT id, if there was one."""
 
 
 class InvoiceCounter(SQLModel, table=True):

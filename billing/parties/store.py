@@ -120,6 +120,15 @@ def legal_names(conn: Connection) -> dict[str, str]:
     return {org: details["legal_name"] for org, details in rows}
 
 
+def vat_ids(conn: Connection) -> dict[str, str]:
+    """Each VAT id of a billing profile, with one of a seller that bills it, empty where it has
+    none."""
+    joined = PROFILE.join(SELLER, SELLER.c.seller_id == PROFILE.c.seller)
+    rows = conn.execute(select(PROFILE.c.details, SELLER.c.details).select_from(joined))
+    pairs = ((buyer["vat_id"], seller["vat_id"]) for buyer, seller in rows)
+    return {vat_id: requester for vat_id, requester in pairs if vat_id}
+
+
 def has_sellers(conn: Connection) -> bool:
     return conn.execute(select(SELLER.c.seller_id).limit(1)).first() is not None
 

@@ -12,11 +12,13 @@ import click
 from billing.charges.trace import every_line_transfer
 from billing.invoices import life, months, voids
 from billing.invoices import store as rows
+from billing.invoices.guards import Guards
 from billing.invoices.invoicing import LineKind
 from billing.invoices.months import InvoiceResult, run_invoices
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import NotIssued, WrongInvoiceStatus
 from billing.periods import BadPeriod
+from billing.settings import guards_of
 from gateway.admin.invoices.schemas import Invoice, LineCall
 from gateway.commands.data_folder import Ledger, with_ledger
 from gateway.commands.scopes import part
@@ -55,7 +57,7 @@ def run(ledger: Ledger, period: str, org: str | None) -> int:
             series=ledger.settings.ledger.invoice_series,
             org=org,
             grace_us=ledger.settings.ledger.invoice_grace_us,
-            guards=ledger.settings.ledger.invoice_guards,
+            guards=_guards(ledger),
         )
     except BadPeriod as error:
         click.echo(error, err=True)
@@ -73,8 +75,9 @@ def run(ledger: Ledger, period: str, org: str | None) -> int:
 def preview(ledger: Ledger, organization: str, period: str, as_json: bool) -> int:
     """What an invoice would say now. Nothing is written."""
     try:
-        guards = ledger.settings.ledger.invoice_guards
-        result = months.preview(ledger.store, organization, period, now_us=_now_us(), guards=guards)
+        result = months.preview(
+            ledger.store, organization, period, now_us=_now_us(), guards=_guards(ledger)
+        )
     except BadPeriod as error:
         click.echo(error, err=True)
         return 2
@@ -90,8 +93,7 @@ def preview(ledger: Ledger, organization: str, period: str, as_json: bool) -> in
 @with_ledger
 def issue(ledger: Ledger, invoice_id: str, as_json: bool) -> int:
     """Approve a draft and give it its number."""
-    settings = ledger.settings.ledger
-    words = {"series": settings.invoice_series, "guards": settings.invoice_guards}
+    words = {"series": ledger.settings.ledger.invoice_series, "guards": _guards(ledger)}
     return _change(life.issue, ledger, invoice_id, as_json, by=BY, **words)
 
 
@@ -116,8 +118,7 @@ def explain(ledger: Ledger, name: str, line: int | None, calls: bool, as_json: b
     not sum to the one before it."""
     with ledger.store.read() as conn:
         row = rows.by_number(conn, name) or {"invoice_id": name}
-        guards = ledger.settings.ledger.invoice_guards
-        result = months.invoice_by_id(conn, row["invoice_id"], _now_us(), guards)
+        result = months.invoice_by_id(conn, row["invoice_id"], _now_us(), _guards(ledger))
     if result is None:
         click.echo(f"there is no {name}", err=True)
         return 2
@@ -165,6 +166,10 @@ def _of_line(line: dict[str, Any]) -> dict[str, Any]:
     shown = {"seq": line["seq"], "kind": line["kind"], "what": what, "quantity": line["quantity"]}
     shown |= {"amount_usd": line["amount_usd"]}
     return shown | {name: line[name] for name in ("charges", "equal") if name in line}
+
+
+def _guards(ledger: Ledger) -> Guards:
+    return guards_of(ledger.settings.ledger, ledger.settings.tax)
 
 
 def _change(

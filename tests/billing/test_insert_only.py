@@ -25,6 +25,7 @@ import billing.payments.tables
 import billing.prices.tables
 import billing.recovery.tables
 import billing.spool.tables
+import billing.taxes.tables
 import billing.top_ups.tables
 import billing.usage.tables
 import billing.writer.tables
@@ -75,6 +76,7 @@ FROZEN = {
     "invoice_write_off",
     *("credit_note", "credit_note_line", "credit_note_tax"),
     "credit_note_tax_share",
+    "vat_check",
     "outbox_event",
     "dunning_step",
     "payment",
@@ -167,6 +169,7 @@ def store(either_store: Store) -> Store:
         insert_step(conn, invoice.invoice["invoice_id"], StepName.REMINDER, 1, 1)
         invoices.insert_write_off(conn, invoice.invoice["invoice_id"], 1, "a", "a", 1)
         documents.keep(conn, "inv_1", "pdf", b"%PDF", 1)
+        conn.execute(text("INSERT INTO vat_check VALUES ('ATU1', 1, '', true, '')"))
         conn.execute(text("INSERT INTO closed_period VALUES ('2020-01', 1, 'a', 1)"))
         conn.execute(text("INSERT INTO closed_period_total VALUES ('2020-01', 0, 0)"))
         conn.execute(text(f"INSERT INTO life_report {LIFE}"))
@@ -248,6 +251,7 @@ def test_every_table_of_the_ledger_is_frozen_or_says_why_not() -> None:
             billing.ledger.tables,
             billing.outbox.tables,
             billing.parties.tables,
+            billing.taxes.tables,
             billing.payments.tables,
             billing.prices.tables,
             billing.recovery.tables,

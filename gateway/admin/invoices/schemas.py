@@ -81,6 +81,15 @@ class ReasonBody(Body):
     reason: Label = Field(description="why; it is kept", examples=["wrong price"])
 
 
+class VatCheck(Answer):
+    """What was said of the buyer's VAT id last, before the invoice was issued."""
+
+    vat_id: str = Field(examples=["ATU13585627"])
+    valid: bool = Field(validation_alias="is_valid")
+    consultation: str = Field(description="the number under which the answer is on record")
+    checked_at: At = Field(validation_alias="checked_us")
+
+
 class Invoice(Answer):
     """One organization, one month."""
 
@@ -118,5 +127,6 @@ class Invoice(Answer):
         validation_alias=AliasPath("due_nanousd"),
         description="the total less what was paid; 0 of a void one",
     )
+    vat_check: VatCheck | None = Field(description="null where nobody was asked")
     computed_us: int
     lines: list[InvoiceLine] = Field(validation_alias="lines")

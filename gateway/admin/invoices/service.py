@@ -16,6 +16,7 @@ from billing.invoices.months import InvoiceResult, invoice_by_id, list_invoices,
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import NotIssued, WrongInvoiceStatus, void
 from billing.periods import BadPeriod
+from billing.settings import guards_of
 from gateway.admin.invoices.schemas import OneOffBody
 from gateway.admin.use_cases import ADMIN, NotThere, attempt
 from gateway.api.dependencies import parts_of
@@ -168,7 +169,7 @@ async def invoices_of(request: Request) -> InvoiceService:
         *(parts.ledger, parts.tenants),
         settings.invoice_series,
         settings.invoice_grace_us,
-        settings.invoice_guards,
+        guards_of(settings, parts.settings.tax),
         parts.outside.clock,
     )
 

@@ -17,7 +17,7 @@ from billing.invoices.status import InvoiceStanding, InvoiceStatus, status_of
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import WrongInvoiceStatus, void
 from billing.parties import store as parties
-from billing.settings import LedgerSettings
+from billing.settings import LedgerSettings, TaxSettings, guards_of
 from tests.billing.invoices.test_invoices import (
     IN_NOVEMBER_US,
     IN_OCTOBER_US,
@@ -164,15 +164,16 @@ def test_only_an_amount_above_both_limits_is_beyond(
 
 
 def test_limits_of_the_guard_are_settings(store: Store) -> None:
-    assert LedgerSettings().invoice_guards == Guards()
+    assert guards_of(LedgerSettings(), TaxSettings()) == Guards()
     used(store, "req_1", SEPTEMBER.end_us - 1, output=1_500_000_000)
     assert run(store, "2026-09")[0].number
     used(store, "req_2", IN_OCTOBER_US)
     for words in ({"invoice_guard_times": 20}, {"invoice_guard_from_usd": "500"}):
-        guards = LedgerSettings(**words).invoice_guards
+        guards = guards_of(LedgerSettings(**words), TaxSettings())
         shown = preview(store, "org_1", "2026-10", now_us=IN_NOVEMBER_US, guards=guards)
         assert shown is not None and not shown.parked_because
-    strict = LedgerSettings(invoice_guard_times=2, invoice_guard_from_usd="0.01").invoice_guards
+    low = LedgerSettings(invoice_guard_times=2, invoice_guard_from_usd="0.01")
+    strict = guards_of(low, TaxSettings())
     words = {"now_us": IN_NOVEMBER_US, "series": "SLU", "guards": strict}
     (parked,) = run_invoices(store, "2026-10", **words)
     assert parked.parked_because == ("it is more than 2 times that of 2026-09",)
