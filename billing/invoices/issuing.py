@@ -1,8 +1,8 @@
 """Issuing: a draft gets its number, parties and taxes are frozen, and the ledger has the amounts.
 
-All of it happens in the caller's transaction. Used amounts become owed ones. The rounding to cents
-and each tax are transfers of their own. What takes an invoice back are the same transfers the other
-way round. Guards laws 1 and 4.
+All of it happens in the caller's transaction, and what the organization has on account pays it.
+Used amounts become owed ones. The rounding to cents and each tax are transfers of their own. What
+takes an invoice back are the same transfers the other way round. Guards laws 1 and 4.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from billing.ledger.posting import ROUNDING, receivable, transfer, unbilled
 from billing.money import NANOUSD_PER_CENT
 from billing.outbox.event import EventType
 from billing.parties.store import BilledAs
+from billing.payments import paying
+from billing.payments import store as payments
 from billing.taxes.taxation import TaxAmount, Taxation, TaxPart
 
 Invoice = Mapping[str, Any]
 ONE_OFF_REVENUE = "revenue:one_off"
+BY = "issue"
+"""Who takes from what is on account."""
 UNDONE = ":void"
 """Ends the id of a transfer that undoes another one."""
 
@@ -51,7 +55,8 @@ def issue(
     issued = {**invoice, **standing, **named, **frozen}
     transfers.post(conn, list(_transfers(issued, taxation, now_us)))
     tell_of_invoice(conn, EventType.INVOICE_ISSUED, issued, now_us)
-    return issued
+    paying.settle(conn, issued, by=BY, now_us=now_us)
+    return issued | {"paid_cents": payments.paid_cents(conn, invoice_id)}
 
 
 def take_back(conn: Connection, invoice: Invoice, taxation: Taxation, now_us: int) -> None:

@@ -116,7 +116,13 @@ def apply_balance(store: Store, invoice_id: str, *, by: str, now_us: int) -> Non
     NotPayable."""
     with store.write() as conn:
         take_turns(conn, RUN_LOCK)
-        invoice = _payable(conn, invoice_id)
+        settle(conn, _payable(conn, invoice_id), by=by, now_us=now_us)
+
+
+def settle(conn: Connection, invoice: Row, *, by: str, now_us: int) -> None:
+    """The same inside the caller's transaction, which has the turn of RUN_LOCK. An invoice that is
+    issued is settled at once."""
+    if invoices.left_cents(invoice) > 0:
         for payment, left_cents in rows.with_credit(conn, invoice["org"]):
             _apply(conn, payment, left_cents, invoice, by, now_us)
 

@@ -56,13 +56,10 @@ def parts(conn: Connection, payment_id: str) -> list[Row]:
 
 def with_credit(conn: Connection, org: str) -> list[tuple[Row, int]]:
     """The payments of an organization that have cents on account, the oldest first."""
-    gone = (
-        select(PART.c.payment_id, _GONE.label("gone")).group_by(PART.c.payment_id).subquery("parts")
-    )
-    left = PAYMENT.c.amount_cents - func.coalesce(gone.c.gone, 0)
+    gone = select(_GONE).where(PART.c.payment_id == PAYMENT.c.payment_id)
+    left = PAYMENT.c.amount_cents - gone.correlate(PAYMENT).scalar_subquery()
     statement = (
         select(PAYMENT, left.label("left"))
-        .outerjoin(gone, gone.c.payment_id == PAYMENT.c.payment_id)
         .where(PAYMENT.c.org == org, left > 0)
         .order_by(PAYMENT.c.received_us, PAYMENT.c.payment_id)
     )

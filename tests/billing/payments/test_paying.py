@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from msgspec.structs import replace
+from sqlalchemy import text
 
 from billing.db.engine import Store
 from billing.invoices.months import InvoiceResult, list_invoices
@@ -18,11 +19,13 @@ from billing.payments.paying import (
     PaymentState,
     UnknownPayment,
     apply_balance,
+    list_payments,
     pay,
     refund,
     reverse,
 )
 from billing.payments.payment import BadPayment, Receipt
+from billing.periods import period
 from tests.billing.invoices.test_invoices import (
     IN_NOVEMBER_US,
     IN_OCTOBER_US,
@@ -89,6 +92,30 @@ def test_parts_then_more_than_is_due_pay_the_next_invoice(store: Store) -> None:
     apply_balance(store, second.invoice["invoice_id"], by="a", now_us=NOW_US)
     assert cents(store) == [(100, 0), (100, 100)]
     assert (balance(store, "receivable"), balance(store, "on_account")) == (100 * 10**7, 0)
+    assert holds(store)
+
+
+def test_balance_pays_the_next_invoice_when_it_is_issued_the_oldest_first(store: Store) -> None:
+    """Never more than is due, and told as paid."""
+    first, second = invoices(store)
+    paid(store, first, 150)
+    paid(store, second, 450, "w-2")
+    book(store, call(store, "req_3", IN_NOVEMBER_US, output=130_000_000))
+    later_us = period("2026-11").end_us + 3_600_000_000
+    caught_up(store, later_us)
+    (draft,) = run(store, "2026-11")
+    assert (draft.number, draft.paid_nanousd) == (None, 0), "a draft takes nothing"
+    (third,) = run(store, "2026-11", later_us)
+    (again,) = list_invoices(store, now_us=later_us, month="2026-11")
+    assert third.invoice["total_cents"] == 260
+    for each in (third, again):
+        assert (each.status, each.paid_nanousd, each.due_nanousd) == ("paid", 260 * 10**7, 0)
+    states = list_payments(store, org="org_1")
+    assert {s.payment["external_id"]: s.on_account_cents for s in states} == {"w-1": 0, "w-2": 40}
+    assert balance(store, "on_account") == -40 * 10**7
+    with store.read() as conn:
+        told = text("SELECT count(*) FROM outbox_event WHERE type = 'invoice.paid'")
+        assert conn.execute(told).scalar_one() == 3
     assert holds(store)
 
 

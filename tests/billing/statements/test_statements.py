@@ -14,6 +14,8 @@ from sqlalchemy import text
 from billing.credit_notes.crediting import credit
 from billing.db.engine import Store
 from billing.invoices import life, one_off
+from billing.invoices.months import list_invoices
+from billing.invoices.store import credited_cents
 from billing.invoices.voids import WrongInvoiceStatus, void
 from billing.payments import paying
 from billing.payments.payment import Receipt
@@ -111,6 +113,14 @@ def test_statement_is_the_ledger_at_every_instant(either_store: Store, examples:
             except REFUSALS:
                 continue
         end_us = account.now_us + 1
+        for invoice in list_invoices(either_store, now_us=end_us, org=account.org):
+            if invoice.status == "void":
+                continue
+            gone = credited_cents(invoice.invoice) * 10**7
+            total = invoice.paid_nanousd + invoice.due_nanousd + gone
+            assert total == invoice.total_nanousd and invoice.due_nanousd >= 0
+        for state in paying.list_payments(either_store, org=account.org):
+            assert state.on_account_cents >= 0
         whole = statement(either_store, account.org, 0, end_us)
         assert whole.opening_cents == 0
         for at_us in range(T_US, end_us + SECOND_US, SECOND_US):
