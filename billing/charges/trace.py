@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, select
 from billing.charges.audit import PARTS, RECORDS, is_of, within
 from billing.charges.sums import RECORD, month_of
 from billing.credits.credit import account_of, grant_of
-from billing.db.engine import Store
+from billing.db.engine import Store, walk_along_index
 from billing.invoices import agreed
 from billing.invoices import store as invoices
 from billing.invoices.invoicing import LineKind
@@ -76,6 +76,7 @@ def line_transfers(
         if line["kind"] in invoices.OF_TERMS:
             return [] if after else _of_term(conn, invoice_id, line)
         book = book_of(conn)
+        walk_along_index(conn)
         links: list[dict[str, Any]] = []
         while len(links) < limit:
             page = _page(conn, line, after, limit)

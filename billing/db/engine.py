@@ -53,6 +53,14 @@ def look_up_by_index(conn: Connection) -> None:
         conn.exec_driver_sql("SET LOCAL enable_seqscan = off")
 
 
+def walk_along_index(conn: Connection) -> None:
+    """Have PostgreSQL walk along an index up to the limit, for the rest of a transaction. Where
+    many conditions hold for nearly every row, it expects few rows, and would read and sort all."""
+    if conn.dialect.name == "postgresql":
+        for step in ("seqscan", "hashjoin", "mergejoin", "sort"):
+            conn.exec_driver_sql(f"SET LOCAL enable_{step} = off")
+
+
 def take_turns(conn: Connection, lock: int) -> None:
     """Have transactions with the same lock wait for each other. A transaction needs that if it
     reads what another one may be about to write. SQLite lets one transaction write at a time
