@@ -24,7 +24,7 @@ from gateway.scores.payload import ScoredPayload
 from gateway.scores.request import whole_request
 from gateway.uploads.form import FileRule, FormRules, UploadedForm
 from gateway.uploads.sent_form import SentFile, SentForm, texts_of
-from gateway.wire.answer import AnswerHead
+from gateway.wire.answer import AnswerHead, TypedForm
 from gateway.wire.bodies.checks import (
     Takes,
     integer,
@@ -218,7 +218,7 @@ def _number(text: str) -> float | str:
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptForm:
+class TranscriptForm(TypedForm):
     response_format: str
 
     @property

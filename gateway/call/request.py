@@ -3,7 +3,8 @@ it came by: the model, the payload that goes to it, and the form that the answer
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from functools import cache
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import msgspec
 
@@ -94,6 +95,16 @@ class SentAsForm(Protocol):
     def sent(self, body: Mapping[str, Any]) -> SentForm:
         """With the fields of its `outside_body`, and what was added to them."""
         ...
+
+
+def is_sent_as_form(payload: Payload) -> TypeGuard[SentAsForm]:
+    return _has_form(type(payload))
+
+
+@cache
+def _has_form(kind: type[object]) -> bool:
+    """To ask a protocol takes longer than many a step of a call, so it is asked once a type."""
+    return issubclass(kind, SentAsForm)
 
 
 @dataclass(frozen=True, slots=True)

@@ -357,7 +357,11 @@ class OpenAIAnswer:
             except Malformed as malformed:
                 self._leave_out(payload, malformed, frames)
                 continue
-            self._keep(frame, len(payload), frames)
+            if self._doubt is None:  # as nearly always: no further function for each chunk
+                self._note(frame)
+                frames.append(frame)
+            else:
+                self._keep(frame, len(payload), frames)
         if self._decoder.is_too_large:
             raise Cut("an event was larger than any event may be")
         if not received:

@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from billing.types import Usage
 from gateway.audio.speech import Speech
 from gateway.call.open_call import OpenCall
-from gateway.call.request import Payload, SentAsForm, outside_whole
+from gateway.call.request import Payload, is_sent_as_form, outside_whole
 from gateway.call.wait import WaitEnd
 from gateway.catalog.external import LITELLM, TRITON
 from gateway.catalog.fleet import FleetKeeper, outside_id
@@ -437,7 +437,7 @@ class Places:
         for hint in left_out:
             del body[hint]
         base_url, headers, secrets = self.way_outside(pool)
-        form = payload.sent(body) if isinstance(payload, SentAsForm) else None
+        form = payload.sent(body) if is_sent_as_form(payload) else None
         if pool.adapter and payload.task in (Task.TRANSCRIBE, Task.SPEAK):
             return Target("", {}, b"", outside=True, rejection=_not_by_adapter(pool, payload))
         if pool.adapter == TRITON:

@@ -43,14 +43,15 @@ class Form(Protocol):
     ) -> bytes: ...
 
 
-@runtime_checkable
-class TypedForm(Protocol):
+class TypedForm:
     """A form that is not always JSON."""
+
+    __slots__ = ()
 
     @property
     def content_type(self) -> str | None:
         """None: JSON."""
-        ...
+        return None
 
 
 @dataclass(frozen=True, slots=True)
