@@ -9,7 +9,10 @@ WITHOUT_MODEL = "No model or provider for this is configured here."
 REASONS = {
     "/v1/fine_tuning": TRAINING,
     "/v1/evals": TRAINING,
-    "/v1/images": "Images are made from words here: 'POST /v1/images/generations'.",
+    "/v1/images": (
+        "Images are made of words and of other images here: 'POST /v1/images/generations' and"
+        " 'POST /v1/images/edits'."
+    ),
     "/v1/videos": WITHOUT_MODEL,
     "/v1/realtime": WITHOUT_MODEL,
     "/v1/assistants": "Assistants are kept state; this service is stateless: send the messages.",

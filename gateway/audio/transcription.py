@@ -6,7 +6,6 @@ can be, whatever it says of itself.
 """
 
 import asyncio
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -22,6 +21,7 @@ from gateway.catalog.tokenizers import TokenCounter
 from gateway.errors import bad_request
 from gateway.scores.payload import ScoredPayload
 from gateway.scores.request import whole_request
+from gateway.uploads.fields import fields_of
 from gateway.uploads.form import FileRule, FormRules, UploadedForm
 from gateway.uploads.sent_form import SentFile, SentForm, texts_of
 from gateway.wire.answer import AnswerHead, TypedForm
@@ -34,7 +34,7 @@ from gateway.wire.bodies.checks import (
     takes_no_more,
 )
 from gateway.wire.bodies.rules import CallBody, Reader, described, neutral, own, word_of
-from gateway.wire.json_schema import STRING, array, one_of
+from gateway.wire.json_schema import BINARY, array, one_of
 from gateway.wire.whole_choice import WholeChoice
 from routing.types import Task
 
@@ -49,9 +49,6 @@ TOKENS_A_SECOND = 50
 TOKENS_A_SECOND_LEAST = 10
 """What OpenAI's models make of one, wherever the file lies about its length."""
 TEXT_TYPE = "text/plain; charset=utf-8"
-BINARY = STRING | {"format": "binary"}
-
-
 GRANULARITIES = ("word", "segment")
 
 
@@ -149,7 +146,7 @@ async def parse_audio(
     form: UploadedForm, path: str, takes: Takes = takes_no_more
 ) -> GeneratingRequest:
     """Raises ApiError 400 naming the parameter, in OpenAI's words."""
-    fields, extra = _read({name: _value(form, name) for name in form.texts}, path, takes)
+    fields, extra = _read(fields_of(form, READERS[path]), path, takes)
     (upload,) = form.files[FILE]
     audio = await asyncio.to_thread(audio_of, upload)
     return _request(fields, extra, path, audio)
@@ -191,30 +188,6 @@ def _request(
         model=fields.model,
         sold_by=payload,
     )
-
-
-def _value(form: UploadedForm, name: str) -> Any:
-    """What a form can only spell. Raises ApiError 400 for a field that is there twice."""
-    texts = form.texts[name]
-    if name == "timestamp_granularities" or name in form.lists:
-        return texts
-    if len(texts) > 1:
-        raise bad_request(f"Invalid '{name}': it is there {len(texts)} times.", name)
-    text = texts[0]
-    if name == "temperature":
-        return _number(text)
-    if name == "stream":
-        return {"true": True, "false": False}.get(text.lower(), text)
-    return text or None
-
-
-def _number(text: str) -> float | str:
-    """Text that is none is left for the check to name."""
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return number if math.isfinite(number) else text
 
 
 @dataclass(frozen=True, slots=True)

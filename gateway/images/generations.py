@@ -43,7 +43,9 @@ def _size(name: str, value: object) -> None:
         raise bad_request(message, name, "invalid_value")
 
 
-class ImagesBody(CallBody, frozen=True, kw_only=True):
+class DrawingBody(CallBody, frozen=True, kw_only=True):
+    """What may be said of images, whatever they are made of."""
+
     model: str | None = None  # type: ignore[assignment]
     prompt: Annotated[str, own(_prompt, text(minLength=1, maxLength=PROMPT_MAX))]
     n: Annotated[int, Meta(ge=1, le=IMAGES_MAX)] | None = None
@@ -53,17 +55,20 @@ class ImagesBody(CallBody, frozen=True, kw_only=True):
     output_format: Literal["png", "jpeg", "webp"] | None = None
     output_compression: Annotated[int, Meta(ge=0, le=100)] | None = None
     background: Literal["auto", "transparent", "opaque"] | None = None
-    moderation: Literal["auto", "low"] | None = None
-    style: Literal["vivid", "natural"] | None = None
     stream: Annotated[bool | None, neutral(False)] = None
     partial_images: Annotated[int | None, neutral(0)] = None
+
+
+class ImagesBody(DrawingBody, frozen=True, kw_only=True):
+    moderation: Literal["auto", "low"] | None = None
+    style: Literal["vivid", "natural"] | None = None
     provider: Annotated[dict[str, Any] | None, in_words(PROVIDER)] = None
 
 
 READER = Reader(ImagesBody)
 PASSED_ON = (
     *("n", "size", "quality", "response_format", "output_format", "output_compression"),
-    *("background", "moderation", "style"),
+    "background",
 )
 """Where the caller says them: servers of one kind refuse what another kind needs."""
 
@@ -111,20 +116,30 @@ class Drawing(ScoredPayload):
 def parse_images(body: bytes, takes: Takes = takes_no_more) -> GeneratingRequest:
     """Raises ApiError 400 naming the parameter, in OpenAI's words."""
     fields, extra = READER.read(body, takes)
-    said = ((name, getattr(fields, name)) for name in PASSED_ON)
-    payload = Drawing(
-        prompt=fields.prompt,
-        images=fields.n or 1,
-        size=fields.size or AUTO,
-        quality=fields.quality or AUTO,
-        passed_on={name: value for name, value in said if value is not None},
-        extra=extra,
-    )
+    payload = Drawing(**drawing_fields(fields, "moderation", "style"), extra=extra)
+    return drawing_request(fields, payload, fields.provider)
+
+
+def drawing_fields(fields: DrawingBody, *passed_on: str) -> dict[str, Any]:
+    """What a `Drawing` has of a body; `passed_on` are the fields that go on beside the common."""
+    said = ((name, getattr(fields, name)) for name in (*PASSED_ON, *passed_on))
+    return {
+        "prompt": fields.prompt,
+        "images": fields.n or 1,
+        "size": fields.size or AUTO,
+        "quality": fields.quality or AUTO,
+        "passed_on": {name: value for name, value in said if value is not None},
+    }
+
+
+def drawing_request(
+    fields: DrawingBody, payload: Drawing, provider: Mapping[str, Any] | None = None
+) -> GeneratingRequest:
     return whole_request(
         fields,
         payload,
         ImagesForm(),
         model=fields.model or AUTO_MODEL,
-        provider=fields.provider,
+        provider=provider,
         sold_by=payload,
     )

@@ -8,6 +8,8 @@ from functools import partial
 from gateway.audio.speech import parse_speech
 from gateway.audio.transcription import READERS, RULES, parse_audio, parse_length
 from gateway.catalog.catalog import CatalogKeeper
+from gateway.images import edits
+from gateway.images.edits import parse_edit
 from gateway.images.generations import parse_images
 from gateway.public import tokenize
 from gateway.scores.moderations import parse_moderation
@@ -58,10 +60,12 @@ def call_routes(keeper: CatalogKeeper) -> Mapping[str, CallRoute]:
 
 def form_routes(keeper: CatalogKeeper) -> Mapping[str, FormRoute]:
     """Those that are sent files."""
-    return {
-        f"/v1{path}": FormRoute(RULES, partial(parse_audio, path=path, takes=_takes(keeper)))
+    takes = _takes(keeper)
+    audio = {
+        f"/v1{path}": FormRoute(RULES, partial(parse_audio, path=path, takes=takes))
         for path in READERS
     }
+    return audio | {f"/v1{edits.EDITS}": FormRoute(edits.RULES, partial(parse_edit, takes=takes))}
 
 
 def quoted_routes(keeper: CatalogKeeper) -> Mapping[str, Parse]:

@@ -8,6 +8,8 @@ Schema = dict[str, Any]
 STRING: Schema = {"type": "string"}
 INTEGER: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
+BINARY: Schema = STRING | {"format": "binary"}
+"""A file of a form."""
 BOOLEAN: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 ANYTHING: Schema = {"type": "object"}

@@ -20,7 +20,7 @@ NOT_RUN = {
     "docs/guides/prices.md": 1,
     "docs/guides/variants.md": 1,
     "docs/guides/webhooks.md": 3,
-    "docs/images.md": 1,
+    "docs/images.md": 2,
     "docs/index.md": 1,
     "docs/kubernetes.md": 4,
     "docs/models.md": 6,

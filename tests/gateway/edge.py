@@ -64,6 +64,9 @@ LISTENER, SCRIBE = "listener", "scribe"
 """Models that write down what is said, sold by the second and by the token."""
 PAINTER, SKETCHER = "painter", "sketcher"
 """Models that make images at servers outside: one is sold by the image, one by tokens."""
+RETOUCHER = "retoucher"
+"""A model that edits images too, sold by both."""
+IMAGE_TOKENS = 300
 CHAT, COMPLETIONS, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 OUTPUT_PRICE = 5_000_000_000
 """Nano-USD per million tokens: 5000 nano-USD a token, so that budgets are easy to reckon."""
@@ -88,6 +91,10 @@ OUTER_PRICES: dict[str, dict[str, int]] = {
         **{name: IMAGE_PRICES[name] * 10**6 for name in IMAGE_PRICES},
     },
     SKETCHER: {"input": 10_000_000, "output": 0, "image_output": 40_000_000},
+    RETOUCHER: {
+        **{"input": 10_000_000, "image_input": 20_000_000, "output": 0},
+        **{name: IMAGE_PRICES[name] * 10**6 for name in IMAGE_PRICES},
+    },
 }
 SETTLED_WITHIN_S = 30.0
 QUICK: dict[str, Any] = {
@@ -378,6 +385,7 @@ def _settings(
     outer_sizes |= {name: size | {"task": "transcribe"} for name in (LISTENER, SCRIBE)}
     outer_sizes |= {SPEAKER: size | {"task": "speak"}}
     outer_sizes |= {PAINTER: size | {"task": "image"}, SKETCHER: size | {"task": "image"}}
+    outer_sizes |= {RETOUCHER: size | {"task": "image", "image_tokens": IMAGE_TOKENS}}
     outer_models = {pool.get("model") for pool in outside}
     return Settings(
         data=data,

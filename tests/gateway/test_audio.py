@@ -8,7 +8,6 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Callable
-from email import message_from_bytes
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ from tests.gateway.edge import (
     Response,
     edge,
 )
-from tests.gateway.uploads.forms import TYPE, form_body, mp3, wav
+from tests.gateway.uploads.forms import TYPE, form_body, mp3, sent_parts, wav
 from tests.redis_server import RedisServer
 
 TRANSCRIPTIONS, TRANSLATIONS = "/v1/audio/transcriptions", "/v1/audio/translations"
@@ -59,14 +58,7 @@ def said(**fields: Any) -> Callable[[fake.Request], fake.Script]:
 
 
 def sent_files(request: fake.Request) -> dict[str, Any]:
-    """The fields of a form; of a file its name and content."""
-    head = f"content-type: {request.headers['content-type']}\r\n\r\n".encode()
-    fields: dict[str, Any] = {}
-    for part in message_from_bytes(head + request.form).get_payload():
-        name = part.get_param("name", header="content-disposition")
-        content, file = part.get_payload(decode=True), part.get_filename()
-        fields[name] = (file, content) if file else content.decode()
-    return fields
+    return dict(sent_parts(request))
 
 
 @pytest.fixture

@@ -181,5 +181,5 @@ def test_what_is_not_offered_is_a_not_found_error_that_says_why(client: openai.O
         client.fine_tuning.jobs.create(model=SMALL, training_file="file-1")
     assert "train" in raised.value.message
     with pytest.raises(openai.NotFoundError) as raised:
-        client.images.edit(image=("fox.png", b"\x89PNG"), prompt="a fox")
+        client.images.create_variation(image=("fox.png", b"\x89PNG"))
     assert raised.value.code == "not_offered"

@@ -29,6 +29,7 @@ ROOTS = (
     "ResponseStreamEvent",
     "UsageResponse",
     "CreateImageRequest",
+    "CreateImageEditRequest",
     "ImagesResponse",
 )
 WORDS = ("description", "example", "examples", "title", "x-oaiMeta", "x-oaiExpandable")

@@ -48,6 +48,7 @@ WHOLE = {
     "/v1/completions": "CreateCompletionResponse",
     "/v1/embeddings": "CreateEmbeddingResponse",
     "/v1/images/generations": "ImagesResponse",
+    "/v1/images/edits": "ImagesResponse",
     "/v1/models": "ListModelsResponse",
     "/v1/responses": "Response",
     "/v1/organization/usage/completions": "UsageResponse",

@@ -4,6 +4,7 @@ from typing import Any
 
 from gateway.audio.speech import READER as SPEECH
 from gateway.audio.transcription import TRANSCRIPTION, TRANSLATION
+from gateway.images.edits import READER as EDIT
 from gateway.images.generations import READER as IMAGES
 from gateway.scores.moderations import READER as MODERATION
 from gateway.scores.rerank import READER as RERANK
@@ -42,6 +43,7 @@ BODIES: dict[str, Schema] = {
     "/v1/audio/translations": of(TRANSLATION),
     "/v1/audio/speech": of(SPEECH),
     "/v1/images/generations": of(IMAGES),
+    "/v1/images/edits": of(EDIT),
     "/v1/responses": of(RESPONSE),
     "/v1/responses/input_tokens": of(INPUT_COUNT),
     "/v1/messages": of(MESSAGE),
@@ -51,7 +53,7 @@ BODIES: dict[str, Schema] = {
     "/v1/detokenize": of(DETOKENIZE),
 }
 
-FORMS = frozenset({"/v1/audio/transcriptions", "/v1/audio/translations"})
+FORMS = frozenset({"/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/edits"})
 """Bodies of `multipart/form-data`."""
 
 _MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
@@ -68,6 +70,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "/v1/audio/translations": {"model": "whisper", "file": "talk.mp3"},
     "/v1/audio/speech": {"model": "tts", "input": "Hello there.", "voice": "alloy"},
     "/v1/images/generations": {"model": "painter", "prompt": "a red fox", "size": "1024x1024"},
+    "/v1/images/edits": {"model": "painter", "image": "fox.png", "prompt": "in winter"},
     "/v1/responses": {"model": "sluice-small", "input": "Tell me a story about a fox."},
     "/v1/responses/input_tokens": {"model": "sluice-small", "input": "The fox"},
     "/v1/messages": _CHAT,

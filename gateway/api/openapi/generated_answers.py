@@ -210,6 +210,9 @@ GENERATED_ANSWERS: dict[str, GeneratedAnswer] = {
     "/v1/images/generations": GeneratedAnswer(
         "Make images of what a text describes", "Images", streams=False
     ),
+    "/v1/images/edits": GeneratedAnswer(
+        "Make images of other images and of words", "Images", streams=False
+    ),
     "/v1/responses": GeneratedAnswer("Answer a conversation, in items", "Response"),
     "/v1/messages": GeneratedAnswer("Answer a conversation, in Anthropic's shapes", "Message"),
 }

@@ -23,6 +23,7 @@ CHAT = (
     "stream_options",
 )
 TOOLS = ("tools", "tool_choice", "parallel_tool_calls")
+OF_EDITS = ("input_fidelity", "mask")
 OF_TASKS: Mapping[Task, tuple[str, ...]] = {
     Task.EMBED: ("dimensions", "encoding_format", "truncate_prompt_tokens"),
     Task.RERANK: ("top_n", "return_documents", "max_tokens_per_doc"),
@@ -41,7 +42,7 @@ OF_TASKS: Mapping[Task, tuple[str, ...]] = {
 def supported_parameters(model: Model, tokens: TokenCounter) -> list[str]:
     """What shapes an answer; a server outside is asked for all of it, and may refuse."""
     if model.task is not Task.GENERATE:
-        return sorted(OF_TASKS[model.task])
+        return sorted((*OF_TASKS[model.task], *(OF_EDITS if _edits(model, tokens) else ())))
     hints = () if isinstance(tokens, CheckpointTokens) else HINTS
     return sorted((*CHAT, *hints, *(TOOLS if takes_tools(tokens) else ())))
 
@@ -58,11 +59,17 @@ def capabilities(model: Model, tokens: TokenCounter) -> Mapping[str, bool]:
         "translations": model.task is Task.TRANSCRIBE,
         "speech": model.task is Task.SPEAK,
         "images": model.task is Task.IMAGE,
+        "image_edits": _edits(model, tokens),
         "streaming": generates,
         "json_schema": generates,
         "tools": generates and takes_tools(tokens),
         "vision": generates and tokens.image_tokens is not None,
     }
+
+
+def _edits(model: Model, tokens: TokenCounter) -> bool:
+    """A model that makes images takes some only where it says what they cost it."""
+    return model.task is Task.IMAGE and tokens.image_tokens is not None
 
 
 def takes_tools(tokens: TokenCounter) -> bool:

@@ -15,7 +15,7 @@ from gateway.api.openapi.bodies import BODIES, EXAMPLES
 from gateway.api.openapi.document import OPEN
 from gateway.api.openapi.generated_answers import GENERATED_ANSWERS
 from gateway.audio import speech, transcription
-from gateway.images import generations
+from gateway.images import edits, generations
 from gateway.scores import moderations, rerank
 from gateway.server.routes import call_routes, form_routes
 from gateway.wire.anthropic import body as messages
@@ -49,6 +49,7 @@ TABLES: dict[str, Mapping[str, Check]] = {
     "/v1/audio/transcriptions": transcription.TRANSCRIPTION.checks,
     "/v1/audio/translations": transcription.TRANSLATION.checks,
     "/v1/images/generations": generations.READER.checks,
+    "/v1/images/edits": edits.READER.checks,
     "/v1/responses": responses.RESPONSE.checks,
     "/v1/responses/input_tokens": responses.COUNT.checks,
     "/v1/messages": messages.MESSAGE.checks,

@@ -84,7 +84,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         *("POST /v1/rerank", "POST /v2/rerank", "POST /v1/moderations"),
         *("POST /v1/audio/transcriptions", "POST /v1/audio/translations"),
         "POST /v1/audio/speech",
-        "POST /v1/images/generations",
+        *("POST /v1/images/generations", "POST /v1/images/edits"),
         *("POST /v1/responses", "POST /v1/responses/input_tokens"),
         "POST /v1/messages",
         "POST /v1/messages/count_tokens",

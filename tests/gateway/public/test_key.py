@@ -57,7 +57,7 @@ async def test_key_is_told_what_the_narrowest_scope_leaves_it(one: Edge) -> None
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/fine_tuning/jobs", "/v1/images/edits", "/v1/videos"],
+    ["/v1/fine_tuning/jobs", "/v1/images/variations", "/v1/videos"],
 )
 async def test_what_is_not_offered_says_so_in_words(one: Edge, path: str) -> None:
     status, told = await ask(one.app, "POST", path, b"{}", API_KEY)

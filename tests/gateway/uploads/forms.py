@@ -5,6 +5,10 @@ from __future__ import annotations
 import io
 import wave
 from collections.abc import AsyncIterator, Iterable, Sequence
+from email import message_from_bytes
+from typing import Any
+
+from gateway.upstream import fake
 
 BOUNDARY = "a-boundary"
 TYPE = f"multipart/form-data; boundary={BOUNDARY}"
@@ -22,6 +26,17 @@ def form_body(
 def _part(named: str, value: bytes | str) -> bytes:
     head = f"--{BOUNDARY}\r\ncontent-disposition: form-data; {named}\r\n\r\n"
     return head.encode() + (value.encode() if isinstance(value, str) else value) + b"\r\n"
+
+
+def sent_parts(request: fake.Request) -> list[tuple[str, Any]]:
+    """What a server got as a form, in its order: texts, and of files their name and content."""
+    head = f"content-type: {request.headers['content-type']}\r\n\r\n".encode()
+    parts = []
+    for part in message_from_bytes(head + request.form).get_payload():
+        name = part.get_param("name", header="content-disposition")
+        content, file = part.get_payload(decode=True), part.get_filename()
+        parts.append((name, (file, content) if file else content.decode()))
+    return parts
 
 
 async def in_pieces(body: bytes, size: int) -> AsyncIterator[bytes]:
