@@ -152,6 +152,7 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
         ),
         interval_s=ledger.webhook_interval_s,
         keep_days=ledger.webhook_keep_days,
+        usage_interval_s=ledger.webhook_usage_interval_s,
         now=now,
         mail=_mail(store, settings.mail),
     )

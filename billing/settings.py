@@ -109,6 +109,7 @@ class LedgerSettings(WrittenUsd):
     book_accounts: dict[str, str] = Field({})  # by account of the ledger, before the others
     dunning_interval_s: float = Field(60.0, gt=0)  # how often steps that are due are looked for
     webhook_interval_s: float = Field(0.5, gt=0)  # how often events that are due are looked for
+    webhook_usage_interval_s: float = Field(30.0, ge=0, le=3600)  # calls gathered for a batch
     webhook_timeout_s: float = Field(10.0, gt=0, le=60.0)  # one sending, with its name's look-up
     webhook_keep_days: float = Field(90.0, gt=0)  # deliveries that arrived or failed
     webhook_networks: list[str] = Field(

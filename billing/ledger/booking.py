@@ -27,6 +27,7 @@ from billing.db.engine import look_up_by_index, take_turns
 from billing.ledger import closed, posting
 from billing.ledger import store as transfers
 from billing.ledger.posting import LatestRecord, Posting, Step
+from billing.outbox.usage import places
 from billing.prices.book import PriceBook
 from billing.prices.rating import Charge, Unrateable
 from billing.prices.versions import book_of
@@ -43,8 +44,6 @@ from billing.usage import idempotency, rollup, rollups
 from billing.usage import store as usage
 from billing.usage.rollup import CountedCall
 from billing.writer import letters
-
-BOOKING_LOCK = 0x51_75_1C_E1
 
 
 class RecordKind(StrEnum):
@@ -138,16 +137,20 @@ def book(conn: Connection, batch: Batch) -> BookedBatch:
     Writers take turns. A writer that reads that a call was admitted must not miss the end of that
     call in the batch of another writer. Else the call stays open for good.
     """
-    take_turns(conn, BOOKING_LOCK)
+    take_turns(conn, places.BOOKING_LOCK)
     look_up_by_index(conn)
     rids = list({record.rid for record in batch.records})
     plan = _Plan(latest=usage.latest(conn, rids))
     plan.booked.failures += batch.failures
     open_us = closed.open_from_us(conn)
-    place_us = max(charge_sums.next_place(conn, batch.now_us), open_us)
+    followed_us = places.newest(conn)
+    next_us = charge_sums.next_place(conn, batch.now_us)
+    place_us = max(next_us, open_us, (followed_us or 0) + 1)
     for settled in batch.settled:
         _plan(plan, settled, place_us)
     _write(conn, plan, _still_open(plan, batch.opened), batch.prices, place_us, open_us)
+    if followed_us is not None:
+        places.keep(conn, place_us, plan.postings)
     return plan.booked
 
 
@@ -191,6 +194,7 @@ def _plan(plan: _Plan, settled: Settled, now_us: int) -> None:
     entry = settled.first
     if before:
         entry = posting.posting(call, settled.payload_sha, charge, before, now_us)
+    entry.usage["ingested_us"] = now_us
     for row in entry.transfers:
         row["created_us"] = now_us
     plan.postings.append(entry)

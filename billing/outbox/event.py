@@ -34,6 +34,8 @@ class EventType(StrEnum):
     ORGANIZATION_SUSPENDED = "organization.suspended"
     ORGANIZATION_REINSTATED = "organization.reinstated"
     PAYMENT_RECEIVED = "payment.received"
+    USAGE = "usage"
+    """A batch of calls. It is in no list that leaves it out: `[]` does not mean it."""
 
 
 @dataclass(frozen=True, slots=True)

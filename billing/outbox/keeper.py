@@ -1,5 +1,6 @@
-"""Sends what is in the outbox, in the ledger process, and removes old deliveries. It may be killed
-at any time: what was sent and not noted is sent again under the same id."""
+"""Sends what is in the outbox, in the ledger process, begins the batches of usage, and removes old
+deliveries. It may be killed at any time: what was sent and not noted is sent again under the same
+id."""
 
 from __future__ import annotations
 
@@ -12,10 +13,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from billing.db.engine import Store
 from billing.outbox import store as rows
-from billing.outbox.event import signed_headers
+from billing.outbox.event import EventType, signed_headers
 from billing.outbox.mail.address import is_mailed
 from billing.outbox.mail.channel import MailChannel
 from billing.outbox.sender import Sent, WebhookSender
+from billing.outbox.usage.batches import batch, cut_batches
+from billing.outbox.usage.cloud_event import CONTENT_TYPE
 
 log = logging.getLogger("sluice.ledger.outbox")
 
@@ -29,7 +32,8 @@ AT_ONCE_PER_ENDPOINT = 4
 
 
 class OutboxKeeper:
-    """`now` is epoch seconds. Without `mail` no mail server is set."""
+    """`now` is epoch seconds. Calls are gathered for `usage_interval_s` before they are sent.
+    Without `mail` no mail server is set."""
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class OutboxKeeper:
         *,
         interval_s: float,
         keep_days: float,
+        usage_interval_s: float,
         now: Callable[[], float],
         mail: MailChannel | None = None,
     ) -> None:
@@ -47,6 +52,7 @@ class OutboxKeeper:
         self._interval_s = interval_s
         self._keep_us = int(keep_days * DAY_US)
         self._prune_from_us = 0
+        self._usage_interval_us = int(usage_interval_s * MICROSECONDS)
         self._now = now
 
     async def run(self) -> None:
@@ -85,6 +91,7 @@ class OutboxKeeper:
         return gone
 
     def _claimed(self) -> list[dict[str, Any]]:
+        cut_batches(self._store, self._now_us, interval_us=self._usage_interval_us)
         with self._store.read() as conn:
             due = rows.due(conn, self._now_us, AT_ONCE, of_endpoint=AT_ONCE_PER_ENDPOINT)
         if not due:
@@ -106,9 +113,16 @@ class OutboxKeeper:
         secrets = [delivery["secret"]]
         if delivery["previous_secret"] and now_us < delivery["previous_until_us"]:
             secrets.append(delivery["previous_secret"])
-        body = delivery["body"].encode()
-        headers = signed_headers(secrets, delivery["event_id"], body, now_us)
+        body, more = delivery["body"].encode(), {}
+        if delivery["type"] == EventType.USAGE:
+            body = await asyncio.to_thread(self._batch, delivery["body"])
+            more = {"content-type": CONTENT_TYPE}
+        headers = more | signed_headers(secrets, delivery["event_id"], body, now_us)
         return await self._sender.send(delivery["url"], headers, body)
+
+    def _batch(self, body: str) -> bytes:
+        with self._store.read() as conn:
+            return batch(conn, body)
 
     def _note(self, delivery: dict[str, Any], sent: Sent) -> None:
         with self._store.write() as conn:

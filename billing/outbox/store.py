@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, func, insert, select, tuple_, update
 from sqlalchemy import delete as delete_from
 
 from billing.db.columns import table_of
 from billing.db.in_list import in_list
 from billing.db.insert import insert_new
-from billing.outbox.event import OutboxEvent, next_try_us
+from billing.outbox.event import EventType, OutboxEvent, next_try_us
 from billing.outbox.tables import (
     OutboxEventRow,
+    UsageCursor,
     WebhookDelivery,
     WebhookEndpoint,
     WebhookTry,
@@ -23,6 +24,7 @@ EVENT = table_of(OutboxEventRow)
 ENDPOINT = table_of(WebhookEndpoint)
 DELIVERY = table_of(WebhookDelivery)
 TRY = table_of(WebhookTry)
+CURSOR = table_of(UsageCursor)
 PROBLEM_CHARS_MAX = 300
 
 Row = dict[str, Any]
@@ -73,13 +75,14 @@ def change_endpoint(conn: Connection, endpoint_id: str, **values: Any) -> None:
 
 def delete_endpoint(conn: Connection, endpoint_id: str) -> None:
     """With its deliveries; events stay."""
-    for table in (TRY, DELIVERY, ENDPOINT):
+    for table in (CURSOR, TRY, DELIVERY, ENDPOINT):
         conn.execute(delete_from(table).where(table.c.endpoint_id == endpoint_id))
 
 
 def due(conn: Connection, now_us: int, limit: int, *, of_endpoint: int) -> list[Row]:
     """Deliveries to enabled endpoints that are due, the longest first, with body and endpoint. So
-    many of one endpoint at most: a backlog of its own hides no others."""
+    many of one endpoint at most: a backlog of its own hides no others. Of batches of usage an
+    endpoint has the oldest one alone, so that they arrive in order."""
     joined = DELIVERY.join(EVENT, EVENT.c.event_id == DELIVERY.c.event_id).join(
         ENDPOINT, ENDPOINT.c.endpoint_id == DELIVERY.c.endpoint_id
     )
@@ -88,17 +91,36 @@ def due(conn: Connection, now_us: int, limit: int, *, of_endpoint: int) -> list[
     place = func.row_number().over(partition_by=DELIVERY.c.endpoint_id, order_by=order)
     places = (
         select(DELIVERY.c.endpoint_id, DELIVERY.c.event_id, place.label("place"))
-        .where(DELIVERY.c.state == "pending", DELIVERY.c.due_us <= now_us)
+        .join(EVENT, EVENT.c.event_id == DELIVERY.c.event_id)
+        .where(DELIVERY.c.state == "pending", DELIVERY.c.due_us <= now_us, _is_first())
         .subquery("places")
     )
     statement = (
-        select(DELIVERY, EVENT.c.body, EVENT.c.org, *(ENDPOINT.c[name] for name in names))
+        select(
+            DELIVERY, EVENT.c.type, EVENT.c.body, EVENT.c.org, *(ENDPOINT.c[name] for name in names)
+        )
         .select_from(joined.join(places, _is(places.c)))
         .where(places.c.place <= of_endpoint, ENDPOINT.c.is_enabled)
         .order_by(*order)
         .limit(limit)
     )
     return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def _is_first() -> ColumnElement[bool]:
+    """That a delivery is no batch of usage behind another one of its endpoint."""
+    other, event = DELIVERY.alias("other"), EVENT.alias("event")
+    older = (
+        select(other.c.event_id)
+        .join(event, event.c.event_id == other.c.event_id)
+        .where(other.c.endpoint_id == DELIVERY.c.endpoint_id, other.c.state == "pending")
+        .where(event.c.type == EventType.USAGE)
+        .where(
+            tuple_(other.c.created_us, other.c.event_id)
+            < tuple_(DELIVERY.c.created_us, DELIVERY.c.event_id)
+        )
+    )
+    return (EVENT.c.type != EventType.USAGE) | ~older.correlate(DELIVERY).exists()
 
 
 def claim(conn: Connection, delivery: Row, until_us: int) -> bool:

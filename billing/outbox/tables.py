@@ -1,4 +1,5 @@
-"""Rows of the outbox: what happened, who is told, and how each telling went."""
+"""Rows of the outbox: what happened, who is told, and how each telling went; and how far usage has
+been told."""
 
 from __future__ import annotations
 
@@ -66,3 +67,29 @@ class WebhookTry(SQLModel, table=True):
     at_us: int = Field(sa_type=Big)
     status: int | None = None
     problem: str = ""
+
+
+class UsagePlace(SQLModel, table=True):
+    """A booking that not every endpoint of usage has yet: its place in booking order, when its
+    calls ended, and its corrections as (request id, n)."""
+
+    __tablename__ = "usage_place"
+    place_us: int = Field(primary_key=True, sa_type=Big, sa_column_kwargs={"autoincrement": False})
+    calls: int
+    ended: list[Any] = Field(sa_type=JSON)
+    corrections: list[Any] = Field(sa_type=JSON)
+
+
+class UsageCursor(SQLModel, table=True):
+    """How far an endpoint has usage: up to a place and a request id in it. `event_id` is the batch
+    that is on its way and ends at `upto`; "" is none."""
+
+    __tablename__ = "usage_cursor"
+    endpoint_id: str = Field(primary_key=True, foreign_key="webhook_endpoint.endpoint_id")
+    place_us: int = Field(sa_type=Big)
+    rid: str = ""
+    event_id: str = ""
+    upto_us: int = Field(0, sa_type=Big)
+    upto_rid: str = ""
+    cut_us: int = Field(sa_type=Big)
+    """When the newest booking was last in a batch."""

@@ -111,7 +111,7 @@ SUMS = {
 STATE = {
     *("open_hold", "watermark", "budget_alert", "credit_alert"),
     *("invoice_job", "invoice_review"),
-    *("webhook_endpoint", "webhook_delivery", "webhook_try"),
+    *("webhook_endpoint", "webhook_delivery", "webhook_try", "usage_place", "usage_cursor"),
     "payment_secret",
     *("call_record", "attempt", "decision_batch", "decision_place"),
 }

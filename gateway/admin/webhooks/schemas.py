@@ -33,7 +33,7 @@ Note = Annotated[Text, Field(max_length=500)]
 
 class WebhookBody(Body):
     url: Url
-    events: Events = Field([], description="[] is all")
+    events: Events = Field([], description="[] is all but `usage`")
     organization: Label | None = Field(None, description="null is every organization")
     note: Note = ""
 

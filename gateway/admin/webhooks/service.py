@@ -8,8 +8,9 @@ from fastapi import Depends, Request
 
 from billing.db.engine import Store
 from billing.outbox import store as rows
-from billing.outbox.event import SECRET_BYTES, new_secret
+from billing.outbox.event import SECRET_BYTES, EventType, new_secret
 from billing.outbox.mail.address import is_mailed
+from billing.outbox.usage.places import follow
 from gateway.admin.use_cases import NotThere, attempt
 from gateway.admin.webhooks.schemas import RotateBody, WebhookBody, WebhookChange
 from gateway.api.dependencies import parts_of
@@ -41,9 +42,12 @@ class WebhookService:
             **{"created_us": now_us, "changed_us": now_us},
         }
 
+        _refuse_mailed_usage(row)
+
         def work() -> Row:
             with self.ledger.write() as conn:
                 rows.insert_endpoint(conn, row)
+                follow(conn, row, now_us)
             return row
 
         return await attempt(work)
@@ -120,7 +124,9 @@ class WebhookService:
             with self.ledger.write() as conn:
                 row = _there(rows.endpoint(conn, webhook_id), webhook_id)
                 changed = values(row) | {"changed_us": now_us}
+                _refuse_mailed_usage(row | changed)
                 rows.change_endpoint(conn, webhook_id, **changed)
+                follow(conn, row | changed, now_us)
                 return row | changed
 
         return await attempt(work)
@@ -131,6 +137,11 @@ class WebhookService:
     @property
     def _now_us(self) -> int:
         return round(self.clock() * 1e6)
+
+
+def _refuse_mailed_usage(row: Row) -> None:
+    if EventType.USAGE in row["events"] and is_mailed(row["url"]):
+        raise bad_request("Usage is not sent by mail.", "events", "invalid_value")
 
 
 def _there(row: Row | None, name: str) -> Row:

@@ -15,6 +15,10 @@ if __name__ == "__main__":
     tls = ssl.create_default_context()
     sender = WebhookSender(["127.0.0.0/8"], 20.0, resolve=resolved, tls=tls)
     keeper = OutboxKeeper(
-        open_store(url), sender, interval_s=1.0, keep_days=90.0, now=lambda: float(now_s)
+        *(open_store(url), sender),
+        interval_s=1.0,
+        keep_days=90.0,
+        usage_interval_s=0.0,
+        now=lambda: float(now_s),
     )
     asyncio.run(keeper.turn())

@@ -55,13 +55,19 @@ class Office:
         networks: Sequence[str] = LOOPBACK,
         timeout_s: float = 20.0,
         mail: MailChannel | None = None,
+        usage_interval_s: float = 0.0,
     ) -> None:
         self.now_s = START_S
         self.store = store
         tls = ssl.create_default_context()
         self.sender = WebhookSender(networks, timeout_s, resolve=resolved, tls=tls)
         self.keeper = OutboxKeeper(
-            *(store, self.sender), interval_s=1.0, keep_days=90.0, now=lambda: self.now_s, mail=mail
+            *(store, self.sender),
+            interval_s=1.0,
+            keep_days=90.0,
+            usage_interval_s=usage_interval_s,
+            now=lambda: self.now_s,
+            mail=mail,
         )
 
     def listens(self, url: str, name: str = "wh_1", **more: object) -> None:

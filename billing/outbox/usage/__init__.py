@@ -1,0 +1,1 @@
+"""Usage as CloudEvents: booking order cut into batches, one cursor an endpoint."""
