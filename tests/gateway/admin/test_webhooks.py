@@ -8,6 +8,7 @@ from typing import Any
 
 from billing.outbox import store as rows
 from billing.outbox.event import EventType, OutboxEvent
+from billing.outbox.usage.places import newest
 from billing.settings import MailSettings
 from tests.gateway.api.asgi import ask
 from tests.gateway.api.described import assert_described
@@ -63,6 +64,32 @@ async def test_endpoint_may_be_mailed_where_a_mail_server_is_set(one: Edge) -> N
     for url in urls:
         status, made = await asked(one, "POST", "", {"url": url})
         assert (status, made["url"]) == (201, url)
+
+
+async def test_usage_is_told_from_where_an_endpoint_begins_to_want_it(one: Edge) -> None:
+    def followed() -> bool:
+        with one.parts.ledger.read() as conn:
+            return newest(conn) is not None
+
+    await asked(one, "POST", "", {"url": "https://example.com/h"})
+    assert not followed(), "[] is all others"
+    usage = {"url": "https://example.com/u", "events": ["usage", "invoice.paid"]}
+    _, made = await asked(one, "POST", "", usage)
+    assert followed()
+    for change, is_followed in (
+        ({"enabled": False}, False),
+        ({"enabled": True}, True),
+        ({"events": []}, False),
+        ({"events": ["usage"]}, True),
+    ):
+        assert (await asked(one, "PATCH", f"/{made['id']}", change))[0] == 200
+        assert followed() == is_followed, change
+    mailed = {"url": "mailto:a@example.com"}
+    assert (await asked(one, "PATCH", f"/{made['id']}", mailed))[0] == 400
+    usage["url"] = "mailto:"
+    assert (await asked(one, "POST", "", usage))[0] == 400
+    assert (await asked(one, "DELETE", f"/{made['id']}"))[0] == 200
+    assert not followed()
 
 
 async def test_what_is_wrong_is_refused(one: Edge) -> None:
