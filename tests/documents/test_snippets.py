@@ -19,7 +19,7 @@ NOT_RUN = {
     "docs/guides/postgres.md": 3,
     "docs/guides/prices.md": 1,
     "docs/guides/variants.md": 1,
-    "docs/guides/webhooks.md": 4,
+    "docs/guides/webhooks.md": 5,
     "docs/images.md": 2,
     "docs/index.md": 1,
     "docs/kubernetes.md": 4,
