@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CursorStep:
     """How a cursor moves, and the batch that begins there."""
 
     cursor: Row
@@ -55,26 +55,26 @@ def batch(conn: Connection, body: str) -> bytes:
     return batch_of(places.records(conn, span_of(body)))
 
 
-def _step(conn: Connection, cursor: Row, now_us: int, interval_us: int) -> Step:
+def _step(conn: Connection, cursor: Row, now_us: int, interval_us: int) -> CursorStep:
     if cursor["state"] in ("pending", "failed"):
-        return Step(cursor, {})
+        return CursorStep(cursor, {})
     after: Key = cursor["place_us"], cursor["rid"]
     if cursor["state"] == "delivered":
         after = cursor["upto_us"], cursor["upto_rid"]
     arrived = {"place_us": after[0], "rid": after[1], "event_id": ""} if cursor["event_id"] else {}
     is_waiting = now_us < cursor["cut_us"] + interval_us
     if is_waiting and cursor["org"]:
-        return Step(cursor, arrived)
+        return CursorStep(cursor, arrived)
     found, is_all = places.behind(conn, after, SCANNED_MAX if cursor["org"] else CALLS_MAX)
     if not found or (is_waiting and sum(row["calls"] for row in found) < CALLS_MAX):
-        return Step(cursor, arrived)
+        return CursorStep(cursor, arrived)
     span, is_whole = _span(conn, cursor, after, found)
     since = {"cut_us": now_us} if is_all and is_whole else {}
     if span is None:
         end_us = found[-1]["place_us"] + 1
-        return Step(cursor, {"place_us": end_us, "rid": "", "event_id": "", **since})
+        return CursorStep(cursor, {"place_us": end_us, "rid": "", "event_id": "", **since})
     begun = {"event_id": span.event_id, "upto_us": span.upto[0], "upto_rid": span.upto[1]}
-    return Step(cursor, {"place_us": after[0], "rid": after[1], **begun, **since}, span)
+    return CursorStep(cursor, {"place_us": after[0], "rid": after[1], **begun, **since}, span)
 
 
 def _span(
@@ -94,7 +94,7 @@ def _span(
     return replace(span, upto=keys[CALLS_MAX - 1]), False
 
 
-def _take(conn: Connection, step: Step, now_us: int) -> None:
+def _take(conn: Connection, step: CursorStep, now_us: int) -> None:
     if not step.values or not places.move(conn, step.cursor, step.values) or step.span is None:
         return
     span = step.span
