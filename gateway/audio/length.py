@@ -2,15 +2,20 @@
 
 What a file says of itself is the word of whoever sent it. `seconds` is believed within what the
 bytes can be at the fastest, and charged where a server says nothing; `seconds_max` is what they can
-be at the slowest, and held. Of WebM, which need not say it, both are that.
+be at the slowest, and held. Of a file that does not say, both are that.
 """
 
 import math
-import wave
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gateway.audio.container import TOLERANCE, Flaw, FlawedAudio, Length, is_short
+from gateway.audio.flac import flac_length
+from gateway.audio.mp4 import mp4_length
 from gateway.audio.silence import Silence
+from gateway.audio.wav import SLOWEST as WAV_SLOWEST
+from gateway.audio.wav import wav_length
 from gateway.errors import ApiError, bad_request
 from gateway.uploads.folder import Upload
 from gateway.uploads.sent_form import Content
@@ -25,21 +30,15 @@ class AudioFormat(NamedTuple):
     fastest: int
 
 
-WAV = AudioFormat("wav", "audio/wav", 1_000, 4_000_000)
-"""Of one that is no PCM; PCM says how fast it is."""
+WAV = AudioFormat("wav", "audio/wav", WAV_SLOWEST, 4_000_000)
+"""Of samples that have no size; those that have one say how fast they are."""
 MP3 = AudioFormat("mp3", "audio/mpeg", 1_000, 40_000)
 OGG = AudioFormat("ogg", "audio/ogg", 750, 4_000_000)
 FLAC = AudioFormat("flac", "audio/flac", 1_000, 4_000_000)
 MP4 = AudioFormat("m4a", "audio/mp4", 1_000, 4_000_000)
 WEBM = AudioFormat("webm", "audio/webm", 750, 4_000_000)
 HEAD_BYTES = 12
-HERTZ = range(1_000, 1_000_001)
-ENDLESS_BYTES = 0x7FFF0000
-"""What a WAV says of its data that was written before its end was known: this or more."""
-BOXES_MAX = 10_000
 SLOWEST = min(each.slowest for each in (WAV, MP3, OGG, FLAC, MP4, WEBM))
-CUT_OFF = 0.9
-"""A file with less of its bytes than this was cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +52,36 @@ class Audio:
 
 
 def audio_of(upload: Upload) -> Audio:
-    """Reads the file. Raises ApiError 400 naming its field for one that is no audio, or is not all
-    there."""
+    """Reads the file. Raises ApiError 400 naming its field for one that is no audio, is not all
+    there, or says that it is shorter than it is."""
     kind = _format_of(upload.read(0, HEAD_BYTES).ljust(HEAD_BYTES, b"\0"))
+    try:
+        return _read(upload, kind)
+    except FlawedAudio as wrong:
+        raise _refusal(upload.field, wrong.flaw) from wrong
+
+
+def _read(upload: Upload, kind: AudioFormat | None) -> Audio:
     if kind is None:
-        raise _no_audio(upload)
-    pcm = _pcm_of(upload) if kind is WAV else None
-    if pcm is not None:
-        return Audio(upload, kind, math.ceil(pcm), math.ceil(pcm))
+        raise FlawedAudio(Flaw.NO_AUDIO)
+    length = LENGTHS[kind](upload)
     longest = upload.size / kind.slowest
-    said = longest if kind is WEBM else _said(upload, kind)
-    if said > longest + 1:
-        raise _cut_off(upload)
+    said = _believed(length, longest)
+    if length.is_exact:
+        return Audio(upload, kind, math.ceil(said), math.ceil(said))
     seconds = max(said, upload.size / kind.fastest)
     return Audio(upload, kind, math.ceil(seconds), math.ceil(max(said, longest)))
+
+
+def _believed(length: Length, longest: float) -> float:
+    said = longest if length.said is None else length.said
+    if is_short(said, length.least):
+        raise FlawedAudio(Flaw.TOO_SHORT)
+    if not 0 < said < math.inf:
+        raise FlawedAudio(Flaw.NO_AUDIO)
+    if said > max(longest, length.most) + 1 and not length.is_exact:
+        raise FlawedAudio(Flaw.CUT_OFF)
+    return said
 
 
 def audio_like(seconds: float | None, size: int) -> Audio:
@@ -88,72 +103,38 @@ def _format_of(head: bytes) -> AudioFormat | None:
     return {b"fLaC": FLAC, b"OggS": OGG, b"\x1a\x45\xdf\xa3": WEBM}.get(head[:4])
 
 
-def _pcm_of(upload: Upload) -> float | None:
-    """Seconds of a WAV; None of one that is no PCM. All behind its head is counted as sound."""
-    file = upload.as_file()
-    try:
-        with wave.open(file) as sound:
-            hertz, there = sound.getframerate(), upload.size - file.tell()
-            frame_bytes: int = sound.getnchannels() * sound.getsampwidth()
-            said = sound.getnframes() * frame_bytes
-    except (wave.Error, EOFError, ZeroDivisionError, ValueError) as wrong:
-        if "unknown format" in str(wrong):
-            return None
-        raise _no_audio(upload) from wrong
-    if hertz not in HERTZ or not there:
-        raise _no_audio(upload)
-    if there < said * CUT_OFF and said < ENDLESS_BYTES:
-        raise _cut_off(upload)
-    seconds: float = there / (hertz * frame_bytes)
-    return seconds
-
-
-def _said(upload: Upload, kind: AudioFormat) -> float:
-    """Seconds, by the head of the file."""
+def _tagged_length(upload: Upload) -> Length:
     from tinytag import TinyTag, TinyTagException
 
-    if kind is MP4:
-        _check_boxes(upload)
     try:
         tag = TinyTag.get(file_obj=upload.as_file(), tags=False)
     except (TinyTagException, ValueError, OverflowError) as wrong:
-        raise _no_audio(upload) from wrong
+        raise FlawedAudio(Flaw.NO_AUDIO) from wrong
     seconds = tag.duration or 0.0
-    if not 0 < seconds < math.inf:
-        raise _no_audio(upload)
-    if kind is MP3 and upload.size < (tag.bitrate or 0) * 125 * seconds * CUT_OFF:
-        raise _cut_off(upload)
-    return seconds
+    if tag.mime_type == MP3.media_type and upload.size < (
+        (tag.bitrate or 0) * 125 * seconds * TOLERANCE
+    ):
+        raise FlawedAudio(Flaw.CUT_OFF)
+    return Length(seconds)
 
 
-def _check_boxes(upload: Upload) -> None:
-    """Of an MP4: each says how long it is. Raises ApiError 400 where the last one is not whole."""
-    start = 0
-    for _ in range(BOXES_MAX):
-        head = upload.read(start, 16)
-        size = int.from_bytes(head[:4], "big")
-        if size == 1:
-            size = int.from_bytes(head[8:16], "big")
-        if size == 0:  # to the end of the file
-            return
-        if size < 8:
-            raise _no_audio(upload)
-        start += size
-        if start == upload.size:
-            return
-        if start > upload.size:
-            raise _cut_off(upload)
-    raise _no_audio(upload)
+LENGTHS: Mapping[AudioFormat, Callable[[Upload], Length]] = {
+    WAV: wav_length,
+    MP3: _tagged_length,
+    OGG: _tagged_length,
+    FLAC: flac_length,
+    MP4: mp4_length,
+    WEBM: lambda _: Length(None),
+}
+FORMATS = "flac, m4a, mp3, mp4, mpeg, mpga, ogg, wav, webm"
+REASONS = {
+    Flaw.NO_AUDIO: f"this is no audio in one of these formats: {FORMATS}. What is in the file"
+    " counts, not its name.",
+    Flaw.CUT_OFF: "the file is cut off: it says that there is more of it.",
+    Flaw.TOO_SHORT: "the file says that it is shorter than it is.",
+}
 
 
-def _no_audio(upload: Upload) -> ApiError:
-    message = (
-        f"Invalid '{upload.field}': this is no audio in one of these formats: flac, m4a, mp3, mp4,"
-        " mpeg, mpga, ogg, wav, webm. What is in the file counts, not its name."
-    )
-    return bad_request(message, upload.field, "invalid_file_format")
-
-
-def _cut_off(upload: Upload) -> ApiError:
-    message = f"Invalid '{upload.field}': the file is cut off: it says that there is more of it."
-    return bad_request(message, upload.field, "invalid_file_format")
+def _refusal(field: str, flaw: Flaw) -> ApiError:
+    message = f"Invalid '{field}': {REASONS[flaw]}"
+    return bad_request(message, field, "invalid_file_format")
