@@ -16,6 +16,7 @@ from billing.credits.credit import Category
 from billing.credits.grants import one
 from billing.db.engine import Store
 from billing.documents.composing import as_credit_note, compose
+from billing.documents.descriptions import description_of, paid_credit, promotional_credit
 from billing.documents.document import (
     Annex,
     AnnexRow,
@@ -90,13 +91,13 @@ def document_of(
     note."""
     invoice = result.invoice
     treatments = _treatments(result.taxation, untaxed)
-    sold, reduced, paid = _amounts(result.lines, categories, treatments)
+    sold, reduced, paid = _amounts(result.lines, categories, treatments, terms.language)
     heading = _heading(invoice, result.number, seller, buyer, terms)
     prepayments = []
     if paid:
         unpaid = compose(heading, sold, reductions=reduced).totals.net_cents
         left = (unpaid - invoice["total_cents"]) * NANOUSD_PER_CENT
-        prepayments = [Prepayment(f"paid credit {', '.join(paid)}", left)]
+        prepayments = [Prepayment(paid_credit(paid, terms.language), left)]
     document = compose(heading, sold, reductions=reduced, prepayments=prepayments, annexes=annexes)
     return as_credit_note(document) if result.payable_cents < 0 else document
 
@@ -172,7 +173,10 @@ def _treatments(taxation: Taxation, untaxed: TaxTreatment) -> Mapping[int, TaxTr
 
 
 def _amounts(
-    rows: Iterable[Row], categories: Mapping[str, str], treatments: Mapping[int, TaxTreatment]
+    rows: Iterable[Row],
+    categories: Mapping[str, str],
+    treatments: Mapping[int, TaxTreatment],
+    language: str,
 ) -> tuple[list[DocumentLine], list[Reduction], list[str]]:
     """What is sold, what lowers it, and the grants that have paid for it."""
     sold: list[DocumentLine] = []
@@ -185,13 +189,13 @@ def _amounts(
         if kind == LineKind.DISCOUNT and line["amount_nanousd"] < 0:
             reduced.append(_reduction(line, line["description"], treatment))
         elif kind != LineKind.CREDIT:
-            sold.append(_line(line, treatment))
+            sold.append(_line(line, treatment, language))
         elif categories.get(grant) == Category.PAID:
             paid.append(grant)
         elif line["amount_nanousd"] > 0:
-            sold.append(_line(line, treatment))
+            sold.append(_line(line, treatment, language))
         else:
-            reduced.append(_reduction(line, f"promotional credit {grant}", treatment))
+            reduced.append(_reduction(line, promotional_credit(grant, language), treatment))
     return sold, reduced, paid
 
 
@@ -199,7 +203,7 @@ def _reduction(line: Row, description: str, treatment: TaxTreatment) -> Reductio
     return Reduction(line["seq"], line["kind"], description, -line["amount_nanousd"], treatment)
 
 
-def _line(line: Row, treatment: TaxTreatment) -> DocumentLine:
+def _line(line: Row, treatment: TaxTreatment, language: str) -> DocumentLine:
     """An amount whose quantity has another sign, or none, is one piece."""
     amount, quantity = line["amount_nanousd"], line["quantity"]
     is_piece = quantity * amount < 0 or (amount and not quantity)
@@ -211,7 +215,7 @@ def _line(line: Row, treatment: TaxTreatment) -> DocumentLine:
     return DocumentLine(
         seq=line["seq"],
         kind=line["kind"],
-        description=_description(line),
+        description=description_of(line, language),
         quantity=(1 if amount > 0 else -1) if is_piece else quantity,
         unit=Measure.PIECE if is_piece else _measure(component),
         unit_price_nanousd=abs(amount) if is_piece else unit_price,
@@ -227,16 +231,6 @@ def _line(line: Row, treatment: TaxTreatment) -> DocumentLine:
         component=component,
         price_version=line["price_version"],
     )
-
-
-def _description(line: Row) -> str:
-    if line["description"]:
-        return str(line["description"])
-    words = [line["model"] or line["kind"], line["tier"], "batch" if line["batch"] else ""]
-    words += [line["component"].replace("_", " "), line["grant_id"]]
-    if line["kind"] == LineKind.ADJUSTMENT:
-        words.append("taken back")
-    return ", ".join(word for word in words if word)
 
 
 def _measure(component: str) -> Measure:

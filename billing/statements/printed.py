@@ -14,7 +14,7 @@ import msgspec
 
 from billing.documents.document import DocumentKind, DocumentParty
 from billing.documents.forms.glyphs import printable
-from billing.documents.forms.printed import DASH, Page, Words, party_lines, short
+from billing.documents.forms.printed import DASH, Page, Words, account_line, party_lines, short
 from billing.documents.forms.words import day_text, money, printed_language, title, words_of
 from billing.money import NANOUSD_PER_CENT
 from billing.statements.statement import MICROSECONDS, Statement, StatementEntry
@@ -53,8 +53,8 @@ def page_of_statement(sheet: StatementSheet) -> Page:
         "day": [end.year, end.month, end.day],
         "draft": False,
         "foot": short(f"{sheet.seller.name} · {name} {period}"),
-        "seller": party_lines(sheet.seller, words),
-        "buyer": party_lines(sheet.buyer, words),
+        "seller": party_lines(sheet.seller, language),
+        "buyer": party_lines(sheet.buyer, language),
         "facts": [],
         "due_label": words["on_account" if closing < 0 else "balance_due"],
         "due": f"{money(abs(closing), language)} {CURRENCY}",
@@ -115,7 +115,7 @@ def _totals(statement: Statement, words: Words, language: str) -> list[list[Any]
 def _payment(sheet: StatementSheet, words: Words) -> list[str]:
     is_owed = sheet.statement.closing_cents > 0
     iban = sheet.seller.iban
-    return [printable(f"{words['account']}: {iban}")] if is_owed and iban else []
+    return [account_line(iban, words)] if is_owed and iban else []
 
 
 def _day(at_us: int) -> date:

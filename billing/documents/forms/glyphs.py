@@ -8,18 +8,22 @@ neither has is printed as `MISSING`; JSON, CSV and XML have it as it is. Charact
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import cache
 
 MISSING = "\u25a1"
 WORD_MAX = 24
-"""A longer run without a space gets places to break at."""
+BREAK_EVERY = 4
+"""A longer run without a space, hyphen or slash may break after so many characters."""
 BREAK = "\u200b"
+_RUN = re.compile(r"[^-/]*[-/]|[^-/]+")
 _STEERING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 
 
 def printable(text: str) -> str:
-    """The text as it can be printed, on one line, with breaks in runs that are too long."""
+    """The text as it can be printed, on one line, with a `BREAK` at each place where a word that is
+    too long may go on in the next line."""
     words = ("".join(map(_shown, word)) for word in one_line(text).split())
     return " ".join(map(_breakable, words))
 
@@ -39,8 +43,17 @@ def _shown(character: str) -> str:
 
 
 def _breakable(word: str) -> str:
-    pieces = [word[start : start + WORD_MAX] for start in range(0, len(word), WORD_MAX)]
-    return BREAK.join(pieces)
+    if len(word) <= WORD_MAX:
+        return word
+    runs = _RUN.findall(word)
+    return BREAK.join(run if len(run) <= WORD_MAX else _broken(run) for run in runs)
+
+
+def _broken(run: str) -> str:
+    """In groups counted from its end, so that no line is the ellipsis of what is cut."""
+    first = len(run) % BREAK_EVERY or BREAK_EVERY
+    places = range(first, len(run), BREAK_EVERY)
+    return BREAK.join([run[:first], *(run[at : at + BREAK_EVERY] for at in places)])
 
 
 @cache

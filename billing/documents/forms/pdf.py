@@ -21,7 +21,13 @@ from lxml import etree
 from billing.documents.document import Document
 from billing.documents.forms.e_invoice import Syntax, xml_of
 from billing.documents.forms.en16931 import NotAnEInvoice
-from billing.documents.forms.printed import XML_NAME, Page, page_of, without_marks
+from billing.documents.forms.printed import (
+    XML_NAME,
+    Page,
+    page_of,
+    with_note_of_missing,
+    without_marks,
+)
 from billing.statements.printed import StatementSheet, last_day, page_of_statement
 
 TEMPLATE = Path(__file__).with_name("page.typ")
@@ -62,10 +68,11 @@ def _e_invoice(document: Document) -> bytes | None:
 def _set(page: Page, day: date) -> bytes:
     """A mark that no font sets upon its letter has no glyph: then all marks that stand alone are
     left out of the pages."""
+    noted = with_note_of_missing(page)
     try:
-        return _pages(page, day)
+        return _pages(noted, day)
     except typst.TypstError:
-        return _pages({**without_marks(page), "xml": page["xml"]}, day)
+        return _pages({**without_marks(noted), "xml": noted["xml"]}, day)
 
 
 def _pages(page: Page, day: date) -> bytes:

@@ -6,6 +6,7 @@ follow: every line where the first page had no room for them, then usage by proj
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -14,15 +15,18 @@ from typing import Any
 from billing.documents.document import (
     Annex,
     Document,
+    DocumentAddress,
     DocumentKind,
     DocumentLine,
     DocumentParty,
     DocumentTax,
+    Measure,
     StatedTax,
     TaxCategory,
 )
 from billing.documents.forms.amounts import percent, unit_price_usd
-from billing.documents.forms.glyphs import printable
+from billing.documents.forms.countries import country_name
+from billing.documents.forms.glyphs import MISSING, printable
 from billing.documents.forms.words import (
     day_text,
     grouped,
@@ -37,8 +41,14 @@ from billing.money import usd, whole_cents
 LINES_ON_FIRST_PAGE = 8
 PROJECTS_ON_FIRST_PAGE = 8
 NAME_MAX = 160
-"""Characters of a name on a page; the data has it in full."""
-LINE_WIDTHS_CM = [0, 3.2, 3.3, 1.2, 2.4]
+"""Characters of a text on a page; the data has it in full."""
+PARTY_NAME_MAX = 120
+PARTY_LINE_MAX = 60
+"""Of what stands in the narrow columns of the parties."""
+CITY_FIRST = frozenset({"US", "CA", "AU"})
+"""Countries whose addresses have the postal code last."""
+IBAN_GROUP = 4
+LINE_WIDTHS_CM = [0, 3.1, 3.2, 1.5, 2.3]
 ANNEX_WIDTHS_CM = [0, 2, 2.8, 2.8, 3.6]
 CHART_DAYS_MAX = 62
 PER_MILLE = 1_000
@@ -67,8 +77,8 @@ def page_of(document: Document, xml: bytes | None) -> Page:
         "day": [day.year, day.month, day.day],
         "draft": heading.is_draft,
         "foot": short(f"{heading.seller.name} · {name} {subtitle}"),
-        "seller": party_lines(heading.seller, words),
-        "buyer": party_lines(heading.buyer, words),
+        "seller": party_lines(heading.seller, language),
+        "buyer": party_lines(heading.buyer, language),
         "facts": _facts(document, words),
         "due_label": words[DUE_LABELS.get(heading.kind, "due")],
         "due": f"{money(due_cents, language)} {printable(heading.currency)}",
@@ -97,18 +107,42 @@ def without_marks(value: Any) -> Any:
     return [without_marks(part) for part in value] if isinstance(value, list) else value
 
 
-def short(text: str) -> str:
-    return printable(text if len(text) <= NAME_MAX else text[: NAME_MAX - 1] + "…")
+def short(text: str, most: int = NAME_MAX) -> str:
+    return printable(text if len(text) <= most else text[: most - 1] + "…")
 
 
-def party_lines(party: DocumentParty, words: Words) -> Page:
-    address = party.address
-    place = " ".join(each for each in (address.postal_code, address.city, address.region) if each)
-    lines = [*address.lines, place, address.country]
+def party_lines(party: DocumentParty, language: str) -> Page:
+    address, words = party.address, words_of(language)
+    country = country_name(address.country, language)
+    lines = [*address.lines, _place(address), country]
     lines += [f"{words['vat_id']}: {party.vat_id}"] if party.vat_id else []
     lines += [f"{words['tax_id']}: {party.tax_id}"] if party.tax_id else []
     lines += [party.email] if party.email else []
-    return {"name": printable(party.name), "lines": [short(line) for line in lines if line]}
+    return {
+        "name": short(party.name, PARTY_NAME_MAX),
+        "lines": [short(line, PARTY_LINE_MAX) for line in lines if line],
+    }
+
+
+def _place(address: DocumentAddress) -> str:
+    city, region, code = address.city, address.region, address.postal_code
+    if address.country not in CITY_FIRST:
+        return " ".join(each for each in (code, city, region) if each)
+    return ", ".join(each for each in (city, f"{region} {code}".strip()) if each)
+
+
+def account_line(iban: str, words: Words) -> str:
+    """The IBAN in groups, as banks print it."""
+    groups = [iban[at : at + IBAN_GROUP] for at in range(0, len(iban), IBAN_GROUP)]
+    return printable(f"{words['account']}: {' '.join(groups)}")
+
+
+def with_note_of_missing(page: Page) -> Page:
+    """The page, with a note where a character of it has no glyph."""
+    shown = {name: part for name, part in page.items() if name != "xml"}
+    if MISSING not in json.dumps(shown, ensure_ascii=False):
+        return page
+    return {**page, "notes": [*page["notes"], page["words"]["missing"].format(mark=MISSING)]}
 
 
 def _facts(document: Document, words: Words) -> list[list[str]]:
@@ -191,9 +225,12 @@ def _line(line: DocumentLine, document: Document, words: Words, language: str) -
     price = grouped(unit_price_usd(line), language)
     if line.base_quantity != 1:
         price += f" {words['per']} {whole(line.base_quantity, language)}"
+    quantity = whole(line.quantity, language)
+    if line.unit is not Measure.PIECE:
+        quantity += f" {words[line.unit.value]}"
     return [
         short(" · ".join(parts)),
-        f"{whole(line.quantity, language)} {words[line.unit.value]}",
+        quantity,
         price,
         f"{grouped(percent(line.tax.rate_ppm), language)} %",
         money(line.amount_cents, language),
@@ -227,10 +264,9 @@ def _totals(document: Document, words: Words) -> list[list[Any]]:
     """Label, amount, and whether it is a sum; the first row is the head of the table."""
     totals, language = document.totals, document.heading.language
     is_credit = document.heading.kind is DocumentKind.CREDIT_NOTE
-    rows: list[list[Any]] = [
-        [words["amount"], printable(document.heading.currency)],
-        [words["subtotal"], money(totals.lines_cents, language), False],
-    ]
+    rows: list[list[Any]] = [[words["amount"], printable(document.heading.currency)]]
+    if document.reductions:
+        rows.append([words["subtotal"], money(totals.lines_cents, language), False])
     for each in document.reductions:
         rows.append([short(each.description), money(-each.amount_cents, language), False])
     rows += [
@@ -281,7 +317,7 @@ def _payment(document: Document, words: Words) -> list[str]:
     if heading.terms and heading.kind is not DocumentKind.CREDIT_NOTE:
         lines.append(heading.terms)
     if heading.kind is DocumentKind.INVOICE and heading.seller.iban and heading.number:
-        lines.append(f"{words['account']}: {heading.seller.iban}")
+        lines.append(account_line(heading.seller.iban, words))
         lines.append(words["remittance"].format(number=heading.number))
     return [printable(line) for line in lines]
 

@@ -14,7 +14,7 @@ ENGLISH = {
     "receipt": "Receipt",
     "statement": "Statement of account",
     "draft": "Draft",
-    "draft_note": "This is a draft. It has no number, and nothing is due by it.",
+    "draft_note": "This is a draft. It has no number, and nothing is due until it is issued.",
     "number": "Number",
     "issued": "Date",
     "due_by": "Due by",
@@ -36,11 +36,10 @@ ENGLISH = {
     "price": "Price",
     "per": "per",
     "amount": "Amount",
-    "tax": "Tax",
+    "tax_kind": "Kind",
     "rate": "Rate",
     "net": "Net",
     "subtotal": "Subtotal",
-    "discounts": "Discounts",
     "net_total": "Net total",
     "tax_total": "Tax",
     "total": "Total",
@@ -92,7 +91,8 @@ ENGLISH = {
     "image": "images",
     "second": "seconds",
     "character": "characters",
-    "piece": "pieces",
+    "missing": "{mark} stands for a character that the font of this page lacks. The data of this"
+    " document has it.",
 }
 GERMAN = {
     "invoice": "Rechnung",
@@ -100,7 +100,8 @@ GERMAN = {
     "receipt": "Quittung",
     "statement": "Kontoauszug",
     "draft": "Entwurf",
-    "draft_note": "Dies ist ein Entwurf. Er hat keine Nummer, und aus ihm ist nichts fällig.",
+    "draft_note": "Dies ist ein Entwurf. Er hat keine Nummer, und fällig wird nichts, bevor die"
+    " Rechnung ausgestellt ist.",
     "number": "Nummer",
     "issued": "Datum",
     "due_by": "Zahlbar bis",
@@ -122,11 +123,10 @@ GERMAN = {
     "price": "Preis",
     "per": "je",
     "amount": "Betrag",
-    "tax": "Steuer",
+    "tax_kind": "Art",
     "rate": "Satz",
     "net": "Netto",
     "subtotal": "Zwischensumme",
-    "discounts": "Nachlässe",
     "net_total": "Nettobetrag",
     "tax_total": "Umsatzsteuer",
     "total": "Gesamtbetrag",
@@ -178,7 +178,8 @@ GERMAN = {
     "image": "Bilder",
     "second": "Sekunden",
     "character": "Zeichen",
-    "piece": "Stück",
+    "missing": "{mark} steht für ein Zeichen, das der Schrift dieser Seite fehlt. Die Daten dieses"
+    " Dokuments haben es.",
 }
 LANGUAGES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "de": GERMAN}
 MONTHS = (

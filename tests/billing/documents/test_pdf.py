@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import timedelta
+from string import ascii_uppercase
 
 import pikepdf
 import pytest
@@ -14,15 +15,26 @@ from lxml import etree
 from pypdf import PdfReader
 
 from billing.documents.document import Annex, AnnexRow, Document, DocumentKind, TaxCategory
+from billing.documents.forms.countries import country_name
 from billing.documents.forms.e_invoice import Syntax, xml_of
 from billing.documents.forms.glyphs import BREAK, MISSING, WORD_MAX, printable
+from billing.documents.forms.json_text import json_of
 from billing.documents.forms.pdf import pdf_of
 from billing.documents.forms.words import ENGLISH, GERMAN, LANGUAGES, day_text, grouped, money
 from billing.documents.receipt_document import receipt_document
 from tests.billing.documents.cases import CASES
-from tests.billing.documents.made import FIRST_DAY, FRENCH, REVERSE, SELLER, document, line
+from tests.billing.documents.made import (
+    AMERICAN,
+    FIRST_DAY,
+    FRENCH,
+    REVERSE,
+    SELLER,
+    document,
+    line,
+)
 from tests.laws.examples import examples
 
+COUNTRIES = 249
 ANNEXES = [
     Annex("project", (AnnexRow("prj_1", 3, 1_234_567, 0, 740_740_200),)),
     Annex(
@@ -151,6 +163,56 @@ def test_mark_that_no_font_sets_is_left_out_of_the_pages_and_not_of_the_e_invoic
     with pikepdf.open(io.BytesIO(pdf)) as opened:
         assert marked.encode() in opened.Root.AF[0].EF.F.read_bytes()
     assert "\u27dc" in text(pdf)
+
+
+def test_names_of_500_characters_leave_room_for_taxes_and_payment_and_stand_whole_in_the_data() -> (
+    None
+):
+    made = CASES["long_names"]
+    pdf = pdf_of(made)
+    first = PdfReader(io.BytesIO(pdf)).pages[0].extract_text()
+    assert "Taxes" in first and "Please name SLU-2026-000001" in first
+    with pikepdf.open(io.BytesIO(pdf)) as opened:
+        assert made.heading.buyer.name.strip().encode() in opened.Root.AF[0].EF.F.read_bytes()
+    assert made.heading.buyer.name in json_of(made).decode()
+
+
+def test_long_word_is_copied_from_the_page_without_its_places_to_break() -> None:
+    name = "prj_with_a_very_long_name_without_any_space"
+    pdf = pdf_of(document([line(project=name)]))
+    assert name in text(pdf).replace("\n", "") and BREAK in printable(name)
+    with pikepdf.open(io.BytesIO(pdf)) as opened:
+        streams = [each.read_bytes() for each in opened.objects if isinstance(each, pikepdf.Stream)]
+    maps = [each.lower() for each in streams if b"begincmap" in each]
+    assert maps and not any(b"<200b>" in each for each in maps)
+
+
+def test_addresses_name_the_country_and_end_as_it_is_used_there() -> None:
+    shown = text(pdf_of(document(buyer=AMERICAN)))
+    assert "10119 Berlin\nGermany" in shown and "San Francisco, CA 94105\nUnited States" in shown
+    german = text(pdf_of(document(buyer=AMERICAN, language="de")))
+    assert "Deutschland" in german and "Vereinigte Staaten" in german
+    assert country_name("ZZ", "de") == "ZZ"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_country_of_iso_3166_has_a_name_that_is_printed_whole(language: str) -> None:
+    codes = [first + second for first in ascii_uppercase for second in ascii_uppercase]
+    named = [name for code in codes if (name := country_name(code, language)) != code]
+    assert len(set(named)) == COUNTRIES
+    assert all(printable(name) == name for name in named if len(name) <= WORD_MAX)
+    assert not any(MISSING in printable(name) for name in named)
+
+
+def test_page_says_what_its_mark_for_a_missing_character_stands_for() -> None:
+    shown = text(pdf_of(document(buyer=replace(FRENCH, name="東京"))))
+    assert f"{MISSING} stands for a character" in shown
+    assert "stands for a character" not in text(pdf_of(document()))
+
+
+def test_subtotal_stands_only_where_something_lowers_it() -> None:
+    assert "Subtotal" in text(pdf_of(CASES["discount"]))
+    assert "Subtotal" not in text(pdf_of(document()))
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
