@@ -53,6 +53,9 @@ ANNEX_WIDTHS_CM = [0, 2, 2.8, 2.8, 3.6]
 CHART_DAYS_MAX = 62
 PER_MILLE = 1_000
 DASH = "\u2013"
+DOT = " · "
+KEPT_DOT = "\u00a0· "
+"""No line of a page begins with it."""
 XML_NAME = "factur-x.xml"
 DUE_LABELS = {DocumentKind.CREDIT_NOTE: "credited", DocumentKind.RECEIPT: "received"}
 Page = dict[str, Any]
@@ -229,7 +232,7 @@ def _line(line: DocumentLine, document: Document, words: Words, language: str) -
     if line.unit is not Measure.PIECE:
         quantity += f" {words[line.unit.value]}"
     return [
-        short(" · ".join(parts)),
+        short(DOT.join(parts)).replace(DOT, KEPT_DOT),
         quantity,
         price,
         f"{grouped(percent(line.tax.rate_ppm), language)} %",
