@@ -48,7 +48,7 @@ PARTY_LINE_MAX = 60
 CITY_FIRST = frozenset({"US", "CA", "AU"})
 """Countries whose addresses have the postal code last."""
 IBAN_GROUP = 4
-LINE_WIDTHS_CM = [0, 3.1, 3.2, 1.5, 2.3]
+LINE_WIDTHS_CM = [0, 3.3, 3, 1.5, 2.3]
 ANNEX_WIDTHS_CM = [0, 2, 2.8, 2.8, 3.6]
 CHART_DAYS_MAX = 62
 PER_MILLE = 1_000
