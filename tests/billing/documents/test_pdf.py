@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from lxml import etree
 from pypdf import PdfReader
 
-from billing.documents.document import Annex, AnnexRow, Document, DocumentKind, TaxCategory
+from billing.documents.document import (
+    Annex,
+    AnnexRow,
+    Document,
+    DocumentKind,
+    Reduction,
+    TaxCategory,
+)
 from billing.documents.forms.countries import country_name
 from billing.documents.forms.e_invoice import Syntax, xml_of
 from billing.documents.forms.glyphs import BREAK, MISSING, WORD_MAX, printable
@@ -29,6 +36,7 @@ from tests.billing.documents.made import (
     FRENCH,
     REVERSE,
     SELLER,
+    STANDARD,
     document,
     line,
 )
@@ -208,6 +216,13 @@ def test_page_says_what_its_mark_for_a_missing_character_stands_for() -> None:
     shown = text(pdf_of(document(buyer=replace(FRENCH, name="東京"))))
     assert f"{MISSING} stands for a character" in shown
     assert "stands for a character" not in text(pdf_of(document()))
+
+
+def test_discounts_that_no_page_has_room_for_go_on_with_the_next() -> None:
+    reduced = [Reduction(n, "discount", f"discount {n}", 1_000, STANDARD) for n in range(2, 92)]
+    first, second = PdfReader(io.BytesIO(pdf_of(document(reductions=reduced)))).pages[:2]
+    assert "discount 2" in first.extract_text()
+    assert "discount 91" in second.extract_text() and "Net total" in second.extract_text()
 
 
 def test_subtotal_stands_only_where_something_lowers_it() -> None:
