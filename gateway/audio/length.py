@@ -13,9 +13,11 @@ from typing import NamedTuple
 from gateway.audio.container import TOLERANCE, Flaw, FlawedAudio, Length, is_short
 from gateway.audio.flac import flac_length
 from gateway.audio.mp4 import mp4_length
+from gateway.audio.ogg import ogg_length
 from gateway.audio.silence import Silence
 from gateway.audio.wav import SLOWEST as WAV_SLOWEST
 from gateway.audio.wav import wav_length
+from gateway.audio.webm import webm_length
 from gateway.errors import ApiError, bad_request
 from gateway.uploads.folder import Upload
 from gateway.uploads.sent_form import Content
@@ -38,6 +40,8 @@ FLAC = AudioFormat("flac", "audio/flac", 1_000, 4_000_000)
 MP4 = AudioFormat("m4a", "audio/mp4", 1_000, 4_000_000)
 WEBM = AudioFormat("webm", "audio/webm", 750, 4_000_000)
 HEAD_BYTES = 12
+SECONDS_MAX = 30_000
+"""Of silence, which takes next to no bytes."""
 SLOWEST = min(each.slowest for each in (WAV, MP3, OGG, FLAC, MP4, WEBM))
 
 
@@ -74,14 +78,15 @@ def _read(upload: Upload, kind: AudioFormat | None) -> Audio:
 
 
 def _believed(length: Length, longest: float) -> float:
-    said = longest if length.said is None else length.said
-    if is_short(said, length.least):
+    if length.said is None:
+        return max(longest, min(length.least, SECONDS_MAX))
+    if is_short(length.said, length.least):
         raise FlawedAudio(Flaw.TOO_SHORT)
-    if not 0 < said < math.inf:
+    if not 0 < length.said < math.inf:
         raise FlawedAudio(Flaw.NO_AUDIO)
-    if said > max(longest, length.most) + 1 and not length.is_exact:
+    if length.said > max(longest, min(length.most, SECONDS_MAX)) + 1 and not length.is_exact:
         raise FlawedAudio(Flaw.CUT_OFF)
-    return said
+    return length.said
 
 
 def audio_like(seconds: float | None, size: int) -> Audio:
@@ -103,7 +108,7 @@ def _format_of(head: bytes) -> AudioFormat | None:
     return {b"fLaC": FLAC, b"OggS": OGG, b"\x1a\x45\xdf\xa3": WEBM}.get(head[:4])
 
 
-def _tagged_length(upload: Upload) -> Length:
+def _mp3_length(upload: Upload) -> Length:
     from tinytag import TinyTag, TinyTagException
 
     try:
@@ -111,20 +116,18 @@ def _tagged_length(upload: Upload) -> Length:
     except (TinyTagException, ValueError, OverflowError) as wrong:
         raise FlawedAudio(Flaw.NO_AUDIO) from wrong
     seconds = tag.duration or 0.0
-    if tag.mime_type == MP3.media_type and upload.size < (
-        (tag.bitrate or 0) * 125 * seconds * TOLERANCE
-    ):
+    if upload.size < (tag.bitrate or 0) * 125 * seconds * TOLERANCE:
         raise FlawedAudio(Flaw.CUT_OFF)
     return Length(seconds)
 
 
 LENGTHS: Mapping[AudioFormat, Callable[[Upload], Length]] = {
     WAV: wav_length,
-    MP3: _tagged_length,
-    OGG: _tagged_length,
+    MP3: _mp3_length,
+    OGG: ogg_length,
     FLAC: flac_length,
     MP4: mp4_length,
-    WEBM: lambda _: Length(None),
+    WEBM: webm_length,
 }
 FORMATS = "flac, m4a, mp3, mp4, mpeg, mpga, ogg, wav, webm"
 REASONS = {

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from gateway.audio.container import ELEMENTS_MAX, AudioFile, Flaw, FlawedAudio, Length
 
 ENTERED = frozenset({b"trak", b"mdia", b"minf", b"stbl", b"edts"})
+SAMPLE_S_MAX = 1.0
+"""Of what is one sample here: codecs pack many into it."""
 HEAD_BYTES = 40
 """Of a box: more than any field that is read needs."""
 
@@ -28,6 +30,7 @@ class Track:
     media_s: float = 0.0
     """By its media, whatever part of it is played."""
     hertz: int = 0
+    samples: int = 0
     is_edited: bool = False
     """An edit list may play a part of the media."""
 
@@ -53,7 +56,8 @@ def mp4_length(file: AudioFile) -> Length:
     sound = [track for track in tracks if track.handler == b"soun"]
     lengths = [track.ticks / movie.hertz for track in sound]
     lengths += [track.media_s for track in sound if not track.is_edited]
-    return Length(seconds, least=max(lengths, default=0.0))
+    most = [min(track.media_s, track.samples * SAMPLE_S_MAX) for track in sound]
+    return Length(seconds, max(lengths, default=0.0), max(most, default=0.0))
 
 
 def _outer_boxes(file: AudioFile) -> Iterator[Box]:
@@ -110,15 +114,18 @@ def _read(file: AudioFile, box: Box, movie: Movie, track: Track) -> None:
         case b"elst":
             track.is_edited = True
         case b"stts" if track.hertz:
-            count = min(int.from_bytes(head[4:8], "big"), ELEMENTS_MAX, (box.end - box.start) // 8)
-            track.media_s = max(track.media_s, _sum_of(file, box, count) / track.hertz)
+            track.samples, ticks = _runs_of(file, box, int.from_bytes(head[4:8], "big"))
+            track.media_s = max(track.media_s, ticks / track.hertz)
 
 
-def _sum_of(file: AudioFile, box: Box, count: int) -> int:
-    """Of the samples in `count` runs of one length each."""
-    runs = file.read(box.start + 8, 8 * count)
-    whole = runs[: len(runs) // 8 * 8]
-    return sum(samples * ticks for samples, ticks in struct.iter_unpack(">II", whole))
+def _runs_of(file: AudioFile, box: Box, count: int) -> tuple[int, int]:
+    """Samples and their ticks, in `count` runs of one length each. No sample has less than a
+    byte."""
+    size = 8 * min(count, ELEMENTS_MAX, (box.end - box.start) // 8)
+    content = file.read(box.start + 8, size)
+    runs = list(struct.iter_unpack(">II", content[: len(content) // 8 * 8]))
+    samples = sum(samples for samples, _ in runs)
+    return min(samples, file.size), sum(samples * ticks for samples, ticks in runs)
 
 
 def _times(head: bytes) -> tuple[int, int]:

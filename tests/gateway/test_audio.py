@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from gateway.audio.transcription import BYTES_MAX
 from gateway.upstream import fake
 from tests.gateway.api.asgi import ask
 from tests.gateway.api.described import assert_described
+from tests.gateway.audio.containers import opus, webm
 from tests.gateway.edge import (
     API_KEY,
     LISTENER,
@@ -154,6 +156,7 @@ DURATIONS: dict[str, tuple[bytes, dict[str, Any], int]] = {
     "a WAV is no longer than it is": (TALK, {"type": "duration", "seconds": 70}, 3),
     "an mp3 may be longer than it says": (mp3(400), {"type": "duration", "seconds": 70}, 70),
     "but no longer than it can be": (mp3(400), {"type": "duration", "seconds": 7000}, 167),
+    "a WebM that nobody says more of": (webm(9.5, 0, 9), {}, 10),
     "a head that was written before the end": (wav(10, says=0), {}, 10),
 }
 
@@ -312,6 +315,10 @@ BAD: dict[str, tuple[bytes, list[tuple[str, str]], str]] = {
     "empty": (b"", [], "file"),
     "cut off": (TALK[:5000], [], "file"),
     "a head that says less": (wav(10, says=1), [], "file"),
+    "an Ogg that says less": (opus(10, says=[1]), [], "file"),
+    "an Ogg without its end": (opus(10, end=False), [], "file"),
+    "a WebM that says less": (webm(1, 0, 9), [], "file"),
+    "a WebM that is no number long": (webm(math.nan, 0), [], "file"),
     "one byte more than 25 MB": (wav(1) + bytes(BYTES_MAX - 16_043), [], "file"),
     "far more than 25 MB": (bytes(BYTES_MAX + (1 << 20)), [], "file"),
     "a stream": (TALK, [("stream", "true")], "stream"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.audio.length import Audio, audio_of
+from gateway.audio.length import SECONDS_MAX, Audio, audio_of
 from gateway.errors import ApiError
 from gateway.uploads.folder import UploadFolder
+from tests.gateway.audio.containers import opus, webm
 from tests.gateway.uploads.forms import mp3, wav
 
 Read = Callable[[bytes], Audio]
@@ -96,11 +98,11 @@ def track(*, head_s: int, media_s: int, runs_s: int, edited: bool = False) -> tu
     return (b"trak", mp4(head, *edits, (b"mdia", media)))
 
 
-def m4a(seconds: int, **lengths: Any) -> bytes:
+def m4a(seconds: int, size: int = 20_000, **lengths: Any) -> bytes:
     """What the movie says, and its one track."""
     said: dict[str, Any] = dict.fromkeys(("head_s", "media_s", "runs_s"), seconds)
     sound = mp4(track(**(said | lengths)))
-    return mp4(FTYP, (b"moov", moov(seconds) + sound), (b"mdat", bytes(20_000)))
+    return mp4(FTYP, (b"moov", moov(seconds) + sound), (b"mdat", bytes(size)))
 
 
 def flac(seconds: float, size: int, *, hertz: int = 8000, block: int = 4096) -> bytes:
@@ -157,6 +159,7 @@ HONEST = {
     "a WAV of ADPCM that was written to a pipe": (adpcm(fact=0), 41),
     "an MP4 of which a part is played": (m4a(5, media_s=20, runs_s=20, edited=True), 5),
     "an MP4 that its encoder padded": (m4a(20, media_s=21, runs_s=21), 20),
+    "an MP4 of silence": (m4a(60, 200), 60),
     "a FLAC": (flac(5, 40_000), 5),
     "a FLAC of silence": (flac(60, 1500), 60),
     "a FLAC that was written to a pipe": (flac(0, 40_000), 41),
@@ -169,9 +172,25 @@ def test_what_encoders_write_is_taken(read: Read, data: bytes, seconds: int) -> 
     assert read(data).seconds == seconds
 
 
-def test_a_webm_is_as_long_as_its_bytes_can_be(read: Read) -> None:
-    audio = read(b"\x1a\x45\xdf\xa3" + bytes(75_000))
+def test_a_webm_that_says_nothing_is_as_long_as_its_bytes_can_be(read: Read) -> None:
+    audio = read(webm(None, 0, size=75_000))
     assert (audio.seconds, audio.seconds_max) == (101, 101)
+    assert read(webm(None, 0, 400)).seconds == 400
+
+
+def test_a_webm_says_how_long_it_is(read: Read) -> None:
+    audio = read(webm(9.5, 0, 9, size=75_000))
+    assert (audio.seconds, audio.seconds_max) == (10, 101)
+
+
+def test_an_ogg_of_silence_is_as_long_as_its_packets(read: Read) -> None:
+    audio = read(opus(60))
+    assert (audio.seconds, audio.seconds_max) == (60, 60)
+
+
+def test_nothing_is_longer_than_silence_may_be(read: Read) -> None:
+    assert "cut off" in refused(read, webm(10.0**9, 10**9))
+    assert read(webm(None, 0, 10**9)).seconds_max == SECONDS_MAX
 
 
 NO_AUDIO = {
@@ -187,6 +206,10 @@ NO_AUDIO = {
     "an MP4 of no boxes": b"\0\0\0\x04ftyp" + bytes(100),
     "a FLAC without sound": b"fLaC" + bytes(100),
     "an Ogg without sound": b"OggS" + bytes(100),
+    "a WebM without a segment": b"\x1a\x45\xdf\xa3\x80" + bytes(100),
+    "a WebM of no number of seconds": webm(math.nan, 0),
+    "a WebM of less than no seconds": webm(-5, 0),
+    "a WebM without end": webm(math.inf, 0),
     "an mp3 without frames": b"ID3" + bytes(100),
     "a frame of AAC": b"\xff\xf1\x50\x80" + bytes(100),
 }
@@ -194,10 +217,16 @@ CUT_OFF = {
     "a WAV": wav(10)[:8000],
     "an MP4": mp4(FTYP, (b"moov", moov(5)), (b"mdat", bytes(20_000)))[:-1],
     "an MP4 that is longer than it can be": mp4(FTYP, (b"moov", moov(500)), (b"mdat", bytes(9))),
+    "an MP4 whose samples are more than its bytes": m4a(5000, 9),
     "an mp3 whose first frame counts more": (
         mp3(1)[:36] + b"Xing\0\0\0\x03" + (9000).to_bytes(4, "big") + (3_753_000).to_bytes(4, "big")
     ).ljust(417, b"\0")
     + mp3(400),
+    "an Ogg": opus(10)[:-1],
+    "an Ogg without its last page": opus(10, end=False),
+    "an Ogg that is longer than its packets": opus(10, says=[600]),
+    "a WebM": webm(9, 0, 9, size=1000)[:-1],
+    "a WebM that is longer than it can be": webm(500, 0, 9),
     "a FLAC without a frame": flac(5, 0),
     "a FLAC that is longer than its frames can be": flac(6000, 1000),
 }
@@ -213,6 +242,9 @@ TOO_SHORT_FILES = {
     "an MP4 whose media is longer": m4a(1, media_s=10),
     "an MP4 whose samples are longer": m4a(1, runs_s=10),
     "an MP4 that says nothing": m4a(0, runs_s=10),
+    "an Ogg whose pages go back": opus(10, says=[10, 1]),
+    "an Ogg whose packets are longer": opus(10, says=[1]),
+    "a WebM whose blocks are later": webm(1, 0, 10),
     "a FLAC of more bytes than its samples": flac(1, 60_000),
 }
 
@@ -230,7 +262,15 @@ def test_what_is_no_audio_or_cut_off_is_refused_by_its_field(read: Read, data: b
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     head=st.sampled_from(
-        [b"RIFF\0\0\0\0WAVE", b"fLaC", b"OggS", b"ID3\x04", b"\xff\xfb\x90\0", b"\0\0\0\x18ftyp"]
+        [
+            b"RIFF\0\0\0\0WAVE",
+            b"fLaC",
+            b"OggS",
+            b"\x1a\x45\xdf\xa3\x80",
+            b"ID3\x04",
+            b"\xff\xfb\x90\0",
+            b"\0\0\0\x18ftyp",
+        ]
     ),
     rest=st.binary(max_size=400),
 )
