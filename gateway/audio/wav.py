@@ -40,14 +40,12 @@ class _Format:
         return self.hertz * self.channels * width
 
     @property
-    def contradicts_itself(self) -> bool:
-        """Whether readers differ about how many bytes a second has. A zero says nothing, and 24
-        bits may lie in 32."""
-        frames = self.frame_bytes * self.hertz
-        return (frames > 0 and not 3 * self.linear_rate <= 3 * frames <= 4 * self.linear_rate) or (
-            self.bytes_a_second > 0
-            and not TOLERANCE <= self.bytes_a_second / (frames or self.linear_rate) <= 1 / TOLERANCE
-        )
+    def said_rate(self) -> int:
+        """The same, by the fastest that its head says. 24 bits may lie in 32."""
+        is_padded = self.bits == 24 and self.frame_bytes == 4 * self.channels
+        frames_rate = self.hertz * self.frame_bytes
+        said = max(self.bytes_a_second, frames_rate)
+        return self.linear_rate if is_padded and said == frames_rate else said
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def wav_length(file: AudioFile) -> Length:
     rate = form.linear_rate if is_exact else form.bytes_a_second
     if is_exact and not rate:
         raise FlawedAudio(Flaw.NO_AUDIO)
-    if is_exact and form.contradicts_itself:
+    if is_exact and form.said_rate and is_short(there / form.said_rate, there / rate):
         raise FlawedAudio(Flaw.TOO_SHORT)
     if 0 < head.data_bytes < ENDLESS_BYTES:
         if there < head.data_bytes * TOLERANCE:

@@ -150,7 +150,8 @@ def test_an_mp4_in_fragments_is_as_long_as_its_bytes(read: Read) -> None:
 HONEST = {
     "a WAV with tags behind its sound": (wav(1) + chunk(b"LIST", 70_001) + chunk(b"id3 ", 9), 6),
     "a WAV that does not say what a second has": (at(wav(2), 28, 0, 4), 2),
-    "a WAV of 24 bits in 32": (at(at(at(wav(2), 34, 24, 2), 32, 4, 2), 28, 32_000, 4), 2),
+    "a WAV of fewer bytes a second than it has": (at(wav(5), 28, 8_000, 4), 5),
+    "a WAV of 24 bits in 32": (at(at(at(wav(20), 34, 24, 2), 32, 4, 2), 28, 32_000, 4), 14),
     "a WAV of floats that was written to a pipe": (
         at(at(at(at(at(wav(2), 20, 3, 2), 34, 32, 2), 32, 4, 2), 28, 32_000, 4), 40, 0, 4),
         1,
