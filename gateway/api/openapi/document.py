@@ -15,6 +15,7 @@ from gateway.uploads.form import MULTIPART
 from gateway.wire.json_schema import STRING, Schema, maybe, objects, reference_to
 
 JSON, SOUND = "application/json", "audio/*"
+EVENT: Schema = {"description": "Server-sent events, each with a document as its `data`"}
 LIVE = ("/healthz", "/livez", "/health")
 OPEN = (*LIVE, "/readyz")
 """These ask for no key."""
@@ -151,7 +152,7 @@ def _generating(path: str) -> dict[str, Any]:
     if answer.whole is not None:
         content = {JSON: {"schema": reference_to(answer.whole)}}
     if answer.streams:
-        content["text/event-stream"] = {"schema": STRING}
+        content["text/event-stream"] = {"schema": EVENT}
     if answer.may_be_text:
         content["text/plain"] = {"schema": STRING}
     return {

@@ -21,6 +21,8 @@ PATH = {
     "key_id": "key_none",
 }
 """No call may end the key that the others are made with."""
+CHOICES_MAX = 128
+"""More are refused."""
 EXAMPLES = ("sluice-small", "minilm")
 """Models of the description's examples, which this gateway has under other names."""
 
@@ -29,6 +31,7 @@ EXAMPLES = ("sluice-small", "minilm")
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
     if isinstance(case.body, dict):
         _name(case.body, BODY | ({"model": "vectors"} if case.path == EMBEDDINGS else {}))
+        _ask_for_one(case.body)
     if case.path_parameters:
         pool = {"name": POOLS[1]} if "pools" in case.path else {}
         _name(case.path_parameters, PATH | pool)
@@ -39,3 +42,13 @@ def _name(given: dict[str, Any], real: dict[str, str]) -> None:
         value = given.get(field)
         if isinstance(value, str) and (len(value) % 3 or value in EXAMPLES):
             given[field] = name
+
+
+def _ask_for_one(body: dict[str, Any]) -> None:
+    """The server behind this gateway says one answer, whatever it is asked for."""
+    choices = body.get("n")
+    if isinstance(choices, int) and 1 < choices <= CHOICES_MAX:
+        body["n"] = 1
+    prompts = body.get("prompt")
+    if isinstance(prompts, list) and all(isinstance(prompt, str) for prompt in prompts):
+        body["prompt"] = prompts[:1]
