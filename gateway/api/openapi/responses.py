@@ -27,9 +27,9 @@ SHOWN = either(
         {
             "type": const("function"),
             "name": STRING,
-            "description": STRING,
-            "parameters": ANYTHING,
-            "strict": BOOLEAN,
+            "description": maybe(STRING),
+            "parameters": maybe(ANYTHING),
+            "strict": maybe(BOOLEAN),
         },
         *("description", "parameters", "strict"),
     ),
