@@ -47,7 +47,7 @@ def cut_batches(store: Store, now_us: int, *, interval_us: int) -> None:
     with store.write() as conn:
         for step in steps:
             _take(conn, step, now_us)
-        places.drop_told(conn)
+        places.drop_passed(conn)
 
 
 def batch(conn: Connection, body: str) -> bytes:
@@ -65,26 +65,26 @@ def _step(conn: Connection, cursor: Row, now_us: int, interval_us: int) -> Curso
     is_waiting = now_us < cursor["cut_us"] + interval_us
     if is_waiting and cursor["org"]:
         return CursorStep(cursor, arrived)
-    found, is_all = places.behind(conn, after, SCANNED_MAX if cursor["org"] else CALLS_MAX)
-    if not found or (is_waiting and sum(row["calls"] for row in found) < CALLS_MAX):
+    bookings, is_all = places.behind(conn, after, SCANNED_MAX if cursor["org"] else CALLS_MAX)
+    if not bookings or (is_waiting and sum(row["calls"] for row in bookings) < CALLS_MAX):
         return CursorStep(cursor, arrived)
-    span, is_whole = _span(conn, cursor, after, found)
+    span, is_whole = _span(conn, cursor, after, bookings)
     since = {"cut_us": now_us} if is_all and is_whole else {}
     if span is None:
-        end_us = found[-1]["place_us"] + 1
+        end_us = bookings[-1]["place_us"] + 1
         return CursorStep(cursor, {"place_us": end_us, "rid": "", "event_id": "", **since})
     begun = {"event_id": span.event_id, "upto_us": span.upto[0], "upto_rid": span.upto[1]}
     return CursorStep(cursor, {"place_us": after[0], "rid": after[1], **begun, **since}, span)
 
 
 def _span(
-    conn: Connection, cursor: Row, after: Key, found: list[Row]
+    conn: Connection, cursor: Row, after: Key, bookings: list[Row]
 ) -> tuple[UsageSpan | None, bool]:
     """The next batch of these bookings, and whether it ends with the last one."""
     span = UsageSpan(
-        *(cursor["endpoint_id"], cursor["org"], after, (found[-1]["place_us"] + 1, "")),
-        ended=tuple(ranges((first, last) for row in found for first, last in row["ended"])),
-        corrections=tuple((rid, n) for row in found for rid, n in row["corrections"]),
+        *(cursor["endpoint_id"], cursor["org"], after, (bookings[-1]["place_us"] + 1, "")),
+        ended=tuple(ranges((first, last) for row in bookings for first, last in row["ended"])),
+        corrections=tuple((rid, n) for row in bookings for rid, n in row["corrections"]),
     )
     keys = sorted({places.key_of(row) for row in places.records(conn, span, CALLS_MAX + 1)})
     if not keys:
@@ -100,6 +100,6 @@ def _take(conn: Connection, step: CursorStep, now_us: int) -> None:
     span = step.span
     event = {"event_id": span.event_id, "type": EventType.USAGE.value, "org": span.org}
     insert_new(conn, OUTBOX_EVENT, [event | {"body": span.body, "created_us": now_us}])
-    told = {"endpoint_id": span.endpoint_id, "event_id": span.event_id, "state": "pending"}
+    delivery = {"endpoint_id": span.endpoint_id, "event_id": span.event_id, "state": "pending"}
     times = {"due_us": now_us, "created_us": now_us, "changed_us": now_us}
-    insert_new(conn, DELIVERY, [told | {"tries": 0} | times])
+    insert_new(conn, DELIVERY, [delivery | {"tries": 0} | times])

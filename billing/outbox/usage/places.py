@@ -35,8 +35,9 @@ Row = dict[str, Any]
 
 def newest(conn: Connection) -> int | None:
     """The newest place that an endpoint of usage knows of. None: no endpoint takes usage."""
-    kept = select(func.max(PLACE.c.place_us)).scalar_subquery()
-    cursor_us, place_us = conn.execute(select(func.max(CURSOR.c.place_us), kept)).one()
+    newest_booking = select(func.max(PLACE.c.place_us)).scalar_subquery()
+    newest_cursor = func.max(CURSOR.c.place_us)
+    cursor_us, place_us = conn.execute(select(newest_cursor, newest_booking)).one()
     return None if cursor_us is None else max(cursor_us, place_us or 0)
 
 
@@ -58,7 +59,7 @@ def follow(conn: Connection, endpoint: Row, now_us: int) -> None:
     of_it = CURSOR.c.endpoint_id == endpoint["endpoint_id"]
     if not is_wanted:
         conn.execute(delete(CURSOR).where(of_it))
-        drop_told(conn)
+        drop_passed(conn)
     elif conn.execute(select(CURSOR.c.endpoint_id).where(of_it)).first() is None:
         take_turns(conn, BOOKING_LOCK)
         place_us = max(next_place(conn, now_us), (newest(conn) or 0) + 1)
@@ -91,27 +92,29 @@ def move(conn: Connection, cursor: Row, values: Row) -> bool:
 def behind(conn: Connection, after: Key, calls: int) -> tuple[list[Row], bool]:
     """The next bookings, with so many calls or a few more, and whether these are all."""
     statement = select(PLACE).where(PLACE.c.place_us >= after[0]).order_by(PLACE.c.place_us)
-    found: list[Row] = []
+    bookings: list[Row] = []
     for row in conn.execute(statement.limit(PLACES_MAX)).mappings():
-        found.append(dict(row))
+        bookings.append(dict(row))
         calls -= row["calls"]
         if calls < 0:
-            return found, False
-    return found, len(found) < PLACES_MAX
+            return bookings, False
+    return bookings, len(bookings) < PLACES_MAX
 
 
-def drop_told(conn: Connection) -> None:
+def drop_passed(conn: Connection) -> None:
     """Delete the rows that every endpoint has."""
     first_us = conn.execute(select(func.min(CURSOR.c.place_us))).scalar_one()
-    told = delete(PLACE) if first_us is None else delete(PLACE).where(PLACE.c.place_us < first_us)
-    conn.execute(told)
+    deletion = delete(PLACE)
+    if first_us is not None:
+        deletion = deletion.where(PLACE.c.place_us < first_us)
+    conn.execute(deletion)
 
 
 def records(conn: Connection, span: UsageSpan, limit: int | None = None) -> list[Row]:
     """The records of a span in booking order, each with its `n` and what it changed. With a limit,
     at least the first ones, so many."""
-    found = [*_events(conn, span, limit), *_corrections(conn, span)]
-    return sorted(found, key=lambda row: (*key_of(row), row["n"]))
+    rows = [*_events(conn, span, limit), *_corrections(conn, span)]
+    return sorted(rows, key=lambda row: (*key_of(row), row["n"]))
 
 
 def key_of(record: Row) -> Key:
@@ -124,11 +127,11 @@ def _events(conn: Connection, span: UsageSpan, limit: int | None) -> list[Row]:
     statement = select(EVENT).where(*within).order_by(*order).limit(limit)
     if span.org:
         statement = statement.where(EVENT.c.org == span.org)
-    found: list[Row] = []
+    events: list[Row] = []
     for first_us, last_us in span.ended:
         part = statement.where(EVENT.c.ended_us >= first_us, EVENT.c.ended_us <= last_us)
-        found += [dict(row) for row in conn.execute(part).mappings()]
-    return [row | {"n": 1, "change_nanousd": row["amount_nanousd"]} for row in found]
+        events += [dict(row) for row in conn.execute(part).mappings()]
+    return [row | {"n": 1, "change_nanousd": row["amount_nanousd"]} for row in events]
 
 
 def _corrections(conn: Connection, span: UsageSpan) -> list[Row]:

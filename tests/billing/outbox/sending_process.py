@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import ssl
 import sys
+from pathlib import Path
 
-from billing.db.engine import open_store
+from billing.db.engine import Store, open_store
 from billing.outbox.keeper import OutboxKeeper
 from billing.outbox.sender import WebhookSender, resolved
+
+ROOT = Path(__file__).parents[3]
+
+
+async def killed_while_sending(store: Store, came: asyncio.Event, now_s: float) -> None:
+    """Let such a process send until something `came` at its receiver, and kill it there."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.billing.outbox.sending_process"),
+        *(str(store.engine.url), str(now_s)),
+        cwd=ROOT,
+    )
+    try:
+        async with asyncio.timeout(120):
+            await came.wait()
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        await process.wait()
+
 
 if __name__ == "__main__":
     url, now_s = sys.argv[1:]

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hmac
 import json
-import os
-import signal
 import ssl
-import sys
 from collections.abc import Sequence
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 
@@ -34,6 +29,7 @@ from tests.billing.invoices.test_invoices import (
     run,
 )
 from tests.billing.outbox.receiver import Receiver, receiver
+from tests.billing.outbox.sending_process import killed_while_sending
 
 LOOPBACK = ["127.0.0.0/8"]
 SECRETS = [new_secret(bytes([each]) * 24) for each in range(2)]
@@ -298,17 +294,7 @@ async def test_killed_between_sending_and_noting_it_is_sent_again_under_its_id(
         one.answer = lambda: None
         office.listens(one.url)
         event_id = office.tell()
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.billing.outbox.sending_process"),
-            *(str(sqlite_store.engine.url), str(START_S)),
-            cwd=Path(__file__).parents[3],
-        )
-        try:
-            async with asyncio.timeout(120):
-                await one.came.wait()
-        finally:
-            os.kill(process.pid, signal.SIGKILL)
-            await process.wait()
+        await killed_while_sending(sqlite_store, one.came, START_S)
         one.answer = Receiver().answer
         assert office.deliveries() == [("pending", 0)]
         assert await office.keeper.turn() == 0, "the other may still be at it"

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +13,7 @@ from billing.outbox.event import PAUSES_S
 from billing.outbox.usage import batches, places
 from billing.types import UsageSource
 from tests.billing.outbox.receiver import Receiver, receiver
+from tests.billing.outbox.sending_process import killed_while_sending
 from tests.billing.outbox.test_outbox import START_S, Office
 from tests.billing.outbox.usage.listening import START_US, book, booked, follow, once, told
 
@@ -161,17 +157,7 @@ async def test_killed_between_sending_and_noting_it_repeats_the_batch_and_loses_
         office.listens(one.url, events=["usage"])
         after_us = follow(sqlite_store, "wh_1")
         book(sqlite_store, START_US, {"rid": "req_0"}, {"rid": "req_1"})
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.billing.outbox.sending_process"),
-            *(str(sqlite_store.engine.url), str(START_S)),
-            cwd=Path(__file__).parents[4],
-        )
-        try:
-            async with asyncio.timeout(120):
-                await one.came.wait()
-        finally:
-            os.kill(process.pid, signal.SIGKILL)
-            await process.wait()
+        await killed_while_sending(sqlite_store, one.came, START_S)
         one.answer = Receiver().answer
         book(sqlite_store, START_US + 1, {"rid": "req_2"})
         assert await office.keeper.turn() == 0, "the other may still be at it"
