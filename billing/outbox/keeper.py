@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -26,14 +26,17 @@ MICROSECONDS = 1_000_000
 DAY_US = 86_400 * MICROSECONDS
 PRUNE_INTERVAL_US = 3_600 * MICROSECONDS
 PRUNED_AT_ONCE = 500
-AT_ONCE = 20
+AT_ONCE = 100
 AT_ONCE_PER_ENDPOINT = 4
-"""So that one receiver that hangs does not hold up the others."""
+"""So that a few receivers that hang leave room for the others."""
+
+Delivery = dict[str, Any]
 
 
 class OutboxKeeper:
-    """`now` is epoch seconds. Calls are gathered for `usage_interval_s` before they are sent.
-    Without `mail` no mail server is set."""
+    """Endpoints do not wait for each other. An endpoint has a few deliveries on their way, and its
+    next ones begin once these are noted. `now` is epoch seconds. Calls are gathered for
+    `usage_interval_s` before they are sent. Without `mail` no mail server is set."""
 
     def __init__(
         self,
@@ -54,30 +57,52 @@ class OutboxKeeper:
         self._prune_from_us = 0
         self._usage_interval_us = int(usage_interval_s * MICROSECONDS)
         self._now = now
+        self._sending: dict[asyncio.Task[Sent], Delivery] = {}
 
     async def run(self) -> None:
-        """Run until cancelled."""
-        while True:
-            moved = 0
-            try:
-                moved = await self.turn()
-                moved += await asyncio.to_thread(self.prune)
-            except (OSError, SQLAlchemyError) as error:
-                log.warning("events wait: %s", error)
-            if not moved:
-                await asyncio.sleep(self._interval_s)
+        """Run until cancelled. What is on its way then is sent again by whoever runs next."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                try:
+                    moved = await self._begin(tasks) + await asyncio.to_thread(self.prune)
+                except (OSError, SQLAlchemyError) as error:
+                    log.warning("events wait: %s", error)
+                    await asyncio.sleep(self._interval_s)
+                    continue
+                if not moved:
+                    await self._rest()
 
     async def turn(self) -> int:
-        """Send some of what is due. How many."""
+        """Send some of what is due, and wait for all of it. How many."""
+        async with asyncio.TaskGroup() as tasks:
+            begun = await self._begin(tasks)
+        await self._note_answers()
+        return begun
+
+    async def _begin(self, tasks: asyncio.TaskGroup) -> int:
+        """Begin some of what is due to endpoints that have nothing on its way. How many."""
+        await self._note_answers()
+        if len(self._sending) >= AT_ONCE:
+            return 0
         deliveries = await asyncio.to_thread(self._claimed)
-        answers = [asyncio.create_task(self._send(delivery)) for delivery in deliveries]
-        try:
-            for delivery, answer in zip(deliveries, answers, strict=True):
-                await asyncio.to_thread(self._note, delivery, await answer)
-        finally:
-            for answer in answers:
-                answer.cancel()
+        self._sending |= {tasks.create_task(self._send(each)): each for each in deliveries}
         return len(deliveries)
+
+    async def _rest(self) -> None:
+        """Until one more has an answer, or for the interval."""
+        if self._sending:
+            first = asyncio.FIRST_COMPLETED
+            await asyncio.wait(self._sending, timeout=self._interval_s, return_when=first)
+        else:
+            await asyncio.sleep(self._interval_s)
+
+    async def _note_answers(self) -> None:
+        answers = {task: task.result() for task in self._sending if task.done()}
+        if answers:
+            pairs = [(self._sending[task], sent) for task, sent in answers.items()]
+            await asyncio.to_thread(self._note, pairs)
+            for task in answers:
+                del self._sending[task]
 
     def prune(self) -> int:
         """Remove some of the deliveries that are over and old. How many."""
@@ -90,10 +115,14 @@ class OutboxKeeper:
             self._prune_from_us = now_us + PRUNE_INTERVAL_US
         return gone
 
-    def _claimed(self) -> list[dict[str, Any]]:
+    def _claimed(self) -> list[Delivery]:
         cut_batches(self._store, self._now_us, interval_us=self._usage_interval_us)
         with self._store.read() as conn:
-            due = rows.due(conn, self._now_us, AT_ONCE, of_endpoint=AT_ONCE_PER_ENDPOINT)
+            due = rows.due(
+                *(conn, self._now_us, AT_ONCE - len(self._sending)),
+                of_endpoint=AT_ONCE_PER_ENDPOINT,
+                but=sorted({each["endpoint_id"] for each in self._sending.values()}),
+            )
         if not due:
             return []
         timeouts_s = [self._sender.timeout_s, self._mail.server.timeout_s if self._mail else 0.0]
@@ -101,14 +130,14 @@ class OutboxKeeper:
         with self._store.write() as conn:
             return [delivery for delivery in due if rows.claim(conn, delivery, until_us)]
 
-    async def _send(self, delivery: dict[str, Any]) -> Sent:
+    async def _send(self, delivery: Delivery) -> Sent:
         if not is_mailed(delivery["url"]):
             return await self._post(delivery)
         if self._mail is None:
             return Sent(None, "no mail server is set: host of [mail]")
         return await self._mail.send(delivery)
 
-    async def _post(self, delivery: dict[str, Any]) -> Sent:
+    async def _post(self, delivery: Delivery) -> Sent:
         now_us = self._now_us
         secrets = [delivery["secret"]]
         if delivery["previous_secret"] and now_us < delivery["previous_until_us"]:
@@ -124,9 +153,11 @@ class OutboxKeeper:
         with self._store.read() as conn:
             return batch(conn, body)
 
-    def _note(self, delivery: dict[str, Any], sent: Sent) -> None:
+    def _note(self, answers: Iterable[tuple[Delivery, Sent]]) -> None:
+        now_us = self._now_us
         with self._store.write() as conn:
-            rows.note(conn, delivery, status=sent.status, problem=sent.problem, now_us=self._now_us)
+            for delivery, sent in answers:
+                rows.note(conn, delivery, status=sent.status, problem=sent.problem, now_us=now_us)
 
     @property
     def _now_us(self) -> int:

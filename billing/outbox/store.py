@@ -79,10 +79,12 @@ def delete_endpoint(conn: Connection, endpoint_id: str) -> None:
         conn.execute(delete_from(table).where(table.c.endpoint_id == endpoint_id))
 
 
-def due(conn: Connection, now_us: int, limit: int, *, of_endpoint: int) -> list[Row]:
+def due(
+    conn: Connection, now_us: int, limit: int, *, of_endpoint: int, but: Sequence[str] = ()
+) -> list[Row]:
     """Deliveries to enabled endpoints that are due, the longest first, with body and endpoint. So
     many of one endpoint at most: a backlog of its own hides no others. Of batches of usage an
-    endpoint has the oldest one alone, so that they arrive in order."""
+    endpoint has the oldest one alone, so that they arrive in order. None of the endpoints `but`."""
     joined = DELIVERY.join(EVENT, EVENT.c.event_id == DELIVERY.c.event_id).join(
         ENDPOINT, ENDPOINT.c.endpoint_id == DELIVERY.c.endpoint_id
     )
@@ -93,6 +95,7 @@ def due(conn: Connection, now_us: int, limit: int, *, of_endpoint: int) -> list[
         select(DELIVERY.c.endpoint_id, DELIVERY.c.event_id, place.label("place"))
         .join(EVENT, EVENT.c.event_id == DELIVERY.c.event_id)
         .where(DELIVERY.c.state == "pending", DELIVERY.c.due_us <= now_us, _is_first())
+        .where(~in_list(conn, DELIVERY.c.endpoint_id, but))
         .subquery("places")
     )
     statement = (

@@ -29,6 +29,12 @@ class Receiver:
     answer: Callable[[], bytes | None] = lambda: b"HTTP/1.1 204 No Content\r\n\r\n"
     came: asyncio.Event = field(default_factory=asyncio.Event)
 
+    async def got(self, number: int) -> None:
+        """Wait until it has so many."""
+        while len(self.received) < number:
+            self.came.clear()
+            await self.came.wait()
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
         pairs = (line.split(": ", 1) for line in head[1:] if line)

@@ -59,24 +59,28 @@ class World:
         self.store = store
         self.wire = Wire()
         self.now_us = START_US
-        sender = cast(WebhookSender, self.wire)
-        self.keeper = OutboxKeeper(
-            *(store, sender),
-            interval_s=1.0,
-            keep_days=90.0,
-            usage_interval_s=0.0,
-            now=lambda: self.now_us / 1e6,
-        )
+        self.keeper = self._keeper()
         row = {"events": ["usage"], "note": "", "is_enabled": True, "secret": SECRETS[0]}
         row |= {"previous_secret": "", "previous_until_us": 0, "created_us": 1, "changed_us": 1}
         with store.write() as conn:
             for name, org in ORGS.items():
                 rows.insert_endpoint(conn, row | {"endpoint_id": name, "url": name, "org": org})
 
+    def _keeper(self) -> OutboxKeeper:
+        return OutboxKeeper(
+            *(self.store, cast(WebhookSender, self.wire)),
+            interval_s=1.0,
+            keep_days=90.0,
+            usage_interval_s=0.0,
+            now=lambda: self.now_us / 1e6,
+        )
+
     def turn(self) -> int:
         try:
             return asyncio.run(self.keeper.turn())
-        except Killed:
+        except ExceptionGroup as group:
+            assert group.split(Killed)[1] is None
+            self.keeper = self._keeper()
             return 1
         finally:
             self.now_us += HOUR_US
