@@ -19,13 +19,21 @@ def forbid_changes(*tables: str) -> None:
     """Rows are inserted, and never change."""
     for table in tables:
         for event in CHANGES:
-            name = f"{table}_insert_only_{event}"
-            if is_postgresql():
-                _function(table, name, "RAISE", "")
-                _trigger(table, name, event, "ROW")
-            else:
-                _aborting(table, name, event, "")
+            _forbid(table, event)
         _forbid_truncate(table)
+
+
+def forbid_deletes(table: str) -> None:
+    """Again, after `allow_deletes`."""
+    _forbid(table, "delete")
+
+
+def allow_deletes(table: str) -> None:
+    """Rows that never change may be removed."""
+    name = f"{table}_insert_only_delete"
+    op.execute(f"DROP TRIGGER {name}" + (f" ON {table}" if is_postgresql() else ""))
+    if is_postgresql():
+        op.execute(f"DROP FUNCTION {name}()")
 
 
 def forbid_changes_once_final(table: str) -> None:
@@ -54,6 +62,15 @@ def drop_functions_of_final(table: str) -> None:
 def is_postgresql() -> bool:
     bind: sa.Connection = op.get_bind()
     return bind.dialect.name == "postgresql"
+
+
+def _forbid(table: str, event: str) -> None:
+    name = f"{table}_insert_only_{event}"
+    if is_postgresql():
+        _function(table, name, "RAISE", "")
+        _trigger(table, name, event, "ROW")
+    else:
+        _aborting(table, name, event, "")
 
 
 def _forbid_truncate(table: str) -> None:

@@ -1,5 +1,5 @@
-"""Sends what is in the outbox, in the ledger process, begins the batches of usage, and removes old
-deliveries. It may be killed at any time: what was sent and not noted is sent again under the same
+"""Sends what is in the outbox, in the ledger process, begins the batches of usage, and removes what
+is old. It may be killed at any time: what was sent and not noted is sent again under the same
 id."""
 
 from __future__ import annotations
@@ -105,15 +105,17 @@ class OutboxKeeper:
                 del self._sending[task]
 
     def prune(self) -> int:
-        """Remove some of the deliveries that are over and old. How many."""
+        """Remove some deliveries that are over and old, and some old events that have none left.
+        How many."""
         now_us = self._now_us
         if now_us < self._prune_from_us:
             return 0
         with self._store.write() as conn:
-            gone = rows.prune(conn, now_us - self._keep_us, PRUNED_AT_ONCE)
-        if gone < PRUNED_AT_ONCE:
+            bound = now_us - self._keep_us, PRUNED_AT_ONCE
+            gone = rows.prune(conn, *bound), rows.prune_events(conn, *bound)
+        if max(gone) < PRUNED_AT_ONCE:
             self._prune_from_us = now_us + PRUNE_INTERVAL_US
-        return gone
+        return sum(gone)
 
     def _claimed(self) -> list[Delivery]:
         cut_batches(self._store, self._now_us, interval_us=self._usage_interval_us)

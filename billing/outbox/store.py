@@ -164,7 +164,7 @@ def replay(
 
 def prune(conn: Connection, before_us: int, limit: int) -> int:
     """Remove so many deliveries at most that arrived or failed before an instant, with their
-    sendings. How many. Events stay: by them nothing is told twice."""
+    sendings. How many."""
     is_over = DELIVERY.c.state.in_(("delivered", "failed"))
     names = DELIVERY.c.endpoint_id, DELIVERY.c.event_id
     old = select(*names).where(is_over, DELIVERY.c.due_us < before_us).limit(limit)
@@ -175,6 +175,15 @@ def prune(conn: Connection, before_us: int, limit: int) -> int:
         of_them = (TRY.c.endpoint_id == endpoint_id) & in_list(conn, TRY.c.event_id, event_ids)
         conn.execute(delete_from(TRY).where(of_them))
     return len(gone)
+
+
+def prune_events(conn: Connection, before_us: int, limit: int) -> int:
+    """Remove so many events at most that happened before an instant and have no delivery left. How
+    many."""
+    delivered = select(DELIVERY.c.event_id).where(DELIVERY.c.event_id == EVENT.c.event_id)
+    is_old = EVENT.c.created_us < before_us
+    old = select(EVENT.c.event_id).where(is_old, ~delivered.exists()).limit(limit)
+    return conn.execute(delete_from(EVENT).where(EVENT.c.event_id.in_(old))).rowcount
 
 
 def deliveries(

@@ -11,9 +11,11 @@ from sqlmodel import Field, SQLModel
 
 
 class OutboxEventRow(SQLModel, table=True):
-    """What happened, as receivers are told it. Insert-only."""
+    """What happened, as receivers are told it. It never changes, and is removed when it is old and
+    has no delivery left."""
 
     __tablename__ = "outbox_event"
+    __table_args__ = (Index("outbox_event_created", "created_us"),)
     event_id: str = Field(primary_key=True)
     type: str
     org: str
@@ -46,6 +48,7 @@ class WebhookDelivery(SQLModel, table=True):
     __table_args__ = (
         CheckConstraint("state IN ('pending','delivered','failed')", name="delivery_known"),
         Index("webhook_delivery_due", "state", "due_us"),
+        Index("webhook_delivery_event", "event_id"),
     )
     endpoint_id: str = Field(primary_key=True, foreign_key="webhook_endpoint.endpoint_id")
     event_id: str = Field(primary_key=True, foreign_key="outbox_event.event_id")

@@ -77,7 +77,6 @@ FROZEN = {
     *("credit_note", "credit_note_line", "credit_note_tax"),
     "credit_note_tax_share",
     "vat_check",
-    "outbox_event",
     "dunning_step",
     "payment",
     "payment_part",
@@ -111,7 +110,8 @@ SUMS = {
 STATE = {
     *("open_hold", "watermark", "budget_alert", "credit_alert"),
     *("invoice_job", "invoice_review"),
-    *("webhook_endpoint", "webhook_delivery", "webhook_try", "usage_place", "usage_cursor"),
+    *("webhook_endpoint", "outbox_event", "webhook_delivery", "webhook_try"),
+    *("usage_place", "usage_cursor"),
     "payment_secret",
     *("call_record", "attempt", "decision_batch", "decision_place"),
 }

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 import pytest
+from sqlalchemy.exc import IntegrityError
 
 from billing.db.engine import Store
 from billing.invoices.voids import void
@@ -219,6 +220,7 @@ async def test_what_is_over_is_removed_with_its_log_and_what_is_to_be_sent_stays
             assert rows.prune(conn, office.now_us - 90 * DAY_S * 10**6, 2) == 2
         assert office.keeper.prune() == 1
         assert office.keeper.prune() == 0
+        assert len(events(store)) == 4, "each has a delivery left"
         assert office.deliveries() == [("delivered", 1)]
         assert office.deliveries("wh_off") == [("pending", 0)] * 3, "it may be enabled again"
         assert office.deliveries("wh_late") == [("pending", 1)]
@@ -227,6 +229,34 @@ async def test_what_is_over_is_removed_with_its_log_and_what_is_to_be_sent_stays
         assert sorted(row.endpoint_id for row in log) == ["wh_1", "wh_late"]
         office.tell("inv_0")
         assert office.deliveries() == [("delivered", 1)], "nothing is told twice"
+
+
+async def test_events_of_which_no_delivery_is_left_are_removed_once_they_are_old(
+    store: Store,
+) -> None:
+    office = Office(store)
+    for number in range(4):
+        office.tell(f"inv_{number}")
+    office.now_s += DAY_S
+    async with receiver() as one:
+        office.listens(one.url)
+        replayed = office.tell("inv_replayed")
+        office.tell("inv_told")
+        assert await office.keeper.turn() == 2
+        office.now_s += 89 * DAY_S + 60
+        bound = office.now_us - 90 * DAY_S * 10**6
+        with store.write() as conn:
+            assert rows.replay(conn, "wh_1", office.now_us, event_id=replayed) == 1
+            assert rows.prune_events(conn, bound, 3) == 3
+        assert office.keeper.prune() == 1
+        assert await office.keeper.turn() == 1, "it can be sent again within the bound"
+        office.now_s += DAY_S
+        assert office.keeper.prune() == 2
+        with store.read() as conn:
+            assert [row["event_id"] for row in rows.deliveries(conn, "wh_1")] == [replayed]
+        assert len(events(store)) == 1
+        with pytest.raises(IntegrityError, match="may not change"), store.write() as conn:
+            conn.execute(rows.EVENT.update().values(org="org_2"))
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,25 @@ async def test_a_batch_that_failed_for_good_holds_later_ones_until_it_is_sent_ag
         assert told(once(each.body for each in one.received)) == booked(sqlite_store, "", after_us)
 
 
+async def test_a_batch_that_failed_and_was_removed_is_cut_again(sqlite_store: Store) -> None:
+    office = Office(sqlite_store)
+    async with receiver() as one:
+        one.answer = lambda: b"HTTP/1.1 500 No\r\n\r\n"
+        office.listens(one.url, events=["usage"])
+        after_us = follow(sqlite_store, "wh_1")
+        book(sqlite_store, START_US, {"rid": "req_0"})
+        for pause_s in (0, *PAUSES_S):
+            office.now_s += pause_s
+            assert await office.keeper.turn() == 1
+        office.now_s += 91 * DAY_US / 1e6
+        assert office.keeper.prune() == 2
+        assert count(sqlite_store, rows.EVENT) == 0
+        book(sqlite_store, START_US + 1, {"rid": "req_1"})
+        one.answer = Receiver().answer
+        assert [await office.keeper.turn() for _ in range(2)] == [1, 0]
+        assert told(once(each.body for each in one.received)) == booked(sqlite_store, "", after_us)
+
+
 async def test_killed_between_sending_and_noting_it_repeats_the_batch_and_loses_nothing(
     sqlite_store: Store,
 ) -> None:
