@@ -19,6 +19,7 @@ from pydantic_settings import (
 )
 
 from billing.books.accounts import with_own
+from billing.documents.font_files import check_fonts
 from billing.dunning.steps import DAYS_MAX, DunningStep, StepName, checked_steps
 from billing.invoices.guards import Guards
 from billing.money import NANOUSD_PER_CENT, NANOUSD_PER_USD
@@ -156,6 +157,20 @@ def guards_of(ledger: LedgerSettings, tax: TaxSettings) -> Guards:
     from_cents = ledger.invoice_guard_from_nanousd // NANOUSD_PER_CENT
     days = None if tax.vat_lookup is VatLookups.OFF else tax.vat_lookup_keep_days
     return Guards(ledger.invoice_guard_times, from_cents, days)
+
+
+class DocumentSettings(BaseModel):
+    """The table [documents]."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    fonts: tuple[str, ...] = ()  # files and folders, for letters that typst's own fonts lack
+
+    @field_validator("fonts")
+    @classmethod
+    def _fonts(cls, fonts: tuple[str, ...]) -> tuple[str, ...]:
+        for path in fonts:
+            check_fonts(Path(path))
+        return fonts
 
 
 class MailSettings(BaseModel):

@@ -253,7 +253,7 @@ async def make_parts(settings: Settings, outside: Outside, stack: AsyncExitStack
         gateway_id=gateway_id,
         clock=outside.clock,
     )
-    press = Press()
+    press = Press(fonts=settings.documents.fonts)
     stack.push_async_callback(press.close)
     versions = PolicyVersions(VersionStore(stores.ledger, POLICIES))
     decisions = DecisionReader(stores.ledger, versions)

@@ -26,6 +26,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from sqlmodel._compat import SQLModelConfig
 
 from billing.settings import (
+    DocumentSettings,
     DunningEntries,
     LedgerSettings,
     MailSettings,
@@ -256,6 +257,7 @@ class Settings(BaseSettings):
     supervisor: SupervisorSettings = SupervisorSettings()
     providers: ProvidersSettings = ProvidersSettings()
     ledger: LedgerSettings = LedgerSettings()
+    documents: DocumentSettings = DocumentSettings()
     mail: MailSettings = MailSettings()
     tax: TaxSettings = TaxSettings()
     ray: RaySettings = RaySettings()

@@ -79,6 +79,8 @@ class Press:
     """`await press.make(...)`; `close` at the end. Its processes end with the one that owns it."""
 
     bounds: PressBounds = PressBounds()
+    fonts: tuple[str, ...] = ()
+    """Files and folders, for characters that typst's own fonts lack."""
     _process: asyncio.subprocess.Process | None = None
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _waiting: int = 0
@@ -137,7 +139,7 @@ class Press:
         if self._process is None or self._process.returncode is not None:
             self._jobs = 0
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", MODULE, str(self.bounds.memory_bytes)),
+                *(sys.executable, "-m", MODULE, str(self.bounds.memory_bytes), *self.fonts),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )

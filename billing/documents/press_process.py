@@ -1,6 +1,7 @@
-"""`python -m billing.documents.press_process BYTES`: jobs on its input, contents on its output.
+"""`python -m billing.documents.press_process BYTES [FONT ...]`: jobs in, contents out.
 
-The one process that imports typst, pikepdf, lxml and factur-x. It ends when its input does.
+The one process that imports typst, pikepdf, lxml, factur-x and fontTools. It ends when its
+input does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ THREADS = "2"
 """Of typst. By itself it starts one a core, and each takes address space, which is bounded."""
 
 
-def main(memory_bytes: int) -> None:
+def main(memory_bytes: int, fonts: tuple[str, ...]) -> None:
     """Its parent ends it: an interrupt of the terminal is for the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=logging.ERROR)
@@ -31,30 +32,30 @@ def main(memory_bytes: int) -> None:
     jobs, contents = sys.stdin.buffer, sys.stdout.buffer
     decoder: msgspec.msgpack.Decoder[Job] = msgspec.msgpack.Decoder(Job)
     while (sent := _message(jobs)) is not None:
-        answer = msgspec.msgpack.encode(pressed(decoder.decode(sent)))
+        answer = msgspec.msgpack.encode(pressed(decoder.decode(sent), fonts))
         contents.write(len(answer).to_bytes(SIZE_BYTES, "big") + answer)
         contents.flush()
 
 
-def pressed(job: Job) -> Pressed:
+def pressed(job: Job, fonts: tuple[str, ...] = ()) -> Pressed:
     """A document that cannot be made fails alone, whatever the reason."""
     try:
-        return Pressed(content=_content(job))
+        return Pressed(content=_content(job, fonts))
     except NotAnEInvoice as refusal:
         return Pressed(refused=str(refusal))
     except Exception as failure:
         return Pressed(failed=f"{type(failure).__name__}: {failure}"[:REASON_MAX])
 
 
-def _content(job: Job) -> bytes:
+def _content(job: Job, fonts: tuple[str, ...]) -> bytes:
     if isinstance(job, StatementJob):
         from billing.documents.forms.pdf import pdf_of_statement
 
-        return pdf_of_statement(job.sheet)
+        return pdf_of_statement(job.sheet, fonts)
     if job.form is Form.PDF:
         from billing.documents.forms.pdf import pdf_of
 
-        return pdf_of(job.document)
+        return pdf_of(job.document, fonts)
     from billing.documents.forms.e_invoice import Syntax, xml_of
 
     return xml_of(job.document, Syntax(job.form.value), job.profile)
@@ -69,4 +70,4 @@ def _message(jobs: BinaryIO) -> bytes | None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), tuple(sys.argv[2:]))

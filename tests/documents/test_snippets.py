@@ -12,7 +12,7 @@ NOT_RUN = {
     "docs/engines.md": 1,
     "docs/failures.md": 2,
     "docs/fleet.md": 10,
-    "docs/guides/documents.md": 2,
+    "docs/guides/documents.md": 3,
     "docs/guides/first-tenant.md": 1,
     "docs/guides/backup.md": 4,
     "docs/guides/litellm.md": 2,

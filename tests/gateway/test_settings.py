@@ -318,6 +318,14 @@ MODEL_M = (
             "pools.1.engine: m has real pools, so no simulated one may stand beside them",
         ),
         (
+            '[documents]\nfonts = ["/nowhere/f.ttf"]',
+            "no font in '/nowhere/f.ttf': No such file or directory",
+        ),
+        (
+            '[documents]\nfonts = ["/etc/passwd"]',
+            "no font in '/etc/passwd': a font is a .ttf, .otf, .ttc, .otc file",
+        ),
+        (
             '[[pools]]\nname = "p"\nmodel = "m"\ncapacity_class = "external"\nbase_url = "file:///x"',
             "pools.0.base_url: string should match",
         ),

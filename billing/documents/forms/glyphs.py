@@ -1,22 +1,27 @@
-"""Characters that the fonts of typst have, so that a PDF/A with any name in it can be made.
+"""Characters that fonts have, so that a PDF/A with any name in it can be made.
 
 PDF/A forbids a character without a glyph, and typst's own fonts are the only ones that are the same
-on every machine: Libertinus Serif, and DejaVu Sans Mono where that has none. A character that
-neither has is printed as `MISSING`; JSON, CSV and XML have it as it is. Characters that only steer
-(direction, joining, control) are left out, for they let a name pose as another.
+on every machine: Libertinus Serif, and DejaVu Sans Mono where that has none. A character that no
+font of the page has is printed as `MISSING`; JSON, CSV and XML have it as it is. Characters that
+only steer (direction, joining, control) are left out, for they let a name pose as another.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Set
 from functools import cache
+from typing import Any
 
 MISSING = "\u25a1"
 WORD_MAX = 24
 BREAK_EVERY = 4
-"""A longer run without a space, hyphen or slash may break after so many characters."""
+"""A longer run without a space, hyphen or slash may break after so many letters."""
 BREAK = "\u200b"
+VIRAMA = 9
+"""The combining class of marks that join two letters to one."""
+BROKEN_BY_TYPST = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"))
 _RUN = re.compile(r"[^-/]*[-/]|[^-/]+")
 _STEERING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 
@@ -24,8 +29,16 @@ _STEERING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 def printable(text: str) -> str:
     """The text as it can be printed, on one line, with a `BREAK` at each place where a word that is
     too long may go on in the next line."""
-    words = ("".join(map(_shown, word)) for word in one_line(text).split())
-    return " ".join(map(_breakable, words))
+    return " ".join(map(_breakable, one_line(text).split()))
+
+
+def with_glyphs(value: Any, covered: Set[int]) -> Any:
+    """The same text, or page, with `MISSING` for each character that is not covered."""
+    if isinstance(value, str):
+        return "".join(each if each == BREAK or ord(each) in covered else MISSING for each in value)
+    if isinstance(value, dict):
+        return {name: with_glyphs(part, covered) for name, part in value.items()}
+    return [with_glyphs(part, covered) for part in value] if isinstance(value, list) else value
 
 
 def one_line(text: str) -> str:
@@ -38,12 +51,8 @@ def one_line(text: str) -> str:
     return " ".join("".join(plain).split())
 
 
-def _shown(character: str) -> str:
-    return character if ord(character) in _covered() else MISSING
-
-
 def _breakable(word: str) -> str:
-    if len(word) <= WORD_MAX:
+    if len(word) <= WORD_MAX or all(map(_breaks_by_itself, word)):
         return word
     runs = _RUN.findall(word)
     return BREAK.join(run if len(run) <= WORD_MAX else _broken(run) for run in runs)
@@ -51,13 +60,36 @@ def _breakable(word: str) -> str:
 
 def _broken(run: str) -> str:
     """In groups counted from its end, so that no line is the ellipsis of what is cut."""
-    first = len(run) % BREAK_EVERY or BREAK_EVERY
-    places = range(first, len(run), BREAK_EVERY)
-    return BREAK.join([run[:first], *(run[at : at + BREAK_EVERY] for at in places)])
+    letters = _letters(run)
+    first = len(letters) % BREAK_EVERY or BREAK_EVERY
+    places = range(first, len(letters), BREAK_EVERY)
+    groups = [letters[:first], *(letters[at : at + BREAK_EVERY] for at in places)]
+    return BREAK.join(map("".join, groups))
+
+
+def _letters(run: str) -> list[str]:
+    """Each with its marks, and with the letter that a virama joins to it."""
+    letters: list[str] = []
+    for each in run:
+        is_joined = unicodedata.category(each)[0] == "M" or (
+            letters and unicodedata.combining(letters[-1][-1]) == VIRAMA
+        )
+        if letters and is_joined:
+            letters[-1] += each
+        else:
+            letters.append(each)
+    return letters
+
+
+def _breaks_by_itself(character: str) -> bool:
+    """Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer: typst knows where lines end."""
+    is_wide = unicodedata.east_asian_width(character) in ("W", "F")
+    return is_wide or any(first <= character <= last for first, last in BROKEN_BY_TYPST)
 
 
 @cache
-def _covered() -> frozenset[int]:
+def built_in() -> frozenset[int]:
+    """What typst's own fonts have."""
     codes: set[int] = set()
     for part in _RANGES.split():
         first, _, last = part.partition("-")

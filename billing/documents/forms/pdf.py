@@ -21,11 +21,12 @@ from lxml import etree
 from billing.documents.document import Document
 from billing.documents.forms.e_invoice import Syntax, xml_of
 from billing.documents.forms.en16931 import NotAnEInvoice
+from billing.documents.forms.fonts import fonts_of
 from billing.documents.forms.printed import (
     XML_NAME,
     Page,
     page_of,
-    with_note_of_missing,
+    with_shown_characters,
     without_marks,
 )
 from billing.statements.printed import StatementSheet, last_day, page_of_statement
@@ -45,17 +46,20 @@ FACTURX_TERMS = {
 }
 
 
-def pdf_of(document: Document) -> bytes:
-    """The PDF, with the e-invoice (CII, EN 16931) inside where one can be made of the document."""
+def pdf_of(document: Document, fonts: tuple[str, ...] = ()) -> bytes:
+    """The PDF, with the e-invoice (CII, EN 16931) inside where one can be made of the document.
+
+    `fonts` are files and folders of fonts for what typst's own lack. Raises NoFont.
+    """
     xml = _e_invoice(document)
     day = document.heading.issued or document.heading.period_end
-    pages = _set(page_of(document, xml), day)
+    pages = _set(page_of(document, xml), day, fonts)
     return pages if xml is None else _with_facturx(pages)
 
 
-def pdf_of_statement(sheet: StatementSheet) -> bytes:
-    """The PDF of a statement of account. It makes the first two claims."""
-    return _set(page_of_statement(sheet), last_day(sheet.statement))
+def pdf_of_statement(sheet: StatementSheet, fonts: tuple[str, ...] = ()) -> bytes:
+    """The PDF of a statement of account. It makes the first two claims. Raises NoFont."""
+    return _set(page_of_statement(sheet), last_day(sheet.statement), fonts)
 
 
 def _e_invoice(document: Document) -> bytes | None:
@@ -65,20 +69,21 @@ def _e_invoice(document: Document) -> bytes | None:
         return None
 
 
-def _set(page: Page, day: date) -> bytes:
+def _set(page: Page, day: date, fonts: tuple[str, ...]) -> bytes:
     """A mark that no font sets upon its letter has no glyph: then all marks that stand alone are
     left out of the pages."""
-    noted = with_note_of_missing(page)
+    shown = with_shown_characters(page, fonts_of(fonts).covered)
     try:
-        return _pages(noted, day)
+        return _pages(shown, day, fonts)
     except typst.TypstError:
-        return _pages({**without_marks(noted), "xml": noted["xml"]}, day)
+        return _pages({**without_marks(shown), "xml": shown["xml"]}, day, fonts)
 
 
-def _pages(page: Page, day: date) -> bytes:
+def _pages(page: Page, day: date, fonts: tuple[str, ...]) -> bytes:
     midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    pages: bytes = _compiler().compile(
-        sys_inputs={"data": json.dumps(page)},
+    families = fonts_of(fonts).families
+    pages: bytes = _compiler(fonts).compile(
+        sys_inputs={"data": json.dumps({**page, "fonts": families})},
         pdf_standards=STANDARDS,
         timestamp=int(midnight.timestamp()),
     )
@@ -86,9 +91,10 @@ def _pages(page: Page, day: date) -> bytes:
 
 
 @cache
-def _compiler() -> Any:
-    """With typst's own fonts alone, which are the same on every machine."""
-    return typst.Compiler(str(TEMPLATE), ignore_system_fonts=True)
+def _compiler(fonts: tuple[str, ...]) -> Any:
+    """With typst's own fonts, which are the same on every machine, and those that are named."""
+    book = fonts_of(fonts).book
+    return typst.Compiler(str(TEMPLATE), ignore_system_fonts=True, font_paths=book)
 
 
 def _with_facturx(pages: bytes) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from datetime import date, timedelta
 from typing import Any
 
@@ -26,7 +26,7 @@ from billing.documents.document import (
 )
 from billing.documents.forms.amounts import percent, unit_price_usd
 from billing.documents.forms.countries import country_name
-from billing.documents.forms.glyphs import MISSING, printable
+from billing.documents.forms.glyphs import MISSING, printable, with_glyphs
 from billing.documents.forms.words import (
     day_text,
     grouped,
@@ -47,6 +47,11 @@ PARTY_LINE_MAX = 60
 """Of what stands in the narrow columns of the parties."""
 CITY_FIRST = frozenset({"US", "CA", "AU"})
 """Countries whose addresses have the postal code last."""
+HAN_OF = {
+    **{"CN": "zh-CN", "SG": "zh-CN", "TW": "zh-TW", "HK": "zh-HK", "MO": "zh-HK"},
+    **{"JP": "ja", "KR": "ko"},
+}
+"""How the letters of Chinese look that a name from these countries has."""
 IBAN_GROUP = 4
 LINE_WIDTHS_CM = [0, 3.3, 3, 1.5, 2.3]
 ANNEX_WIDTHS_CM = [0, 2, 2.8, 2.8, 3.6]
@@ -121,7 +126,10 @@ def party_lines(party: DocumentParty, language: str) -> Page:
     lines += [f"{words['vat_id']}: {party.vat_id}"] if party.vat_id else []
     lines += [f"{words['tax_id']}: {party.tax_id}"] if party.tax_id else []
     lines += [party.email] if party.email else []
+    own, _, region = HAN_OF.get(address.country, "").partition("-")
     return {
+        "language": own or printed_language(language),
+        "region": region or None,
         "name": short(party.name, PARTY_NAME_MAX),
         "lines": [short(line, PARTY_LINE_MAX) for line in lines if line],
     }
@@ -140,12 +148,12 @@ def account_line(iban: str, words: Words) -> str:
     return printable(f"{words['account']}: {' '.join(groups)}")
 
 
-def with_note_of_missing(page: Page) -> Page:
-    """The page, with a note where a character of it has no glyph."""
-    shown = {name: part for name, part in page.items() if name != "xml"}
-    if MISSING not in json.dumps(shown, ensure_ascii=False):
-        return page
-    return {**page, "notes": [*page["notes"], page["words"]["missing"].format(mark=MISSING)]}
+def with_shown_characters(page: Page, covered: Set[int]) -> Page:
+    """The page with a mark for each character that is not covered, and a note where it has one."""
+    shown = {name: with_glyphs(part, covered) for name, part in page.items() if name != "xml"}
+    if MISSING in json.dumps(shown, ensure_ascii=False):
+        shown["notes"].append(page["words"]["missing"].format(mark=MISSING))
+    return {**shown, "xml": page["xml"]}
 
 
 def _facts(document: Document, words: Words) -> list[list[str]]:

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from datetime import timedelta
 from string import ascii_uppercase
+from unicodedata import east_asian_width
 
 import pikepdf
 import pytest
@@ -24,7 +25,14 @@ from billing.documents.document import (
 )
 from billing.documents.forms.countries import country_name
 from billing.documents.forms.e_invoice import Syntax, xml_of
-from billing.documents.forms.glyphs import BREAK, MISSING, WORD_MAX, printable
+from billing.documents.forms.glyphs import (
+    BREAK,
+    MISSING,
+    WORD_MAX,
+    built_in,
+    printable,
+    with_glyphs,
+)
 from billing.documents.forms.json_text import json_of
 from billing.documents.forms.pdf import pdf_of
 from billing.documents.forms.words import ENGLISH, GERMAN, LANGUAGES, day_text, grouped, money
@@ -209,7 +217,7 @@ def test_every_country_of_iso_3166_has_a_name_that_is_printed_whole(language: st
     named = [name for code in codes if (name := country_name(code, language)) != code]
     assert len(set(named)) == COUNTRIES
     assert all(printable(name) == name for name in named if len(name) <= WORD_MAX)
-    assert not any(MISSING in printable(name) for name in named)
+    assert not any(MISSING in with_glyphs(name, built_in()) for name in named)
 
 
 def test_page_says_what_its_mark_for_a_missing_character_stands_for() -> None:
@@ -247,13 +255,30 @@ def test_any_text_makes_a_document_and_twice_the_same_one(buyer: str, project: s
     assert pdf_of(made) == pdf_of(made)
 
 
-@given(st.text())
+@given(st.text(st.characters(exclude_categories=["M"])))
 @example("a" * 100)
-def test_printable_text_has_glyphs_no_steering_and_places_to_break(anything: str) -> None:
+@example("株" * 100)
+def test_printable_text_has_no_steering_and_places_to_break(anything: str) -> None:
     shown = printable(anything)
-    assert all(len(word) <= WORD_MAX for run in shown.split() for word in run.split(BREAK))
-    assert printable("\u202eabc\u2066") == "abc" and printable("你") == MISSING
+    for word in (word for run in shown.split() for word in run.split(BREAK)):
+        assert len(word) <= WORD_MAX or all(east_asian_width(each) in "WF" for each in word)
+    assert printable("\u202eabc\u2066") == "abc"
     assert printable(shown.replace(BREAK, "")).replace(BREAK, "") == shown.replace(BREAK, "")
+
+
+def test_letter_keeps_its_marks_and_what_a_virama_joins_to_it() -> None:
+    accented, joined = "e\u0323\u0302\u0324", "\u0915\u094d\u0937\u093f"
+    for letter in (accented, joined):
+        assert all(not len(part) % len(letter) for part in printable(letter * 50).split(BREAK))
+    assert BREAK not in printable("\u0e01" * 50)
+
+
+@given(st.text())
+def test_character_without_a_glyph_has_the_mark_and_each_other_one_itself(anything: str) -> None:
+    shown = with_glyphs({"a": [anything, 1]}, built_in())["a"][0]
+    assert with_glyphs(f"a你{BREAK}b", built_in()) == f"a{MISSING}{BREAK}b"
+    for before, after in zip(anything, shown, strict=True):
+        assert after == before if ord(before) in built_in() or before == BREAK else after == MISSING
 
 
 def test_numbers_and_days_are_written_as_the_language_has_them() -> None:

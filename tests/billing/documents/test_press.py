@@ -17,7 +17,7 @@ from tests.billing.documents.cases import CASES
 from tests.billing.documents.made import document, line
 
 TURNS_MAX = 2_000
-HEAVY = ("typst", "pikepdf", "facturx", "lxml", "pypdf")
+HEAVY = ("typst", "pikepdf", "facturx", "lxml", "pypdf", "fontTools")
 
 
 @pytest.fixture
