@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tests import limit
+from tests import limit, statements
 from tests.clients.record import Record
 from tests.stack import Stack
 
@@ -42,6 +42,7 @@ RUNNING = pytest.StashKey[Stack]()
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Record(config))
     config.pluginmanager.register(limit)
+    config.pluginmanager.register(statements)
 
 
 @pytest.hookimpl(wrapper=True)

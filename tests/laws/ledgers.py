@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +34,8 @@ def fresh(template: Path) -> Iterator[Store]:
         path.write_bytes(template.read_bytes())
         store = open_store(f"sqlite:///{path}")
         event.listen(store.engine, "connect", _without_fsync)
-        store.engine.update_execution_options(compiled_cache=_statements())
         yield store
         store.close()
-
-
-@cache
-def _statements() -> dict[Any, Any]:
-    """What SQLAlchemy has compiled, kept from one example to the next."""
-    return {}
 
 
 def _without_fsync(connection: Any, _record: Any) -> None:
