@@ -78,11 +78,11 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Reckoned:
-    """`taxes` has (base, tax) in cents by (category, rate)."""
+    """`taxes` has (base, tax) in cents by (category, rate, jurisdiction)."""
 
     lines: Lines
     net_cents: int
-    taxes: Mapping[tuple[str, str], tuple[int, int]]
+    taxes: Mapping[tuple[str, str, str], tuple[int, int]]
 
     @property
     def total_cents(self) -> int:
@@ -274,12 +274,15 @@ def _with_cents(evidence: Evidence, lines: Lines, month: str) -> Reckoned:
         for line in sorted(lines, key=lambda line: line.month)
         if line.kind != "rounding" and line.grant not in paid
     ]
-    amounts: dict[tuple[str, str], int] = defaultdict(int)
+    amounts: dict[tuple[tuple[str, str, str], ...], int] = defaultdict(int)
     for line in taxed:
-        rule = _rule(evidence, line.month)
-        amounts[rule["category"], rule["rate"]] += lines[line].amount
+        rules = _rules(evidence, line.month)
+        how = tuple((each["category"], each["rate"], each["jurisdiction"]) for each in rules)
+        amounts[how] += lines[line].amount
     bases = dict(zip(amounts, _shared([*amounts.values()]), strict=True))
-    taxes = {how: (base, _tax(base, how[1])) for how, base in bases.items()}
+    taxes = {
+        each: (base, _tax(base, each[1])) for together, base in bases.items() for each in together
+    }
     return Reckoned(lines, net_cents, taxes)
 
 
@@ -300,13 +303,15 @@ def _tax(base_cents: int, rate: str) -> int:
     return tax if base_cents >= 0 else -tax
 
 
-def _rule(evidence: Evidence, month: str) -> Json:
-    """Of the rules that fit at the last instant of a month the one that says most."""
+def _rules(evidence: Evidence, month: str) -> list[Json]:
+    """Of the rules that fit at the last instant of a month the one that says most; of each
+    jurisdiction one, where that is of a jurisdiction."""
     buyer, seller = evidence.profile, evidence.seller
+    address = buyer["address"]
     actual = {
         "seller": seller["id"],
-        "buyer_country": buyer["address"]["country"],
-        "buyer_region": buyer["address"]["region"],
+        "buyer_country": address["country"],
+        "buyer_region": address["region"],
         "buyer_kind": buyer["kind"],
     }
     at = _after(month)
@@ -314,13 +319,30 @@ def _rule(evidence: Evidence, month: str) -> Json:
         rule
         for rule in evidence.rules
         if all(rule[name] in ("", of_sale) for name, of_sale in actual.items())
+        and rule["buyer_city"].casefold() in ("", address["city"].casefold())
+        and (
+            not rule["buyer_postal_codes"]
+            or address["postal_code"].startswith(tuple(rule["buyer_postal_codes"]))
+        )
         and rule["from"] < at
         and (rule["to"] is None or rule["to"] >= at)
         and (rule["category"] != "AE" or (buyer["vat_id"] and seller["vat_id"]))
     ]
     fitting.sort(key=lambda rule: rule["id"])
     fitting.sort(key=lambda rule: str(rule["from"]), reverse=True)
-    return min(fitting, key=lambda rule: -sum(bool(rule[name]) for name in actual))
+    fitting.sort(key=lambda rule: -_said(rule))
+    if not fitting[0]["jurisdiction"]:
+        return fitting[:1]
+    of_each: dict[str, Json] = {}
+    for rule in fitting:
+        if rule["jurisdiction"]:
+            of_each.setdefault(rule["jurisdiction"], rule)
+    return [*of_each.values()]
+
+
+def _said(rule: Json) -> int:
+    place = (rule["buyer_region"], rule["buyer_city"], rule["buyer_postal_codes"])
+    return sum(map(bool, (rule["seller"], rule["buyer_country"], rule["buyer_kind"], *place)))
 
 
 def _after(month: str) -> str:
