@@ -41,7 +41,10 @@ from billing.prices.tariff import OF_UNITS, Component, kind_of
 from billing.queries import GroupBy, usage_summary
 from billing.taxes.taxation import Taxation
 
-UNTAXED = TaxTreatment(TaxCategory.OUTSIDE, note="No tax is computed on this document.")
+UNTAXED = {
+    "en": "No tax is computed on this document.",
+    "de": "In diesem Dokument ist keine Steuer berechnet.",
+}
 """Of a seller without tax rules."""
 MEASURES = {
     Component.REQUEST: Measure.CALL,
@@ -83,14 +86,17 @@ def document_of(
     buyer: DocumentParty,
     categories: Mapping[str, str],
     annexes: Sequence[Annex] = (),
-    untaxed: TaxTreatment = UNTAXED,
+    untaxed: TaxTreatment | None = None,
     terms: BuyerTerms = NO_TERMS,
 ) -> Document:
     """`categories` says of each grant on the invoice whether it is paid or promotional. `untaxed`
-    is how lines are taxed of which the invoice says nothing. An invoice below zero is a credit
-    note."""
+    is how lines are taxed of which the invoice says nothing: as of a seller without rules, where it
+    is None. An invoice below zero is a credit note."""
     invoice = result.invoice
-    treatments = _treatments(result.taxation, untaxed)
+    note = UNTAXED.get(terms.language, UNTAXED["en"])
+    treatments = _treatments(
+        result.taxation, untaxed or TaxTreatment(TaxCategory.OUTSIDE, note=note)
+    )
     sold, reduced, paid = _amounts(result.lines, categories, treatments, terms.language)
     heading = _heading(invoice, result.number, seller, buyer, terms)
     prepayments = []

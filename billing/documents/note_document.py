@@ -19,6 +19,7 @@ from billing.documents.document import (
     Preceding,
     TaxTreatment,
 )
+from billing.documents.forms.words import printed_language
 from billing.money import NANOUSD_PER_CENT
 
 MICROSECONDS = 1_000_000
@@ -63,7 +64,7 @@ def _lines(rows: Iterable[Row], of: Document) -> Iterator[DocumentLine]:
         piece = line or DocumentLine(
             seq=row["seq"],
             kind="credit_note",
-            description=f"{CREDIT_ON[of.heading.language]} {of.heading.number}",
+            description=f"{CREDIT_ON[printed_language(of.heading.language)]} {of.heading.number}",
             quantity=1,
             unit=Measure.PIECE,
             unit_price_nanousd=amount,

@@ -15,23 +15,15 @@ from sqlalchemy import Connection
 from billing.charges import store as charges
 from billing.charges.sums import Cell, Sums
 from billing.credits import store as credits
+from billing.documents.descriptions import description_of_term
 from billing.invoices import store as rows
 from billing.invoices.invoicing import Line, LineKind, line_of_amount
 from billing.invoices.issuing import undone
 from billing.ledger.posting import transfer, unbilled
-from billing.money import usd
 from billing.periods import Period, period_at
 from billing.terms.adjustments import MonthCharges, Part, Used, adjustments
 from billing.terms.store import with_minimum
-from billing.terms.term import (
-    AllowanceTerm,
-    AmountTerm,
-    MinimumTerm,
-    PercentTerm,
-    Term,
-    TierTerm,
-    in_month,
-)
+from billing.terms.term import Term, in_month
 
 ACCOUNTS = {
     LineKind.TIERS: "revenue:tiers",
@@ -40,7 +32,6 @@ ACCOUNTS = {
     LineKind.MINIMUM: "revenue:minimums",
 }
 """Where each kind of term is booked against what is unbilled."""
-PPM_PER_PERCENT = 10_000
 
 
 def orgs(conn: Connection, month: Period) -> list[str]:
@@ -49,11 +40,20 @@ def orgs(conn: Connection, month: Period) -> list[str]:
 
 
 def lines(
-    conn: Connection, org: str, months: Sequence[int], terms: Sequence[Term], *, but: str
+    conn: Connection,
+    org: str,
+    months: Sequence[int],
+    terms: Sequence[Term],
+    *,
+    but: str,
+    language: str = "en",
 ) -> tuple[Line, ...]:
-    """What terms add to months that an invoice has charges of. `but` is that invoice."""
+    """What terms add to months that an invoice has charges of, in the language of its buyer. `but`
+    is that invoice."""
     return tuple(
-        line for month_us in months for line in _lines(conn, org, period_at(month_us), terms, but)
+        line
+        for month_us in months
+        for line in _lines(conn, org, period_at(month_us), terms, but, language)
     )
 
 
@@ -113,13 +113,13 @@ def _transfer(invoice: Mapping[str, Any], line: Mapping[str, Any], now_us: int) 
 
 
 def _lines(
-    conn: Connection, org: str, month: Period, terms: Sequence[Term], but: str
+    conn: Connection, org: str, month: Period, terms: Sequence[Term], but: str, language: str
 ) -> Iterator[Line]:
     billed = rows.of_terms(conn, org, month.start_us, but)
     held = in_month(terms, month.name)
     if not held and not billed:
         return
-    names = {term.term_id: _name(term) for term in held}
+    names = {term.term_id: description_of_term(term, language) for term in held}
     due = {
         (each.kind.value, each.term.term_id): each.amount_nanousd
         for each in adjustments(month_charges(conn, org, month.start_us), held)
@@ -158,25 +158,3 @@ def _is_credit(cell: Cell) -> bool:
 def _used(cell: Cell, sums: Sums) -> Used:
     _, _, _, _, model, tier, _, component, *_ = cell
     return Used(Part(model, tier, component), sums[0], sums[1])
-
-
-def _name(term: Term) -> str:
-    """What lines of a term say."""
-    if term.name:
-        return term.name
-    match term:
-        case PercentTerm(rate_ppm=rate_ppm):
-            return f"{rate_ppm / PPM_PER_PERCENT:g} % discount"
-        case AmountTerm(amount_nanousd=amount):
-            return f"discount of {usd(amount)} USD a month"
-        case MinimumTerm(amount_nanousd=amount):
-            return f"minimum of {usd(amount)} USD a month, what is lacking to it"
-        case AllowanceTerm(units=units):
-            return f"{units} {_selection(term)} free in each month"
-        case TierTerm(mode=mode):
-            return f"{mode.value} prices of {_selection(term)}"
-
-
-def _selection(term: AllowanceTerm | TierTerm) -> str:
-    words = [term.model, term.service_tier, term.component.replace("_", " ") or "tokens"]
-    return " ".join(word for word in words if word)

@@ -310,14 +310,18 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, terms: RunTerm
     charged = tuple(line for at in months for line in _unbilled(conn, org, at, invoice_id))
     agreed_terms = terms_of(conn, org)
     begun = {billing_period.start_us} if billing_period.start_us <= terms.now_us else set()
-    of_terms = agreed.lines(conn, org, sorted({*months, *begun}), agreed_terms, but=invoice_id)
+    billed_as = _billed_as(conn, org, billing_period)
+    of_terms = agreed.lines(
+        *(conn, org, sorted({*months, *begun}), agreed_terms),
+        but=invoice_id,
+        language=billed_as.buyer.language if billed_as else "en",
+    )
     lines = (*charged, *of_terms)
     is_composed = (
         invoice is not None
         and list(cuts) == [c for o, c in taken if o == invoice_id]
         and agreed.are_as_stored(conn, invoice_id, of_terms)
     )
-    billed_as = _billed_as(conn, org, billing_period)
     ends_us = {line.service.end_us for line in lines} | {billing_period.end_us}
     basis = _basis(conn, billed_as, ends_us, {line.grant_id for line in lines})
     total_cents = whole_cents(sum(line.amount_nanousd for line in lines))

@@ -26,7 +26,6 @@ from billing.documents.forms.json_text import json_of
 from billing.documents.invoice_document import (
     NO_TERMS,
     SELLER,
-    UNTAXED,
     annexes_of,
     categories_of,
     document_of,
@@ -224,7 +223,7 @@ class DocumentFiles:
             buyer=named.buyer
             if named
             else party_named(organization.name if organization else invoice["org"]),
-            untaxed=(named and named.untaxed) or UNTAXED,
+            untaxed=named.untaxed if named else None,
             terms=named.terms if named else NO_TERMS,
             categories=categories_of(self.ledger, result.lines),
             annexes=annexes_of(self.ledger, invoice["org"], *span) if has_annexes else (),

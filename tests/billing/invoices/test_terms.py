@@ -6,6 +6,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
+from msgspec.structs import replace
 
 from billing.charges.trace import line_transfers
 from billing.credits.credit import Category
@@ -18,6 +19,7 @@ from billing.invoices.months import InvoiceResult
 from billing.invoices.terms import MonthBilled, put_terms
 from billing.invoices.voids import void
 from billing.money import whole_cents
+from billing.parties import store as parties
 from billing.terms.term import (
     AllowanceTerm,
     AmountTerm,
@@ -41,6 +43,8 @@ from tests.billing.invoices.test_invoices import (
     run,
 )
 from tests.billing.invoices.test_voids import balance
+from tests.billing.taxes.test_tax_rule import BUYER
+from tests.billing.taxes.test_tax_rule import SELLER as OUR_SELLER
 
 USD = 10**9
 ORG = "org_1"
@@ -98,6 +102,21 @@ def test_discounts_are_lines_and_transfers_of_a_final_invoice_as_of_its_draft(
     assert (balance(store, "unbilled"), balance(store, "receivable")) == (charged, 0)
     (again,) = run(store, "2026-10")
     assert of_terms(again) == of_terms(final) and holds(store)
+
+
+def test_term_without_a_name_speaks_the_language_that_the_profile_has_before_issue(
+    store: Store,
+) -> None:
+    used(store, "req_1")
+    put_terms(store, ORG, [TENTH], 1)
+    parties.put_seller(store, OUR_SELLER, 1)
+    parties.put_profile(store, replace(BUYER, org=ORG), 1)
+    said = []
+    for language in ("en", "de"):
+        parties.put_profile(store, replace(BUYER, org=ORG, language=language), 2)
+        (draft,) = run(store, "2026-10", now_us=IN_OCTOBER_US)
+        said += [line["description"] for line in draft.lines if line["kind"] == "discount"]
+    assert said == ["10 % discount, 2026-10", "10 % Rabatt, 2026-10"]
 
 
 def whole_tenth(amount: int) -> int:
