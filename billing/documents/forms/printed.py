@@ -96,7 +96,7 @@ def page_of(document: Document, xml: bytes | None) -> Page:
         if is_receipt
         else [_tax(tax, share, words, language) for tax in document.taxes for share in tax.shares],
         "payment": _payment(document, words),
-        "notes": [printable(note) for note in (heading.reason, *heading.notes) if note],
+        "notes": [printable(note) for note in (_reason(document, words), *heading.notes) if note],
         "chart": _chart(document, words),
         "annexes": ([] if _is_short(document) else [_lines(document, words)])
         + [_annex(annex, words, language) for annex in document.annexes if annex.rows],
@@ -154,6 +154,13 @@ def with_shown_characters(page: Page, covered: Set[int]) -> Page:
     if MISSING in json.dumps(shown, ensure_ascii=False):
         shown["notes"].append(page["words"]["missing"].format(mark=MISSING))
     return {**shown, "xml": page["xml"]}
+
+
+def _reason(document: Document, words: Words) -> str:
+    """Of a credit note. What a receipt has there is a note."""
+    reason = document.heading.reason
+    is_credit = document.heading.kind is DocumentKind.CREDIT_NOTE
+    return f"{words['reason']}: {reason}" if is_credit and reason else reason
 
 
 def _facts(document: Document, words: Words) -> list[list[str]]:

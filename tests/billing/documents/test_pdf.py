@@ -133,6 +133,7 @@ def test_reverse_charge_and_the_credited_invoice_are_named() -> None:
     assert "Reverse charge (VATEX-EU-AE)" in shown
     credited = text(pdf_of(CASES["credit_note"]))
     assert "Credit note" in credited and "Refers to: SLU-2026-000001" in credited
+    assert "Reason: Latency was above what was agreed" in credited
     for word in ("Please name", "Due by", "30 days net"):
         assert word not in credited
 
@@ -201,6 +202,7 @@ def test_long_word_is_copied_from_the_page_without_its_places_to_break() -> None
         streams = [each.read_bytes() for each in opened.objects if isinstance(each, pikepdf.Stream)]
     maps = [each.lower() for each in streams if b"begincmap" in each]
     assert maps and not any(b"<200b>" in each for each in maps)
+    assert BREAK not in xmp(pdf_of(document(seller=replace(SELLER, name="x" * 50))))
 
 
 def test_addresses_name_the_country_and_end_as_it_is_used_there() -> None:
