@@ -348,9 +348,11 @@ def _basis(
     """A month is taxed by the rule of its last instant, on whatever invoice its charges are."""
     if billed_as is None:
         return None
-    rules = parties.rules_at(conn, billed_as, [end_us - 1 for end_us in sorted(ends_us)])
+    instants_us = [end_us - 1 for end_us in sorted(ends_us)]
+    rules = parties.rules_at(conn, billed_as, instants_us)
     by_end = {at_us + 1: rule for at_us, rule in rules.items()}
-    return TaxBasis(billed_as.seller, by_end, credits.paid(conn, grants - {""}))
+    lacks = () if all(rules.values()) else parties.lacks_at(conn, billed_as, instants_us)
+    return TaxBasis(billed_as.seller, by_end, credits.paid(conn, grants - {""}), lacks)
 
 
 def _parked_because(conn: Connection, basis: TaxBasis | None) -> tuple[str, ...]:
@@ -358,7 +360,7 @@ def _parked_because(conn: Connection, basis: TaxBasis | None) -> tuple[str, ...]
     billing profile and for a tax rule that fits: no tax is ever zero because nobody said it."""
     if basis is None:
         return ("it has no billing profile",) if parties.has_sellers(conn) else ()
-    return () if basis.is_whole else ("no tax rule fits its seller and its buyer",)
+    return basis.lacks
 
 
 def _doubts(

@@ -75,6 +75,12 @@ class BillingProfile(PartyDetails, frozen=True, kw_only=True):
     purchase_order: str = ""
     exemption: str = ""
     """The number of a certificate of exemption."""
+    exemption_until_us: int | None = None
+
+    def is_exempt(self, at_us: int) -> bool:
+        """Whether its certificate holds at an instant."""
+        until_us = self.exemption_until_us
+        return bool(self.exemption) and (until_us is None or at_us < until_us)
 
 
 def checked_seller(seller: Seller) -> Seller:
@@ -90,6 +96,8 @@ def checked_seller(seller: Seller) -> Seller:
 
 def checked_profile(profile: BillingProfile) -> BillingProfile:
     """The profile with its numbers in their plain form. Raises BadParty."""
+    if profile.exemption_until_us is not None and not profile.exemption:
+        raise BadParty("exemption_until", "it is the end of a certificate: exemption names that")
     return msgspec.structs.replace(profile, vat_id=_vat_id(profile))
 
 

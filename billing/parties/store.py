@@ -19,6 +19,7 @@ from billing.taxes.tax_rule import (
     BadTaxRule,
     TaxRule,
     checked_rule,
+    lack_of,
     overlapping,
     rule_for,
     rules_for,
@@ -152,6 +153,13 @@ def rules_at(
     """By instant the rules that hold for a seller and a buyer."""
     rules = _rules(conn)
     return {at_us: rules_for(rules, billed.seller, billed.buyer, at_us) for at_us in instants_us}
+
+
+def lacks_at(conn: Connection, billed: BilledAs, instants_us: Iterable[int]) -> tuple[str, ...]:
+    """Why there are instants for which nobody knows the tax."""
+    rules = _rules(conn)
+    found = (lack_of(rules, billed.seller, billed.buyer, at_us) for at_us in instants_us)
+    return tuple(sorted({lack for lack in found if lack}))
 
 
 def _seller(conn: Connection, seller_id: str) -> Seller | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, CheckConstraint, text
+from sqlalchemy import JSON, CheckConstraint, false, text
 from sqlalchemy import BigInteger as Big
 from sqlmodel import Field, SQLModel
 
@@ -52,6 +52,8 @@ class TaxRuleRow(SQLModel, table=True):
     buyer_kind: str = ""
     jurisdiction: str = Field("", sa_column_kwargs={"server_default": text("''")})
     """Rules of several jurisdictions add up."""
+    level: str = Field("", sa_column_kwargs={"server_default": text("''")})
+    needs_exemption: bool = Field(False, sa_column_kwargs={"server_default": false()})
     rate_ppm: int = 0
     reason_code: str = ""
     note: str = ""

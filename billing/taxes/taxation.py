@@ -97,12 +97,13 @@ NO_TAX = Taxation((), {})
 
 @dataclass(frozen=True, slots=True)
 class TaxBasis:
-    """By what an invoice is taxed: its seller, the rules for each month by its end, none where none
-    fits, and the grants of credit on it that were paid for."""
+    """By what an invoice is taxed: its seller, the rules for each month by its end, none where
+    there is a lack, the grants of credit on it that were paid for, and what the lacks are."""
 
     seller: Seller
     rules: Mapping[int, tuple[TaxRule, ...]]
     paid: Collection[str]
+    lacks: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -135,11 +136,12 @@ class TaxBasis:
 
 def account_of(rule: TaxRule, seller: Seller) -> str:
     """The account of what a seller owes by a rule: to a country, a region of one, or a jurisdiction
-    there. A rule that names none is of the seller's own country."""
+    there, which has one of its own. A rule that names none is of the seller's own country."""
     place = [part for part in (rule.buyer_country, rule.buyer_region) if part]
-    jurisdiction = ["-".join(rule.jurisdiction.split())] if rule.jurisdiction else []
     named = ["tax", seller.seller_id, "-".join(place) or seller.address.country]
-    return ":".join(named + jurisdiction)
+    if rule.jurisdiction:
+        named.append(rule.jurisdiction.replace("-", "_").replace(" ", "-"))
+    return ":".join(named)
 
 
 def _is_taxed(line: Row, paid: Collection[str]) -> bool:

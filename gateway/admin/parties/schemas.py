@@ -86,6 +86,14 @@ class TaxRuleFields(BaseModel):
         description="rules of several jurisdictions add up; empty adds up with none",
         examples=["Denver County"],
     )
+    level: Short = Field(
+        "",
+        description="of its jurisdiction; each place of a region has a rule of each of its levels",
+        examples=["county"],
+    )
+    needs_exemption: bool = Field(
+        False, description="it fits while the buyer's certificate of exemption holds"
+    )
     buyer_kind: BuyerKind | Literal[""] = ""
     category: Literal["S", "Z", "E", "AE", "G", "O"]
     rate: Rate = 0
@@ -103,6 +111,7 @@ class SellerBody(SellerFields, Body):
 
 class ProfileBody(ProfileFields, Body):
     address: AddressBody
+    exemption_until: At | None = Field(None, description="the certificate holds before it")
 
 
 class TaxRuleBody(TaxRuleFields, Body):
@@ -124,6 +133,7 @@ class ProfileAnswer(ProfileFields, Answer):
     object: Literal["billing_profile"] = "billing_profile"
     organization: str = Field(validation_alias="org")
     address: AddressAnswer
+    exemption_until: At | None = Field(validation_alias="exemption_until_us")
 
 
 class TaxRuleAnswer(TaxRuleFields, Answer):

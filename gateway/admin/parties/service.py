@@ -48,7 +48,8 @@ class PartyService:
 
     async def put_profile(self, org: str, body: ProfileBody) -> BillingProfile:
         await attempt(lambda: _there(self.tenants.one(Organization, org), org))
-        fields = body.model_dump(exclude={"address"})
+        fields = body.model_dump(exclude={"address", "exemption_until"})
+        fields["exemption_until_us"] = body.exemption_until
         profile = BillingProfile(org=org, address=_address(body.address), **fields)
         return await _checked(lambda: rows.put_profile(self.ledger, profile, self._now_us))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +22,7 @@ from billing.taxes.tax_rule import (
     BadTaxRule,
     TaxRule,
     checked_rule,
+    lack_of,
     overlapping,
     rule_for,
     rules_for,
@@ -79,6 +82,8 @@ of_jurisdictions = st.builds(
     buyer_city=st.sampled_from(("", "WIEN", "Graz")),
     buyer_postal_codes=st.sampled_from(((), ("10",), ("101",), ("8", "9"))),
     buyer_kind=kinds,
+    level=st.sampled_from(("", "county")),
+    rate_ppm=st.sampled_from((0, 1)),
 )
 addresses = st.builds(
     PostalAddress,
@@ -104,16 +109,105 @@ def test_one_rule_of_each_jurisdiction_holds_or_one_alone(
     fitting = [
         rule for rule in taken.values() if rule_for([rule], SELLER, buyer, at_us) is not None
     ]
-    assert bool(held) is bool(fitting) and (best is None or best in held)
+    assert bool(held) is not bool(lack_of(taken.values(), SELLER, buyer, at_us))
+    assert fitting or not held
     for rule in fitting:
         others = [each for each in fitting if each.jurisdiction == rule.jurisdiction != ""]
         assert len(others) <= 1, "no two of a jurisdiction fit one buyer at one time"
     if best is not None and best.jurisdiction:
-        assert set(held) == {rule for rule in fitting if rule.jurisdiction}
+        stacked = {rule for rule in fitting if rule.jurisdiction and rule.rate_ppm}
+        assert set(held) == (stacked if held else set())
+        assert not held or not _is_short(taken.values(), buyer, at_us)
         assert len({rule.jurisdiction for rule in held}) == len(held)
-        assert list(held) == list(rules_for(reversed(taken.values()), SELLER, buyer, at_us))
+        assert list(held) == list(rules_for([*reversed(taken.values())], SELLER, buyer, at_us))
     else:
         assert held == ((best,) if best else ())
+
+
+def _is_short(rules: Iterable[TaxRule], buyer: BillingProfile, at_us: int) -> bool:
+    """Whether a buyer of another place of the region is asked for a tax of a level of its own, and
+    this one is not."""
+    here = {
+        _level(rule)
+        for rule in rules
+        if rule.jurisdiction and rule_for([rule], SELLER, buyer, at_us) is not None
+    }
+    for rule in rules:
+        code, city = (*rule.buyer_postal_codes, "")[0], rule.buyer_city
+        address = PostalAddress(
+            country="AT", region=buyer.address.region, city=city, postal_code=code
+        )
+        there = replace(buyer, address=address)
+        is_of_region = rule.jurisdiction and rule.buyer_region == address.region
+        is_held = is_of_region and rule_for([rule], SELLER, there, at_us) is not None
+        if is_held and _level(rule) not in here:
+            return True
+    return False
+
+
+def _level(rule: TaxRule) -> str:
+    is_local = rule.buyer_city or rule.buyer_postal_codes
+    return rule.level or ("local" if is_local else "region")
+
+
+STATE = TaxRule(
+    rule_id="co", category="S", rate_ppm=29_000, from_us=0, seller="s", buyer_country="US",
+    buyer_region="CO", jurisdiction="Colorado",
+)  # fmt: skip
+COUNTY = replace(
+    STATE, rule_id="denver-county", jurisdiction="Denver County", rate_ppm=48_100,
+    buyer_postal_codes=("802",),
+)  # fmt: skip
+ASPEN = replace(
+    BUYER, org="org_1", vat_id="",
+    address=PostalAddress(country="US", region="CO", city="Aspen", postal_code="81611"),
+)  # fmt: skip
+TEXAN = replace(ASPEN, address=PostalAddress(country="US", region="TX"))
+EXEMPT = TaxRule(
+    rule_id="exempt", category="E", from_us=0, buyer_country="US", needs_exemption=True,
+    note="Exempt by certificate",
+)  # fmt: skip
+
+
+def test_a_jurisdiction_that_is_missing_is_a_lack_and_one_without_a_tax_says_so() -> None:
+    def lack(*rules: TaxRule, buyer: BillingProfile = ASPEN) -> str:
+        named = lack_of(rules, SELLER, buyer, 1)
+        assert bool(rules_for(rules, SELLER, buyer, 1)) is not bool(named)
+        return named
+
+    none_here = replace(COUNTY, rule_id="pitkin", jurisdiction="Pitkin", buyer_postal_codes=("81",))
+    assert lack(STATE) == "", "no place of Colorado is known to ask for more"
+    assert "level local fits the buyer's place, and others of CO have one" in lack(STATE, COUNTY)
+    assert lack(STATE, COUNTY, none_here) == ""
+    assert lack(STATE, COUNTY, replace(none_here, rate_ppm=0)) == ""
+    city = replace(COUNTY, rule_id="city", jurisdiction="Denver", level="city")
+    assert "level city fits" in lack(STATE, COUNTY, none_here, city)
+    nowhere_else = replace(STATE, rule_id="none", jurisdiction="none", level="city", rate_ppm=0)
+    stacked = (STATE, COUNTY, none_here, city, nowhere_else)
+    assert rules_for(stacked, SELLER, ASPEN, 1) == (STATE, none_here)
+    texas = replace(STATE, rule_id="tx", buyer_region="TX", jurisdiction="Texas")
+    assert lack(STATE, COUNTY, texas, buyer=TEXAN) == "", "that of another region says nothing"
+    assert "zero in sum" in lack(replace(STATE, rate_ppm=0))
+    ended = replace(COUNTY, to_us=1)
+    assert lack(STATE, ended) == ""
+
+
+@given(st.integers(-2, 2) | st.none())
+def test_a_certificate_exempts_while_it_holds_and_then_the_ordinary_rules_do(
+    ends_in_us: int | None,
+) -> None:
+    """Whatever else fits: a rule that asks for a certificate comes before what says more."""
+    at_us = 10
+    until_us = None if ends_in_us is None else at_us + ends_in_us
+    buyer = replace(TEXAN, exemption="TX-1", exemption_until_us=until_us)
+    ordinary = replace(STATE, buyer_region="TX", buyer_kind="business")
+    is_exempt = until_us is None or at_us < until_us
+    named = replace(EXEMPT, note="Exempt by certificate (TX-1)")
+    assert rules_for([ordinary, EXEMPT], SELLER, buyer, at_us) == (
+        (named,) if is_exempt else (ordinary,)
+    )
+    assert bool(rules_for([EXEMPT], SELLER, buyer, at_us)) is is_exempt, "else it is parked"
+    assert rules_for([EXEMPT], SELLER, replace(buyer, exemption=""), at_us) == ()
 
 
 @given(found=st.lists(rules, max_size=8), at_us=st.integers(0, 12), has_vat=st.booleans())
@@ -166,6 +260,8 @@ def test_reverse_charge_needs_both_vat_ids() -> None:
         ("buyer_country", replace(HOME, buyer_country="", buyer_region="Wien")),
         ("buyer_country", replace(HOME, buyer_country="", buyer_postal_codes=("1",))),
         ("jurisdiction", replace(REVERSE, jurisdiction="EU")),
+        ("level", replace(HOME, level="county")),
+        ("needs_exemption", replace(HOME, needs_exemption=True)),
     ],
 )
 def test_rule_that_contradicts_itself_is_refused(field: str, rule: TaxRule) -> None:

@@ -31,9 +31,8 @@ from billing.invoices.months import InvoiceResult, invoice_by_id
 from billing.invoices.voids import void
 from billing.money import NANOUSD_PER_CENT, whole_cents
 from billing.parties import store as parties
-from billing.parties.party import PostalAddress
-from billing.taxes.tax_rule import BadTaxRule, TaxRule
-from billing.taxes.taxation import TaxBasis
+from billing.taxes.tax_rule import NO_RULE, BadTaxRule, TaxRule
+from billing.taxes.taxation import TaxBasis, account_of
 from tests.billing.documents.rules import complaints
 from tests.billing.invoices.test_invoices import (
     IN_NOVEMBER_US,
@@ -46,9 +45,16 @@ from tests.billing.invoices.test_invoices import (
     holds,
     run,
 )
-from tests.billing.taxes.test_tax_rule import BUYER, REVERSE, SELLER
+from tests.billing.taxes.test_tax_rule import (
+    ASPEN,
+    BUYER,
+    COUNTY,
+    EXEMPT,
+    REVERSE,
+    SELLER,
+    STATE,
+)
 
-NO_RULE = "no tax rule fits its seller and its buyer"
 DOMESTIC = TaxRule(rule_id="de", category="S", rate_ppm=190_000, from_us=0, buyer_country="DE")
 GERMAN = replace(
     BUYER,
@@ -56,21 +62,10 @@ GERMAN = replace(
     vat_id="DE129273398",
     address=replace(BUYER.address, country="DE", region="", city="Wien", postal_code="1"),
 )
-STATE = TaxRule(
-    rule_id="co", category="S", rate_ppm=29_000, from_us=0, seller="s", buyer_country="US",
-    buyer_region="CO", jurisdiction="Colorado",
-)  # fmt: skip
-COUNTY = replace(
-    STATE, rule_id="denver-county", jurisdiction="Denver County", rate_ppm=48_100,
-    buyer_postal_codes=("802",),
-)  # fmt: skip
 DISTRICT = replace(
     STATE, rule_id="rtd", jurisdiction="RTD", rate_ppm=11_000, buyer_city="denver",
 )  # fmt: skip
-AMERICAN = replace(
-    BUYER, org="org_1", vat_id="",
-    address=PostalAddress(country="US", region="CO", city="Denver", postal_code="80202-1234"),
-)  # fmt: skip
+AMERICAN = replace(ASPEN, address=replace(ASPEN.address, city="Denver", postal_code="80202-1234"))
 ZERO = TaxRule(rule_id="zero", category="Z", from_us=0, note="none")
 MONTHS = (1, 2, 3)
 
@@ -298,6 +293,42 @@ def test_taxes_of_jurisdictions_add_up_in_every_form_and_are_taken_back(store: S
     credit(store, issued.invoice["invoice_id"], **rest)
     left = accounts(store)
     assert all(left.get(code, 0) == before.get(code, 0) for code in owed), "all of it is back"
+    assert holds(store)
+
+
+names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9 .'-]{0,5}", fullmatch=True)
+
+
+@given(names, names)
+def test_each_jurisdiction_has_an_account_of_its_own(one: str, other: str) -> None:
+    codes = {account_of(replace(STATE, jurisdiction=name), SELLER) for name in (one, other)}
+    assert len(codes) == len({one, other})
+
+
+def test_buyer_is_parked_where_a_local_tax_is_missing_and_exempt_by_a_certificate(
+    store: Store,
+) -> None:
+    parties.put_profile(store, ASPEN, 2)
+    for rule in (STATE, COUNTY, EXEMPT):
+        parties.put_rule(store, rule, 1)
+    used(store, "req_1", IN_OCTOBER_US)
+    caught_up(store, IN_NOVEMBER_US)
+    (parked,) = run(store, "2026-10")
+    (because,) = parked.parked_because
+    assert "no tax rule of level local" in because and not parked.taxation.amounts
+    certified = replace(ASPEN, exemption="CO-98-12345", exemption_until_us=OCTOBER.end_us - 1)
+    parties.put_profile(store, certified, 3)
+    assert run(store, "2026-10")[0].parked_because == (because,), "it ends before the month does"
+    parties.put_profile(store, replace(certified, exemption_until_us=OCTOBER.end_us), 4)
+    (issued,) = run(store, "2026-10")
+    (tax,) = issued.taxation.amounts
+    assert (tax.treatment.category, tax.tax_cents) == ("E", 0)
+    made = document(store, issued)
+    assert "CO-98-12345" in page_of(made, None)["taxes"][0][0]
+    assert "CO-98-12345" in value_of(made)["taxes"][0]["note"]
+    for syntax in Syntax:
+        xml = xml_of(made, syntax)
+        assert complaints(xml, syntax) == [] and b"CO-98-12345" in xml
     assert holds(store)
 
 

@@ -45,6 +45,14 @@ async def test_parties_and_rules_are_answered_as_they_were_put(one: Edge) -> Non
     status, profile = await asked(one, "PUT", OF_ORGANIZATION, PROFILE)
     assert (status, profile["kind"], profile["payment_terms_days"]) == (200, "consumer", 30)
     assert (await asked(one, "GET", OF_ORGANIZATION))[1] == profile
+    until = "2027-01-01T00:00:00+00:00"
+    certified = PROFILE | {"exemption": "NY-1", "exemption_until": until}
+    status, profile = await asked(one, "PUT", OF_ORGANIZATION, certified)
+    assert (status, profile["exemption_until"]) == (200, until)
+    exempt = {"category": "E", "needs_exemption": True, "note": "a", "from": RULE["from"]}
+    status, rule = await asked(one, "PUT", "/tax-rules/exempt", exempt)
+    assert (status, rule["needs_exemption"], rule["level"]) == (200, True, "")
+    assert await asked(one, "DELETE", "/tax-rules/exempt") == (200, rule)
     status, rule = await asked(one, "PUT", "/tax-rules/ny", RULE)
     assert (status, rule["rate"], rule["to"]) == (200, "8.875", None)
     assert rule["from"] == "2026-01-01T00:00:00+00:00"
@@ -76,6 +84,9 @@ async def test_rules_of_one_jurisdiction_do_not_overlap(one: Edge) -> None:
         (OF_ORGANIZATION, PROFILE | {"payment_terms_days": -1}, "payment_terms_days"),
         ("/tax-rules/a", RULE | {"rate": "19.00001"}, "rate"),
         ("/tax-rules/a", RULE | {"rate": "0"}, "rate"),
+        ("/tax-rules/a", RULE | {"level": "county"}, "level"),
+        ("/tax-rules/a", RULE | {"needs_exemption": True}, "needs_exemption"),
+        (OF_ORGANIZATION, PROFILE | {"exemption_until": "2027-01-01"}, "exemption_until"),
         ("/tax-rules/a", RULE | {"category": "AE", "rate": "0"}, "reason_code"),
         ("/tax-rules/a", RULE | {"buyer_postal_codes": ["\n"]}, "buyer_postal_codes.0"),
         ("/tax-rules/a", RULE | {"to": "2025-01-01T00:00:00Z"}, "to"),
