@@ -9,7 +9,8 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 
@@ -50,28 +51,37 @@ class WebhookSender:
 
     async def _send(self, target: Target, headers: Mapping[str, str], body: bytes) -> Sent:
         addresses = await self._addresses(target)
-        is_encrypted = target.scheme == "https"
-        address = allowed(addresses, self.networks, encrypted=is_encrypted)
+        address = allowed(addresses, self.networks, encrypted=target.scheme == "https")
         if address is None:
             return Sent(None, "its address is not public, or it is not https")
-        reader, writer = await asyncio.open_connection(
-            address,
-            target.port,
-            ssl=self.tls if is_encrypted else None,
-            server_hostname=target.host if is_encrypted else None,
-        )
-        try:
-            writer.write(_request(target, headers, body))
-            await writer.drain()
+        async with posted(target, address, headers, body, self.tls) as reader:
             return await _status(reader)
-        finally:
-            writer.transport.abort()
 
     async def _addresses(self, target: Target) -> Sequence[str]:
         try:
             return [str(ip_address(target.host))]
         except ValueError:
             return await self.resolve(target.host, target.port)
+
+
+@asynccontextmanager
+async def posted(
+    target: Target, address: str, headers: Mapping[str, str], body: bytes, tls: ssl.SSLContext
+) -> AsyncIterator[asyncio.StreamReader]:
+    """What answers one POST. Its connection goes to `address`, and is closed at the end."""
+    is_encrypted = target.scheme == "https"
+    reader, writer = await asyncio.open_connection(
+        address,
+        target.port,
+        ssl=tls if is_encrypted else None,
+        server_hostname=target.host if is_encrypted else None,
+    )
+    try:
+        writer.write(_request(target, headers, body))
+        await writer.drain()
+        yield reader
+    finally:
+        writer.transport.abort()
 
 
 async def _status(reader: asyncio.StreamReader) -> Sent:

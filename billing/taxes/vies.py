@@ -11,17 +11,18 @@ import asyncio
 import ssl
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import httptools
 import msgspec
 
+from billing.outbox.addresses import target_of
+from billing.outbox.sender import posted
 from billing.taxes.vat_lookup import NoVatAnswer, VatAnswer, can_be_looked_up
 
 ANSWER_BYTES_MAX = 65_536
 PIECE_BYTES = 16_384
 CONSULTATION_MAX = 64
-PORTS = {"https": 443, "http": 80}
+HEADERS = {"accept": "application/json", "user-agent": "sluice/1"}
 CLEAR = ("", "VALID", "INVALID")
 """What `userError` says beside an answer."""
 
@@ -45,28 +46,9 @@ class Vies:
         return answer_of(status, text, vat_id)
 
     async def _post(self, question: bytes) -> tuple[int, bytes]:
-        url = urlsplit(self.url)
-        is_encrypted = url.scheme == "https"
-        host = url.hostname or ""
-        reader, writer = await asyncio.open_connection(
-            *(host, url.port or PORTS[url.scheme]),
-            ssl=self.tls if is_encrypted else None,
-            server_hostname=host if is_encrypted else None,
-        )
-        try:
-            lines = (
-                f"POST {url.path or '/'} HTTP/1.1",
-                f"host: {url.netloc}",
-                "content-type: application/json",
-                "accept: application/json",
-                f"content-length: {len(question)}",
-                "connection: close",
-            )
-            writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + question)
-            await writer.drain()
+        target = target_of(self.url)
+        async with posted(target, target.host, HEADERS, question, self.tls) as reader:
             return await _read(reader)
-        finally:
-            writer.transport.abort()
 
 
 class _Reply:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -36,9 +37,12 @@ from tests.billing.invoices.test_invoices import (
     caught_up,
     holds,
 )
+from tests.billing.ledger_parts import eventually
 from tests.billing.outbox.receiver import Receiver, receiver
 from tests.billing.taxes.test_tax_rule import BUYER, REVERSE, SELLER
 from tests.billing.taxes.test_taxation import DOMESTIC, used
+from tests.billing.test_process import environment, ledger
+from tests.redis_server import RedisServer
 
 VAT_ID, REQUESTER = "ATU13585627", "DE136695976"
 GUARDS = Guards(vat_days=30)
@@ -185,6 +189,26 @@ async def issued_once_answered(store: Store) -> InvoiceResult:
         one.answer = answered(SAID | {"valid": False})
         assert await keeper(store, one, IN_NOVEMBER_US + 15 * DAY_US).turn() == 1
     return issued
+
+
+async def test_ledger_process_asks_vies_as_the_settings_say(
+    redis_server: RedisServer, sqlite_store: Store, tmp_path: Path
+) -> None:
+    parties.put_seller(sqlite_store, SELLER, 1)
+    parties.put_profile(sqlite_store, replace(BUYER, org="org_1"), 1)
+    async with receiver() as one:
+        one.answer = answered(SAID)
+        settings = {"SLUICE_TAX__VAT_LOOKUP": "vies", "SLUICE_TAX__VAT_LOOKUP_URL": one.url}
+        with ledger(environment(redis_server, sqlite_store, tmp_path) | settings):
+            await eventually(lambda: kept(sqlite_store) is not None, 60.0)
+    answer = kept(sqlite_store)
+    assert answer is not None and answer.is_valid and answer.consultation == "WAPI1"
+    assert len(one.received) == 1, "it is asked once"
+
+
+def kept(store: Store) -> VatCheck | None:
+    with store.read() as conn:
+        return vat_store.last(conn, VAT_ID)
 
 
 def test_approval_clears_a_doubt_but_no_later_one(store: Store) -> None:
