@@ -19,8 +19,9 @@ DOCS_VENV := .venv-docs
 # Other people's clients that are large: an environment for each, and the agents for Node.
 CLIENTS := $(patsubst requirements/clients/%.lock,.venv-clients/%/.client,$(wildcard requirements/clients/*.lock))
 AGENTS := tests/clients/agents/node_modules/.package-lock.json
-# One worker per core, four at most: the tests start real parts, which want a core of their own.
-WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
+# One worker more than there are cores, four at most: the tests start real parts, which want a core of their own, and
+# wait for them about half of their time.
+WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n + 1 : 4)))
 TEST_LIMIT_S ?= 3900
 PYTEST = tests/in_folder.sh tests/once_more.sh timeout --kill-after=60 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 

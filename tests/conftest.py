@@ -95,11 +95,23 @@ def uses_stack(item: pytest.Item) -> bool:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One group for all tests of the stack: started once; what breaks it on purpose comes last."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """One group for all tests of the stack: started once; what breaks it on purpose comes last.
+    Of the others those that may take longest begin first, lest a worker has one alone in the
+    end."""
     for item in items:
         if uses_stack(item):
             item.add_marker(pytest.mark.xdist_group("stack"))
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(STACK_TIMEOUT_S))
-    items.sort(key=lambda item: (not uses_stack(item), "chaos" in item.path.parts))
+    usual_s = float(config.getini("timeout"))
+    items.sort(key=lambda item: place(item, usual_s))
+
+
+def place(item: pytest.Item, usual_s: float) -> tuple[bool, bool, float]:
+    """Of a test among all: the smallest first."""
+    if uses_stack(item):
+        return False, "chaos" in item.path.parts, 0.0
+    timeout = item.get_closest_marker("timeout")
+    longest_s = usual_s if timeout is None else float(timeout.args[0])
+    return True, False, -max(longest_s, usual_s)

@@ -24,8 +24,9 @@ from tests.providers.test_behind_a_gateway import listens_at
 from tests.redis_server import RedisServer
 
 LEFT_S = 15.0
-IMPATIENT = {"slow_reader_timeout_s": 6.0}
-"""So soon a whole answer whose caller left is given up, which else is seen through to its price."""
+IMPATIENT = {"slow_reader_timeout_s": 2.0}
+"""Within half of it a whole answer whose caller left is given up, which else is seen through to its
+price. Each adapter waits so long with each endpoint."""
 SAID = [{"role": "user", "content": "Tell."}]
 BODIES: Mapping[str, dict[str, Any]] = {
     CHAT: {"model": FAR, "messages": SAID, "max_tokens": 50},

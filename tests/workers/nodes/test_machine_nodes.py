@@ -79,7 +79,8 @@ notices = "aws"
 notices_url = "{url}"
 """
 NONE = {"metadata": {"gap_seconds": 195}, "data": [0]}
-SWINGS = {"metadata": {"gap_seconds": 60}, "data": [1, 0]}
+SWINGS = {"metadata": {"gap_seconds": 25}, "data": [1, 0]}
+"""A node begins well within such a gap; its test waits for one with and one without capacity."""
 BASE = pool("base")
 SPOT = pool("cheap", capacity_class="spot", zone="a")
 ANNOUNCED = pool("announced", capacity_class="spot", zone="d")
