@@ -39,6 +39,8 @@ STORY = "Once upon a time."
 SMALL_STORY_TOKENS = len(CheckpointTokens(SMALL).text_ids(STORY, add_special_tokens=False))
 WHOLE: dict[str, Any] = {"stream": False, "stream_options": None}
 POOL = {"adapter": "triton", "upstream_model": "story", "model": FAR}
+IMPATIENT = {"slow_reader_timeout_s": 2.0}
+"""Within half of it a whole answer whose caller left is given up."""
 TEXTS = {"text_output": STORY, "model_name": "story"}
 FIELDS = (*NUMBERS, *LABELS, *HINTS, *CACHING, "stop", "logprobs", "tools", "min_p", "mine")
 VALUES = st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3) | st.lists(st.text())
@@ -49,7 +51,9 @@ both_ways = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stre
 async def triton_edge(
     server: RedisServer, redis: Redis, data: Path, fake: FakeTriton, **pool: Any
 ) -> AsyncIterator[Edge]:
-    async with edge(server, redis, data, outer=fake.url, outer_pool=POOL | pool) as one:
+    async with edge(
+        *(server, redis, data), outer=fake.url, outer_pool=POOL | pool, gateway=IMPATIENT
+    ) as one:
         yield one
 
 
