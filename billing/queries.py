@@ -155,11 +155,6 @@ def open_call(store: Store, rid: str, org: str | None = None) -> dict[str, Any] 
     return row if row and (org is None or row["org"] == org) else None
 
 
-def recent_calls(store: Store, limit: int, org: str | None = None) -> list[NumberedRecord]:
-    """The newest calls, by their end."""
-    return [call for _, call in newest_calls(store, limit, CallFilter(org))]
-
-
 def newest_calls(
     store: Store,
     limit: int,
@@ -338,10 +333,6 @@ def is_open(store: Store, rid: str) -> bool:
     """Whether a call was admitted and is not settled, as the writer read it."""
     with store.read() as conn:
         return bool(holds.known_open(conn, [rid]))
-
-
-def known_rids(store: Store, rids: Sequence[str]) -> set[str]:
-    return set(known(store, rids))
 
 
 def accounts(

@@ -20,7 +20,7 @@ from billing.queries import (
     busy_until,
     call_by_rid,
     moves,
-    recent_calls,
+    newest_calls,
     recent_decided,
     recent_transfers,
     spent_by_scopes,
@@ -29,7 +29,7 @@ from billing.queries import (
 )
 from billing.usage.rollup import COUNTS, DAY_CELL, DAY_US, HOUR_CELL, HOUR_US, ORG_DAY_CELL, SUMMED
 from billing.usage.rollups import DAY, HOUR, ORG_DAY
-from billing.usage.store import EVENT
+from billing.usage.store import EVENT, CallFilter
 from tests.billing.calls import ADMITTED_US
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -116,7 +116,7 @@ def questions(store: Store) -> dict[str, Callable[[], object]]:
             store, "org_7", last_hour_us, TO_US, [GroupBy.MINUTE]
         ),
         "recent calls with their decisions": lambda: recent_decided(store, 25),
-        "recent calls of a tenant": lambda: recent_calls(store, 25, "org_7"),
+        "recent calls of a tenant": lambda: newest_calls(store, 25, CallFilter("org_7")),
         "moves of an hour": lambda: moves(store, last_hour_us, TO_US, 50),
         "timings of an hour": lambda: timings(store, last_hour_us, TO_US, 2000),
         "recent transfers": lambda: recent_transfers(store, 50),

@@ -9,7 +9,7 @@ import pytest
 
 from billing.db.engine import Store
 from billing.prices.estimate import cut_call
-from billing.queries import call_by_rid, recent_calls
+from billing.queries import call_by_rid, newest_calls
 from billing.types import Route, UsageSource, decode_opened, decode_settled, encode
 from tests.billing.calls import checkpoint, opened_call, settled_call
 from tests.billing.invoices.test_invoices import IN_OCTOBER_US, book, call
@@ -36,7 +36,7 @@ def test_call_has_its_rule_version_side_and_reason(store: Store, is_canary: bool
     route = msgspec.structs.replace(ROUTE, is_canary=is_canary)
     book(store, call(store, "req_1", IN_OCTOBER_US, route=route))
     assert told(store) == ("night", 7, is_canary, "warm, the best of 4 candidates")
-    (listed,) = recent_calls(store, 1)
+    ((_, listed),) = newest_calls(store, 1)
     assert (listed.rule, listed.policy_revision) == ("night", 7)
 
 
