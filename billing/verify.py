@@ -111,6 +111,7 @@ IN_ONE_SNAPSHOT: tuple[Callable[[Connection], Check | list[Check]], ...] = (
     invoices.terms_are_booked,
     invoices.numbers_have_no_gap,
     payments.payments_are_accounted_for,
+    payments.credits_are_given_once,
     statements.statements_are_the_ledger,
     top_ups.top_ups_are_paid_credit,
     closed_periods_stay,

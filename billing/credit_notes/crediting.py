@@ -143,11 +143,12 @@ def _again(
 def _free_surplus(
     conn: Connection, invoice: InvoiceResult, note: dict[str, Any], by: str, now_us: int
 ) -> None:
-    """What was paid and is now too much becomes credit on account."""
+    """What was paid and is now too much becomes credit on account, and pays what is open."""
     surplus = note["net_cents"] + note["tax_cents"] - max(0, invoice.left_cents)
     if surplus > 0:
-        words = {"reason": f"credit note {note['note_id']}", "by": by}
-        paying.free(conn, note["invoice_id"], **words, now_us=now_us, cents=surplus)
+        reason = f"credit note {note['note_id']}"
+        paying.free(conn, note["invoice_id"], reason=reason, by=by, now_us=now_us, cents=surplus)
+        paying.settle_open(conn, note["org"], by=by, now_us=now_us)
 
 
 def one(conn: Connection, note_id: str) -> CreditNoteResult:

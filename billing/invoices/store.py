@@ -41,7 +41,7 @@ from billing.invoices.tables import (
 )
 from billing.parties.party import BillingProfile, Seller
 from billing.parties.store import BilledAs
-from billing.payments.tables import PaymentPart
+from billing.payments.store import paid_of
 from billing.taxes import vat_store
 from billing.taxes.tax_rule import TaxRule
 from billing.taxes.taxation import TaxAmount, Taxation, TaxShare, Treatment
@@ -57,7 +57,6 @@ TAX_SHARE = table_of(InvoiceTaxShare)
 VOID = table_of(InvoiceVoid)
 WRITE_OFF = table_of(InvoiceWriteOff)
 REVIEW = table_of(InvoiceReview)
-PART = table_of(PaymentPart)
 NOTE = table_of(CreditNote)
 MONTH, ONE_OFF = "month", "one_off"
 """Kinds of invoices."""
@@ -111,17 +110,31 @@ def overdue(
     conn: Connection, now_us: int, *, org: str | None = None, invoice_id: str | None = None
 ) -> list[dict[str, Any]]:
     """Issued invoices whose day is past and of which something is left, the oldest first."""
-    issued = _with_voids().where(
-        *(INVOICE.c.status == "finalised", VOID.c.voided_us.is_(None)),
-        *(WRITE_OFF.c.amount_cents.is_(None), PARTIES.c.due_us < now_us),
-    )
+    issued = _collectible().where(PARTIES.c.due_us < now_us)
     if org is not None:
         issued = issued.where(INVOICE.c.org == org)
     if invoice_id is not None:
         issued = issued.where(INVOICE.c.invoice_id == invoice_id)
+    return _unpaid(conn, issued, "due_us")
+
+
+def unpaid(conn: Connection, org: str) -> list[dict[str, Any]]:
+    """Issued invoices of which something is left, the oldest first."""
+    return _unpaid(conn, _collectible().where(INVOICE.c.org == org), "computed_us")
+
+
+def _collectible() -> Select[Any]:
+    """Issued, and neither void nor written off."""
+    return _with_voids().where(
+        *(INVOICE.c.status == "finalised", VOID.c.voided_us.is_(None)),
+        WRITE_OFF.c.amount_cents.is_(None),
+    )
+
+
+def _unpaid(conn: Connection, issued: Select[Any], order: str) -> list[dict[str, Any]]:
     each = issued.subquery("issued").c
     left = each.total_cents + each.tax_cents - each.paid_cents - each.noted_cents
-    statement = select(*each).where(left > 0).order_by(each.due_us, each.invoice_id)
+    statement = select(*each).where(left > 0).order_by(each[order], each.invoice_id)
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
@@ -150,10 +163,7 @@ def _with_voids() -> Select[Any]:
     for table in (VOID, WRITE_OFF, PARTIES):
         joined = joined.outerjoin(table, table.c.invoice_id == INVOICE.c.invoice_id)
     written_off = WRITE_OFF.c.amount_cents.label("written_off_cents")
-    paid = select(func.coalesce(func.sum(PART.c.amount_cents), 0)).where(
-        PART.c.invoice_id == INVOICE.c.invoice_id
-    )
-    paid_cents = cast(paid.correlate(INVOICE).scalar_subquery(), BigInteger).label("paid_cents")
+    paid_cents = cast(paid_of(INVOICE.c.invoice_id), BigInteger).label("paid_cents")
     noted = select(func.coalesce(func.sum(NOTE.c.net_cents + NOTE.c.tax_cents), 0)).where(
         NOTE.c.invoice_id == INVOICE.c.invoice_id
     )

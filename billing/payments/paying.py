@@ -17,7 +17,7 @@ from billing.money import NANOUSD_MAX, NANOUSD_PER_CENT, usd
 from billing.outbox import store as outbox
 from billing.outbox.event import EventType, OutboxEvent
 from billing.payments import store as rows
-from billing.payments.payment import BadPayment, PartKind, Receipt, applied_cents, due
+from billing.payments.payment import BadPayment, PartKind, Receipt, Source, applied_cents, due
 from billing.top_ups import store as top_ups
 
 Row = dict[str, Any]
@@ -121,10 +121,20 @@ def apply_balance(store: Store, invoice_id: str, *, by: str, now_us: int) -> Non
 
 def settle(conn: Connection, invoice: Row, *, by: str, now_us: int) -> None:
     """The same inside the caller's transaction, which has the turn of RUN_LOCK. An invoice that is
-    issued is settled at once."""
-    if invoices.left_cents(invoice) > 0:
-        for payment, left_cents in rows.with_credit(conn, invoice["org"]):
-            _apply(conn, payment, left_cents, invoice, by, now_us)
+    issued is settled at once. One below zero puts its credit on account instead."""
+    left_cents = invoices.left_cents(invoice)
+    if left_cents < 0:
+        rows.insert_payment(conn, _credit(invoice, -left_cents, now_us), by, now_us)
+        settle_open(conn, invoice["org"], by=by, now_us=now_us)
+    if left_cents > 0:
+        for payment, cents in rows.with_credit(conn, invoice["org"]):
+            _apply(conn, payment, cents, invoice, by, now_us)
+
+
+def settle_open(conn: Connection, org: str, *, by: str, now_us: int) -> None:
+    """Pay all invoices that are issued, the oldest first."""
+    for invoice in invoices.unpaid(conn, org):
+        settle(conn, invoice, by=by, now_us=now_us)
 
 
 def refund(
@@ -157,16 +167,17 @@ def refund(
 
 def reverse(store: Store, payment_id: str, *, reason: str, by: str, now_us: int) -> PaymentState:
     """Take back a payment that did not hold: its invoices are due again. Again changes nothing.
-    Raises UnknownPayment."""
+    Raises UnknownPayment, and PaymentConflict for the credit of a credit note."""
     with store.write() as conn:
         take_turns(conn, RUN_LOCK)
         state = _one(conn, payment_id)
         if state.is_reversed:
             return state
+        if state.payment["source"] == Source.CREDIT_NOTE:
+            number = state.payment["external_id"]
+            raise PaymentConflict(f"it is the credit of {number}: void that")
         words: Row = {"reason": reason, "by": by, "now_us": now_us}
-        for _, invoice_id, cents in rows.taken(conn, payment_id=payment_id):
-            part = {"invoice_id": invoice_id, **words}
-            rows.insert_part(conn, state.payment, PartKind.INVOICE, -cents, **part)
+        _unapply(conn, state.payment, words)
         left = _one(conn, payment_id).on_account_cents
         if left:
             rows.insert_part(conn, state.payment, PartKind.REVERSAL, left, **words)
@@ -192,6 +203,23 @@ def free(
             payment = _one(conn, payment_id).payment
             rows.insert_part(conn, payment, PartKind.INVOICE, -part, **words)
         cents = None if cents is None else cents - part
+
+
+def take_back_credit(
+    conn: Connection, invoice_id: str, *, reason: str, by: str, now_us: int
+) -> None:
+    """Take what an invoice below zero gave from the account, inside the caller's transaction:
+    invoices that it paid are due again. Raises PaymentConflict where some was refunded."""
+    credit = rows.credit_of(conn, invoice_id)
+    if credit is None:
+        return
+    if _state(conn, credit).refunded_nanousd:
+        raise PaymentConflict(f"some of what it credited was refunded, by {credit['payment_id']}")
+    words: Row = {"reason": reason, "by": by, "now_us": now_us}
+    _unapply(conn, credit, words)
+    part = {"invoice_id": invoice_id, **words}
+    rows.insert_part(conn, credit, PartKind.INVOICE, credit["amount_cents"], **part)
+    suspend_again(conn, credit["org"], now_us)
 
 
 def list_payments(
@@ -223,6 +251,25 @@ def _apply(
         if cents == due_cents:
             turn = payment["payment_id"]
             tell_of_invoice(conn, EventType.INVOICE_PAID, invoice, now_us, turn)
+
+
+def _credit(invoice: Row, cents: int, now_us: int) -> Receipt:
+    return Receipt(
+        org=invoice["org"],
+        external_id=invoices.number_of(invoice) or "",
+        amount_cents=cents,
+        received_us=now_us,
+        source=Source.CREDIT_NOTE,
+        currency=invoice["currency"],
+        invoice_id=invoice["invoice_id"],
+    )
+
+
+def _unapply(conn: Connection, payment: Row, words: Row) -> None:
+    """Bring what invoices have of a payment back on account."""
+    for _, invoice_id, cents in rows.taken(conn, payment_id=payment["payment_id"]):
+        part = {"invoice_id": invoice_id, **words}
+        rows.insert_part(conn, payment, PartKind.INVOICE, -cents, **part)
 
 
 def _payable(conn: Connection, invoice_id: str) -> Row:

@@ -14,11 +14,13 @@ from billing.money import NANOUSD_PER_CENT
 
 
 class Source(StrEnum):
-    """Who says that money came."""
+    """Who says that money came. No money came by a credit note: an invoice below zero, whose credit
+    is on account."""
 
     HAND = "hand"
     BANK = "bank"
     STRIPE = "stripe"
+    CREDIT_NOTE = "credit_note"
 
 
 class PartKind(StrEnum):
@@ -45,8 +47,11 @@ class Receipt:
 
     @property
     def payment_id(self) -> str:
-        """One external id of an organization is one payment, however often it is told."""
+        """One external id of an organization is one payment, however often it is told. The number
+        of a credit note is free for payments."""
         named = f"{self.org}\n{self.external_id}"
+        if self.source is Source.CREDIT_NOTE:
+            named = f"{self.source}\n{named}"
         return f"pay_{sha256(named.encode()).hexdigest()[:24]}"
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, tuple_
+from sqlalchemy import ColumnElement, Connection, func, insert, select, tuple_
 
 from billing.db.columns import table_of
 from billing.ledger import store as transfers
 from billing.ledger.posting import CASH, on_account, receivable, transfer
 from billing.money import NANOUSD_PER_CENT
-from billing.payments.payment import PartKind, Receipt
+from billing.payments.payment import PartKind, Receipt, Source
 from billing.payments.tables import Payment, PaymentPart
 
 PAYMENT = table_of(Payment)
 PART = table_of(PaymentPart)
 LEFT_AGAIN = {PartKind.REFUND: "refund", PartKind.REVERSAL: "payment_reversed"}
+IS_CREDIT = PAYMENT.c.source == Source.CREDIT_NOTE.value
 _GONE = func.coalesce(func.sum(PART.c.amount_cents), 0)
+_CAME = func.coalesce(func.sum(PAYMENT.c.amount_cents), 0)
 
 Row = dict[str, Any]
 
@@ -67,8 +69,25 @@ def with_credit(conn: Connection, org: str) -> list[tuple[Row, int]]:
     return [(row, int(row.pop("left"))) for row in rows]
 
 
+def paid_of(invoice_id: ColumnElement[str] | str) -> ColumnElement[int]:
+    """What an invoice has of payments. One below zero has given its credit instead."""
+    took = select(_GONE).where(PART.c.invoice_id == invoice_id)
+    gave = select(_CAME).where(PAYMENT.c.invoice_id == invoice_id, IS_CREDIT)
+    return (
+        took.correlate_except(PART).scalar_subquery()
+        - gave.correlate_except(PAYMENT).scalar_subquery()
+    )
+
+
 def paid_cents(conn: Connection, invoice_id: str) -> int:
-    return int(conn.execute(select(_GONE).where(PART.c.invoice_id == invoice_id)).scalar_one())
+    return int(conn.execute(select(paid_of(invoice_id))).scalar_one())
+
+
+def credit_of(conn: Connection, invoice_id: str) -> Row | None:
+    """What an invoice below zero has given to the account."""
+    given = select(PAYMENT).where(PAYMENT.c.invoice_id == invoice_id, IS_CREDIT)
+    row = conn.execute(given).mappings().first()
+    return dict(row) if row else None
 
 
 def taken(conn: Connection, *, invoice_id: str | None = None, payment_id: str | None = None) -> Any:
@@ -85,7 +104,7 @@ def taken(conn: Connection, *, invoice_id: str | None = None, payment_id: str | 
 
 
 def insert_payment(conn: Connection, receipt: Receipt, by: str, now_us: int) -> Row:
-    """The money is on account from now on."""
+    """The money is on account from now on. That of a credit note was owed, and is no cash."""
     row = {
         **{"payment_id": receipt.payment_id, "org": receipt.org},
         **{"external_id": receipt.external_id, "source": receipt.source.value},
@@ -94,8 +113,10 @@ def insert_payment(conn: Connection, receipt: Receipt, by: str, now_us: int) -> 
         **{"note": receipt.note, "created_by": by, "created_us": now_us},
     }
     conn.execute(insert(PAYMENT), [row])
-    cents = receipt.amount_cents
-    _post(conn, row, f"{row['payment_id']}:payment", "payment", CASH, cents, now_us)
+    came = "payment", CASH
+    if receipt.source is Source.CREDIT_NOTE:
+        came = "payment_applied", receivable(receipt.org)
+    _post(conn, row, f"{row['payment_id']}:payment", *came, receipt.amount_cents, now_us)
     return row
 
 

@@ -8,12 +8,14 @@ from sqlmodel import Field, SQLModel
 
 
 class Payment(SQLModel, table=True):
-    """Money that came in. Its id is of the organization and the external id."""
+    """Money that came in, or the credit of an invoice below zero. Its id is of the organization and
+    the external id."""
 
     __tablename__ = "payment"
     __table_args__ = (
         CheckConstraint("amount_cents > 0", name="payment_positive"),
         Index("payment_org", "org"),
+        Index("payment_invoice", "invoice_id"),
     )
     payment_id: str = Field(primary_key=True)
     org: str

@@ -1,7 +1,8 @@
 """A statement of account: what an organization owed, what changed that, and what it owes since.
 
 Pure. Amounts are whole cents. Above zero the organization owes; below zero it has credit on
-account. Paying an invoice from credit on account changes no balance, so it is no entry.
+account. Paying an invoice from credit on account changes no balance, so it is no entry, and neither
+is the credit of an invoice below zero, which is one already.
 """
 
 from __future__ import annotations

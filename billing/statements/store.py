@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import CompoundSelect, Connection, Subquery, func, literal, select, union_all
 
 from billing.db.engine import Store
-from billing.invoices.store import INVOICE, NOTE, PART, VOID, WRITE_OFF, number_of
+from billing.invoices.store import INVOICE, NOTE, VOID, WRITE_OFF, number_of
 from billing.payments.payment import PartKind
-from billing.payments.store import LEFT_AGAIN, PAYMENT
+from billing.payments.store import IS_CREDIT, LEFT_AGAIN, PART, PAYMENT
 from billing.statements.statement import Movement, Statement, statement_of
 
 ENTRIES_MAX = 10_000
@@ -77,7 +77,7 @@ def _movements(org: str | None) -> CompoundSelect[Any]:
             WRITE_OFF.c.written_us, "write_off", numbered, -WRITE_OFF.c.amount_cents
         ).select_from(of_write_off),
         _select(NOTE.c.created_us, "credit_note", of_note, -note),
-        _select(PAYMENT.c.created_us, "payment", came, -PAYMENT.c.amount_cents),
+        _select(PAYMENT.c.created_us, "payment", came, -PAYMENT.c.amount_cents).where(~IS_CREDIT),
         *(
             _select(PART.c.created_us, word, left, PART.c.amount_cents, PART.c.n)
             .select_from(of_part)

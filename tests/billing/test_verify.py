@@ -266,6 +266,12 @@ BREAKS: list[tuple[str, str, list[str]]] = [
         ["P1 payments", "P2 statements"],
     ),
     (
+        "1 credits have put 1 cents on account, not 0",
+        "INSERT INTO payment SELECT 'p', 'org_1', 'w', 'credit_note', invoice_id, 1, 'USD', 1, '',"
+        " 'a', 1 FROM invoice",
+        ["P1 payments", "P5 credits"],
+    ),
+    (
         "top_1: 50000000 came, granted ('org_1', 'paid', 5)",
         "INSERT INTO credit_grant (grant_id, org, category, amount_nanousd, priority, effective_us,"
         " models, created_us, created_by, note)"

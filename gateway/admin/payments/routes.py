@@ -36,7 +36,8 @@ async def pay_invoice(payments: Payments, invoice: InvoiceName, body: PayBody) -
 
 @router.post("/invoices/{invoice}/apply-balance", response_model=Invoice)
 async def apply_balance(payments: Payments, invoice: InvoiceName) -> Any:
-    """Pay what is due from the organization's credit on account, the oldest payment first."""
+    """Pay what is due from the organization's credit on account, the oldest payment first. What one
+    below zero credits goes on account, once, and pays what is open."""
     return await payments.apply_balance(invoice)
 
 
@@ -67,7 +68,8 @@ async def refund_payment(payments: Payments, payment_id: PaymentId, body: Refund
 
 @router.post("/payments/{payment_id}/reverse", response_model=PaymentAnswer)
 async def reverse_payment(payments: Payments, payment_id: PaymentId, body: ReverseBody) -> Any:
-    """It did not hold: its invoices are due again. Again changes nothing."""
+    """It did not hold: its invoices are due again. Again changes nothing. The credit of an invoice
+    below zero is 409: that is voided."""
     return await payments.reverse(payment_id, body)
 
 

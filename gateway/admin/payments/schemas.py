@@ -56,7 +56,7 @@ class PaymentAnswer(Answer):
         description="the one that it was sent for",
     )
     external_id: str
-    source: Source
+    source: Source = Field(description="`credit_note`: no money came, an invoice is below zero")
     currency: str
     amount_usd: Usd = Field(validation_alias="amount_nanousd")
     applied_usd: Usd = Field(validation_alias="applied_nanousd")

@@ -27,6 +27,7 @@ from gateway.tenants.tables import Organization
 from tests.billing.dunning.test_dunning import after, issued, paid, told
 from tests.billing.dunning.test_steps import STEPS
 from tests.billing.invoices.test_invoices import SEPTEMBER, book, call, run
+from tests.billing.payments.test_credits import issue_below_zero
 
 Settle = Callable[[Store, InvoiceResult, int], Any]
 LAST = after(31)
@@ -105,6 +106,15 @@ def test_part_of_a_payment_lifts_nothing_and_one_that_did_not_hold_suspends_agai
     reverse(store, payment_id, reason="bounced", by="a", now_us=LAST + 1)
     assert status(store)[0] == "suspended"
     assert take_steps(store, STEPS, after(99)) == 0
+
+
+def test_credit_of_an_invoice_below_zero_lifts_and_its_void_suspends_again(store: Store) -> None:
+    invoice = issued(store)
+    dunned(store)
+    below_zero = issue_below_zero(store, "org_1", invoice.payable_cents, LAST)
+    assert status(store)[0] == "active"
+    void(store, below_zero, reason="a", by="a", now_us=LAST)
+    assert status(store)[0] == "suspended"
 
 
 def test_what_a_person_says_of_an_organization_stands(store: Store) -> None:

@@ -17,6 +17,7 @@ from billing.documents.forms.focus import focus_csv
 from billing.documents.forms.printed import page_of
 from billing.documents.invoice_document import document_of
 from billing.documents.parties import parties_of
+from billing.invoices.voids import void
 from billing.parties import store as parties
 from billing.types import UsageSource
 from tests.billing.documents.rules import complaints
@@ -72,6 +73,23 @@ def test_invoice_below_zero_is_a_credit_note_in_every_form(store: Store) -> None
     assert page_of(made, None)["heading"] == "Credit note"
     for syntax in Syntax:
         assert complaints(xml_of(made, syntax), syntax) == []
+    assert holds(store)
+
+
+def test_credit_of_a_month_pays_the_one_that_is_open_and_a_void_takes_it_back(
+    store: Store,
+) -> None:
+    (october,) = run(store, "2026-10")
+    (september,) = run(store, "2026-09")
+    assert october.paid_nanousd == october.total_nanousd and october.left_cents == 0
+    assert september.left_cents == september.payable_cents + october.payable_cents
+    void(store, october.invoice["invoice_id"], reason="a", by="a", now_us=IN_NOVEMBER_US)
+    (september,) = run(store, "2026-09")
+    assert september.left_cents == september.payable_cents
+    (again,) = run(store, "2026-10")
+    assert again.number == "SLU-CN-2026-000002"
+    (september,) = run(store, "2026-09")
+    assert september.left_cents == september.payable_cents + again.payable_cents
     assert holds(store)
 
 
