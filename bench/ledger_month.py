@@ -70,7 +70,8 @@ def measure(url: str, count: int, tenants: int, batch: int) -> dict[str, Any]:
     store = priced_store(url)
     tell = progress_on(sys.stderr, time.monotonic) if sys.stderr.isatty() else silent
     load = os.getloadavg()[0]
-    figures = booked(store, count, tenants, batch, tell)
+    figures: dict[str, Any] = {"calls": count, "tenants": tenants}
+    figures |= booked(store, month(count, tenants), count, batch, tell)
     _settle_statistics(store)
     figures["bytes_per_event"] = round(bytes_of(store) / count)
     figures["rows"] = rows_of(store)
@@ -91,11 +92,14 @@ def measure(url: str, count: int, tenants: int, batch: int) -> dict[str, Any]:
 
 
 def booked(
-    store: Store, count: int, tenants: int, batch: int, tell: Callable[[str, int, int], None]
+    store: Store,
+    calls: Iterator[SettledCall],
+    count: int,
+    batch: int,
+    tell: Callable[[str, int, int], None],
 ) -> dict[str, Any]:
-    """Book all calls; CPU of making their payloads is measured apart and left out."""
+    """Book so many calls; CPU of making their payloads is measured apart and left out."""
     book, made_s, begun, cpu = load_book(store), 0.0, time.perf_counter(), sum(os.times()[:2])
-    calls = month(count, tenants)
     for start in range(0, count, batch):
         making = time.process_time()
         records = [
@@ -109,8 +113,6 @@ def booked(
         tell("what is booked", start, count)
     wall_s, cpu_s = time.perf_counter() - begun, sum(os.times()[:2]) - cpu
     return {
-        "calls": count,
-        "tenants": tenants,
         "booked_s": round(wall_s, 1),
         "events_per_s": round(count / (wall_s - made_s)),
         "cpu_us_per_event": round((cpu_s - made_s) / count * 1e6, 1),

@@ -30,7 +30,7 @@ from billing.db.engine import Store, open_store
 from billing.db.reachable import once_sql_is_there
 from billing.decisions.writer import DecisionWriter
 from billing.dunning.keeper import DunningKeeper
-from billing.invoices.run_keeper import InvoiceRunKeeper
+from billing.invoices.run_keeper import InvoiceRunKeeper, Pace
 from billing.limits.holds import Holds
 from billing.outbox.keeper import OutboxKeeper
 from billing.outbox.mail.channel import MailChannel
@@ -142,7 +142,8 @@ async def _serve(settings: BillingSettings, store: Store) -> None:
     decisions = DecisionWriter(redis, store, ledger, now=now)
     publisher = _publish(redis, store, ledger.publish_interval_s)
     guards = guards_of(ledger, settings.tax)
-    invoices = InvoiceRunKeeper(store, ledger, now=now, guards=guards)
+    pace = Pace(tick, time.sleep)
+    invoices = InvoiceRunKeeper(store, ledger, now=now, pace=pace, guards=guards)
     outbox = OutboxKeeper(
         store,
         WebhookSender(

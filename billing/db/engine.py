@@ -61,6 +61,13 @@ def walk_along_index(conn: Connection) -> None:
             conn.exec_driver_sql(f"SET LOCAL enable_{step} = off")
 
 
+def commit_later(conn: Connection) -> None:
+    """Have the commit of this transaction not wait for PostgreSQL's disk. A power cut may take it
+    back, unless a later transaction was committed that did wait: then it is kept, too."""
+    if conn.dialect.name == "postgresql":
+        conn.exec_driver_sql("SET LOCAL synchronous_commit = off")
+
+
 def take_turns(conn: Connection, lock: int) -> None:
     """Have transactions with the same lock wait for each other. A transaction needs that if it
     reads what another one may be about to write. SQLite lets one transaction write at a time

@@ -80,6 +80,16 @@ def insert_or_replace(
     )
 
 
+def add_one(conn: Connection, table: Table, key: Row, column: str, first: int) -> int:
+    """Add one to a column of the row with this key, or insert it with `first`. The answer is what
+    it has now; the row is locked until the transaction ends."""
+    statement = _insert(conn, table).values({**key, column: first})
+    moved = statement.on_conflict_do_update(
+        index_elements=list(key), set_={column: table.c[column] + 1}
+    )
+    return int(conn.execute(moved.returning(table.c[column])).scalar_one())
+
+
 def _insert_or_move(
     conn: Connection,
     table: Table,

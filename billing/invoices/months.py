@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from billing.charges import store as charges
 from billing.charges.sums import Cell, Sums
 from billing.credits import store as credits
-from billing.db.engine import Store, take_turns
+from billing.db.engine import Store, commit_later, take_turns
 from billing.invoices import agreed, reviews
 from billing.invoices import store as rows
 from billing.invoices.cuts import Cut, free
@@ -280,6 +280,8 @@ def _run(store: Store, org: str, billing_period: Period, terms: RunTerms) -> Inv
             seen.identity, org, billing_period, compose(seen.charges, billing_period), now_us
         )
         with store.write() as conn:
+            if seen.reasons:  # a draft that a power cut takes back is made again
+                commit_later(conn)
             take_turns(conn, RUN_LOCK)
             if rows.states(conn, org) == seen.states and terms_of(conn, org) == seen.agreed:
                 by = seen.billed_as.seller.series if seen.billed_as else terms.series
@@ -296,7 +298,7 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, terms: RunTerm
     states = rows.states(conn, org)
     if invoice and _is_final(invoice):
         return _Snapshot(identity, invoice, (), True, (), (), states, (), (), None, None)
-    void = rows.void_ids(conn, org)
+    void = {each.invoice_id for each in states if each.voided_us is not None}
     taken = [(owner, cut) for owner, cut in rows.cuts(conn, org) if owner not in void]
     finalised = rows.finalised_periods(conn, org)
     others = [cut for owner, cut in taken if owner != invoice_id]
@@ -417,18 +419,27 @@ def _line(cell: Cell, quantity: int, amount_nanousd: int, count: int) -> Line:
 
 
 def _open_because(
-    conn: Connection, org: str, billing_period: Period, now_us: int, grace_us: int = 0
+    conn: Connection, org: str, month: Period, now_us: int, grace_us: int = 0
 ) -> tuple[str, ...]:
-    reasons = []
-    if now_us < billing_period.end_us:
-        reasons.append(f"{billing_period.name} has not ended")
-    elif now_us < billing_period.end_us + grace_us:
-        reasons.append("its grace period has not ended")
-    if count := holds.count_before(conn, billing_period.end_us, org):
-        reasons.append(f"{count} of its calls are still open")
-    if marks.caught_up_us(conn, SHARDS) < billing_period.end_us + CLOCK_SKEW_MAX_US:
-        reasons.append("the writer is not known to be past it")
-    return tuple(reasons)
+    """What may still be missing from the invoice of an organization."""
+    count = holds.count_before(conn, month.end_us, org)
+    of_org = [f"{count} of its calls are still open"] if count else []
+    begun, writer = open_for_all(conn, month, now_us, grace_us)
+    return (*begun, *of_org, *writer)
+
+
+def open_for_all(
+    conn: Connection, month: Period, now_us: int, grace_us: int
+) -> tuple[list[str], list[str]]:
+    """What keeps the invoices of all organizations from being final: the time, and the writer."""
+    begun, writer = [], []
+    if now_us < month.end_us:
+        begun.append(f"{month.name} has not ended")
+    elif now_us < month.end_us + grace_us:
+        begun.append("its grace period has not ended")
+    if marks.caught_up_us(conn, SHARDS) < month.end_us + CLOCK_SKEW_MAX_US:
+        writer.append("the writer is not known to be past it")
+    return begun, writer
 
 
 def written(

@@ -1,5 +1,9 @@
 """Carries out invoice runs in the ledger process, a few organizations at a time. The process may be
-killed at any time, and outages of SQL are waited out."""
+killed at any time, and outages of SQL are waited out.
+
+A run rests after each invoice for as long as that took. So the writer, which shares processors and
+database with it, has half of them at least, and meets one invoice at a time.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,25 @@ log = logging.getLogger("sluice.ledger.invoices")
 MICROSECONDS = 1_000_000
 
 
+REST_MAX_S = 1.0
+
+
+class Pace:
+    """Rests for as long as it was since the last rest. `tick` is a monotonic clock."""
+
+    def __init__(self, tick: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        self._tick = tick
+        self._sleep = sleep
+        self._since = tick()
+
+    def begin(self) -> None:
+        self._since = self._tick()
+
+    def rest(self) -> None:
+        self._sleep(min(self._tick() - self._since, REST_MAX_S))
+        self.begin()
+
+
 class InvoiceRunKeeper:
     """`now` is epoch seconds."""
 
@@ -28,11 +51,13 @@ class InvoiceRunKeeper:
         settings: LedgerSettings,
         *,
         now: Callable[[], float],
+        pace: Pace,
         guards: Guards = GUARDS,
     ) -> None:
         self._store = store
         self._settings = settings
         self._now = now
+        self._pace = pace
         self._guards = guards
 
     async def run(self) -> None:
@@ -49,6 +74,7 @@ class InvoiceRunKeeper:
     def turn(self) -> bool:
         """Take a run a step further; false if none is due. One that waits for the writer's mark is
         looked at as often as that may come."""
+        self._pace.begin()
         return advance(
             self._store,
             now_us=int(self._now() * MICROSECONDS),
@@ -56,4 +82,5 @@ class InvoiceRunKeeper:
             retry_after_us=int(self._settings.mark_interval_s * MICROSECONDS),
             grace_us=self._settings.invoice_grace_us,
             guards=self._guards,
+            rest=self._pace.rest,
         )

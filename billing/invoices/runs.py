@@ -1,31 +1,40 @@
 """Invoice runs as jobs: asked for once, carried out beside the writer, resumed after a kill.
 
 A run goes through the organizations of its month in their order, a few at a time, and keeps where
-it is. Each invoice is a transaction of its own and may be repeated, so a kill at any statement
-costs a few organizations' work at most. A month that has ended waits until each of its invoices is
-final: for the writer's mark, and for calls that are still open.
+it is. Those that have nothing new are passed over together. Each invoice is a transaction of its
+own and may be repeated, so a kill at any statement costs a few organizations' work at most. A month
+that has ended waits until each of its invoices is final: for the writer's mark, and for calls that
+are still open.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import Connection, select, tuple_, update
+from sqlalchemy import Connection, and_, func, select, tuple_, update
 
+from billing.charges.store import MONTH as CHARGED
 from billing.db.columns import table_of
 from billing.db.engine import OUTAGE, Store
+from billing.db.in_list import in_list
 from billing.db.insert import insert_new
 from billing.invoices import agreed
+from billing.invoices import store as rows
 from billing.invoices.guards import GUARDS, Guards
-from billing.invoices.months import RunTerms, run_invoices
+from billing.invoices.months import RunTerms, open_for_all, run_invoices
+from billing.invoices.store import CUT, INVOICE, VOID
 from billing.invoices.tables import InvoiceRun
 from billing.periods import BadPeriod, Period, period
+from billing.terms.store import TERMS
 
 RUN = table_of(InvoiceRun)
 ORGS_AT_ONCE = 20
+PASSED_AT_ONCE = 1000
+"""Of which a step asks at most whether they have anything new."""
 PROBLEM_CHARS_MAX = 500
 
 
@@ -109,16 +118,18 @@ def advance(
     retry_after_us: int,
     grace_us: int = 0,
     guards: Guards = GUARDS,
+    rest: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Take the oldest run that is due a step further. False if none is due. A run that waits is due
-    again `retry_after_us` after its last pass, and not before the grace period of its month ends.
-    Raises what an outage of SQL raises; any other failure ends the run, which says it."""
+    """Take the oldest run that is due a step further, with a `rest` after each invoice. False if
+    none is due. A run that waits is due again `retry_after_us` after its last pass, and not before
+    the grace period of its month ends. Raises what an outage of SQL raises; any other failure ends
+    the run, which says it."""
     with store.read() as conn:
         run = _due(conn, now_us, retry_after_us, grace_us)
     if run is None:
         return False
     try:
-        _step(store, run, RunTerms(now_us, series, grace_us, guards))
+        _step(store, run, RunTerms(now_us, series, grace_us, guards), rest)
     except OUTAGE:
         raise
     except Exception as error:  # whatever it is, the run must end and say so
@@ -127,19 +138,81 @@ def advance(
     return True
 
 
-def _step(store: Store, run: RunProgress, terms: RunTerms) -> None:
+def _step(store: Store, run: RunProgress, terms: RunTerms, rest: Callable[[], None]) -> None:
     month = period(run.period)
-    with store.read() as conn:
-        orgs = [run.org] if run.org else agreed.orgs(conn, month)
     is_new_pass = run.state is not RunState.RUNNING
     after_org, done, waiting = ("", 0, 0) if is_new_pass else (run.after_org, run.done, run.waiting)
-    part = [org for org in orgs if org > after_org][:ORGS_AT_ONCE]
-    waiting += sum(_waits(store, org, month, terms) for org in part)
+    with store.read() as conn:
+        orgs = [run.org] if run.org else agreed.orgs(conn, month)
+        nexts = [org for org in orgs if org > after_org][:PASSED_AT_ONCE]
+        passed = unchanged(conn, nexts, month, terms.now_us, terms.grace_us)
+    part = _part(nexts, passed)
+    for org in part:
+        if org in passed:
+            waiting += passed[org]
+        else:
+            waiting += _waits(store, org, month, terms)
+            rest()
     counts = {"done": done + len(part), "total": len(orgs), "waiting": waiting}
     is_last = not part or part[-1] == orgs[-1]
     state = RunState.RUNNING if not is_last else RunState.WAITING if waiting else RunState.DONE
     place = part[-1] if part else after_org
     _change(store, run, state=state.value, after_org=place, changed_us=terms.now_us, **counts)
+
+
+def unchanged(
+    conn: Connection, orgs: Sequence[str], month: Period, now_us: int, grace_us: int
+) -> dict[str, bool]:
+    """Organizations of which a run would write nothing, and whether it would have to come again. A
+    run looks at others one by one."""
+    kept = dict.fromkeys(_final(conn, orgs, month), False)
+    if any(open_for_all(conn, month, now_us, grace_us)):
+        has_ended = month.end_us <= now_us
+        kept |= dict.fromkeys(_drafted(conn, orgs, month), has_ended)
+    return kept
+
+
+def _final(conn: Connection, orgs: Sequence[str], month: Period) -> list[str]:
+    """Those whose invoice of the month is final and counts."""
+    statement = select(INVOICE.c.org).where(
+        *(in_list(conn, INVOICE.c.org, orgs), INVOICE.c.period == month.name),
+        *(INVOICE.c.kind == rows.MONTH, INVOICE.c.status == "finalised", ~rows.IS_VOID),
+    )
+    return list(conn.execute(statement).scalars())
+
+
+def _drafted(conn: Connection, orgs: Sequence[str], month: Period) -> list[str]:
+    """Those that have a draft of the month, and no charge which is on no invoice. Terms and void
+    invoices move charges in other ways, so whoever has any is left out."""
+    of_cut = INVOICE.alias("of_cut")
+    of_void = INVOICE.alias("of_void")
+    billed = (
+        select(func.max(CUT.c.upto_us))
+        .join(of_cut, of_cut.c.invoice_id == CUT.c.invoice_id)
+        .where(of_cut.c.org == CHARGED.c.org)
+        .where(CUT.c.service_start_us == CHARGED.c.service_start_us)
+        .scalar_subquery()
+    )
+    is_new = and_(
+        CHARGED.c.org == INVOICE.c.org,
+        CHARGED.c.service_start_us < month.end_us,
+        CHARGED.c.moved_us > func.coalesce(billed, 0),
+    )
+    has_void = select(VOID.c.invoice_id).join(of_void, of_void.c.invoice_id == VOID.c.invoice_id)
+    statement = select(INVOICE.c.org).where(
+        *(in_list(conn, INVOICE.c.org, orgs), INVOICE.c.period == month.name),
+        *(INVOICE.c.kind == rows.MONTH, INVOICE.c.status == "draft"),
+        ~select(CHARGED.c.org).where(is_new).exists(),
+        ~select(TERMS.c.org).where(TERMS.c.org == INVOICE.c.org).exists(),
+        ~has_void.where(of_void.c.org == INVOICE.c.org).exists(),
+    )
+    return list(conn.execute(statement).scalars())
+
+
+def _part(orgs: Sequence[str], passed: Container[str]) -> list[str]:
+    """The first organizations, of which a few have something new."""
+    changed = [place for place, org in enumerate(orgs) if org not in passed]
+    return list(orgs if len(changed) <= ORGS_AT_ONCE else orgs[: changed[ORGS_AT_ONCE]])
 
 
 def _waits(store: Store, org: str, month: Period, terms: RunTerms) -> bool:

@@ -24,7 +24,7 @@ from billing.charges.sums import CELL, SUMMED, Cell, Sums
 from billing.credit_notes.tables import CreditNote
 from billing.db.columns import table_of
 from billing.db.in_list import in_list
-from billing.db.insert import Row, insert_new, insert_rows
+from billing.db.insert import Row, add_one, insert_rows
 from billing.invoices.cuts import Cut
 from billing.invoices.invoicing import TERM_KINDS, LineKind
 from billing.invoices.tables import (
@@ -234,8 +234,14 @@ class IssuedTo(NamedTuple):
     due_us: int
 
 
-State = tuple[str, str, int, int | None, int | None]
-"""(id, status, when it was computed, voided, reviewed) of an invoice."""
+class State(NamedTuple):
+    """By what a run sees that no other has changed an invoice."""
+
+    invoice_id: str
+    status: str
+    computed_us: int
+    voided_us: int | None
+    reviewed_us: int | None
 
 
 def states(conn: Connection, org: str) -> list[State]:
@@ -247,7 +253,7 @@ def states(conn: Connection, org: str) -> list[State]:
     columns = (INVOICE.c.invoice_id, INVOICE.c.status, INVOICE.c.computed_us)
     statement = select(*columns, VOID.c.voided_us, REVIEW.c.changed_us).select_from(joined)
     rows = conn.execute(statement.where(INVOICE.c.org == org).order_by(INVOICE.c.invoice_id))
-    return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
+    return [State(*row) for row in rows]
 
 
 def void_ids(conn: Connection, org: str) -> set[str]:
@@ -424,8 +430,4 @@ def finalise(conn: Connection, invoice_id: str, series: str, **values: int) -> i
 
 def next_number(conn: Connection, series: str) -> int:
     """Take the next number of a series. It goes back with the transaction, so there is no gap."""
-    insert_new(conn, COUNTER, [{"series": series, "next_number": 1}])
-    statement = select(COUNTER.c.next_number).where(COUNTER.c.series == series).with_for_update()
-    number = int(conn.execute(statement).scalar_one())
-    conn.execute(update(COUNTER).where(COUNTER.c.series == series).values(next_number=number + 1))
-    return number
+    return add_one(conn, COUNTER, {"series": series}, "next_number", 2) - 1

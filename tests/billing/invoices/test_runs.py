@@ -9,6 +9,7 @@ from sqlalchemy import event, text
 
 from billing.db.engine import Store
 from billing.invoices import months, runs
+from billing.invoices.run_keeper import REST_MAX_S, Pace
 from billing.invoices.runs import RunProgress, RunState, UnknownRun, advance, start
 from billing.periods import BadPeriod
 from tests.billing.calls import opened_call
@@ -113,6 +114,64 @@ def test_run_that_fails_says_so_and_another_may_follow(
     assert (ended.state, ended.problem) == (RunState.FAILED, "ValueError: a price is missing")
     again = start(store, "2026-10", now_us=IN_NOVEMBER_US + 1)
     assert finished(store, again).state is RunState.DONE
+
+
+def test_run_that_comes_again_asks_for_all_that_have_nothing_new_together(store: Store) -> None:
+    def statements(run: RunProgress, now_us: int) -> int:
+        asked = 0
+
+        def count(*_: Any) -> None:
+            nonlocal asked
+            asked += 1
+
+        event.listen(store.engine, "before_cursor_execute", count)
+        ended = finished(store, run, now_us)
+        event.remove(store.engine, "before_cursor_execute", count)
+        assert (ended.done, ended.total) == (len(ORGS), len(ORGS))
+        return asked
+
+    book(store, *(call(store, f"req_{org}", IN_OCTOBER_US, org=org) for org in ORGS))
+    run = start(store, "2026-10", now_us=IN_NOVEMBER_US)
+    of_all = statements(run, IN_NOVEMBER_US)
+    none_new = statements(run, IN_NOVEMBER_US + RETRY_US)
+    assert none_new < of_all / 3
+    assert runs.one(store, run.run_id).waiting == len(ORGS)
+    book(store, call(store, "req_more", IN_OCTOBER_US, org="org_3"))
+    one_new = statements(run, IN_NOVEMBER_US + 2 * RETRY_US)
+    assert none_new < one_new < of_all
+    caught_up(store, IN_NOVEMBER_US)
+    statements(run, IN_NOVEMBER_US + 3 * RETRY_US)
+    again = start(store, "2026-10", now_us=IN_NOVEMBER_US + 3 * RETRY_US)
+    assert statements(again, IN_NOVEMBER_US + 3 * RETRY_US) <= none_new
+    assert runs.one(store, again.run_id).state is RunState.DONE
+    assert holds(store)
+
+
+def test_run_rests_after_each_invoice_as_long_as_it_took(store: Store) -> None:
+    with_orgs(store)
+    start(store, "2026-10", now_us=IN_NOVEMBER_US)
+    worked_s = [0.25, 0.5, REST_MAX_S, 8.0, 0.0]
+    ticks = iter([0.0, *(tick for each in worked_s for tick in (each, 0.0))])
+    rests: list[float] = []
+    pace = Pace(lambda: next(ticks), rests.append)
+    asked: dict[str, Any] = {"now_us": IN_NOVEMBER_US, "series": "SLU", "retry_after_us": RETRY_US}
+    while advance(store, **asked, rest=pace.rest):
+        pass
+    assert rests == [0.25, 0.5, REST_MAX_S, REST_MAX_S, 0.0]
+
+
+def test_draft_does_not_wait_for_the_disk_and_a_final_invoice_does(
+    postgres_store: Store,
+) -> None:
+    said: list[str] = []
+    event.listen(postgres_store.engine, "before_cursor_execute", lambda *a: said.append(a[2]))
+    book(postgres_store, call(postgres_store, "req_1", IN_OCTOBER_US))
+    later = "SET LOCAL synchronous_commit = off"
+    months.run_invoices(postgres_store, "2026-10", now_us=IN_NOVEMBER_US, series="SLU")
+    assert said.count(later) == 1
+    caught_up(postgres_store, IN_NOVEMBER_US)
+    months.run_invoices(postgres_store, "2026-10", now_us=IN_NOVEMBER_US, series="SLU")
+    assert said.count(later) == 1
 
 
 class Killed(BaseException):
