@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from billing.cents import cents_by_group
 from billing.credit_notes import store as rows
 from billing.credit_notes.note import (
     BadCredit,
@@ -187,12 +186,10 @@ def _lines(
 ) -> list[CreditedLine]:
     """Raises BadCredit, also for a line that is named twice."""
     places = invoice.taxation.places
-    base = [line for line in invoice.lines if line["kind"] != "rounding"]
-    if places:
-        base = [line for line in base if line["seq"] in places]
-    of_taxes = [places.get(line["seq"], 0) for line in base]
-    cents = cents_by_group([line["amount_nanousd"] for line in base], of_taxes)
-    billed = {line["seq"]: (line, part) for line, part in zip(base, cents, strict=True)}
+    cents = invoice.taxation.taxed_cents(invoice.lines)
+    billed = {
+        line["seq"]: (line, cents[line["seq"]]) for line in invoice.lines if line["seq"] in cents
+    }
     before = rows.credited_of_lines(conn, invoice.invoice["invoice_id"])
     if len({each.seq for each in wanted}) < len(wanted):
         raise BadCredit("lines", "a line is named twice")

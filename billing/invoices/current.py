@@ -47,7 +47,7 @@ class CurrentCharges:
 
     @property
     def lines(self) -> Sequence[Mapping[str, Any]]:
-        return self.result.lines if self.result else ()
+        return self.result.priced_lines if self.result else ()
 
 
 def current_charges(store: Store, org: str, now_us: int) -> CurrentCharges:

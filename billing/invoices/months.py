@@ -97,6 +97,18 @@ class InvoiceResult:
         return int(self.invoice["total_cents"]) + self.taxation.tax_cents
 
     @property
+    def priced_lines(self) -> list[dict[str, Any]]:
+        """The lines, each with its whole cents; they sum to the total without tax."""
+        cents = self.taxation.cents(self.lines, int(self.invoice["total_cents"]))
+        return [{**line, "amount_cents": cents[line["seq"]]} for line in self.lines]
+
+    @property
+    def discount_nanousd(self) -> int:
+        """What discounts take off, without credit."""
+        discounts = (line for line in self.lines if line["kind"] == LineKind.DISCOUNT)
+        return -sum(int(line["amount_nanousd"]) for line in discounts)
+
+    @property
     def net_nanousd(self) -> int:
         """What its lines sum to."""
         return int(self.invoice["total_cents"]) * NANOUSD_PER_CENT
@@ -163,6 +175,14 @@ def invoice_by_id(
 ) -> InvoiceResult | None:
     row = rows.by_id(conn, invoice_id)
     return None if row is None else _as_listed(conn, row, now_us, guards)
+
+
+def invoice_named(
+    conn: Connection, name: str, now_us: int, guards: Guards = GUARDS
+) -> InvoiceResult | None:
+    """By its id or its number."""
+    row = rows.by_number(conn, name)
+    return invoice_by_id(conn, row["invoice_id"] if row else name, now_us, guards)
 
 
 def _as_listed(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from billing.cents import cents_by_group, taxes_of
+from billing.cents import cents_by_group, shared_cents, taxes_of
 from billing.invoices.invoicing import LineKind
 from billing.parties.party import Seller
 from billing.taxes.tax_rule import WITHOUT_REASON, TaxRule
@@ -90,6 +90,32 @@ class Taxation:
     @property
     def parts(self) -> tuple[TaxPart, ...]:
         return tuple(part for amount in self.amounts for part in amount.parts)
+
+    def taxed_cents(self, lines: Sequence[Row]) -> dict[int, int]:
+        """Cents by `seq` of the lines that are taxed: lines of one treatment share the cents of
+        its base. Of an invoice without taxes they are those of all lines."""
+        taxed = [
+            line
+            for line in lines
+            if line["kind"] != LineKind.ROUNDING and (not self.places or line["seq"] in self.places)
+        ]
+        treatments = [self.places.get(line["seq"], 0) for line in taxed]
+        cents = cents_by_group([line["amount_nanousd"] for line in taxed], treatments)
+        return {line["seq"]: part for line, part in zip(taxed, cents, strict=True)}
+
+    def cents(self, lines: Sequence[Row], total_cents: int) -> dict[int, int]:
+        """Cents by `seq` of all lines, which sum to the total without tax. Paid credit shares its
+        own cents, and the last line, which is the rounding where there is one, has the cent that
+        both roundings may be off."""
+        cents = self.taxed_cents(lines)
+        others = [line for line in lines if line["seq"] not in cents]
+        paid = [line for line in others if line["kind"] != LineKind.ROUNDING]
+        of_paid = shared_cents([line["amount_nanousd"] for line in paid])
+        cents |= {line["seq"]: 0 for line in others}
+        cents |= {line["seq"]: part for line, part in zip(paid, of_paid, strict=True)}
+        if lines:
+            cents[lines[-1]["seq"]] += total_cents - sum(cents.values())
+        return cents
 
 
 NO_TAX = Taxation((), {})

@@ -252,7 +252,7 @@ def import_payments(api: AdminApi, file: Path, as_json: bool) -> None:
     )
 )
 @click.argument("invoice", metavar="NUMBER|ID")
-@click.option("--external-id", required=True, help="Under one name it is credited once.")
+@click.option("--external-id", help="Under one name it is credited once (the credit itself).")
 @click.option("--amount-usd", help="Decimal USD with tax; all that is left unless given.")
 @click.option("--reason", required=True, help="Why; it stands on the document.")
 @as_json

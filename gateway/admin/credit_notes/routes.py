@@ -19,7 +19,8 @@ InvoiceName = Annotated[str, Path(max_length=64, description="its id, or its num
 async def credit_invoice(notes: CreditNotes, invoice: InvoiceName, body: CreditBody) -> Any:
     """Take back an amount, lines, or all that is left. Tax goes back in proportion. Above what is
     left it is 400; 409 for an invoice that is no document or counts no more. The same `external_id`
-    again changes nothing; with something else it is 409."""
+    again changes nothing; with something else it is 409. Without one, the same credit again changes
+    nothing."""
     return await notes.credit(invoice, body)
 
 

@@ -1,5 +1,6 @@
 """Credit notes as they are asked for and answered."""
 
+from hashlib import sha256
 from typing import Literal
 
 from pydantic import AliasPath, Field, NonNegativeInt, PositiveInt
@@ -19,12 +20,22 @@ class CreditLineBody(Body):
 class CreditBody(Body):
     """An amount, or lines, or neither: all that is left."""
 
-    external_id: Label = Field(
-        description="a name of yours; the same is credited once", examples=["ticket-4711"]
+    external_id: Label | None = Field(
+        None,
+        description="a name of yours, under which it is credited once; without one the same amount"
+        " or lines with the same reason are",
+        examples=["ticket-4711"],
     )
     reason: Label = Field(description="it stands on the document", examples=["outage of 3 May"])
     amount_usd: Usd | None = Field(None, description="with tax", examples=["11.90"])
     lines: list[CreditLineBody] = Field([], max_length=1000)
+
+    @property
+    def name(self) -> str:
+        """Under which it is credited once, so that a request that is sent again credits nothing
+        more."""
+        content = self.model_dump_json(exclude={"external_id"})
+        return self.external_id or f"content:{sha256(content.encode()).hexdigest()[:32]}"
 
 
 class CreditNoteLineAnswer(Answer):

@@ -47,7 +47,7 @@ class CreditNoteService:
             amount = body.amount_usd
             return credit(
                 *(self.ledger, invoice["invoice_id"]),
-                external_id=body.external_id,
+                external_id=body.name,
                 reason=body.reason,
                 by=ADMIN,
                 now_us=now_us,

@@ -2,9 +2,15 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 
-from gateway.admin.invoices.schemas import Invoice, LineCall, OneOffBody, ReasonBody
+from gateway.admin.invoices.schemas import (
+    Invoice,
+    LineCall,
+    ListedInvoice,
+    OneOffBody,
+    ReasonBody,
+)
 from gateway.admin.invoices.service import Invoices
 from gateway.api.pages import Paged, PagedBy100
 from gateway.api.schemas import Listing, Page
@@ -27,19 +33,28 @@ async def run(
     return {"data": await invoices.run(period, organization)}
 
 
-@router.get("", response_model=Page[Invoice])
+@router.get("", response_model=Page[ListedInvoice] | Page[Invoice])
 async def list_invoices(
     invoices: Invoices,
     request: Paged,
     organization: Label | None = None,
     period: Label | None = None,
+    lines: Annotated[bool, Query(description="each with its lines")] = False,
 ) -> Any:
     """As they were last written, drafts included."""
-    return await invoices.page(request, organization, period)
+    found = await invoices.page(request, organization, period)
+    return (Page[Invoice] if lines else Page[ListedInvoice]).model_validate(found)
 
 
 InvoiceId = Annotated[str, Path(max_length=64)]
+InvoiceName = Annotated[str, Path(max_length=64, description="its id, or its number")]
 LineSeq = Annotated[int, Path(ge=1, le=INTEGER_MAX)]
+
+
+@router.get("/{invoice}", response_model=Invoice)
+async def read_invoice(invoices: Invoices, invoice: InvoiceName) -> Any:
+    """With its lines. A draft has the reasons why it is one."""
+    return await invoices.read(invoice)
 
 
 @router.get("/{invoice_id}/lines/{seq}/calls", response_model=Page[LineCall])

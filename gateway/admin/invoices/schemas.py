@@ -33,6 +33,9 @@ class InvoiceLine(Answer):
     unit_price_usd_per_million: Usd = Field(validation_alias="unit_price_nanousd_per_mtok")
     amount_usd: Usd = Field(validation_alias=AliasPath("amount_nanousd"))
     amount_nanousd: int
+    amount_cents: int = Field(
+        description="whole cents; those of all lines sum to the total without tax"
+    )
     service_start_us: int
     service_end_us: int
     transfers: NonNegativeInt
@@ -90,8 +93,8 @@ class VatCheck(Answer):
     checked_at: At = Field(validation_alias="checked_us")
 
 
-class Invoice(Answer):
-    """One organization, one month."""
+class ListedInvoice(Answer):
+    """One organization, one month. `lines=true` lists invoices with their lines."""
 
     model_config = read_from("invoice")
     id: str = Field(validation_alias=AliasPath("invoice", "invoice_id"))
@@ -115,6 +118,10 @@ class Invoice(Answer):
     period_end_us: int
     subtotal_usd: Usd = Field(validation_alias=AliasPath("invoice", "subtotal_nanousd"))
     rounding_usd: Usd = Field(validation_alias=AliasPath("invoice", "rounding_nanousd"))
+    discount_usd: Usd = Field(
+        validation_alias=AliasPath("discount_nanousd"),
+        description="what discounts have taken off the subtotal; credit is not among them",
+    )
     net_usd: Usd = Field(
         validation_alias=AliasPath("net_nanousd"), description="what the lines sum to"
     )
@@ -129,4 +136,9 @@ class Invoice(Answer):
     )
     vat_check: VatCheck | None = Field(description="null where nobody was asked")
     computed_us: int
-    lines: list[InvoiceLine] = Field(validation_alias="lines")
+
+
+class Invoice(ListedInvoice):
+    """One organization, one month, with its lines."""
+
+    lines: list[InvoiceLine] = Field(validation_alias="priced_lines")

@@ -12,7 +12,7 @@ from billing.db.engine import Store
 from billing.invoices import life, one_off
 from billing.invoices import store as rows
 from billing.invoices.guards import Guards
-from billing.invoices.months import InvoiceResult, invoice_by_id, list_invoices, run_invoices
+from billing.invoices.months import InvoiceResult, invoice_named, list_invoices, run_invoices
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import NotIssued, WrongInvoiceStatus, void
 from billing.periods import BadPeriod
@@ -72,14 +72,14 @@ class InvoiceService:
         except BadPeriod as wrong:
             raise bad_request(str(wrong), "period") from wrong
 
-    async def read(self, invoice_id: str) -> InvoiceResult:
-        """Raises ApiError 404."""
+    async def read(self, name: str) -> InvoiceResult:
+        """By its id or its number. Raises ApiError 404."""
 
         def work() -> InvoiceResult:
             with self.ledger.read() as conn:
-                result = invoice_by_id(conn, invoice_id, self._now_us, self.guards)
+                result = invoice_named(conn, name, self._now_us, self.guards)
             if result is None:
-                raise NotThere(invoice_id)
+                raise NotThere(name)
             return result
 
         return await attempt(work)

@@ -9,11 +9,12 @@ from billing.documents.forms.en16931 import Profile
 from gateway.admin.documents.routes import OfProfile, OfSyntax
 from gateway.admin.documents.schemas import CSV, JSON, PDF, XML
 from gateway.admin.documents.service import FileKind, Files, Syntax
+from gateway.admin.invoices.routes import InvoiceName
 from gateway.api.dependencies import Caller
 from gateway.api.pages import PagedBy50
 from gateway.api.schemas import Page
 from gateway.fields import Label
-from gateway.public.invoices.schemas import OwnInvoice
+from gateway.public.invoices.schemas import OwnInvoice, OwnInvoiceInFull
 from gateway.public.invoices.service import OwnInvoices
 
 router = APIRouter(prefix="/v1/organization/invoices", tags=["invoices"])
@@ -63,3 +64,9 @@ async def as_xml(
 
 async def _file(files: Files, invoice_id: str, kind: FileKind, caller: Caller) -> Response:
     return (await files.file(invoice_id, kind, organization=caller.organization)).response()
+
+
+@router.get("/{invoice}", response_model=OwnInvoiceInFull)
+async def own_invoice(invoices: OwnInvoices, invoice: InvoiceName, caller: Caller) -> Any:
+    """With its lines."""
+    return await invoices.read(invoice, caller.organization)

@@ -3,11 +3,12 @@
 from pydantic import AliasPath, Field
 
 from billing.invoices.status import InvoiceStatus
+from gateway.admin.invoices.schemas import InvoiceLine
 from gateway.api.schemas import Answer, Usd, read_from
 
 
 class OwnInvoice(Answer):
-    """One invoice without its lines: `/v1/organization/invoices/ID.json` has them."""
+    """One invoice without its lines: `/v1/organization/invoices/ID` has them."""
 
     model_config = read_from("invoice")
     id: str = Field(validation_alias=AliasPath("invoice", "invoice_id"))
@@ -21,3 +22,9 @@ class OwnInvoice(Answer):
     due_usd: Usd = Field(
         validation_alias="due_nanousd", description="the total less what was paid; 0 of a void one"
     )
+
+
+class OwnInvoiceInFull(OwnInvoice):
+    """One invoice with its lines."""
+
+    lines: list[InvoiceLine] = Field(validation_alias="priced_lines")

@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from billing.db.engine import Store
-from billing.invoices.months import InvoiceResult, list_invoices
-from gateway.admin.use_cases import attempt
+from billing.invoices.months import InvoiceResult, invoice_named, list_invoices
+from gateway.admin.use_cases import NotThere, attempt
 from gateway.api.dependencies import parts_of
 from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
 from routing.types import Clock
@@ -33,6 +33,19 @@ class OwnInvoiceList:
             return [(key(each.invoice), each) for each in results]
 
         return await attempt(lambda: read_page(request, Source((str, str, int), read)))
+
+    async def read(self, name: str, organization: str) -> InvoiceResult:
+        """By its id or its number. Raises ApiError 404, also for another's."""
+        now_us = round(self.clock() * 1e6)
+
+        def work() -> InvoiceResult:
+            with self.ledger.read() as conn:
+                result = invoice_named(conn, name, now_us)
+            if result is None or result.invoice["org"] != organization:
+                raise NotThere(name)
+            return result
+
+        return await attempt(work)
 
 
 async def own_invoices_of(request: Request) -> OwnInvoiceList:

@@ -98,6 +98,25 @@ def test_tax_is_the_rate_of_what_its_lines_sum_to(lines: list[dict[str, Any]], p
     assert TaxBasis(SELLER, {**rules, 1: ()}, {"paid"}).taxation(lines).amounts == ()
 
 
+@given(_lines(), st.booleans())
+def test_cents_of_lines_sum_to_the_total_and_to_each_base(
+    lines: list[dict[str, Any]], taxed: bool
+) -> None:
+    rules = {1: (DOMESTIC,), 2: (DOMESTIC,), 3: (ZERO,) if taxed else ()}
+    taxation = TaxBasis(SELLER, rules, {"paid"}).taxation(lines)
+    total = whole_cents(sum(line["amount_nanousd"] for line in lines))
+    cents = taxation.cents(lines, total)
+    assert sum(cents.values()) == (total if lines else 0)
+    assert set(cents) == {line["seq"] for line in lines}
+    of_bases = dict.fromkeys(taxation.places.values(), 0)
+    for seq, place in taxation.places.items():
+        of_bases[place] += taxation.taxed_cents(lines)[seq]
+    assert list(dict(sorted(of_bases.items())).values()) == [x.base_cents for x in taxation.amounts]
+    for line in lines[:-1]:
+        off = cents[line["seq"]] * NANOUSD_PER_CENT - line["amount_nanousd"]
+        assert line["kind"] == "rounding" or abs(off) < NANOUSD_PER_CENT
+
+
 @given(_lines(), st.lists(st.integers(1, 10**5), min_size=1, max_size=5))
 def test_taxes_of_jurisdictions_are_rounded_each_and_sum(
     lines: list[dict[str, Any]], rates: list[int]

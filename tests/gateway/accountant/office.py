@@ -51,7 +51,7 @@ async def issue(office: Office, month: str, at_us: int) -> Json:
     office.at(at_us)
     caught_up(office.one.parts.ledger, at_us)
     await office.admin("POST", f"invoices?period={month}")
-    (invoice,) = await office.rows(f"/admin/v1/invoices?period={month}")
+    (invoice,) = await office.rows(f"/admin/v1/invoices?period={month}&lines=true")
     assert invoice["number"] and invoice["status"] == "open", invoice
     return dict(invoice)
 

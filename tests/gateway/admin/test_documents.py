@@ -161,6 +161,23 @@ async def test_draft_is_held_approved_and_not_issued_before_its_month_ends(offic
     assert (await post("inv_0", "issue")).status == 404
 
 
+async def test_one_invoice_has_its_lines_and_a_list_has_them_if_asked(office: Office) -> None:
+    listed, with_lines = [
+        (await office.get(f"/admin/v1/invoices{query}")).json["data"][0]
+        for query in ("", "?lines=true")
+    ]
+    assert {**listed, "lines": with_lines["lines"]} == with_lines
+    assert "lines" not in listed
+    cents = sum(line["amount_cents"] for line in with_lines["lines"])
+    assert cents == round(float(with_lines["net_usd"]) * 100)
+    for name in (listed["id"], listed["number"]):
+        assert (await office.get(f"/admin/v1/invoices/{name}")).json == with_lines
+        own = (await office.get(f"/v1/organization/invoices/{name}", API_KEY)).json
+        assert (own["id"], own["lines"]) == (office.issued, with_lines["lines"])
+    for path in ("/admin/v1/invoices/inv_0", "/admin/v1/invoices/SLU-2026-000009"):
+        assert (await office.get(path)).status == 404
+
+
 async def test_credit_note_has_files_of_its_own_and_goes_into_focus(office: Office) -> None:
     headers = {"authorization": f"Bearer {ADMIN}", "content-type": "application/json"}
     path = f"/admin/v1/invoices/{office.issued}/credit"
@@ -195,8 +212,14 @@ async def test_credit_note_has_files_of_its_own_and_goes_into_focus(office: Offi
         % sha256(b'{"reason": "outage", "amount_usd": "0.03"}').hexdigest().encode()
     )
     assert (other.status, other.json["error"]["code"]) == (409, "conflict")
+    unnamed = b'{"reason": "no name", "amount_usd": "0.01"}'
+    once, twice = [
+        await answer(office.one.app, "POST", path, unnamed, headers=headers) for _ in range(2)
+    ]
+    assert (once.status, once.json["total_cents"]) == (201, 1)
+    assert twice.json == once.json, "a request that is sent again credits nothing more"
     rest = await credit(b'{"reason": "the rest"}')
-    assert rest.json["total_cents"] == total - 3
+    assert rest.json["total_cents"] == total - 4
     assert (await credit(b'{"reason": "again"}')).status == 400
     (own,) = (await office.get("/v1/organization/invoices?limit=1", API_KEY)).json["data"]
     assert own["status"] == "paid"
