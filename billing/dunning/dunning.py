@@ -58,9 +58,13 @@ def _take(store: Store, invoice_id: str, steps: Sequence[DunningStep], now_us: i
 def _next(
     invoice: Row, taken: Mapping[StepName, int], steps: Sequence[DunningStep], now_us: int
 ) -> DunningStep | None:
+    return next_step(unpaid_of(invoice, taken), _day(now_us), steps)
+
+
+def unpaid_of(invoice: Row, taken: Mapping[StepName, int]) -> Unpaid:
+    """What steps are decided by, of an invoice that has a day by which it is due."""
     days = {name: _day(at_us) for name, at_us in taken.items()}
-    unpaid = Unpaid(_day(invoice["due_us"]), invoices.left_cents(invoice), days)
-    return next_step(unpaid, _day(now_us), steps)
+    return Unpaid(_day(invoice["due_us"]), invoices.left_cents(invoice), days)
 
 
 def _tell(conn: Connection, invoice: Row, name: StepName, now_us: int) -> None:

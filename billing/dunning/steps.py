@@ -74,11 +74,17 @@ def schedule(steps: Iterable[DunningStep], due: date) -> list[DunningStep]:
 
 def next_step(invoice: Unpaid, today: date, steps: Iterable[DunningStep]) -> DunningStep | None:
     """The step to take today, or None."""
+    coming = upcoming(invoice, steps)
+    return coming[0] if coming and today >= coming[1] else None
+
+
+def upcoming(invoice: Unpaid, steps: Iterable[DunningStep]) -> tuple[DunningStep, date] | None:
+    """The step that comes next, and the day from which on it is taken."""
     if invoice.left_cents <= 0:
         return None
     plan = schedule(steps, invoice.due)
     step = _behind(plan, invoice.taken)
-    return step if step and today >= _day_of(step, plan, invoice) else None
+    return (step, _day_of(step, plan, invoice)) if step else None
 
 
 def _behind(plan: Sequence[DunningStep], taken: Iterable[StepName]) -> DunningStep | None:

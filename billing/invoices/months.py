@@ -44,6 +44,10 @@ from billing.terms.store import terms_of
 from billing.terms.term import Term
 from billing.writer import marks
 
+NO_PROFILE = "it has no billing profile"
+TO_COME = "the invoice run that finalises it is still to come"
+NOT_ISSUED = "nobody has issued it yet"
+"""Why an invoice is a draft."""
 TRIES = 20
 """How often a run composes an invoice again because another run came between."""
 
@@ -65,6 +69,8 @@ class InvoiceResult:
     """Frozen with the number, or of a draft by the rules of now."""
     seen_us: int = field(default=0, compare=False)
     """When it was looked at."""
+    lacks: tuple[str, ...] = field(default=(), compare=False)
+    """Those of `parked_because` that no approval clears, once it was read."""
 
     @property
     def status(self) -> InvoiceStatus:
@@ -85,6 +91,12 @@ class InvoiceResult:
             return 0
         paid, credited = self.invoice["paid_cents"], rows.credited_cents(self.invoice)
         return due(self.payable_cents, paid=paid, credited=credited)
+
+    @property
+    def waits_because(self) -> tuple[str, ...]:
+        """Those of the reasons that pass by themselves."""
+        others = (*self.parked_because, TO_COME, NOT_ISSUED)
+        return tuple(reason for reason in self.draft_because if reason not in others)
 
     @property
     def number(self) -> str | None:
@@ -198,17 +210,15 @@ def _as_listed(
     basis = _basis(conn, billed_as, ends_us, grants)
     doubted = _doubts(conn, billed_as, basis, guards, now_us)
     review = (org, month.name, invoice["invoice_id"], invoice["total_cents"], guards, doubted)
-    parked = (*_parked_because(conn, basis), *reviews.parked_because(conn, *review))
+    lacks = _parked_because(conn, basis)
+    parked = (*lacks, *reviews.parked_because(conn, *review))
     is_one_off = invoice["kind"] == rows.ONE_OFF
     waits = () if is_one_off else _open_because(conn, org, month, now_us)
     reasons = (*waits, *parked)
-    to_come = (
-        "nobody has issued it yet"
-        if is_one_off
-        else "the invoice run that finalises it is still to come"
-    )
+    to_come = NOT_ISSUED if is_one_off else TO_COME
     taxation = _taxation(basis, lines)
-    return InvoiceResult(invoice, lines, reasons or (to_come,), parked, taxation, now_us)
+    because = reasons or (to_come,)
+    return InvoiceResult(invoice, lines, because, parked, taxation, now_us, lacks)
 
 
 def _final(
@@ -381,7 +391,7 @@ def _parked_because(conn: Connection, basis: TaxBasis | None) -> tuple[str, ...]
     """Where nobody sells, no tax is computed, and nothing is asked. Else an invoice waits for its
     billing profile and for a tax rule that fits: no tax is ever zero because nobody said it."""
     if basis is None:
-        return ("it has no billing profile",) if parties.has_sellers(conn) else ()
+        return (NO_PROFILE,) if parties.has_sellers(conn) else ()
     return basis.lacks
 
 

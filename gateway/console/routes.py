@@ -6,6 +6,7 @@ from gateway.console import assets, login
 from gateway.console.pages.call import page as explain
 from gateway.console.pages.catalogue import page as catalogue
 from gateway.console.pages.fleet import page as fleet
+from gateway.console.pages.invoices import files
 from gateway.console.pages.invoices import page as invoices
 from gateway.console.pages.overview import page as overview
 from gateway.console.pages.policies import editor, version
@@ -22,6 +23,7 @@ for part in (
     explain.router,
     catalogue.router,
     providers.router,
+    files.router,
     invoices.router,
     policies.router,
     editor.router,

@@ -32,7 +32,7 @@ from billing.documents.invoice_document import (
     party_named,
 )
 from billing.documents.note_document import note_document
-from billing.documents.parties import parties_of
+from billing.documents.parties import NamedParties, parties_of
 from billing.documents.press import Form, Press, PressBusy, PressFailed
 from billing.documents.store import KeptFile
 from billing.invoices.months import InvoiceResult, invoice_by_id, list_invoices
@@ -127,6 +127,15 @@ class DocumentFiles:
                 stored = KeptFile(sha256(content).hexdigest(), content)
         name = re.sub(r"[^A-Za-z0-9._-]", "-", document.heading.number or f"draft-{invoice_id}")
         return FileAnswer(kind, f"{name}.{kind}", stored.content, stored.sha256, is_issued)
+
+    async def parties(self, invoice: dict[str, Any]) -> NamedParties | None:
+        """Whom an invoice names: as they are frozen, or of a draft as they are now."""
+
+        def work() -> NamedParties | None:
+            with self.ledger.read() as conn:
+                return parties_of(conn, invoice)
+
+        return await attempt(work)
 
     async def focus(self, month: str, organization: str | None) -> AsyncIterator[bytes]:
         """FOCUS of the invoices of a month, void ones left out. Raises ApiError 400 for what is no

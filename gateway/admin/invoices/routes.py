@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path, Query
 
 from gateway.admin.invoices.schemas import (
     Invoice,
+    InvoiceEvents,
     LineCall,
     ListedInvoice,
     OneOffBody,
@@ -55,6 +56,13 @@ LineSeq = Annotated[int, Path(ge=1, le=INTEGER_MAX)]
 async def read_invoice(invoices: Invoices, invoice: InvoiceName) -> Any:
     """With its lines. A draft has the reasons why it is one."""
     return await invoices.read(invoice)
+
+
+@router.get("/{invoice}/events", response_model=InvoiceEvents)
+async def list_invoice_events(invoices: Invoices, invoice: InvoiceName, request: PagedBy100) -> Any:
+    """What happened to the invoice and who was told of it, the oldest first, and the dunning step
+    that comes next."""
+    return await invoices.history(invoice, request)
 
 
 @router.get("/{invoice_id}/lines/{seq}/calls", response_model=Page[LineCall])

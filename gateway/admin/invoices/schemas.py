@@ -1,13 +1,17 @@
 """Invoices with their lines."""
 
+from datetime import date
 from typing import Literal
 
 from pydantic import AliasPath, Field, NonNegativeInt, PositiveInt
 
+from billing.dunning.steps import StepName
+from billing.history.event import HistoryKind
 from billing.invoices.invoicing import LineKind
 from billing.invoices.status import InvoiceStatus
+from billing.outbox.event import EventType
 from gateway.admin.parties.schemas import Rate
-from gateway.api.schemas import Answer, At, Body, Usd, read_from
+from gateway.api.schemas import Answer, At, Body, NoneIfEmpty, Page, Usd, read_from
 from gateway.fields import Label
 
 
@@ -142,3 +146,47 @@ class Invoice(ListedInvoice):
     """One organization, one month, with its lines."""
 
     lines: list[InvoiceLine] = Field(validation_alias="priced_lines")
+
+
+class HistoryDelivery(Answer):
+    """How the telling of an event goes to one endpoint."""
+
+    event: EventType
+    mail: bool = Field(validation_alias="is_mailed", description="false: a webhook")
+    state: Literal["pending", "delivered", "failed"]
+    tries: NonNegativeInt
+    changed_at: At = Field(validation_alias="changed_us")
+    status: int | None = Field(description="of the last try; null where no answer came")
+    problem: NoneIfEmpty
+
+
+class InvoiceEvent(Answer):
+    """What happened to an invoice. A draft has one `drafted`, of when it was written last; `held`
+    and `approved` are the last word on it. `payment_back` is what the invoice gave up of a
+    payment."""
+
+    kind: HistoryKind
+    at: At = Field(validation_alias="at_us")
+    actor: NoneIfEmpty = Field(description="null where Sluice did it of itself, and for a draft")
+    amount_usd: Usd | None = Field(validation_alias="amount_nanousd")
+    reason: NoneIfEmpty
+    reference: NoneIfEmpty = Field(
+        description="the id of the payment, the credit note, the invoice or the endpoint"
+    )
+    name: NoneIfEmpty = Field(
+        description="the number, the payment's external id, the step, or the id of what was told"
+    )
+    delivery: HistoryDelivery | None
+
+
+class NextDunningStep(Answer):
+    step: StepName
+    day: date = Field(description="from which on it is taken, in UTC")
+
+
+class InvoiceEvents(Page[InvoiceEvent]):
+    """The oldest first. Deliveries are there until they are pruned."""
+
+    next_dunning_step: NextDunningStep | None = Field(
+        description="null where none comes, or nothing is left to pay"
+    )

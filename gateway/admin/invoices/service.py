@@ -9,6 +9,9 @@ from fastapi import Depends, Request
 
 from billing.charges.trace import line_transfers
 from billing.db.engine import Store
+from billing.dunning.steps import DunningStep
+from billing.history.event import HistoryEvent
+from billing.history.history import ComingStep, InvoiceHistory, history_of
 from billing.invoices import life, one_off
 from billing.invoices import store as rows
 from billing.invoices.guards import Guards
@@ -28,12 +31,20 @@ from routing.types import Clock
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryRows(PageRows[HistoryEvent]):
+    """A page of a history, and what comes after all of it."""
+
+    next_dunning_step: ComingStep | None
+
+
+@dataclass(frozen=True, slots=True)
 class InvoiceService:
     ledger: Store
     tenants: TenantStore
     series: str
     grace_us: int
     guards: Guards
+    dunning: Sequence[DunningStep]
     clock: Clock
 
     async def one_off(self, body: OneOffBody) -> InvoiceResult:
@@ -83,6 +94,28 @@ class InvoiceService:
             return result
 
         return await attempt(work)
+
+    async def history(self, name: str, request: PageRequest) -> HistoryRows:
+        """By its id or its number. Raises ApiError 404."""
+
+        def work() -> HistoryRows:
+            history = self._history(name)
+
+            def read(behind: Key | None, limit: int) -> Sequence[tuple[Key, HistoryEvent]]:
+                keyed = [(event.key, event) for event in history.events]
+                return [each for each in keyed if behind is None or each[0] > behind][:limit]
+
+            found = read_page(request, Source((int, str), read))
+            return HistoryRows(found.data, found.after, history.coming)
+
+        return await attempt(work)
+
+    def _history(self, name: str) -> InvoiceHistory:
+        with self.ledger.read() as conn:
+            result = invoice_named(conn, name, self._now_us, self.guards)
+            if result is None:
+                raise NotThere(name)
+            return history_of(conn, result, self.dunning)
 
     async def calls(
         self, invoice_id: str, seq: int, request: PageRequest
@@ -170,6 +203,7 @@ async def invoices_of(request: Request) -> InvoiceService:
         settings.invoice_series,
         settings.invoice_grace_us,
         guards_of(settings, parts.settings.tax),
+        [entry.as_step for entry in parts.settings.dunning],
         parts.outside.clock,
     )
 

@@ -63,6 +63,14 @@ async def test_payment_is_booked_listed_refunded_and_reversed(one: Edge, number:
     back = {"external_id": "r-1", "reason": "too much"}
     assert (await asked(one, "POST", f"{path}/refund", back))[1]["on_account_usd"] == "0.00"
     assert (await asked(one, "POST", f"{path}/reverse", {"reason": "bounced"}))[1]["reversed"]
+    events = f"/invoices/{invoice['id']}/events"
+    _, history = await asked(one, "GET", events)
+    assert [each["kind"] for each in history["data"]] == ["issued", "payment", "payment_back"]
+    assert history["data"][-1]["reason"] == "bounced" and history["next_dunning_step"] is None
+    _, first = await asked(one, "GET", f"{events}?limit=2")
+    _, rest = await asked(one, "GET", f"{events}?limit=2&after={first['after']}")
+    assert first["data"] + rest["data"] == history["data"] and not rest["has_more"]
+    assert (await asked(one, "GET", "/invoices/inv_none/events"))[0] == 404
     _, again = await asked(one, "POST", f"/invoices/{number}/apply-balance")
     assert (again["paid_usd"], again["due_usd"]) == ("0.00", invoice["total_usd"])
     _, page = await asked(one, "GET", "/payments?limit=1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,16 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.invoices import one_off
+from billing.parties import store as parties
 from gateway.catalog.bootstrap import ORGANIZATION_ID
+from tests.billing.taxes.test_tax_rule import SELLER
 from tests.gateway.console.test_pages import HOSTILE, browser, sign_in
 from tests.gateway.edge import Edge, edge
 from tests.redis_server import RedisServer
 
 HOME = "/console/invoices"
+SURE = {"sure": "yes"}
+OFFERED = re.compile(r'action="/console/invoices/[^/]+/([a-z]+)"')
 
 
 @pytest.fixture
@@ -36,8 +41,13 @@ async def test_draft_is_found_issued_paid_credited_and_said_so(
     one: Edge, invoice: dict[str, Any]
 ) -> None:
     at = f"{HOME}/{invoice['invoice_id']}"
+
+    async def shown(client: Any) -> tuple[str, list[str]]:
+        text = (await client.get(at)).text
+        return text, OFFERED.findall(text)
+
     async with browser(one) as client:
-        for path in (HOME, at):
+        for path in (HOME, at, f"{at}/files/pdf"):
             assert (await client.get(path)).status_code != 200, "nobody has signed in"
         await sign_in(client)
         assert "No such invoice" in (await client.get(HOME)).text, "it is of this month"
@@ -46,17 +56,55 @@ async def test_draft_is_found_issued_paid_credited_and_said_so(
         assert at in (await client.get(f"{month}&status=draft")).text
         assert at not in (await client.get(f"{month}&status=open")).text
         assert at not in (await client.get(f"{month}&organization=org_x")).text
-        page = (await client.get(at)).text
-        assert "nobody has issued it yet" in page and HOSTILE not in page
-        assert (await client.post(f"{at}/approve")).status_code == 303
-        assert (await client.post(f"{at}/issue")).status_code == 303
-        paid = {"amount_usd": "60.00", "external_id": "wire-1"}
-        assert (await client.post(f"{at}/pay", data=paid)).status_code == 303
-        credited = {"amount_usd": "15.00", "external_id": "c-1", "reason": "late"}
-        assert (await client.post(f"{at}/credit", data=credited)).status_code == 303
-        page = (await client.get(at)).text
+        page, offered = await shown(client)
+        assert "Draft written" in page and HOSTILE not in page
+        assert offered == ["approve", "issue", "hold"]
+        held = SURE | {"reason": "ask first"}
+        assert (await client.post(f"{at}/hold", data=held)).status_code == 303
+        page, offered = await shown(client)
+        assert "It is held back: ask first" in page and "approve it" in page
+        for action, form in (
+            ("approve", {}),
+            ("issue", {}),
+            ("pay", {"amount_usd": "60.00", "external_id": "wire-1"}),
+            ("credit", {"amount_usd": "15.00", "external_id": "c-1", "reason": "late"}),
+        ):
+            assert (await client.post(f"{at}/{action}", data=form | SURE)).status_code == 303
+        page, offered = await shown(client)
         assert "SLU-" in page and "wire-1" in page and ">25.00<" in page
-        assert "/void" not in page, "a credited invoice is not voided"
+        assert offered == ["pay", "credit", "uncollectible"], "a credited one is not voided"
+        order = [
+            page.index(words) for words in ("Issued as", "Payment</span>", "Credit note</span>")
+        ]
+        assert order == sorted(order), "its history"
+        note = re.search(r'id="(crn_[^"]+)"', page)
+        assert note is not None and f"{HOME}/{note[1]}/files/pdf" in page
+        await client.post(f"{at}/uncollectible", data=SURE | {"reason": "gone"})
+        page, offered = await shown(client)
+        assert ("Written off" in page, offered) == (True, [])
+
+
+async def test_files_are_those_of_the_admin_api(one: Edge, invoice: dict[str, Any]) -> None:
+    at = f"{HOME}/{invoice['invoice_id']}"
+    async with browser(one) as client:
+        await sign_in(client)
+        refused = await client.get(f"{at}/files/xml")
+        assert (refused.status_code, "has no number" in refused.text) == (409, True)
+        await client.post(f"{at}/issue", data=SURE)
+        key = {"authorization": "Bearer admin"}
+        for kind in ("csv", "json"):
+            file = await client.get(f"{at}/files/{kind}")
+            same = await client.get(
+                f"/admin/v1/invoices/{invoice['invoice_id']}.{kind}", headers=key
+            )
+            assert (file.status_code, file.content) == (200, same.content)
+            assert file.headers["content-disposition"].startswith("attachment")
+            assert "default-src 'none'" in file.headers["content-security-policy"]
+        focus = f"{HOME}/focus.csv?period={invoice['period']}"
+        assert "InvoiceId" in (await client.get(focus)).text
+        assert (await client.get(f"{HOME}/focus.csv?period=x")).status_code == 400
+        unknown = await client.get(f"{HOME}/inv_none/files/csv")
+        assert (unknown.status_code, "inv_none" in unknown.text) == (404, True)
 
 
 async def test_what_the_api_refuses_is_said_and_changes_nothing(
@@ -71,12 +119,21 @@ async def test_what_the_api_refuses_is_said_and_changes_nothing(
             ("pay", {"amount_usd": "x", "external_id": "w"}, 400),
             ("void", {}, 400),
             ("void", {"reason": "a"}, 409),
+            ("uncollectible", {"reason": "a"}, 409),
             ("credit", {"amount_usd": "1.00", "external_id": "c", "reason": "a"}, 409),
             ("melt", {}, 404),
         ):
-            told = await client.post(f"{at}/{action}", data=form)
+            told = await client.post(f"{at}/{action}", data=form | SURE)
             assert (told.status_code, 'role="alert"' in told.text) == (status, True), action
+        unsure = await client.post(f"{at}/hold", data={"reason": "kept in the form"})
+        assert (unsure.status_code, "tick the box" in unsure.text) == (400, True)
+        assert 'value="kept in the form"' in unsure.text and "<details" in unsure.text
         foreign = {"sec-fetch-site": "cross-site"}
-        assert (await client.post(f"{at}/issue", headers=foreign)).status_code == 303
-        assert "nobody has issued it yet" in (await client.get(at)).text
+        sent = await client.post(f"{at}/issue", headers=foreign, data=SURE)
+        assert sent.status_code == 303
+        assert "Draft written" in (await client.get(at)).text
         assert (await client.get(f"{HOME}/inv_none")).status_code == 404
+        parties.put_seller(one.parts.ledger, SELLER, 1)
+        lacking = (await client.get(at)).text
+        assert f"PUT /admin/v1/organizations/{ORGANIZATION_ID}/billing-profile" in lacking
+        assert OFFERED.findall(lacking) == ["approve", "hold"], "no approval clears that"
