@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 
 from billing.db.engine import Store
 from billing.invoices.voids import void
+from billing.outbox import keeper
 from billing.outbox import store as rows
 from billing.outbox.event import PAUSES_S, EventType, OutboxEvent, new_secret
 from billing.outbox.keeper import AT_ONCE_PER_ENDPOINT, OutboxKeeper
@@ -334,6 +335,28 @@ async def test_a_receiver_that_hangs_delays_itself_alone_and_a_close_loses_nothi
         for name in ("wh_hangs", "wh_quick"):
             assert {state for state, _ in office.deliveries(name)} == {"delivered"}
         assert {got.id for got in hanging.received} == {*told}
+
+
+async def test_no_more_than_a_bound_are_on_their_way_at_once(
+    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "AT_ONCE", 2)
+    office = Office(sqlite_store, timeout_s=0.3)
+    async with receiver() as hanging, receiver() as quick, asyncio.timeout(60):
+        hanging.answer = lambda: None
+        names = ("wh_1", "wh_2")
+        for name in names:
+            office.listens(hanging.url, name)
+        office.tell()
+        running = asyncio.create_task(office.keeper.run())
+        await hanging.got(2)
+        office.listens(quick.url, "wh_3")
+        office.tell("inv_2")
+        await quick.got(1)
+        tries = [tries for name in names for _, tries in office.deliveries(name)]
+        assert any(tries), "it waited until one of them was over"
+        running.cancel()
+        await asyncio.wait([running])
 
 
 async def test_killed_between_sending_and_noting_it_is_sent_again_under_its_id(
