@@ -1,7 +1,7 @@
 """How many usage records a second the writer books: Redis stream to committed SQLite rows.
 
     python -m bench.ledger_writer [--calls 20000] [--data DIR] [--postgres] [--rounds 1] [--full]
-                                  [--bare]
+                                  [--bare] [--followed]
 
 Starts a real Redis, puts a reserved and a settled record of every call into its stream, and runs
 the writer until all are booked and acknowledged; then delivers everything a second time, and last
@@ -11,7 +11,8 @@ SQLite runs as in production: WAL, synchronous=FULL; PostgreSQL with its own def
 every commit durable; its CPU is that of all its processes. With several rounds each has a database
 of its own, and the figures are medians. `--bare` writes the same rows again into a database beside
 it, in as many transactions and in a bare loop: no stream, no rating, no sums, no balances. That is
-what no writer of them can pass.
+what no writer of them can pass. `--followed` has a webhook endpoint that takes usage, so that each
+booking leaves its place; nothing is sent meanwhile.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ from billing.db.engine import Store, open_store
 from billing.db.insert import insert_rows
 from billing.ledger.store import ACCOUNT, TRANSFER
 from billing.limits.keys import shard_of, usage_key
+from billing.outbox.store import insert_endpoint
+from billing.outbox.usage.places import follow
 from billing.prices.book import Component, PriceRate
 from billing.prices.versions import put_into_force
 from billing.settings import LedgerSettings
@@ -77,6 +80,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--full", action="store_true", help="attempts, decisions, credits, budgets")
     parser.add_argument("--bare", action="store_true", help="the same rows in a bare loop, too")
+    parser.add_argument("--followed", action="store_true", help="an endpoint takes usage")
     arguments = parser.parse_args()
     collect_less()  # as the ledger process does
     switch_often()
@@ -97,9 +101,7 @@ def once(arguments: argparse.Namespace) -> Figures:
             postgres = durable_postgres(folder)
             stack.enter_context(postgres).psql("CREATE DATABASE bare OWNER sluice")
             url, bare_url = postgres.url(), postgres.url("bare")
-        figures = asyncio.run(
-            measure(server, url, arguments.calls, arguments.full, cpu_s_of(postgres))
-        )
+        figures = asyncio.run(measure(server, url, arguments, cpu_s_of(postgres)))
         if arguments.bare:
             batches = math.ceil(2 * arguments.calls / LedgerSettings().batch_max)
             bare_s = write_again(url, bare_url, batches)
@@ -151,14 +153,16 @@ def write_again(url: str, bare_url: str, batches: int) -> float:
 async def measure(
     server: RedisServer,
     url: str,
-    count: int,
-    is_full: bool,
+    arguments: argparse.Namespace,
     server_cpu_s: Callable[[], float],
 ) -> Figures:
+    count = arguments.calls
     store = priced_store(url)
+    if arguments.followed:
+        follow_usage(store)
     redis = server.client()
     calls = [call(number) for number in range(count)]
-    if is_full:
+    if arguments.full:
         grant_to_all(store)
         calls = [full(one) for one in calls]
     streams = UsageStreams(redis, "ledger")
@@ -210,6 +214,15 @@ def priced_store(url: str) -> Store:
     ]
     put_into_force(store, rates, by="bench", now_us=1, version_id="pv_1")
     return store
+
+
+def follow_usage(store: Store) -> None:
+    row = {"endpoint_id": "wh_bench", "url": "https://example.com/", "events": ["usage"]}
+    row |= {"org": "", "note": "", "is_enabled": True, "secret": "", "previous_secret": ""}
+    row |= {"previous_until_us": 0, "created_us": 1, "changed_us": 1}
+    with store.write() as conn:
+        insert_endpoint(conn, row)
+        follow(conn, row, 1)
 
 
 def call(number: int) -> SettledCall:
