@@ -6,7 +6,7 @@ refused in the same words by `gateway/server/heads.py`, and the connection close
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -118,16 +118,20 @@ def _wrong_method(request: Request) -> ApiError:
 def _allowed(request: Request) -> list[str]:
     """What a URL takes, over all routes that share it; one that is described by its own name is
     not taken for a parameter of another. What is read may be asked for its head alone."""
-    if operations := request.app.openapi()["paths"].get(request.url.path):
-        methods = {method.upper() for method in operations}
-    else:
-        routes = request.app.router.routes
-        methods = {
-            method
-            for method in METHODS
-            if any(r.matches({**request.scope, "method": method})[0] is Match.FULL for r in routes)
-        }
+    taken = {method: params for method in METHODS for params in _matches(request, method)}
+    named = {method for method, params in taken.items() if not params}
+    methods = named or set(taken)
     return sorted(methods | {"HEAD"} if "GET" in methods else methods)
+
+
+def _matches(request: Request, method: str) -> Iterator[Mapping[str, Any]]:
+    """The parameters of each route that takes a method; a route by its own name comes last."""
+    matches = [
+        route.matches({**request.scope, "method": method, "path_params": {}})
+        for route in request.app.router.routes
+    ]
+    params = [scope.get("path_params", {}) for match, scope in matches if match is Match.FULL]
+    yield from sorted(params, key=len, reverse=True)
 
 
 def _crashes(new_id: Callable[[str], str], clock: Clock) -> Handler:

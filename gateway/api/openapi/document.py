@@ -4,10 +4,12 @@ FastAPI knows the parameters, the answers and most bodies; bodies read by hand, 
 routes in raw ASGI are added here.
 """
 
+from asyncio import to_thread
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
 
 from gateway.api.openapi.bodies import BODIES, EXAMPLES, FORMS
 from gateway.api.openapi.generated_answers import GENERATED_ANSWERS, GENERATED_COMPONENTS
@@ -101,7 +103,14 @@ class DescribedApi(FastAPI):
             redirect_slashes=False,
         )
 
+    def setup(self) -> None:
+        async def openapi(_request: Request) -> Response:
+            return JSONResponse(await to_thread(self.openapi))
+
+        self.add_route("/openapi.json", openapi, include_in_schema=False)
+
     def openapi(self) -> dict[str, Any]:
+        """Made once, which takes more than a second. So an event loop asks for it in a thread."""
         if self.openapi_schema is None:
             self.openapi_schema = _completed(super().openapi())
         return self.openapi_schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from random import Random
@@ -275,3 +276,19 @@ async def test_static_files_pages_and_documents_have_request_ids(web: Web) -> No
         response = await web.ask("GET", path)
         assert response.status_code == 200
         assert response.headers["x-request-id"].startswith("req_")
+
+
+async def test_no_event_loop_waits_for_the_description(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes more than a second to make, and streams go on meanwhile."""
+    threads = []
+
+    def openapi() -> dict[str, Any]:
+        threads.append(threading.current_thread())
+        return {}
+
+    monkeypatch.setattr(web.edge.app, "openapi", openapi)
+    for method, path in (("GET", "/openapi.json"), ("DELETE", "/v1/models"), ("PUT", "/nowhere")):
+        await web.ask(method, path)
+    assert len(threads) == 1 and threads[0] is not threading.main_thread()
