@@ -150,13 +150,14 @@ class TaxSettings(BaseModel):
     vat_lookup_keep_days: int = Field(30, ge=1, le=365)  # how long an answer holds
     vat_lookup_interval_s: float = Field(60.0, gt=0)  # how often ids that are due are looked for
     vat_lookup_retry_s: float = Field(600.0, gt=0)  # pause of an id that nobody answered about
+    exchange_rate_days_max: int = Field(10, ge=0, le=365)  # an older rate is none
 
 
 def guards_of(ledger: LedgerSettings, tax: TaxSettings) -> Guards:
     """What parks drafts."""
     from_cents = ledger.invoice_guard_from_nanousd // NANOUSD_PER_CENT
     days = None if tax.vat_lookup is VatLookups.OFF else tax.vat_lookup_keep_days
-    return Guards(ledger.invoice_guard_times, from_cents, days)
+    return Guards(ledger.invoice_guard_times, from_cents, days, tax.exchange_rate_days_max)
 
 
 class DocumentSettings(BaseModel):

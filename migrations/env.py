@@ -14,6 +14,7 @@ import billing.charges.tables
 import billing.costs.tables
 import billing.credit_notes.tables
 import billing.credits.tables
+import billing.currencies.tables
 import billing.decisions.tables
 import billing.documents.tables
 import billing.dunning.tables

@@ -13,6 +13,7 @@ from datetime import date
 from enum import StrEnum
 
 from billing.cents import tax_of
+from billing.currencies.conversion import Conversion, Converted
 from billing.money import NANOUSD_PER_CENT
 
 
@@ -224,22 +225,6 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
-    """One rate for the whole document, fixed at issue: so many nano-units of `currency` for a USD.
-    `source` says whose rate it is."""
-
-    currency: str
-    nano_per_usd: int
-    day: date
-    source: str
-
-    def cents(self, usd_cents: int) -> int:
-        """Cents of USD in cents of the other currency, a half away from zero."""
-        cents = (abs(usd_cents) * self.nano_per_usd * 2 + 10**9) // (2 * 10**9)
-        return cents if usd_cents >= 0 else -cents
-
-
-@dataclass(frozen=True, slots=True)
 class AnnexRow:
     """What one project, key or day used. Knows no tax and no credit."""
 
@@ -307,6 +292,13 @@ class Document:
     taxes: tuple[DocumentTax, ...]
     totals: Totals
     annexes: tuple[Annex, ...] = ()
+
+    @property
+    def converted(self) -> Converted | None:
+        """None where it is in its own currency alone."""
+        rate, totals = self.heading.conversion, self.totals
+        amounts = totals.tax_cents, totals.total_cents, totals.due_cents
+        return None if rate is None else Converted(rate, *map(rate.cents, amounts))
 
     def __post_init__(self) -> None:
         for law, holds in _laws(self):

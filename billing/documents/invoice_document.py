@@ -98,7 +98,7 @@ def document_of(
         result.taxation, untaxed or TaxTreatment(TaxCategory.OUTSIDE, note=note)
     )
     sold, reduced, paid = _amounts(result.lines, categories, treatments, terms.language)
-    heading = _heading(invoice, result.number, seller, buyer, terms)
+    heading = _heading(result, seller, buyer, terms)
     prepayments = []
     if paid:
         unpaid = compose(heading, sold, reductions=reduced).totals.net_cents
@@ -138,12 +138,12 @@ def _annex(store: Store, org: str, start_us: int, end_us: int, by: GroupBy) -> A
 
 
 def _heading(
-    invoice: Row,
-    number: str | None,
+    result: InvoiceResult,
     seller: DocumentParty,
     buyer: DocumentParty,
     terms: BuyerTerms,
 ) -> Heading:
+    invoice, number = result.invoice, result.number
     return Heading(
         kind=DocumentKind.INVOICE,
         document_id=invoice["invoice_id"],
@@ -159,6 +159,7 @@ def _heading(
         buyer=buyer,
         currency=invoice["currency"],
         organization=invoice["org"],
+        conversion=result.conversion,
     )
 
 

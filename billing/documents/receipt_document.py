@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
+from billing.currencies.conversion import Conversion
 from billing.documents.composing import compose
 from billing.documents.document import (
     Document,
@@ -41,6 +42,7 @@ def receipt_document(
     seller: DocumentParty,
     buyer: DocumentParty,
     language: str = "en",
+    conversion: Conversion | None = None,
 ) -> Document:
     """It is paid in full by the money that it is a receipt of."""
     received, amount = _day(top_up["received_us"]), top_up["amount_cents"] * NANOUSD_PER_CENT
@@ -60,6 +62,7 @@ def receipt_document(
         organization=top_up["org"],
         reason=top_up["note"],
         notes=(UNTAXED[spoken],),
+        conversion=conversion,
     )
     line = DocumentLine(
         seq=1,

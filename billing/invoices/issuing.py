@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from billing.currencies.conversion import Conversion
 from billing.invoices import store as rows
 from billing.invoices.events import tell_of_invoice
 from billing.ledger import store as transfers
@@ -39,6 +40,7 @@ def issue(
     *,
     series: str,
     now_us: int,
+    conversion: Conversion | None = None,
 ) -> dict[str, Any]:
     """The invoice as it is from now on. Its number is of a series and a year. One below zero is a
     credit note, and has a number of those."""
@@ -47,7 +49,7 @@ def issue(
     numbers = rows.numbers_of(series, invoice["period"][:4], is_credit_note=is_below_zero)
     standing: dict[str, Any] = dict(rows.STANDING)
     if billed_as is not None:
-        standing |= rows.insert_parties(conn, invoice_id, billed_as, now_us)
+        standing |= rows.insert_parties(conn, invoice_id, billed_as, conversion, now_us)
     rows.insert_taxes(conn, invoice_id, taxation)
     frozen = {"tax_cents": taxation.tax_cents, "computed_us": now_us}
     number = rows.finalise(conn, invoice_id, numbers, **frozen)

@@ -10,7 +10,7 @@ for a run. Guards law 4.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -19,6 +19,9 @@ from sqlalchemy import Connection
 from billing.charges import store as charges
 from billing.charges.sums import Cell, Sums
 from billing.credits import store as credits
+from billing.currencies import store as rates
+from billing.currencies.conversion import Conversion, Converted
+from billing.currencies.exchange_rate import Shown
 from billing.db.engine import Store, commit_later, take_turns
 from billing.invoices import agreed, reviews
 from billing.invoices import store as rows
@@ -34,7 +37,9 @@ from billing.limits.keys import SHARDS
 from billing.money import NANOUSD_PER_CENT, whole_cents
 from billing.parties import store as parties
 from billing.parties.store import BilledAs
+from billing.payments import store as payments
 from billing.payments.payment import due
+from billing.payments.tendered import TenderedDue, converted
 from billing.periods import Period, period, period_at
 from billing.recovery import holds
 from billing.taxes import vat_store
@@ -71,6 +76,21 @@ class InvoiceResult:
     """When it was looked at."""
     lacks: tuple[str, ...] = field(default=(), compare=False)
     """Those of `parked_because` that no approval clears, once it was read."""
+    rate: Conversion | None = None
+    """Of a draft that shows another currency: the rate of now, if there is one."""
+    tendered: TenderedDue | None = None
+    """Of one that payments of the currency that it shows have paid a part of."""
+
+    @property
+    def conversion(self) -> Conversion | None:
+        return self.rate or rows.conversion_of(self.invoice)
+
+    @property
+    def converted(self) -> Converted | None:
+        """What it says in another currency; None where it says all in USD."""
+        rate = self.conversion
+        amounts = self.taxation.tax_cents, self.payable_cents, self.left_cents
+        return None if rate is None else converted(rate, *amounts, self.tendered)
 
     @property
     def status(self) -> InvoiceStatus:
@@ -210,22 +230,27 @@ def _as_listed(
     basis = _basis(conn, billed_as, ends_us, grants)
     doubted = _doubts(conn, billed_as, basis, guards, now_us)
     review = (org, month.name, invoice["invoice_id"], invoice["total_cents"], guards, doubted)
-    lacks = _parked_because(conn, basis)
+    shown = _shown(conn, billed_as, guards, now_us)
+    lacks = _parked_because(conn, basis, shown)
     parked = (*lacks, *reviews.parked_because(conn, *review))
     is_one_off = invoice["kind"] == rows.ONE_OFF
     waits = () if is_one_off else _open_because(conn, org, month, now_us)
     reasons = (*waits, *parked)
     to_come = NOT_ISSUED if is_one_off else TO_COME
-    taxation = _taxation(basis, lines)
-    because = reasons or (to_come,)
-    return InvoiceResult(invoice, lines, because, parked, taxation, now_us, lacks)
+    parts = (parked, _taxation(basis, lines), now_us, lacks, _rate(shown))
+    return InvoiceResult(invoice, lines, reasons or (to_come,), *parts)
 
 
 def _final(
     conn: Connection, invoice: dict[str, Any], lines: list[dict[str, Any]], now_us: int
 ) -> InvoiceResult:
     taxation = rows.taxes_of(conn, invoice["invoice_id"], lines)
-    return InvoiceResult(invoice, lines, taxation=taxation, seen_us=now_us)
+    result = InvoiceResult(invoice, lines, taxation=taxation, seen_us=now_us)
+    rate = result.conversion
+    if rate is None:
+        return result
+    due_in_it = payments.tendered_due(conn, invoice["invoice_id"], rate, result.left_cents)
+    return replace(result, tendered=due_in_it if due_in_it.booked_cents else None)
 
 
 def _taxation(basis: TaxBasis | None, lines: list[dict[str, Any]]) -> Taxation:
@@ -257,6 +282,7 @@ class _Snapshot:
     parked: tuple[str, ...]
     billed_as: BilledAs | None
     basis: TaxBasis | None
+    rate: Conversion | None
 
 
 class RunTerms(NamedTuple):
@@ -290,8 +316,8 @@ def preview(
 def _draft(
     seen: _Snapshot, invoice: dict[str, Any], lines: list[dict[str, Any]], now_us: int
 ) -> InvoiceResult:
-    taxation = _taxation(seen.basis, lines)
-    return InvoiceResult(invoice, lines, seen.reasons, seen.parked, taxation, now_us)
+    parts = (seen.reasons, seen.parked, _taxation(seen.basis, lines), now_us)
+    return InvoiceResult(invoice, lines, *parts, rate=seen.rate)
 
 
 def _run(store: Store, org: str, billing_period: Period, terms: RunTerms) -> InvoiceResult | None:
@@ -327,7 +353,7 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, terms: RunTerm
     invoice = next((row for row in revisions if row["invoice_id"] == invoice_id), None)
     states = rows.states(conn, org)
     if invoice and _is_final(invoice):
-        return _Snapshot(identity, invoice, (), True, (), (), states, (), (), None, None)
+        return _Snapshot(identity, invoice, (), True, (), (), states, (), (), None, None, None)
     void = {each.invoice_id for each in states if each.voided_us is not None}
     taken = [(owner, cut) for owner, cut in rows.cuts(conn, org) if owner not in void]
     finalised = rows.finalised_periods(conn, org)
@@ -360,12 +386,13 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, terms: RunTerm
     doubted = _doubts(conn, billed_as, basis, terms.guards, terms.now_us)
     review = (org, billing_period.name, invoice_id, total_cents, terms.guards, doubted)
     reviewed = reviews.parked_because(conn, *review)
-    parked = (*_parked_because(conn, basis), *reviewed)
+    shown = _shown(conn, billed_as, terms.guards, terms.now_us)
+    parked = (*_parked_because(conn, basis, shown), *reviewed)
     waits = _open_because(conn, org, billing_period, terms.now_us, terms.grace_us)
     reasons = (*waits, *parked)
     return _Snapshot(
         *(identity, invoice, cuts, is_composed, lines, agreed_terms, states, reasons),
-        *(parked, billed_as, basis),
+        *(parked, billed_as, basis, _rate(shown)),
     )
 
 
@@ -387,12 +414,28 @@ def _basis(
     return TaxBasis(billed_as.seller, by_end, credits.paid(conn, grants - {""}), lacks)
 
 
-def _parked_because(conn: Connection, basis: TaxBasis | None) -> tuple[str, ...]:
+def _parked_because(
+    conn: Connection, basis: TaxBasis | None, shown: Shown | None
+) -> tuple[str, ...]:
     """Where nobody sells, no tax is computed, and nothing is asked. Else an invoice waits for its
-    billing profile and for a tax rule that fits: no tax is ever zero because nobody said it."""
+    billing profile, for a tax rule that fits, and for the rate of the currency that it shows: no
+    tax is ever zero, and no total in USD alone, because nobody said it."""
     if basis is None:
         return (NO_PROFILE,) if parties.has_sellers(conn) else ()
-    return basis.lacks
+    no_rate = (shown.missing_because,) if shown and shown.conversion is None else ()
+    return (*basis.lacks, *no_rate)
+
+
+def _shown(
+    conn: Connection, billed_as: BilledAs | None, guards: Guards, now_us: int
+) -> Shown | None:
+    if billed_as is None:
+        return None
+    return rates.shown(conn, billed_as.seller, billed_as.buyer, now_us, guards.rate_days)
+
+
+def _rate(shown: Shown | None) -> Conversion | None:
+    return None if shown is None else shown.conversion
 
 
 def _doubts(
@@ -545,10 +588,14 @@ def _write(
         lines = [{**line, "tax_place": taxation.places.get(line["seq"])} for line in lines]
         transfers.post(conn, agreed.booked(invoice, lines, now_us))
         invoice = issue(
-            conn, invoice, taxation, seen.billed_as, series=invoice["series"], now_us=now_us
+            *(conn, invoice, taxation, seen.billed_as),
+            series=invoice["series"],
+            now_us=now_us,
+            conversion=seen.rate,
         )
     parts = (seen.reasons, seen.parked, taxation, now_us)
-    return InvoiceResult({**rows.STANDING, **invoice}, lines, *parts)
+    rate = seen.rate if seen.reasons else None
+    return InvoiceResult({**rows.STANDING, **invoice}, lines, *parts, rate=rate)
 
 
 def _identity(org: str, billing_period: Period, revisions: list[dict[str, Any]]) -> InvoiceIdentity:

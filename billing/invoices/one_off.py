@@ -73,7 +73,12 @@ def issue(
         invoice = result.invoice
         billed_as = parties.billed_as(conn, invoice["org"], invoice["period_end_us"] - 1)
         by = billed_as.seller.series if billed_as else series
-        issuing.issue(conn, invoice, result.taxation, billed_as, series=by, now_us=now_us)
+        issuing.issue(
+            *(conn, invoice, result.taxation, billed_as),
+            series=by,
+            now_us=now_us,
+            conversion=result.conversion,
+        )
         issued = invoice_by_id(conn, invoice_id, now_us)
         assert issued is not None
         return issued

@@ -22,6 +22,7 @@ from sqlalchemy import (
 
 from billing.charges.sums import CELL, SUMMED, Cell, Sums
 from billing.credit_notes.tables import CreditNote
+from billing.currencies.conversion import Conversion
 from billing.db.columns import table_of
 from billing.db.in_list import in_list
 from billing.db.insert import Row, add_one, insert_rows
@@ -151,9 +152,9 @@ def last_before(conn: Connection, org: str, period: str) -> dict[str, Any] | Non
     return dict(row) if row else None
 
 
-STANDING = {"voided_us": None, "written_off_cents": None, "due_us": None, "vat_check": None} | {
-    "paid_cents": 0,
-    "noted_cents": 0,
+STANDING = {
+    **{"voided_us": None, "written_off_cents": None, "due_us": None, "vat_check": None},
+    **{"conversion": None, "paid_cents": 0, "noted_cents": 0},
 }
 """Of an invoice that is neither void nor written off, paid, credited or issued under terms."""
 
@@ -168,9 +169,15 @@ def _with_voids() -> Select[Any]:
         NOTE.c.invoice_id == INVOICE.c.invoice_id
     )
     noted_cents = cast(noted.correlate(INVOICE).scalar_subquery(), BigInteger).label("noted_cents")
-    of_parties = PARTIES.c.due_us, PARTIES.c.vat_check
+    of_parties = PARTIES.c.due_us, PARTIES.c.vat_check, PARTIES.c.conversion
     standing = (VOID.c.voided_us, written_off, *of_parties, paid_cents, noted_cents)
     return select(INVOICE, *standing).select_from(joined)
+
+
+def conversion_of(invoice: Row) -> Conversion | None:
+    """The rate that a final invoice froze."""
+    frozen = invoice["conversion"]
+    return None if frozen is None else msgspec.convert(frozen, Conversion)
 
 
 def payable_cents(invoice: Row) -> int:
@@ -345,15 +352,20 @@ def insert_draft(
 
 
 def insert_parties(
-    conn: Connection, invoice_id: str, billed: BilledAs, issued_us: int
+    conn: Connection,
+    invoice_id: str,
+    billed: BilledAs,
+    conversion: Conversion | None,
+    issued_us: int,
 ) -> dict[str, Any]:
-    """Freeze who bills whom, under which tax, what is known of the buyer's VAT id, and until when
-    it is to be paid. The answer is of the last two."""
+    """Freeze who bills whom, under which tax, what is known of the buyer's VAT id, at which rate
+    it is converted, and until when it is to be paid. The answer is of the last three."""
     terms_us = billed.buyer.payment_terms_days * DAY_US
     row = {"invoice_id": invoice_id, "issued_us": issued_us, "due_us": issued_us + terms_us}
     values = msgspec.to_builtins(billed._asdict())
     check = vat_store.last(conn, billed.buyer.vat_id)
-    frozen = {"vat_check": None if check is None else msgspec.to_builtins(check)}
+    frozen = {"vat_check": check, "conversion": conversion}
+    frozen = {name: msgspec.to_builtins(value) for name, value in frozen.items()}
     conn.execute(insert(PARTIES), [row | values | frozen])
     return {"due_us": issued_us + terms_us, **frozen}
 

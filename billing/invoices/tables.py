@@ -183,6 +183,8 @@ class InvoiceParties(SQLModel, table=True):
     due_us: int = Field(sa_type=Big)
     vat_check: dict[str, Any] | None = Field(None, sa_type=JSON(none_as_null=True))
     """The last answer about the buyer's VAT id, if there was one."""
+    conversion: dict[str, Any] | None = Field(None, sa_type=JSON(none_as_null=True))
+    """The rate of the other currency that its documents show, if they show one."""
 
 
 class InvoiceCounter(SQLModel, table=True):

@@ -14,6 +14,8 @@ from stdnum.eu import vat as eu_vat
 from stdnum.exceptions import ValidationError
 from stdnum.util import get_cc_module
 
+from billing.currencies.conversion import USD, is_currency
+
 GREECE = "EL"
 """The country of Greek VAT ids; ISO 3166 says GR."""
 VAT_COUNTRIES = frozenset(
@@ -61,6 +63,8 @@ class Seller(PartyDetails, frozen=True, kw_only=True):
     seller_id: str
     series: str
     iban: str = ""
+    tax_currency: str = ""
+    """In which it owes its tax, where that is not USD."""
 
 
 class BillingProfile(PartyDetails, frozen=True, kw_only=True):
@@ -69,6 +73,8 @@ class BillingProfile(PartyDetails, frozen=True, kw_only=True):
     org: str
     seller: str
     kind: BuyerKind = BuyerKind.BUSINESS
+    currency: str = USD
+    """In which it reads totals too, where its seller owes tax in no other."""
     language: str = "en"
     payment_terms_days: int = 30
     buyer_reference: str = ""
@@ -91,6 +97,8 @@ def checked_seller(seller: Seller) -> Seller:
             iban = ibans.validate(iban)
         except ValidationError as wrong:
             raise BadParty("iban", f"it is no IBAN: {wrong}") from wrong
+    if seller.tax_currency:
+        _check_currency(seller.tax_currency, "tax_currency")
     return msgspec.structs.replace(seller, iban=iban, vat_id=_vat_id(seller))
 
 
@@ -98,7 +106,13 @@ def checked_profile(profile: BillingProfile) -> BillingProfile:
     """The profile with its numbers in their plain form. Raises BadParty."""
     if profile.exemption_until_us is not None and not profile.exemption:
         raise BadParty("exemption_until", "it is the end of a certificate: exemption names that")
+    _check_currency(profile.currency, "currency")
     return msgspec.structs.replace(profile, vat_id=_vat_id(profile))
+
+
+def _check_currency(code: str, field: str) -> None:
+    if not is_currency(code):
+        raise BadParty(field, "it is no code of ISO 4217, or of a currency without cents")
 
 
 def _vat_id(party: PartyDetails) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from billing.db.engine import Store
 from billing.invoices import store as invoices
+from billing.invoices.guards import GUARDS, Guards
 from billing.parties import store as parties
 from billing.payments.bank_file import BankRow, bank_rows, names_another, plain_id, words_of
 from billing.payments.paying import NotPayable, PaymentConflict, is_booked, pay
@@ -50,7 +51,9 @@ class BankImport:
     unmatched: tuple[UnmatchedRow, ...]
 
 
-def import_payments(store: Store, text: str, *, by: str, now_us: int) -> BankImport:
+def import_payments(
+    store: Store, text: str, *, by: str, now_us: int, guards: Guards = GUARDS
+) -> BankImport:
     """Each row is a payment of its own, and the same row again is the same one. Raises
     BadBankFile."""
     with store.read() as conn:
@@ -59,19 +62,21 @@ def import_payments(store: Store, text: str, *, by: str, now_us: int) -> BankImp
     unmatched: list[UnmatchedRow] = []
     for row in bank_rows(text):
         try:
-            matched.append(_paid(store, row, names, by, now_us))
+            matched.append(_paid(store, row, names, by, now_us, guards))
         except (BadPayment, NotPayable, PaymentConflict) as why:
             words = (row.row, row.text, row.amount, row.currency)
             unmatched.append(UnmatchedRow(*words, str(why)))
     return BankImport(tuple(matched), tuple(unmatched))
 
 
-def _paid(store: Store, row: BankRow, names: Mapping[str, str], by: str, now_us: int) -> MatchedRow:
+def _paid(
+    store: Store, row: BankRow, names: Mapping[str, str], by: str, now_us: int, guards: Guards
+) -> MatchedRow:
     """`names` has the words of legal names by organization."""
     if row.problem:
         raise BadPayment("csv", row.problem)
     if not row.numbers and row.top_up:
-        return _topped_up(store, row, names, by, now_us)
+        return _topped_up(store, row, names, by, now_us, guards)
     with store.read() as conn:
         by_number = {name: invoices.by_number(conn, name) for name in row.numbers}
         known = {name: invoice for name, invoice in by_number.items() if invoice is not None}
@@ -90,14 +95,14 @@ def _paid(store: Store, row: BankRow, names: Mapping[str, str], by: str, now_us:
 
 
 def _topped_up(
-    store: Store, row: BankRow, names: Mapping[str, str], by: str, now_us: int
+    store: Store, row: BankRow, names: Mapping[str, str], by: str, now_us: int, guards: Guards
 ) -> MatchedRow:
     org = next((each for each in names if plain_id(each) == row.top_up), None)
     if org is None:
         raise BadPayment("csv", "it tops up no organization that has a billing profile")
     if another := names_another(row, org, names):
         raise BadPayment("csv", f"it bears the name of {another}, and tops up {org}")
-    state, is_new = top_up(store, _receipt(row, org, None), by=by, now_us=now_us)
+    state, is_new = top_up(store, _receipt(row, org, None), by=by, now_us=now_us, guards=guards)
     return MatchedRow(
         row.row, state.number, state.top_up["top_up_id"], state.amount_nanousd, 0, is_new
     )

@@ -3,11 +3,13 @@ other payment comes between. Guards law 1."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from billing.currencies.conversion import USD
 from billing.db.engine import Store, take_turns
 from billing.dunning.suspension import lift, suspend_again
 from billing.invoices import store as invoices
@@ -40,6 +42,13 @@ class PaymentConflict(Exception):
     """The external id stands for another payment, or what is to leave is not there."""
 
 
+class Tendered(NamedTuple):
+    """What came, in its own currency."""
+
+    currency: str
+    amount_nano: int
+
+
 @dataclass(frozen=True, slots=True)
 class PaymentState:
     """A payment, what invoices have of it, and what left again."""
@@ -50,6 +59,12 @@ class PaymentState:
     @property
     def amount_nanousd(self) -> int:
         return int(self.payment["amount_cents"]) * NANOUSD_PER_CENT
+
+    @property
+    def tendered(self) -> Tendered | None:
+        """None where it came in USD."""
+        currency, cents = self.payment["tendered_currency"], self.payment["tendered_cents"]
+        return None if currency is None else Tendered(currency, cents * NANOUSD_PER_CENT)
 
     @property
     def applied_nanousd(self) -> int:
@@ -89,20 +104,36 @@ def pay(store: Store, receipt: Receipt, *, by: str, now_us: int) -> PaymentState
         if top_ups.by_id(conn, top_ups.id_of(receipt.payment_id)) is not None:
             raise PaymentConflict(f"{receipt.external_id!r} is a top-up already")
         invoice = None if receipt.invoice_id is None else _payable(conn, receipt.invoice_id)
-        check_receipt(receipt, invoice["currency"] if invoice else "USD", now_us)
-        payment = rows.insert_payment(conn, receipt, by, now_us)
-        outbox.tell(conn, received_event(receipt, receipt.payment_id, now_us))
+        cents = _usd_cents(conn, receipt, invoice, now_us)
+        payment = rows.insert_payment(conn, receipt, by, now_us, usd_cents=cents)
+        event = received_event(receipt, receipt.payment_id, now_us, usd_cents=cents)
+        outbox.tell(conn, event)
         if invoice is not None:
-            _apply(conn, payment, receipt.amount_cents, invoice, by, now_us)
+            _apply(conn, payment, cents, invoice, by, now_us)
         return _state(conn, payment)
 
 
-def check_receipt(receipt: Receipt, currency: str, now_us: int) -> None:
+def _usd_cents(conn: Connection, receipt: Receipt, invoice: Row | None, now_us: int) -> int:
+    """What the money is in USD. The one other currency that an invoice is paid in is the one that
+    it shows, at its rate. Raises BadPayment."""
+    shown = None if invoice is None else invoices.conversion_of(invoice)
+    check_receipt(receipt, now_us, currencies=(USD, shown.currency) if shown else (USD,))
+    if invoice is None or shown is None or receipt.currency == USD:
+        return receipt.amount_cents
+    left_cents = invoices.left_cents(invoice)
+    due_in_it = rows.tendered_due(conn, invoice["invoice_id"], shown, left_cents)
+    cents = due_in_it.usd_cents(receipt.amount_cents)
+    if not 0 < cents <= CENTS_MAX:
+        raise BadPayment("amount", "it is less than a cent of USD, or more than the ledger holds")
+    return cents
+
+
+def check_receipt(receipt: Receipt, now_us: int, *, currencies: Collection[str] = (USD,)) -> None:
     """Whether the money can be booked. Raises BadPayment."""
     if receipt.received_us > now_us:
         raise BadPayment("received_at", "it is still to come")
-    if receipt.currency != currency:
-        raise BadPayment("currency", f"it is to be in {currency}")
+    if receipt.currency not in currencies:
+        raise BadPayment("currency", f"it is to be in {' or '.join(currencies)}")
     if receipt.amount_cents > CENTS_MAX:
         raise BadPayment("amount_usd", "it is more than the ledger can hold")
 
@@ -284,23 +315,36 @@ def _payable(conn: Connection, invoice_id: str) -> Row:
 
 
 def received_event(
-    receipt: Receipt, object_id: str, now_us: int, *, number: str | None = None
+    receipt: Receipt,
+    object_id: str,
+    now_us: int,
+    *,
+    number: str | None = None,
+    usd_cents: int | None = None,
 ) -> OutboxEvent:
-    """What receivers hear of money that came. `number` is that of the receipt of a top-up."""
+    """What receivers hear of money that came. `number` is that of the receipt of a top-up,
+    `usd_cents` what money of another currency was booked as."""
+    cents = receipt.amount_cents if usd_cents is None else usd_cents
+    amount = usd(receipt.amount_cents * NANOUSD_PER_CENT)
+    tendered = {"tendered": {"currency": receipt.currency, "amount": amount}}
     data = {
         "id": object_id,
         "organization": receipt.org,
         "external_id": receipt.external_id,
         "invoice": receipt.invoice_id,
-        "currency": receipt.currency,
-        "amount_usd": usd(receipt.amount_cents * NANOUSD_PER_CENT),
+        "currency": USD,
+        "amount_usd": usd(cents * NANOUSD_PER_CENT),
+        **({} if receipt.currency == USD else tendered),
         **({} if number is None else {"receipt": number}),
     }
     return OutboxEvent(EventType.PAYMENT_RECEIVED, receipt.org, object_id, data, now_us)
 
 
 def _is_same(before: Row, receipt: Receipt) -> bool:
-    return (before["amount_cents"], before["currency"], before["invoice_id"]) == (
+    told = before["amount_cents"], before["currency"]
+    if before["tendered_currency"] is not None:
+        told = before["tendered_cents"], before["tendered_currency"]
+    return (*told, before["invoice_id"]) == (
         receipt.amount_cents,
         receipt.currency,
         receipt.invoice_id,

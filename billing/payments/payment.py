@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 
+from billing.currencies.conversion import USD
 from billing.money import NANOUSD_PER_CENT
 
 
@@ -40,7 +41,7 @@ class Receipt:
     amount_cents: int
     received_us: int
     source: Source = Source.HAND
-    currency: str = "USD"
+    currency: str = USD
     note: str = ""
     invoice_id: str | None = None
     """The invoice that it was sent for."""

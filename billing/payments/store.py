@@ -7,12 +7,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, tuple_
 
+from billing.currencies.conversion import USD, Conversion
 from billing.db.columns import table_of
 from billing.ledger import store as transfers
 from billing.ledger.posting import CASH, on_account, receivable, transfer
 from billing.money import NANOUSD_PER_CENT
 from billing.payments.payment import PartKind, Receipt, Source
 from billing.payments.tables import Payment, PaymentPart
+from billing.payments.tendered import TenderedDue
 
 PAYMENT = table_of(Payment)
 PART = table_of(PaymentPart)
@@ -103,20 +105,48 @@ def taken(conn: Connection, *, invoice_id: str | None = None, payment_id: str | 
     return [(payment, invoice, int(cents)) for payment, invoice, cents in rows]
 
 
-def insert_payment(conn: Connection, receipt: Receipt, by: str, now_us: int) -> Row:
-    """The money is on account from now on. That of a credit note was owed, and is no cash."""
+def tendered_due(
+    conn: Connection, invoice_id: str, conversion: Conversion, left_cents: int
+) -> TenderedDue:
+    """What money of the other currency is to pay of an invoice. `left_cents` is what is due of it
+    in USD. A part that the invoice has no more is taken off what came, at the rate."""
+    columns = PAYMENT.c.amount_cents, PAYMENT.c.tendered_cents, func.sum(PART.c.amount_cents)
+    statement = (
+        select(*columns)
+        .join(PART, PART.c.payment_id == PAYMENT.c.payment_id)
+        .where(PAYMENT.c.invoice_id == invoice_id, PART.c.invoice_id == invoice_id)
+        .where(PAYMENT.c.tendered_currency == conversion.currency)
+        .group_by(PAYMENT.c.payment_id)
+        .having(func.sum(PART.c.amount_cents) > 0)
+    )
+    booked = came = 0
+    for amount, tendered, taken in conn.execute(statement):
+        booked += int(taken)
+        came += max(0, tendered - conversion.cents(amount - int(taken)))
+    return TenderedDue(conversion, left_cents + booked, booked, came)
+
+
+def insert_payment(
+    conn: Connection, receipt: Receipt, by: str, now_us: int, *, usd_cents: int | None = None
+) -> Row:
+    """The money is on account from now on, in USD: `usd_cents` where it came in another currency.
+    That of a credit note was owed, and is no cash."""
+    cents = receipt.amount_cents if usd_cents is None else usd_cents
+    is_other = receipt.currency != USD
     row = {
         **{"payment_id": receipt.payment_id, "org": receipt.org},
         **{"external_id": receipt.external_id, "source": receipt.source.value},
-        **{"invoice_id": receipt.invoice_id, "amount_cents": receipt.amount_cents},
-        **{"currency": receipt.currency, "received_us": receipt.received_us},
+        **{"invoice_id": receipt.invoice_id, "amount_cents": cents},
+        **{"currency": USD, "received_us": receipt.received_us},
         **{"note": receipt.note, "created_by": by, "created_us": now_us},
+        "tendered_currency": receipt.currency if is_other else None,
+        "tendered_cents": receipt.amount_cents if is_other else None,
     }
     conn.execute(insert(PAYMENT), [row])
     came = "payment", CASH
     if receipt.source is Source.CREDIT_NOTE:
         came = "payment_applied", receivable(receipt.org)
-    _post(conn, row, f"{row['payment_id']}:payment", *came, receipt.amount_cents, now_us)
+    _post(conn, row, f"{row['payment_id']}:payment", *came, cents, now_us)
     return row
 
 

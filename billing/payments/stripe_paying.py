@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from billing.db.engine import Store
 from billing.invoices import store as invoices
+from billing.invoices.guards import GUARDS, Guards
 from billing.parties import store as parties
 from billing.payments.paying import pay
 from billing.payments.payment import BadPayment, Receipt, Source
@@ -25,7 +26,12 @@ class BookedEvent(NamedTuple):
 
 
 def book_event(
-    store: Store, seller: str, signature: str, body: bytes, now_s: float
+    store: Store,
+    seller: str,
+    signature: str,
+    body: bytes,
+    now_s: float,
+    guards: Guards = GUARDS,
 ) -> BookedEvent | None:
     """None for an event that is no payment. Raises BadSignature, BadEvent, BadPayment, NotPayable,
     PaymentConflict."""
@@ -38,7 +44,7 @@ def book_event(
         return None
     now_us = int(now_s * 1_000_000)
     if payment.organization:
-        return _topped_up(store, seller, payment, now_us)
+        return _topped_up(store, seller, payment, now_us, guards)
     with store.read() as conn:
         invoice = invoices.by_id(conn, payment.invoice) or invoices.by_number(conn, payment.invoice)
         issued = invoices.parties_of(conn, invoice["invoice_id"]) if invoice else None
@@ -49,12 +55,15 @@ def book_event(
     return BookedEvent(payment_id=state.payment["payment_id"])
 
 
-def _topped_up(store: Store, seller: str, payment: StripePayment, now_us: int) -> BookedEvent:
+def _topped_up(
+    store: Store, seller: str, payment: StripePayment, now_us: int, guards: Guards
+) -> BookedEvent:
     org = payment.organization
     profile = parties.profile(store, org)
     if profile is None or profile.seller != seller:
         raise BadPayment("metadata.organization", "it names no organization that this seller bills")
-    state, _ = top_up(store, _receipt(payment, org, None, now_us), by=BY, now_us=now_us)
+    receipt = _receipt(payment, org, None, now_us)
+    state, _ = top_up(store, receipt, by=BY, now_us=now_us, guards=guards)
     return BookedEvent(top_up_id=state.top_up["top_up_id"], topped_up=org)
 
 

@@ -28,6 +28,9 @@ class Payment(SQLModel, table=True):
     note: str = ""
     created_by: str
     created_us: int = Field(sa_type=Big)
+    tendered_currency: str | None = None
+    """In which it came, where that was not USD, with how much of it."""
+    tendered_cents: int | None = Field(None, sa_type=Big)
 
 
 class PaymentPart(SQLModel, table=True):

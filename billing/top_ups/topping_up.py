@@ -16,11 +16,14 @@ from sqlalchemy import Connection
 from billing.credits import grants
 from billing.credits.credit import Category, Grant
 from billing.credits.grants import GrantConflict
+from billing.currencies import store as rates
+from billing.currencies.conversion import Conversion
 from billing.db.engine import Store, take_turns
 from billing.documents import store as documents
 from billing.documents.parties import NamedParties, named_in
 from billing.documents.receipt_document import receipt_document
 from billing.invoices import store as invoices
+from billing.invoices.guards import GUARDS, Guards
 from billing.invoices.store import RUN_LOCK
 from billing.money import NANOUSD_PER_CENT
 from billing.outbox import store as outbox
@@ -47,6 +50,15 @@ class Unsold(NamedTuple):
     series: str
 
 
+class _Billed(NamedTuple):
+    """Whom a receipt names, the series of its number, and the rate of what it shows beside
+    USD."""
+
+    parties: NamedParties
+    series: str
+    conversion: Conversion | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class TopUpState:
     """A top-up, what was given back of it, and what its grant has left."""
@@ -70,11 +82,17 @@ class TopUpState:
 
 
 def top_up(
-    store: Store, receipt: Receipt, *, by: str, now_us: int, unsold: Unsold | None = None
+    store: Store,
+    receipt: Receipt,
+    *,
+    by: str,
+    now_us: int,
+    unsold: Unsold | None = None,
+    guards: Guards = GUARDS,
 ) -> tuple[TopUpState, bool]:
     """The top-up, and whether it is new. The same again changes nothing. Raises BadPayment,
-    PaymentConflict, and NotPayable for an organization without a billing profile: `unsold` is for
-    where nobody sells at all."""
+    PaymentConflict, and NotPayable for an organization without a billing profile, or without the
+    rate of the currency that its receipt shows: `unsold` is for where nobody sells at all."""
     with store.write() as conn:
         take_turns(conn, RUN_LOCK)
         top_up_id = rows.id_of(receipt.payment_id)
@@ -87,8 +105,8 @@ def top_up(
             return _state(conn, before), False
         if payments.by_id(conn, receipt.payment_id) is not None:
             raise PaymentConflict(f"{receipt.external_id!r} is a payment already")
-        check_receipt(receipt, "USD", now_us)
-        named, series = _billed(conn, receipt.org, unsold)
+        check_receipt(receipt, now_us)
+        named, series, conversion = _billed(conn, receipt.org, unsold, guards, now_us)
         row = _numbered(conn, receipt, top_up_id, series, by, now_us)
         try:
             grants.give_in(conn, _grant(row), created_by=by, now_us=now_us, note=receipt.note)
@@ -101,6 +119,7 @@ def top_up(
             seller=named.seller,
             buyer=named.buyer,
             language=named.terms.language,
+            conversion=conversion,
         )
         documents.freeze(conn, top_up_id, document, now_us)
         outbox.tell(conn, received_event(receipt, top_up_id, now_us, number=state.number))
@@ -165,14 +184,19 @@ def list_top_ups(
         return [_state(conn, row) for row in rows.find(conn, org=org, after=after, limit=limit)]
 
 
-def _billed(conn: Connection, org: str, unsold: Unsold | None) -> tuple[NamedParties, str]:
-    """Whom the receipt names, and the series of its number."""
+def _billed(
+    conn: Connection, org: str, unsold: Unsold | None, guards: Guards, now_us: int
+) -> _Billed:
     contact = parties.contact(conn, org)
-    if contact is not None:
-        return named_in(*contact), contact[0].series
-    if unsold is None or parties.has_sellers(conn):
-        raise NotPayable("billing_profile_missing", f"{org} has no billing profile")
-    return unsold
+    if contact is None:
+        if unsold is None or parties.has_sellers(conn):
+            raise NotPayable("billing_profile_missing", f"{org} has no billing profile")
+        return _Billed(*unsold)
+    shown = rates.shown(conn, *contact, now_us, guards.rate_days)
+    if shown is not None and shown.conversion is None:
+        raise NotPayable("no_exchange_rate", shown.missing_because)
+    rate = None if shown is None else shown.conversion
+    return _Billed(named_in(*contact), contact[0].series, rate)
 
 
 def _numbered(

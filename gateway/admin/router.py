@@ -11,6 +11,7 @@ from gateway.admin.credits import routes as admin_credits
 from gateway.admin.dead_letters import routes as admin_dead_letters
 from gateway.admin.documents import routes as admin_documents
 from gateway.admin.entitlements import routes as admin_entitlements
+from gateway.admin.exchange_rates import routes as admin_exchange_rates
 from gateway.admin.hardware import routes as admin_hardware
 from gateway.admin.invoice_runs import routes as admin_invoice_runs
 from gateway.admin.invoices import routes as admin_invoices
@@ -76,6 +77,7 @@ for part in (
     admin_invoices,
     admin_invoice_runs,
     admin_parties,
+    admin_exchange_rates,
     admin_payments,
     admin_top_ups,
     admin_credit_notes,

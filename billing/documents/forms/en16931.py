@@ -90,9 +90,9 @@ def terms_of(document: Document, profile: Profile) -> Terms:
         "BT-115": cents_text(totals.due_cents),
         **_payment(heading),
     }
-    if heading.conversion is not None and heading.conversion.currency != heading.currency:
-        terms["BT-6"] = heading.conversion.currency
-        terms["BT-111"] = cents_text(heading.conversion.cents(totals.tax_cents))
+    if document.converted is not None:
+        terms["BT-6"] = document.converted.conversion.currency
+        terms["BT-111"] = cents_text(document.converted.tax_cents)
     return {name: value for name, value in terms.items() if value not in (None, "", [])}
 
 

@@ -157,16 +157,18 @@ def _of_tax(tax: DocumentTax, share: StatedTax) -> dict[str, Any]:
 
 
 def _of_conversion(document: Document) -> dict[str, Any] | None:
-    rate = document.heading.conversion
-    if rate is None:
+    converted = document.converted
+    if converted is None:
         return None
+    rate = converted.conversion
     return {
         "currency": rate.currency,
         "rate": usd(rate.nano_per_usd),
         "day": _day(rate.day),
         "source": rate.source,
-        "tax": cents_text(rate.cents(document.totals.tax_cents)),
-        "total": cents_text(rate.cents(document.totals.total_cents)),
+        "tax": cents_text(converted.tax_cents),
+        "total": cents_text(converted.total_cents),
+        "due": cents_text(converted.due_cents),
     }
 
 

@@ -321,17 +321,20 @@ def _tax(tax: DocumentTax, share: StatedTax, words: Words, language: str) -> lis
 def _payment(document: Document, words: Words) -> list[str]:
     heading, language = document.heading, document.heading.language
     lines = []
-    rate = heading.conversion
-    if rate is not None:
+    converted, is_receipt = document.converted, heading.kind is DocumentKind.RECEIPT
+    if converted is not None:
+        rate = converted.conversion
         label = words["in_currency"].format(
             currency=rate.currency,
             rate=grouped(usd(rate.nano_per_usd), language),
             source=rate.source,
             day=day_text(rate.day, language),
         )
-        tax = money(rate.cents(document.totals.tax_cents), language)
-        total = money(rate.cents(document.totals.total_cents), language)
-        lines.append(f"{label}: {words['tax_total']} {tax}, {words['total']} {total}")
+        amounts = [("tax_total", converted.tax_cents), ("total", converted.total_cents)]
+        if document.prepayments and heading.kind is DocumentKind.INVOICE:
+            amounts.append(("due", converted.due_cents))
+        said = [f"{words[name]} {money(cents, language)}" for name, cents in amounts[is_receipt:]]
+        lines.append(f"{label}: {', '.join(said)}")
     if heading.terms and heading.kind is not DocumentKind.CREDIT_NOTE:
         lines.append(heading.terms)
     if heading.kind is DocumentKind.INVOICE and heading.seller.iban and heading.number:

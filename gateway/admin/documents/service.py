@@ -35,8 +35,10 @@ from billing.documents.note_document import note_document
 from billing.documents.parties import NamedParties, parties_of
 from billing.documents.press import Form, Press, PressBusy, PressFailed
 from billing.documents.store import KeptFile
+from billing.invoices.guards import Guards
 from billing.invoices.months import InvoiceResult, invoice_by_id, list_invoices
 from billing.periods import BadPeriod, period
+from billing.settings import guards_of
 from billing.top_ups import store as top_ups
 from gateway.admin.use_cases import NotThere, attempt
 from gateway.api.dependencies import parts_of
@@ -94,6 +96,7 @@ class DocumentFiles:
     ledger: Store
     tenants: TenantStore
     press: Press
+    guards: Guards
     clock: Clock
 
     async def file(
@@ -184,6 +187,7 @@ class DocumentFiles:
             month=month,
             after=after,
             limit=INVOICES_AT_ONCE,
+            guards=self.guards,
         )
 
     def _document(self, invoice_id: str, organization: str | None) -> Document:
@@ -195,7 +199,7 @@ class DocumentFiles:
                 return receipt
             note = notes.by_id(conn, invoice_id)
             of = note["invoice_id"] if note else invoice_id
-            result = invoice_by_id(conn, of, self._now_us)
+            result = invoice_by_id(conn, of, self._now_us, self.guards)
         if result is None or organization not in (None, result.invoice["org"]):
             raise NotThere(invoice_id)
         document = self._of_note(note) if note else self._of_result(result, has_annexes=True)
@@ -283,7 +287,8 @@ async def of_press(content: Awaitable[bytes]) -> bytes:
 
 async def files_of(request: Request) -> DocumentFiles:
     parts = parts_of(request)
-    return DocumentFiles(parts.ledger, parts.tenants, parts.press, parts.outside.clock)
+    guards = guards_of(parts.settings.ledger, parts.settings.tax)
+    return DocumentFiles(parts.ledger, parts.tenants, parts.press, guards, parts.outside.clock)
 
 
 Files = Annotated[DocumentFiles, Depends(files_of)]

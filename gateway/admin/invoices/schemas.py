@@ -97,6 +97,21 @@ class VatCheck(Answer):
     checked_at: At = Field(validation_alias="checked_us")
 
 
+class Converted(Answer):
+    """What it says in another currency, at one rate: that of the day of issue, or of today while
+    it is a draft."""
+
+    currency: str = Field(validation_alias=AliasPath("conversion", "currency"), examples=["EUR"])
+    units_per_usd: Usd = Field(
+        validation_alias=AliasPath("conversion", "nano_per_usd"), description="decimal"
+    )
+    day: date = Field(validation_alias=AliasPath("conversion", "day"))
+    source: str = Field(validation_alias=AliasPath("conversion", "source"), examples=["ECB"])
+    tax: Usd = Field(validation_alias="tax_nano", description="decimal, in this currency")
+    total: Usd = Field(validation_alias="total_nano", description="with tax")
+    due: Usd = Field(validation_alias="due_nano", description="what is to be paid yet")
+
+
 class ListedInvoice(Answer):
     """One organization, one month. `lines=true` lists invoices with their lines."""
 
@@ -137,6 +152,9 @@ class ListedInvoice(Answer):
     due_usd: Usd = Field(
         validation_alias=AliasPath("due_nanousd"),
         description="the total less what was paid; 0 of a void one",
+    )
+    converted: Converted | None = Field(
+        validation_alias="converted", description="null where it says all in USD"
     )
     vat_check: VatCheck | None = Field(description="null where nobody was asked")
     computed_us: int

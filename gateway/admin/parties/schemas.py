@@ -13,6 +13,7 @@ from gateway.fields import Label
 
 PPM_PER_PERCENT = 10_000
 COUNTRY = r"^[A-Z]{2}$"
+CURRENCY = r"^[A-Z]{3}$"
 _PERCENT = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4})?")
 
 
@@ -60,11 +61,22 @@ class SellerFields(PartyFields):
         pattern=r"^[A-Z0-9]{1,12}$", description="in front of its numbers", examples=["SLU"]
     )
     iban: Short = ""
+    tax_currency: str = Field(
+        "",
+        pattern=r"^([A-Z]{3})?$",
+        description="in which it owes its tax, where that is not USD: its documents show it",
+        examples=["EUR"],
+    )
 
 
 class ProfileFields(PartyFields):
     seller: Label = Field(description="who bills it", examples=["main"])
     kind: BuyerKind = BuyerKind.BUSINESS
+    currency: str = Field(
+        "USD",
+        pattern=CURRENCY,
+        description="documents show it beside USD, where the seller has no `tax_currency`",
+    )
     language: Literal["en", "de"] = "en"
     payment_terms_days: int = Field(30, strict=True, ge=0, le=365)
     buyer_reference: Short = ""

@@ -14,7 +14,14 @@ Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$", examples=["USD"])]
 
 
 class PayBody(Body):
-    amount_usd: Usd = Field(description="in whole cents, above zero", examples=["118.50"])
+    amount_usd: Usd | None = Field(
+        None,
+        description="in whole cents, above zero; null where `amount` says it",
+        examples=["118.50"],
+    )
+    amount: Usd | None = Field(
+        None, description="decimal, in `currency`: the one that the invoice shows", examples=[None]
+    )
     external_id: Label = Field(
         description="the name its bank or sender gives it; the same is booked once",
         examples=["wire-20261105-17"],
@@ -44,6 +51,13 @@ class ImportBody(Body):
     )
 
 
+class Tendered(Answer):
+    """What came, in its own currency."""
+
+    currency: str = Field(examples=["EUR"])
+    amount: Usd = Field(validation_alias="amount_nano", description="decimal, in this currency")
+
+
 class PaymentAnswer(Answer):
     """What neither an invoice has nor was given back is on account."""
 
@@ -61,6 +75,9 @@ class PaymentAnswer(Answer):
     amount_usd: Usd = Field(validation_alias="amount_nanousd")
     applied_usd: Usd = Field(validation_alias="applied_nanousd")
     refunded_usd: Usd = Field(validation_alias="refunded_nanousd")
+    tendered: Tendered | None = Field(
+        validation_alias="tendered", description="null where it came in USD"
+    )
     on_account_usd: Usd = Field(validation_alias="on_account_nanousd")
     reversed: bool = Field(validation_alias="is_reversed")
     received_at: At = Field(validation_alias=AliasPath("payment", "received_us"))

@@ -6,8 +6,10 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
+from billing.currencies.conversion import USD
 from billing.db.engine import Store
 from billing.invoices import store as invoices
+from billing.invoices.guards import Guards
 from billing.invoices.months import InvoiceResult, invoice_by_id
 from billing.payments import paying
 from billing.payments.bank_file import BadBankFile
@@ -15,6 +17,7 @@ from billing.payments.bank_import import BankImport, import_payments
 from billing.payments.paying import NotPayable, PaymentConflict, PaymentState, UnknownPayment
 from billing.payments.payment import BadPayment, Receipt, cents_of
 from billing.payments.signing_secrets import put_secret
+from billing.settings import guards_of
 from gateway.admin.payments.schemas import (
     ImportBody,
     PayBody,
@@ -37,6 +40,7 @@ class PaymentService:
     for a draft, a void invoice and an external id that stands for something else."""
 
     ledger: Store
+    guards: Guards
     clock: Clock
 
     async def pay(self, name: str, body: PayBody) -> InvoiceResult:
@@ -47,7 +51,7 @@ class PaymentService:
             receipt = Receipt(
                 org=invoice["org"],
                 external_id=body.external_id,
-                amount_cents=cents_of(body.amount_usd, "amount_usd"),
+                amount_cents=cents_told(body),
                 received_us=now_us if body.received_at is None else body.received_at,
                 currency=body.currency,
                 note=body.note,
@@ -86,7 +90,9 @@ class PaymentService:
     async def import_file(self, body: ImportBody) -> BankImport:
         now_us = self._now_us
         return await checked(
-            lambda: import_payments(self.ledger, body.csv, by=ADMIN, now_us=now_us)
+            lambda: import_payments(
+                *(self.ledger, body.csv), by=ADMIN, now_us=now_us, guards=self.guards
+            )
         )
 
     async def put_secret(self, seller: str, body: SecretBody) -> dict[str, Any]:
@@ -130,6 +136,17 @@ class PaymentService:
         return round(self.clock() * 1e6)
 
 
+def cents_told(body: PayBody) -> int:
+    """In the currency of the body. Raises BadPayment."""
+    if (body.amount is None) is (body.amount_usd is None):
+        raise BadPayment("amount_usd", "say either amount_usd, or amount and its currency")
+    if body.amount_usd is None:
+        return cents_of(body.amount or 0, "amount")
+    if body.currency != USD:
+        raise BadPayment("currency", "amount_usd is in USD; of another currency say amount")
+    return cents_of(body.amount_usd, "amount_usd")
+
+
 async def checked(work: Callable[[], Result]) -> Result:
     try:
         return await attempt(work)
@@ -147,7 +164,8 @@ async def checked(work: Callable[[], Result]) -> Result:
 
 async def payments_of(request: Request) -> PaymentService:
     parts = parts_of(request)
-    return PaymentService(parts.ledger, parts.outside.clock)
+    guards = guards_of(parts.settings.ledger, parts.settings.tax)
+    return PaymentService(parts.ledger, guards, parts.outside.clock)
 
 
 Payments = Annotated[PaymentService, Depends(payments_of)]

@@ -11,11 +11,13 @@ from billing.credits import grants
 from billing.db.engine import Store
 from billing.documents.invoice_document import NO_TERMS, SELLER, party_named
 from billing.documents.parties import NamedParties
+from billing.invoices.guards import Guards
 from billing.payments.payment import Receipt, cents_of
+from billing.settings import guards_of
 from billing.top_ups import topping_up
 from billing.top_ups.topping_up import TopUpState, Unsold
 from gateway.admin.payments.schemas import PayBody, RefundBody
-from gateway.admin.payments.service import checked
+from gateway.admin.payments.service import cents_told, checked
 from gateway.admin.use_cases import ADMIN, NotThere, attempt
 from gateway.api.dependencies import parts_of
 from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
@@ -35,6 +37,7 @@ class TopUpService:
     tenants: TenantStore
     lines: CreditLines
     series: str
+    guards: Guards
     clock: Clock
 
     async def top_up(self, organization: str, body: PayBody) -> tuple[TopUpState, bool]:
@@ -48,7 +51,7 @@ class TopUpService:
             receipt = Receipt(
                 org=organization,
                 external_id=body.external_id,
-                amount_cents=cents_of(body.amount_usd, "amount_usd"),
+                amount_cents=cents_told(body),
                 received_us=now_us if body.received_at is None else body.received_at,
                 currency=body.currency,
                 note=body.note,
@@ -56,7 +59,13 @@ class TopUpService:
             unsold = Unsold(
                 NamedParties(SELLER, party_named(owner.name), None, NO_TERMS), self.series
             )
-            return topping_up.top_up(self.ledger, receipt, by=ADMIN, now_us=now_us, unsold=unsold)
+            return topping_up.top_up(
+                *(self.ledger, receipt),
+                by=ADMIN,
+                now_us=now_us,
+                unsold=unsold,
+                guards=self.guards,
+            )
 
         state, is_new = await checked(work)
         await self._learn(state)
@@ -99,6 +108,7 @@ async def top_ups_of(request: Request) -> TopUpService:
         tenants=parts.tenants,
         lines=parts.accounts.credits,
         series=parts.settings.ledger.invoice_series,
+        guards=guards_of(parts.settings.ledger, parts.settings.tax),
         clock=parts.outside.clock,
     )
 

@@ -3,7 +3,7 @@
 from pydantic import AliasPath, Field
 
 from billing.invoices.status import InvoiceStatus
-from gateway.admin.invoices.schemas import InvoiceLine
+from gateway.admin.invoices.schemas import Converted, InvoiceLine
 from gateway.api.schemas import Answer, Usd, read_from
 
 
@@ -21,6 +21,9 @@ class OwnInvoice(Answer):
     paid_usd: Usd = Field(validation_alias="paid_nanousd")
     due_usd: Usd = Field(
         validation_alias="due_nanousd", description="the total less what was paid; 0 of a void one"
+    )
+    converted: Converted | None = Field(
+        validation_alias="converted", description="null where it says all in USD"
     )
 
 

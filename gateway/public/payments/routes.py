@@ -10,6 +10,7 @@ from billing.payments.paying import NotPayable, PaymentConflict
 from billing.payments.payment import BadPayment
 from billing.payments.stripe_event import BODY_BYTES_MAX, BadEvent, BadSignature
 from billing.payments.stripe_paying import BookedEvent, book_event
+from billing.settings import guards_of
 from gateway.admin.use_cases import attempt
 from gateway.api.dependencies import parts_of, whole_body
 from gateway.errors import ApiError, bad_request
@@ -35,9 +36,10 @@ async def tell_payment(request: Request, seller: SellerId, stripe_signature: Sig
     if len(body) > BODY_BYTES_MAX:
         raise ApiError(413, "The event is too large.", code="request_too_large")
     now_s = parts.outside.clock()
+    guards = guards_of(parts.settings.ledger, parts.settings.tax)
     try:
         booked = await attempt(
-            lambda: book_event(parts.ledger, seller, stripe_signature, body, now_s)
+            lambda: book_event(parts.ledger, seller, stripe_signature, body, now_s, guards)
         )
     except BadSignature as wrong:
         raise ApiError(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+from billing.currencies.conversion import Conversion
 from billing.documents.document import (
-    Conversion,
     Document,
     DocumentAddress,
     DocumentKind,

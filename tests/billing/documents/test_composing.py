@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from billing.cents import shared_cents, tax_of
+from billing.currencies.conversion import Conversion
 from billing.documents.composing import compose
 from billing.documents.document import (
-    Conversion,
     DocumentLine,
     Prepayment,
     Reduction,

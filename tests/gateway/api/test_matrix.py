@@ -208,6 +208,7 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         "PUT /admin/v1/organizations/{organization_id}/terms",
         *("GET /admin/v1/tax-rules", "PUT /admin/v1/tax-rules/{rule_id}"),
         "DELETE /admin/v1/tax-rules/{rule_id}",
+        *("GET /admin/v1/exchange-rates", "PUT /admin/v1/exchange-rates/{currency}/{date}"),
         "GET /admin/v1/invoices/focus.csv",
         *(f"GET /admin/v1/invoices/{{invoice_id}}.{kind}" for kind in FILES),
     ),
