@@ -28,7 +28,8 @@ PRUNE_INTERVAL_US = 3_600 * MICROSECONDS
 PRUNED_AT_ONCE = 500
 AT_ONCE = 100
 AT_ONCE_PER_ENDPOINT = 4
-"""So that a few receivers that hang leave room for the others."""
+SILENT_AT_ONCE = AT_ONCE // 2
+"""To endpoints that did not answer last: however many hang, the others have room."""
 
 Delivery = dict[str, Any]
 
@@ -58,6 +59,7 @@ class OutboxKeeper:
         self._usage_interval_us = int(usage_interval_s * MICROSECONDS)
         self._now = now
         self._sending: dict[asyncio.Task[Sent], Delivery] = {}
+        self._silent: set[str] = set()
 
     async def run(self) -> None:
         """Run until cancelled. What is on its way then is sent again by whoever runs next."""
@@ -101,8 +103,9 @@ class OutboxKeeper:
         if answers:
             pairs = [(self._sending[task], sent) for task, sent in answers.items()]
             await asyncio.to_thread(self._note, pairs)
-            for task in answers:
-                del self._sending[task]
+            for task, sent in answers.items():
+                endpoint_id = self._sending.pop(task)["endpoint_id"]
+                (self._silent.add if sent.status is None else self._silent.discard)(endpoint_id)
 
     def prune(self) -> int:
         """Remove some deliveries that are over and old, and some old events that have none left.
@@ -119,18 +122,26 @@ class OutboxKeeper:
 
     def _claimed(self) -> list[Delivery]:
         cut_batches(self._store, self._now_us, interval_us=self._usage_interval_us)
-        with self._store.read() as conn:
-            due = rows.due(
-                *(conn, self._now_us, AT_ONCE - len(self._sending)),
-                of_endpoint=AT_ONCE_PER_ENDPOINT,
-                but=sorted({each["endpoint_id"] for each in self._sending.values()}),
-            )
+        due = self._due()
         if not due:
             return []
         timeouts_s = [self._sender.timeout_s, self._mail.server.timeout_s if self._mail else 0.0]
         until_us = self._now_us + int(2 * max(timeouts_s) * MICROSECONDS)
         with self._store.write() as conn:
             return [delivery for delivery in due if rows.claim(conn, delivery, until_us)]
+
+    def _due(self) -> list[Delivery]:
+        """What there is room for, of endpoints that have nothing on their way."""
+        busy = [each["endpoint_id"] for each in self._sending.values()]
+        room = max(0, SILENT_AT_ONCE - sum(each in self._silent for each in busy))
+        with self._store.read() as conn:
+            due = rows.due(
+                *(conn, self._now_us, AT_ONCE - len(self._sending)),
+                of_endpoint=AT_ONCE_PER_ENDPOINT,
+                but=sorted({*busy, *(() if room else self._silent)}),
+            )
+        of_silent = [each for each in due if each["endpoint_id"] in self._silent]
+        return [each for each in due if each not in of_silent[room:]]
 
     async def _send(self, delivery: Delivery) -> Sent:
         if not is_mailed(delivery["url"]):

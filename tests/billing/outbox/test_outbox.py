@@ -337,6 +337,31 @@ async def test_a_receiver_that_hangs_delays_itself_alone_and_a_close_loses_nothi
         assert {got.id for got in hanging.received} == {*told}
 
 
+async def test_however_many_receivers_hang_others_have_room(
+    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "AT_ONCE", 2)
+    monkeypatch.setattr(keeper, "SILENT_AT_ONCE", 1)
+    office = Office(sqlite_store, timeout_s=3600.0)
+    async with receiver() as hanging, receiver() as quick, asyncio.timeout(60):
+        hanging.answer = lambda: b""
+        for name in ("wh_1", "wh_2"):
+            office.listens(hanging.url, name, events=["invoice.issued"])
+        office.tell()
+        assert await office.keeper.turn() == 2
+        hanging.answer = lambda: None
+        office.now_s += PAUSES_S[0]
+        running = asyncio.create_task(office.keeper.run())
+        await hanging.got(3)
+        office.listens(quick.url, "wh_3")
+        for number in range(3):
+            office.tell(f"inv_new_{number}")
+        await quick.got(3)
+        running.cancel()
+        await asyncio.wait([running])
+        assert len(hanging.received) == 3, "the other one that hangs waits"
+
+
 async def test_no_more_than_a_bound_are_on_their_way_at_once(
     sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
