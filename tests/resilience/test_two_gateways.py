@@ -20,7 +20,9 @@ EACH = range(2)
 AT_ONCE = 10
 """Calls, half of them at each gateway and half of them streamed: at each gateway as many as fail in
 a row before a breaker opens."""
-SOON_S, SLOW_S = 2.0, 0.3
+SOON_S, SLOW_S = 4.0, 0.3
+"""How long a gateway waits for a first token, and a slow server takes for it: far apart, for a busy
+machine makes a good server late too."""
 MAX_TOKENS = 64
 SHARE = 0.995
 LONGEST_PAUSE_S = 120.0
