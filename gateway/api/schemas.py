@@ -66,13 +66,13 @@ def left_out(attribute: str, name: str | None = None) -> Any:
     )
 
 
-def _is_ours(info: ValidationInfo) -> bool:
+def is_ours(info: ValidationInfo) -> bool:
     """Whether a value comes from the product, as an answer's does, and not from a caller."""
     return bool(info.config and info.config.get("from_attributes"))
 
 
 def _nanousd(value: Any, info: ValidationInfo) -> int:
-    if isinstance(value, int) and _is_ours(info):
+    if isinstance(value, int) and is_ours(info):
         return value
     if not isinstance(value, str):
         raise PydanticCustomError("string_type", "Input should be a valid string")
@@ -80,7 +80,7 @@ def _nanousd(value: Any, info: ValidationInfo) -> int:
 
 
 def _epoch_us(value: Any, info: ValidationInfo) -> int:
-    return value if isinstance(value, int) and _is_ours(info) else instant_us(value)
+    return value if isinstance(value, int) and is_ours(info) else instant_us(value)
 
 
 Usd = Annotated[

@@ -4,11 +4,18 @@ import re
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
 from billing.parties.party import BuyerKind
 from gateway.api.fields import Text
-from gateway.api.schemas import Answer, At, Body
+from gateway.api.schemas import Answer, At, Body, is_ours
 from gateway.fields import Label
 
 PPM_PER_PERCENT = 10_000
@@ -17,8 +24,8 @@ CURRENCY = r"^[A-Z]{3}$"
 _PERCENT = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4})?")
 
 
-def _ppm(value: Any) -> int:
-    if isinstance(value, int):
+def _ppm(value: Any, info: ValidationInfo) -> int:
+    if isinstance(value, int) and is_ours(info):
         return value
     if not isinstance(value, str) or not _PERCENT.fullmatch(value):
         raise ValueError("a rate is a decimal string in percent, for example 19 or 8.875")
