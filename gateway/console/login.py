@@ -24,7 +24,7 @@ WRONG_KEY_DELAY_S = 0.5
 FORM_BYTES_MAX = 4096
 _OWN_PAGE = re.compile(
     r"/console(/catalogue|/policies(/edit|/[0-9]{1,10})?|/(calls|invoices)/[A-Za-z0-9_-]{1,80}"
-    r"|/invoices)?",
+    r"|/invoices|/top-ups)?",
     re.ASCII,
 )
 

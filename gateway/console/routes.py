@@ -13,6 +13,7 @@ from gateway.console.pages.policies import editor, version
 from gateway.console.pages.policies import page as policies
 from gateway.console.pages.providers import page as providers
 from gateway.console.pages.refusals import page as refusals
+from gateway.console.pages.top_ups import page as top_ups
 
 router = APIRouter()
 for part in (
@@ -25,6 +26,7 @@ for part in (
     providers.router,
     files.router,
     invoices.router,
+    top_ups.router,
     policies.router,
     editor.router,
     version.router,

@@ -73,6 +73,8 @@ ROUTES: Mapping[For, tuple[str, ...]] = {
         *("GET /console/invoices", "GET /console/invoices/{invoice_id}"),
         "POST /console/invoices/{invoice_id}/{action}",
         *("GET /console/invoices/focus.csv", "GET /console/invoices/{document_id}/files/{kind}"),
+        *("GET /console/top-ups", "POST /console/top-ups/by-hand"),
+        "POST /console/top-ups/{top_up_id}/refund",
         *("GET /console/policies", "GET /console/policies/{version}"),
         *("GET /console/policies/edit", "POST /console/policies/edit"),
         "POST /console/policies/rollback",

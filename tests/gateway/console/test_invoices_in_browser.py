@@ -1,4 +1,4 @@
-"""An invoice in a real Chromium, by keyboard alone: what is shown suits every eye and window."""
+"""An invoice and a top-up in a real Chromium, by keyboard alone: they suit every eye and window."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def act(page: Page, title: str, **fields: str) -> None:
     await form.get_by_role("button").press("Enter")
 
 
-async def test_invoice_goes_from_parked_to_paid_in_parts_by_keyboard(one: Edge, page: Page) -> None:
+async def test_invoice_is_paid_and_a_top_up_refunded_by_keyboard(one: Edge, page: Page) -> None:
     now_us = round(one.parts.outside.clock() * 1e6)
     items = [one_off.Item("Onboarding", 4, 25 * 10**9)]
     draft = one_off.draft(one.parts.ledger, ORGANIZATION_ID, items, now_us=now_us).invoice
@@ -95,4 +95,11 @@ async def test_invoice_goes_from_parked_to_paid_in_parts_by_keyboard(one: Edge, 
     async with page.expect_download() as file:
         await page.get_by_role("link", name="CSV").press("Enter")
     assert (await file.value).suggested_filename.startswith("SLU-")
+    await look_over(page)
+    await page.get_by_role("link", name="Its top-ups").press("Enter")
+    await act(page, "Top up by hand", amount_usd="50.00", external_id="wire-2")
+    await expect(page.get_by_role("row", name="wire-2")).to_contain_text("SLU-RC-")
+    await act(page, "Refund", amount_usd="20.00", external_id="r-1", reason="left")
+    await expect(page.get_by_role("row", name="wire-2")).to_contain_text("30.00")
+    await page.locator("summary").first.press("Enter")
     await look_over(page)
