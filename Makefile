@@ -16,6 +16,8 @@ PROVIDERS_VENV := .venv-providers
 TRITON_VENV := .venv-triton
 # What builds the site of docs/ is nobody's part: it has an environment of its own as well.
 DOCS_VENV := .venv-docs
+# The judge of FOCUS exports wants Python 3.12, whichever one $(VENV) has. Its test is skipped where there is none.
+FOCUS_VENV := .venv-focus
 # Other people's clients that are large: an environment for each, and the agents for Node.
 CLIENTS := $(patsubst requirements/clients/%.lock,.venv-clients/%/.client,$(wildcard requirements/clients/*.lock))
 AGENTS := tests/clients/agents/node_modules/.package-lock.json
@@ -25,7 +27,7 @@ WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n + 1 : 4
 TEST_LIMIT_S ?= 3900
 PYTEST = tests/in_folder.sh tests/once_more.sh timeout --kill-after=60 $(TEST_LIMIT_S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: help up install install-test vllm vllm-test providers triton clients check lint types arrows test test-all mutants soak bench docs lock clean
+.PHONY: help up install install-test vllm vllm-test providers triton focus clients check lint types arrows test test-all mutants soak bench docs lock clean
 .NOTPARALLEL:
 
 help:
@@ -72,6 +74,11 @@ triton: $(TRITON_VENV)/.runtime
 $(TRITON_VENV)/.runtime: requirements/triton.lock requirements/install.sh | $(VENV)/.runtime
 	@VENV=$(TRITON_VENV) PYTHON='$(abspath $(BIN))/python' requirements/install.sh triton
 
+focus: $(FOCUS_VENV)/.runtime
+
+$(FOCUS_VENV)/.runtime: requirements/focus.lock requirements/install.sh | $(VENV)/.runtime
+	@VENV=$(FOCUS_VENV) requirements/install.sh focus
+
 clients: $(CLIENTS) $(AGENTS)
 
 .venv-clients/%/.client: requirements/clients/%.lock requirements/install.sh | $(VENV)/.runtime
@@ -95,7 +102,7 @@ test: check $(PROVIDERS_VENV)/.runtime
 	@echo '== pytest: $(WORKERS) workers, at most $(TEST_LIMIT_S) s'; $(PYTEST) -m 'not long' $(ARGS)
 
 test-all: TEST_LIMIT_S = 3600
-test-all: check vllm-test $(PROVIDERS_VENV)/.runtime triton clients $(DOCS_VENV)/.docs
+test-all: check vllm-test $(PROVIDERS_VENV)/.runtime triton focus clients $(DOCS_VENV)/.docs
 	@echo '== pytest, long tests and new examples of each law'; $(PYTEST) --hypothesis-profile=explore -k 'not an_hour' $(ARGS)
 	@$(MAKE) --no-print-directory mutants soak ARGS=
 
@@ -122,4 +129,4 @@ lock: install
 	@UV=$(abspath $(BIN)/uv) requirements/compile.sh
 
 clean:
-	@rm -rf $(VENV) $(VLLM_VENV) $(PROVIDERS_VENV) $(TRITON_VENV) $(DOCS_VENV) .venv-clients tests/clients/agents/node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) $(VLLM_VENV) $(PROVIDERS_VENV) $(TRITON_VENV) $(FOCUS_VENV) $(DOCS_VENV) .venv-clients tests/clients/agents/node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

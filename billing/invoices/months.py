@@ -36,7 +36,7 @@ from billing.ledger.posting import CLOCK_SKEW_MAX_US
 from billing.limits.keys import SHARDS
 from billing.money import NANOUSD_PER_CENT, whole_cents
 from billing.parties import store as parties
-from billing.parties.store import BilledAs
+from billing.parties.store import BilledAs, PartiesSeen
 from billing.payments import store as payments
 from billing.payments.payment import due
 from billing.payments.tendered import TenderedDue, converted
@@ -283,6 +283,7 @@ class _Snapshot:
     billed_as: BilledAs | None
     basis: TaxBasis | None
     rate: Conversion | None
+    parties: PartiesSeen | None = None
 
 
 class RunTerms(NamedTuple):
@@ -339,10 +340,19 @@ def _run(store: Store, org: str, billing_period: Period, terms: RunTerms) -> Inv
             if seen.reasons:  # a draft that a power cut takes back is made again
                 commit_later(conn)
             take_turns(conn, RUN_LOCK)
-            if rows.states(conn, org) == seen.states and terms_of(conn, org) == seen.agreed:
+            if _is_as_seen(conn, org, seen):
                 by = seen.billed_as.seller.series if seen.billed_as else terms.series
                 return _write(conn, seen, invoice | {"series": by}, lines, now_us)
-    raise RunContended(f"other runs kept changing the invoices of {org}")
+    raise RunContended(f"others kept changing the invoices of {org}")
+
+
+def _is_as_seen(conn: Connection, org: str, seen: _Snapshot) -> bool:
+    """Whether nobody came between who changed what an invoice is made from."""
+    return (
+        rows.states(conn, org) == seen.states
+        and terms_of(conn, org) == seen.agreed
+        and parties.seen(conn, org) == seen.parties
+    )
 
 
 def _snapshot(conn: Connection, org: str, billing_period: Period, terms: RunTerms) -> _Snapshot:
@@ -392,7 +402,7 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, terms: RunTerm
     reasons = (*waits, *parked)
     return _Snapshot(
         *(identity, invoice, cuts, is_composed, lines, agreed_terms, states, reasons),
-        *(parked, billed_as, basis, _rate(shown)),
+        *(parked, billed_as, basis, _rate(shown), parties.seen(conn, org)),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.exc import IntegrityError
 
 from billing.db.columns import table_of
@@ -38,6 +38,16 @@ class BilledAs(NamedTuple):
     seller: Seller
     buyer: BillingProfile
     rule: TaxRule | None
+
+
+class PartiesSeen(NamedTuple):
+    """What differs once a change came to whom an organization is billed by, as whom, or under which
+    rules."""
+
+    contact: tuple[Seller, BillingProfile] | None
+    has_sellers: bool
+    rules: int
+    rules_changed_us: int | None
 
 
 def put_seller(store: Store, seller: Seller, now_us: int) -> Seller:
@@ -145,6 +155,12 @@ def contact(conn: Connection, org: str) -> tuple[Seller, BillingProfile] | None:
     buyer = _profile(conn, org)
     by = None if buyer is None else _seller(conn, buyer.seller)
     return None if buyer is None or by is None else (by, buyer)
+
+
+def seen(conn: Connection, org: str) -> PartiesSeen:
+    statement = select(func.count(), func.max(RULE.c.changed_us)).select_from(RULE)
+    of_rules = conn.execute(statement).one()
+    return PartiesSeen(contact(conn, org), has_sellers(conn), *of_rules)
 
 
 def rules_at(

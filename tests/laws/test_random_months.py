@@ -76,7 +76,7 @@ def steps_of(what: str, numbers: st.SearchStrategy[int]) -> st.SearchStrategy[St
 
 some = st.one_of(
     steps_of("call", st.integers(1, 10**9)),
-    steps_of("call", st.integers(1, 10**9)),
+    steps_of("call", st.integers(10**8, 10**9)),
     steps_of("run", st.integers(1, SOON)),
     steps_of("run", st.integers(1, SOON)),
     steps_of("price", st.integers(0, 3 * 10**7)),

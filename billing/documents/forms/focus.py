@@ -2,11 +2,13 @@
 
 BilledCost of an invoice sums to what is due by it: a discount and paid credit are rows of category
 Credit. A row with a price has ListCost and ContractedCost that are exactly price times quantity. A
-credit note has rows below zero. Source: FOCUS 1.2 of the FinOps Foundation.
+credit note has rows below zero. Every number is a decimal: it has a point. Source: FOCUS 1.2 of the
+FinOps Foundation.
 """
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
@@ -52,6 +54,7 @@ COLUMNS = (
     "ServiceSubcategory",
     "SkuId",
     "SkuMeter",
+    "SkuPriceDetails",
     "SkuPriceId",
     "SubAccountId",
     "SubAccountName",
@@ -145,18 +148,18 @@ def _of_line(
 ) -> dict[str, Any]:
     category = CATEGORIES.get(line.kind, "Usage")
     is_usage = category == "Usage"
-    cost = Number(plain(sign * exact_usd(priced)))
-    price = Number(plain(Decimal(priced.unit_price_nanousd) / NANOUSD_PER_USD))
+    cost = _decimal(sign * exact_usd(priced))
+    price = _decimal(Decimal(priced.unit_price_nanousd) / NANOUSD_PER_USD)
     unit = UNITS[priced.unit]
     row: dict[str, Any] = {
         "BilledCost": Number(cents_text(sign * line.amount_cents)),
-        "EffectiveCost": Number(plain(Decimal(sign * line.amount_nanousd) / NANOUSD_PER_USD)),
+        "EffectiveCost": _decimal(Decimal(sign * line.amount_nanousd) / NANOUSD_PER_USD),
         "ListCost": cost,
         "ContractedCost": cost,
         "ListUnitPrice": price,
         "ContractedUnitPrice": price,
         "PricingCategory": "Standard",
-        "PricingQuantity": Number(plain(Decimal(sign * priced.quantity) / priced.base_quantity)),
+        "PricingQuantity": _decimal(Decimal(sign * priced.quantity) / priced.base_quantity),
         "PricingUnit": unit if priced.base_quantity == 1 else f"{priced.base_quantity} {unit}",
         "ChargeCategory": category,
         "ChargeFrequency": "Usage-Based" if is_usage else "One-Time",
@@ -165,6 +168,7 @@ def _of_line(
         "ChargePeriodEnd": _instant(line.service_end + timedelta(days=1)),
         "SkuId": _sku(line),
         "SkuMeter": line.component or line.kind,
+        "SkuPriceDetails": _price_details(line),
         "SkuPriceId": f"{_sku(line)}@{line.price_version or price}",
         "SubAccountId": line.project or None,
         "SubAccountName": line.project or None,
@@ -175,7 +179,7 @@ def _of_line(
     if line.service_start < document.heading.period_start:
         row["ChargeClass"] = "Correction"
     if is_usage:
-        row["ConsumedQuantity"] = sign * priced.quantity
+        row["ConsumedQuantity"] = _decimal(Decimal(sign * priced.quantity))
         row["ConsumedUnit"] = unit
     return row
 
@@ -191,6 +195,21 @@ def _unpriced(category: str, description: str, cents: int) -> dict[str, Any]:
         "ChargeFrequency": "One-Time",
         "ChargeDescription": description,
     }
+
+
+def _decimal(value: Decimal) -> Number:
+    """An integer gets a point: its type must not depend on the numbers beside it."""
+    text = plain(value)
+    return Number(text if "." in text else f"{text}.0")
+
+
+def _price_details(line: DocumentLine) -> str:
+    """What a price holds for: of FOCUS's own properties none is of tokens."""
+    details: dict[str, str | bool] = {"x_Meter": line.component or line.kind}
+    if line.model:
+        details |= {"x_Model": line.model, "x_ServiceTier": line.service_tier}
+        details["x_IsBatch"] = line.batch
+    return json.dumps(details)
 
 
 def _sku(line: DocumentLine) -> str:

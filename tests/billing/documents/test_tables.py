@@ -108,7 +108,7 @@ def test_focus_names_the_invoice_the_buyer_and_the_month() -> None:
         "2026-12-01T00:00:00Z",
     )
     assert (first["PricingQuantity"], first["PricingUnit"]) == ("1.234567", "1000000 Tokens")
-    assert (first["ConsumedQuantity"], first["ConsumedUnit"]) == ("1234567", "Tokens")
+    assert (first["ConsumedQuantity"], first["ConsumedUnit"]) == ("1234567.0", "Tokens")
     assert (first["ListUnitPrice"], first["ListCost"]) == ("0.6", "0.7407402")
     assert (first["ChargeClass"], second["ChargeClass"]) == ("", "Correction")
     assert (tax["ChargeCategory"], tax["PricingQuantity"]) == ("Tax", "")

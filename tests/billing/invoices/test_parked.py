@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
+from billing.cents import tax_of
 from billing.db.engine import Store
-from billing.invoices import runs
+from billing.invoices import months, runs
 from billing.invoices import store as rows
 from billing.invoices.months import list_invoices
 from billing.invoices.runs import RunState, start
@@ -23,6 +27,7 @@ from tests.billing.invoices.test_invoices import (
 )
 from tests.billing.invoices.test_runs import finished
 from tests.billing.taxes.test_tax_rule import BUYER, REVERSE, SELLER
+from tests.billing.taxes.test_taxation import DOMESTIC, GERMAN
 
 NO_PROFILE, NO_RULE = (
     "it has no billing profile",
@@ -71,6 +76,40 @@ def test_parties_of_an_issued_invoice_stay_as_they_were(store: Store) -> None:
     assert frozen is not None
     assert frozen[:3] == (SELLER, buyer, REVERSE)
     assert frozen.due_us - frozen.issued_us == 14 * DAY_US
+
+
+@pytest.mark.parametrize("what", ["profile", "seller", "rule"])
+def test_what_changes_while_a_run_composes_is_billed_as_it_is_when_it_is_issued(
+    store: Store, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """No document has half of the one and half of the other."""
+    changes: dict[str, Callable[[], object]] = {
+        "profile": lambda: parties.put_profile(store, replace(GERMAN, legal_name="Moved"), 9),
+        "seller": lambda: parties.put_seller(store, replace(SELLER, series="MOVED"), 9),
+        "rule": lambda: parties.put_rule(store, replace(DOMESTIC, rate_ppm=70_000), 9),
+    }
+    book(store, call(store, "req_2", IN_OCTOBER_US, output=3_456_789_012))
+    parties.put_seller(store, SELLER, 1)
+    parties.put_profile(store, GERMAN, 1)
+    parties.put_rule(store, DOMESTIC, 1)
+    composed = months.compose
+
+    def changing(*parts: Any) -> Any:
+        changes.pop(what, lambda: None)()
+        return composed(*parts)
+
+    monkeypatch.setattr(months, "compose", changing)
+    (issued,) = run(store, "2026-10")
+    monkeypatch.undo()
+    with store.read() as conn:
+        frozen = rows.parties_of(conn, issued.invoice["invoice_id"])
+        now = parties.billed_as(conn, "org_1", OCTOBER.end_us - 1)
+    assert frozen is not None and now is not None and now.rule is not None
+    assert frozen[:3] == now and what not in changes
+    assert issued.number == f"{now.seller.series}-2026-000001"
+    assert issued.taxation.tax_cents == tax_of(issued.invoice["total_cents"], now.rule.rate_ppm)
+    assert run(store, "2026-10") == [issued]
+    assert holds(store)
 
 
 def test_where_nobody_sells_nothing_is_asked(store: Store) -> None:
