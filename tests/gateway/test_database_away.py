@@ -19,6 +19,7 @@ from gateway.parts import Outside
 from gateway.settings import ModelSettings, Settings
 from migrations.run import migrate
 from tests.gateway.api.asgi import answer
+from tests.gateway.api.described import assert_described
 from tests.postgres_fixtures import Databases, postgres
 from tests.redis_server import RedisServer
 
@@ -58,6 +59,7 @@ async def test_gateway_that_starts_before_its_database_waits_for_it(
                 assert (await get(app, "/livez"))[0] == 200
                 status, told, _ = await get(app, "/readyz")
                 assert (status, told["checks"]) == (503, {"database": False})
+                assert_described(app, "GET", "/readyz", status, told)
                 for method, path in (("POST", "/v1/chat/completions"), ("GET", "/admin/v1/keys")):
                     status, told, headers = await get(app, path, method)
                     assert (status, headers["retry-after"]) == (503, "1")

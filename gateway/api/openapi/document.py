@@ -186,7 +186,7 @@ def _complete(method: str, path: str, operation: dict[str, Any]) -> None:
         content = {media: {"schema": BODIES[path], "example": EXAMPLES[path]}}
         operation["requestBody"] = {"required": True, "content": content}
     for status, description in _errors(method, path).items():
-        responses.setdefault(status, _error(path, description))
+        responses.setdefault(status, _error(path, status, description))
     if path not in OPEN:
         operation["security"] = _security(path)
 
@@ -212,8 +212,10 @@ def _errors(method: str, path: str) -> Mapping[str, str]:
     return errors | (FETCHING if path == "/admin/v1/models/apply" else {})
 
 
-def _error(path: str, description: str) -> dict[str, Any]:
+def _error(path: str, status: str, description: str) -> dict[str, Any]:
     kind = "MessageError" if path.startswith("/v1/messages") else "ErrorResponse"
+    if (path, status) == ("/readyz", "503"):
+        kind = "Readiness"
     return {
         "description": description,
         "headers": ANSWER_HEADERS,
