@@ -32,6 +32,7 @@ from tests.gateway.accountant.invoices import reckon
 from tests.gateway.accountant.office import Office, assert_same, gathered, issue, lines_of
 from tests.gateway.accountant.prices import Json, nano
 from tests.gateway.edge import ORGANIZATION_ID, edge
+from tests.gateway.parties import BUYER, SELLER
 from tests.redis_server import RedisServer
 
 SEPTEMBER, OCTOBER, NOVEMBER = (period(f"2026-{month:02d}") for month in (9, 10, 11))
@@ -39,9 +40,6 @@ HOUR_US = 3_600_000_000
 OF_PRODUCT = {"billing", "gateway", "routing", "workers", "providers"}
 OCTOBER_CALLS, LATE_CALLS, NOVEMBER_CALLS = 240, 30, 60
 TIERS = ("default", "priority", "flex")
-ADDRESS = {"lines": ["1 Main Street"], "city": "Berlin", "postal_code": "10115", "country": "DE"}
-SELLER = {"legal_name": "Sluice", "address": ADDRESS, "vat_id": "DE136695976", "series": "SLU"}
-PROFILE = {"legal_name": "Buyer", "address": ADDRESS, "seller": "main", "kind": "business"}
 RULES: dict[str, Json] = {
     "any": {"category": "O", "note": "not taxed", "from": "2026-01-01T00:00:00Z"},
     "de": {"category": "S", "rate": "19", "buyer_country": "DE", "from": "2026-01-01T00:00:00Z"},
@@ -189,7 +187,7 @@ async def agree(office: Office) -> None:
     changed = {"effective_from_s": OCTOBER.start_us / 1e6 + 15 * 86_400}
     await office.admin("POST", "prices", {"rates": [*rates_of(404)], "note": "second"} | changed)
     await office.admin("PUT", "sellers/main", SELLER)
-    await office.admin("PUT", f"organizations/{ORGANIZATION_ID}/billing-profile", PROFILE)
+    await office.admin("PUT", f"organizations/{ORGANIZATION_ID}/billing-profile", BUYER)
     for name, rule in RULES.items():
         await office.admin("PUT", f"tax-rules/{name}", rule)
     terms = {"terms": list(TERMS)}

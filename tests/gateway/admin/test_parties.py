@@ -13,11 +13,10 @@ from redis.asyncio import Redis
 from tests.gateway.api.asgi import ask
 from tests.gateway.api.described import assert_described
 from tests.gateway.edge import ORGANIZATION_ID, Edge, edge
+from tests.gateway.parties import ADDRESS, BUYER, SELLER
 from tests.redis_server import RedisServer
 
-ADDRESS = {"lines": ["1 Main Street"], "city": "Berlin", "postal_code": "10115", "country": "DE"}
-SELLER = {"legal_name": "Sluice", "address": ADDRESS, "vat_id": "DE136695976", "series": "SLU"}
-PROFILE = {"legal_name": "B" * 500, "address": ADDRESS, "seller": "main", "kind": "consumer"}
+PROFILE = BUYER | {"legal_name": "B" * 500, "kind": "consumer"}
 RULE = {"category": "S", "rate": "8.875", "from": "2026-01-01T00:00:00Z", "buyer_country": "DE"}
 OF_ORGANIZATION = f"/organizations/{ORGANIZATION_ID}/billing-profile"
 
