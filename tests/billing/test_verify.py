@@ -85,6 +85,11 @@ OTHER = "debit_account = 'org:org_2:unbilled', org = 'org_2'"
 HOUR = "hour_us = hour_us - 3600000000"
 SUMS = ("usage_hour", "usage_day", "usage_org_day")
 LETTER = "INSERT INTO dead_letter (shard, entry, rid, reason, detail, payload, created_us) VALUES"
+PAYMENT = (
+    "source, invoice_id, payment_id, org, external_id, amount_cents, currency, received_us, note,"
+    " created_by, created_us"
+)
+OF_PAYMENT = "'p', 'org_1', 'w', 1, 'USD', 1, '', 'a', 1"
 NOTE = (
     "note_id, invoice_id, org, series, number, reason, net_cents, tax_cents, created_by, created_us"
 )
@@ -262,13 +267,13 @@ BREAKS: list[tuple[str, str, list[str]]] = [
     ("[2]", "UPDATE invoice SET status = 'finalised', number = 2", ["I10 invoice_numbers"]),
     (
         "org:org_1:on_account",
-        "INSERT INTO payment VALUES ('p', 'org_1', 'w', 'hand', NULL, 1, 'USD', 1, '', 'a', 1)",
+        f"INSERT INTO payment ({PAYMENT}) VALUES ('hand', NULL, {OF_PAYMENT})",
         ["P1 payments", "P2 statements"],
     ),
     (
         "1 credits have put 1 cents on account, not 0",
-        "INSERT INTO payment SELECT 'p', 'org_1', 'w', 'credit_note', invoice_id, 1, 'USD', 1, '',"
-        " 'a', 1 FROM invoice",
+        f"INSERT INTO payment ({PAYMENT}) SELECT 'credit_note', invoice_id, {OF_PAYMENT}"
+        " FROM invoice",
         ["P1 payments", "P5 credits"],
     ),
     (
