@@ -52,9 +52,12 @@ def rates(
 
 
 def shown(
-    conn: Connection, seller: Seller, buyer: BillingProfile, now_us: int, days_max: int
+    conn: Connection, parties: tuple[Seller, BillingProfile] | None, now_us: int, days_max: int
 ) -> Shown | None:
     """What a document of now shows beside USD; None where it shows USD alone."""
+    if parties is None:
+        return None
+    seller, buyer = parties
     currency = shown_currency(seller.tax_currency, buyer.currency)
     if currency is None:
         return None

@@ -230,14 +230,14 @@ def _as_listed(
     basis = _basis(conn, billed_as, ends_us, grants)
     doubted = _doubts(conn, billed_as, basis, guards, now_us)
     review = (org, month.name, invoice["invoice_id"], invoice["total_cents"], guards, doubted)
-    shown = _shown(conn, billed_as, guards, now_us)
+    shown = rates.shown(conn, billed_as and billed_as[:2], now_us, guards.rate_days)
     lacks = _parked_because(conn, basis, shown)
     parked = (*lacks, *reviews.parked_because(conn, *review))
     is_one_off = invoice["kind"] == rows.ONE_OFF
     waits = () if is_one_off else _open_because(conn, org, month, now_us)
     reasons = (*waits, *parked)
     to_come = NOT_ISSUED if is_one_off else TO_COME
-    parts = (parked, _taxation(basis, lines), now_us, lacks, _rate(shown))
+    parts = (parked, _taxation(basis, lines), now_us, lacks, shown and shown.conversion)
     return InvoiceResult(invoice, lines, reasons or (to_come,), *parts)
 
 
@@ -396,13 +396,13 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, terms: RunTerm
     doubted = _doubts(conn, billed_as, basis, terms.guards, terms.now_us)
     review = (org, billing_period.name, invoice_id, total_cents, terms.guards, doubted)
     reviewed = reviews.parked_because(conn, *review)
-    shown = _shown(conn, billed_as, terms.guards, terms.now_us)
+    shown = rates.shown(conn, billed_as and billed_as[:2], terms.now_us, terms.guards.rate_days)
     parked = (*_parked_because(conn, basis, shown), *reviewed)
     waits = _open_because(conn, org, billing_period, terms.now_us, terms.grace_us)
     reasons = (*waits, *parked)
     return _Snapshot(
         *(identity, invoice, cuts, is_composed, lines, agreed_terms, states, reasons),
-        *(parked, billed_as, basis, _rate(shown), parties.seen(conn, org)),
+        *(parked, billed_as, basis, shown and shown.conversion, parties.seen(conn, org)),
     )
 
 
@@ -434,18 +434,6 @@ def _parked_because(
         return (NO_PROFILE,) if parties.has_sellers(conn) else ()
     no_rate = (shown.missing_because,) if shown and shown.conversion is None else ()
     return (*basis.lacks, *no_rate)
-
-
-def _shown(
-    conn: Connection, billed_as: BilledAs | None, guards: Guards, now_us: int
-) -> Shown | None:
-    if billed_as is None:
-        return None
-    return rates.shown(conn, billed_as.seller, billed_as.buyer, now_us, guards.rate_days)
-
-
-def _rate(shown: Shown | None) -> Conversion | None:
-    return None if shown is None else shown.conversion
 
 
 def _doubts(

@@ -192,7 +192,7 @@ def _billed(
         if unsold is None or parties.has_sellers(conn):
             raise NotPayable("billing_profile_missing", f"{org} has no billing profile")
         return _Billed(*unsold)
-    shown = rates.shown(conn, *contact, now_us, guards.rate_days)
+    shown = rates.shown(conn, contact, now_us, guards.rate_days)
     if shown is not None and shown.conversion is None:
         raise NotPayable("no_exchange_rate", shown.missing_because)
     rate = None if shown is None else shown.conversion

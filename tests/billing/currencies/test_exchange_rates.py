@@ -123,7 +123,7 @@ def test_newest_rate_counts_that_is_neither_to_come_nor_too_old(store: Store) ->
     def counts() -> int | None:
         with store.read() as conn:
             party = replace(SELLER, tax_currency="EUR"), replace(GERMAN, currency="CHF")
-            found = shown(conn, *party, IN_NOVEMBER_US, 10)
+            found = shown(conn, party, IN_NOVEMBER_US, 10)
         assert found is not None and found.currency == "EUR"
         return found.conversion and found.conversion.nano_per_usd
 

@@ -9,9 +9,11 @@ import pytest
 
 from tests.gateway.admin.test_parties import OF_ORGANIZATION, PROFILE, RULE, SELLER, asked, one
 from tests.gateway.api.asgi import ask
+from tests.gateway.commands.conftest import sluice
+from tests.gateway.commands.sluice import Sluice
 from tests.gateway.edge import API_KEY, ORGANIZATION_ID, Edge
 
-__all__ = ["one"]
+__all__ = ["one", "sluice"]
 
 BODY = {"units_per_usd": "0.925", "source": "ECB"}
 ONE_OFF = {
@@ -63,7 +65,7 @@ async def test_rate_that_cannot_be_is_refused_with_its_field(
     assert (status, answer["error"]["param"]) == (400, param), answer
 
 
-async def test_issued_documents_keep_their_rate(one: Edge) -> None:
+async def test_issued_documents_keep_their_rate(one: Edge, sluice: Sluice) -> None:
     for path, body in (
         ("/sellers/main", SELLER | {"tax_currency": "EUR"}),
         (OF_ORGANIZATION, PROFILE),
@@ -107,6 +109,8 @@ async def test_issued_documents_keep_their_rate(one: Edge) -> None:
     assert (status, paid["status"], paid["due_usd"]) == (200, "paid", "0.00")
     assert paid["converted"]["due"] == "0.00"
     assert await asked(one, "POST", f"{path}/pay", euros) == (200, paid)
+    words = "--amount", "99.07", "--currency", "EUR", "--external-id", "wire-1"
+    assert "paid" in await sluice("invoice", "pay", issued["number"], *words)
     status, _ = await asked(one, "POST", f"{path}/pay", euros | {"amount": "99.08"})
     assert status == 409
     (payment,) = (await asked(one, "GET", "/payments"))[1]["data"]
