@@ -17,6 +17,7 @@ from billing.money import usd
 NANO_MIN, NANO_MAX = 10**5, 10**14
 """From 0.0001 to 100,000 units for a USD."""
 MICROSECONDS = 1_000_000
+NO_RATE = "no_exchange_rate"
 
 
 class BadRate(ValueError):
@@ -53,7 +54,7 @@ class Shown(NamedTuple):
     @property
     def missing_because(self) -> str:
         within = f"nobody has said within {self.days_max} days"
-        return f"no_exchange_rate: {within} how much {self.currency} a USD is"
+        return f"{NO_RATE}: {within} how much {self.currency} a USD is"
 
 
 def checked_rate(rate: ExchangeRate) -> ExchangeRate:

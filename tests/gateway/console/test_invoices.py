@@ -14,13 +14,16 @@ from billing.invoices import one_off
 from billing.parties import store as parties
 from gateway.catalog.bootstrap import ORGANIZATION_ID
 from tests.billing.taxes.test_tax_rule import SELLER
+from tests.gateway.admin.test_exchange_rates import BODY, ONE_OFF, day
+from tests.gateway.admin.test_parties import OF_ORGANIZATION, PROFILE, RULE, asked
+from tests.gateway.admin.test_parties import SELLER as PARTY
 from tests.gateway.console.test_pages import HOSTILE, browser, sign_in
 from tests.gateway.edge import Edge, edge
 from tests.redis_server import RedisServer
 
 HOME = "/console/invoices"
 SURE = {"sure": "yes"}
-OFFERED = re.compile(r'action="/console/invoices/[^/]+/([a-z]+)"')
+OFFERED = re.compile(r'action="/console/invoices/[^/]+/([a-z-]+)"')
 
 
 @pytest.fixture
@@ -137,3 +140,27 @@ async def test_what_the_api_refuses_is_said_and_changes_nothing(
         lacking = (await client.get(at)).text
         assert f"PUT /admin/v1/organizations/{ORGANIZATION_ID}/billing-profile" in lacking
         assert OFFERED.findall(lacking) == ["approve", "hold"], "no approval clears that"
+
+
+async def test_other_currency_is_shown_lacking_and_paid_in(one: Edge) -> None:
+    for path, body in (
+        ("/sellers/main", PARTY | {"tax_currency": "EUR"}),
+        (OF_ORGANIZATION, PROFILE),
+        ("/tax-rules/de", RULE | {"rate": "19"}),
+    ):
+        assert (await asked(one, "PUT", path, body))[0] == 200
+    _, draft = await asked(one, "POST", "/invoices", ONE_OFF)
+    at = f"{HOME}/{draft['id']}"
+    async with browser(one) as client:
+        await sign_in(client)
+        page = (await client.get(at)).text
+        assert "PUT /admin/v1/exchange-rates/{currency}/{date}" in page
+        assert OFFERED.findall(page) == ["approve", "hold"]
+        await asked(one, "PUT", f"/exchange-rates/EUR/{day(one)}", BODY)
+        await client.post(f"{at}/issue", data=SURE)
+        page = (await client.get(at)).text
+        assert "In EUR: tax 17.58, total 110.08, due 110.08, at 0.925" in page
+        paid = SURE | {"amount": "10.08", "external_id": "sepa-1"}
+        assert (await client.post(f"{at}/pay-converted", data=paid)).status_code == 303
+        page = (await client.get(at)).text
+        assert "due 100.00, at" in page and ">10.08 EUR<" in page

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from billing.currencies.exchange_rate import NO_RATE
 from billing.invoices.months import NO_PROFILE, InvoiceResult
 from billing.invoices.status import InvoiceStatus
 from gateway.console.action_forms import ActionForm, FormField
@@ -12,8 +13,10 @@ UNPAID = (InvoiceStatus.OPEN, InvoiceStatus.OVERDUE)
 ISSUED = (*UNPAID, InvoiceStatus.PAID)
 REASON = FormField("reason", "Reason, which is kept")
 AMOUNT = FormField("amount_usd", "Amount, USD", is_amount=True)
+BANKS_NAME = FormField("external_id", "The bank's name of it")
 PROFILE = "Give it one: PUT /admin/v1/organizations/{org}/billing-profile."
 RULE = "Add a tax rule for its seller and its buyer: PUT /admin/v1/tax-rules/{{rule_id}}."
+RATE = "Give one of today: PUT /admin/v1/exchange-rates/{{currency}}/{{date}}."
 LOOK = "Look at its lines. If they are right, approve it."
 
 
@@ -21,7 +24,9 @@ def what_to_do(result: InvoiceResult, reason: str) -> str:
     """About a reason for which it is parked. What is lacking is not cleared by approving."""
     if reason not in result.lacks:
         return LOOK
-    return (PROFILE if reason == NO_PROFILE else RULE).format(org=result.invoice["org"])
+    rate_or_rule = RATE if reason.startswith(NO_RATE) else RULE
+    words = PROFILE if reason == NO_PROFILE else rate_or_rule
+    return words.format(org=result.invoice["org"])
 
 
 def actions_of(result: InvoiceResult) -> Iterator[ActionForm]:
@@ -30,7 +35,7 @@ def actions_of(result: InvoiceResult) -> Iterator[ActionForm]:
     if result.status in UNISSUED:
         yield from _of_draft(result, name)
     if result.status in UNPAID:
-        yield _pay(result, name)
+        yield from _pay(result)
     if result.status in ISSUED:
         yield from _corrections(result, name)
     if result.status in UNPAID:
@@ -64,14 +69,24 @@ def _of_draft(result: InvoiceResult, name: str) -> Iterator[ActionForm]:
     )
 
 
-def _pay(result: InvoiceResult, name: str) -> ActionForm:
+def _pay(result: InvoiceResult) -> Iterator[ActionForm]:
+    """In USD, and in the other currency that it shows."""
     left = money(result.due_nanousd).text
-    return ActionForm(
+    yield ActionForm(
         *("pay", "Pay"),
         f"{left} USD is due. What is above that goes on account.",
         "Yes, this money has come.",
-        (AMOUNT, FormField("external_id", "The bank's name of it")),
+        (AMOUNT, BANKS_NAME),
     )
+    shown = result.converted
+    if shown is not None:
+        currency, due = shown.conversion.currency, money(shown.due_nano).text
+        yield ActionForm(
+            *("pay-converted", f"Pay in {currency}"),
+            f"{due} {currency} is due. It is booked in USD at the rate of the invoice.",
+            "Yes, this money has come.",
+            (FormField("amount", f"Amount, {currency}", is_amount=True), BANKS_NAME),
+        )
 
 
 def _corrections(result: InvoiceResult, name: str) -> Iterator[ActionForm]:

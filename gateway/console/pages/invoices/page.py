@@ -36,7 +36,7 @@ ROWS = PageRequest(200, None)
 PAYMENTS = PageRequest(50, None)
 NOTES = PageRequest(50, None)
 EVENTS = PageRequest(200, None)
-ACTIONS = ("approve", "issue", "hold", "void", "uncollectible", "credit", "pay")
+ACTIONS = ("approve", "issue", "hold", "void", "uncollectible", "credit", "pay", "pay-converted")
 VALUE_CHARS_MAX = 200
 STATUSES = tuple(each.value for each in InvoiceStatus)
 
@@ -130,6 +130,10 @@ async def _change(
             await services.notes.credit(invoice_id, body_of(CreditBody, form))
         case "pay":
             await services.payments.pay(invoice_id, body_of(PayBody, form))
+        case "pay-converted":
+            shown = (await invoices.read(invoice_id)).converted
+            currency = {"currency": shown.conversion.currency} if shown else {}
+            await services.payments.pay(invoice_id, body_of(PayBody, {**form, **currency}))
 
 
 async def _shown(

@@ -11,7 +11,7 @@ from billing.documents.parties import NamedParties
 from billing.history.history import ComingStep
 from billing.invoices.invoicing import LineKind
 from billing.invoices.months import InvoiceResult
-from billing.money import NANOUSD_PER_CENT
+from billing.money import NANOUSD_PER_CENT, usd
 from billing.payments.paying import PaymentState
 from billing.payments.payment import PartKind
 from billing.taxes.taxation import TaxPart
@@ -68,6 +68,8 @@ class PaymentView:
     note: str
     received: DisplayTime
     amount: Money
+    came: str
+    """In its own currency, where that is not USD."""
     on_account: Money
     parts: tuple[PartView, ...]
 
@@ -95,6 +97,8 @@ class InvoiceView:
     """Each reason with what to do about it."""
     waits: tuple[str, ...]
     amounts: tuple[tuple[str, Money], ...]
+    converted: str
+    """What it says in another currency, in words."""
     due_by: DisplayTime | None
     actions: tuple[ActionForm, ...]
     papers: tuple[PaperView, ...]
@@ -138,6 +142,7 @@ def invoice_view(
         ),
         waits=result.waits_because,
         amounts=_amounts(result),
+        converted=_converted(result),
         due_by=None if due_us is None else instant(due_us, now_us),
         actions=tuple(with_typed(each, refused) for each in actions_of(result)),
         papers=tuple(_papers(reads, now_us)),
@@ -164,6 +169,17 @@ def _amounts(result: InvoiceResult) -> tuple[tuple[str, Money], ...]:
         "Due": result.due_nanousd,
     }
     return tuple((name, money(amount)) for name, amount in amounts.items())
+
+
+def _converted(result: InvoiceResult) -> str:
+    shown = result.converted
+    if shown is None:
+        return ""
+    rate = shown.conversion
+    amounts = {"tax": shown.tax_nano, "total": shown.total_nano, "due": shown.due_nano}
+    words = ", ".join(f"{name} {money(amount).text}" for name, amount in amounts.items())
+    at = f"{usd(rate.nano_per_usd)} for a USD, {rate.source}, {rate.day.isoformat()}"
+    return f"In {rate.currency}: {words}, at {at}."
 
 
 def _papers(reads: InvoiceReads, now_us: int) -> Iterator[PaperView]:
@@ -195,7 +211,8 @@ def _line(line: Mapping[str, Any]) -> InvoiceLineView:
 
 
 def _payment(state: PaymentState, now_us: int) -> PaymentView:
-    payment = state.payment
+    payment, tendered = state.payment, state.tendered
+    came = f"{money(tendered.amount_nano).text} {tendered.currency}" if tendered else ""
     return PaymentView(
         id=payment["payment_id"],
         name=payment["external_id"],
@@ -203,6 +220,7 @@ def _payment(state: PaymentState, now_us: int) -> PaymentView:
         note=payment["note"],
         received=instant(payment["received_us"], now_us),
         amount=money(state.amount_nanousd),
+        came=came,
         on_account=money(state.on_account_nanousd),
         parts=tuple(_part(part, now_us) for part in state.parts),
     )
