@@ -1,4 +1,6 @@
-"""One process of adapters for a test module, in the environment that `make providers` makes."""
+"""One process of adapters for all tests that want one, in what `make providers` makes.
+
+They run in one worker, one after the other: a process takes four seconds of a core to start."""
 
 from __future__ import annotations
 
@@ -47,10 +49,17 @@ class ProvidersProcess:
     lines: list[str]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def providers() -> Iterator[ProvidersProcess]:
     with running_providers() as running:
         yield running
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "providers" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("providers"))
 
 
 @contextmanager
