@@ -17,6 +17,8 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 BUSY_TIMEOUT_MS = 10_000
 CONNECT_TIMEOUT_S = 10
 _READ_ONLY = "sluice_read_only"
+_NORMAL = 1
+"""Level of `PRAGMA synchronous` at which a commit syncs nothing, and a checkpoint does."""
 OUTAGE = (OperationalError, InterfaceError)
 """What a database that is away, locked or full raises, whatever was asked."""
 
@@ -34,6 +36,15 @@ class Store:
             yield conn
 
     @contextmanager
+    def write_unsynced(self) -> Iterator[Connection]:
+        """The same for what can be made again: its commit does not wait for the disk. A power cut
+        may take it back, unless a later transaction was committed that did wait."""
+        with self.engine.connect() as conn, _unsynced(conn), conn.begin():
+            if conn.dialect.name == "postgresql":
+                conn.exec_driver_sql("SET LOCAL synchronous_commit = off")
+            yield conn
+
+    @contextmanager
     def read(self) -> Iterator[Connection]:
         """A consistent snapshot; it takes no write lock."""
         options: dict[str, Any] = {_READ_ONLY: True}
@@ -44,6 +55,21 @@ class Store:
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+@contextmanager
+def _unsynced(conn: Connection) -> Iterator[None]:
+    """Have SQLite not sync the log of a transaction that begins within this."""
+    if conn.dialect.name != "sqlite":
+        yield
+        return
+    driver: Any = conn.connection.driver_connection
+    (level,) = driver.execute("PRAGMA synchronous").fetchone()
+    driver.execute(f"PRAGMA synchronous = {min(level, _NORMAL)}")
+    try:
+        yield
+    finally:
+        driver.execute(f"PRAGMA synchronous = {level}")
 
 
 def look_up_by_index(conn: Connection) -> None:
@@ -59,13 +85,6 @@ def walk_along_index(conn: Connection) -> None:
     if conn.dialect.name == "postgresql":
         for step in ("seqscan", "hashjoin", "mergejoin", "sort"):
             conn.exec_driver_sql(f"SET LOCAL enable_{step} = off")
-
-
-def commit_later(conn: Connection) -> None:
-    """Have the commit of this transaction not wait for PostgreSQL's disk. A power cut may take it
-    back, unless a later transaction was committed that did wait: then it is kept, too."""
-    if conn.dialect.name == "postgresql":
-        conn.exec_driver_sql("SET LOCAL synchronous_commit = off")
 
 
 def take_turns(conn: Connection, lock: int) -> None:

@@ -22,7 +22,7 @@ from billing.credits import store as credits
 from billing.currencies import store as rates
 from billing.currencies.conversion import Conversion, Converted
 from billing.currencies.exchange_rate import Shown
-from billing.db.engine import Store, commit_later, take_turns
+from billing.db.engine import Store, take_turns
 from billing.invoices import agreed, reviews
 from billing.invoices import store as rows
 from billing.invoices.cuts import Cut, free
@@ -336,9 +336,7 @@ def _run(store: Store, org: str, billing_period: Period, terms: RunTerms) -> Inv
         invoice, lines = written(
             seen.identity, org, billing_period, compose(seen.charges, billing_period), now_us
         )
-        with store.write() as conn:
-            if seen.reasons:  # a draft that a power cut takes back is made again
-                commit_later(conn)
+        with store.write_unsynced() if seen.reasons else store.write() as conn:
             take_turns(conn, RUN_LOCK)
             if _is_as_seen(conn, org, seen):
                 by = seen.billed_as.seller.series if seen.billed_as else terms.series
