@@ -29,9 +29,10 @@ Item = TypeVar("Item")
 
 
 class Body(BaseModel):
-    """What a caller sends: a field that nobody knows is refused."""
+    """What a caller sends: a field that nobody knows is refused. It is never read as ours, not even
+    where its fields are those of a table."""
 
-    model_config = SQLModelConfig(extra="forbid")
+    model_config = SQLModelConfig(extra="forbid", from_attributes=False)
 
 
 class Answer(BaseModel):

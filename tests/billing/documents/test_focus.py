@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -87,10 +88,10 @@ def test_validator_of_the_foundation_refuses_no_case(tmp_path: Path) -> None:
         assert failing(each) <= LISTED.keys() | OF_LISTED, name
         assert "InvoiceId-C-004-C" in failing(each), "it is mended: take it off the list"
     assert any(rule.startswith("ChargeCategory-") for rule in failing(refused))
-    held = [outcome for each in judged for outcome in each["outcomes"].values()].count("holds")
+    outcomes = Counter(outcome for each in judged for outcome in each["outcomes"].values())
     rows = sum(each["rows"] for each in judged)
-    print(f"{len(judged)} cases, {rows} rows: {held} times a rule held")
-    assert held > 200 * len(judged)
+    print(f"{len(judged)} cases, {rows} rows, rules: {dict(outcomes)}")
+    assert outcomes["holds"] > 200 * len(judged)
 
 
 def check(rows: Iterable[Mapping[str, str]]) -> None:
@@ -120,7 +121,9 @@ def failing(judged: Mapping[str, Any]) -> set[str]:
     return {
         rule
         for rule, outcome in judged["outcomes"].items()
-        if outcome == "fails" and not judged["text"].get(rule, "").startswith(OF_OTHER_CURRENCIES)
+        if outcome == "fails"
+        and not rule.startswith(OF_OTHER_CURRENCIES)
+        and not judged["text"].get(rule, "").startswith(OF_OTHER_CURRENCIES)
     }
 
 

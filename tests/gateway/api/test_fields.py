@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,10 +19,11 @@ from gateway.admin.credits.schemas import GrantBody
 from gateway.admin.keys.schemas import NewKey, Rotation
 from gateway.admin.limits.schemas import LimitsBody
 from gateway.admin.models.schemas import ModelBody
-from gateway.admin.organizations.schemas import NewOrganization
+from gateway.admin.organizations.schemas import NewOrganization, OrganizationChange
 from gateway.admin.pools.schemas import PoolBody
 from gateway.admin.prices.schemas import DiscountBody, PriceVersionBody, RateBody
 from gateway.admin.wrong_keys import WrongKeys
+from gateway.api.schemas import Body
 from gateway.app import create_app
 from gateway.fields import DAY_S, EXACT_MAX, INTEGER_MAX
 from gateway.instants import LAST_EPOCH_S, iso
@@ -99,6 +101,23 @@ def test_number_is_no_boolean_and_no_text(kind: type[BaseModel], value: object) 
         with pytest.raises(ValidationError) as refused:
             kind.model_validate({name: value})
         assert (name,) in [error["loc"] for error in refused.value.errors()], name
+
+
+@pytest.mark.parametrize("value", [False, True, 0, 5, 5.0])
+def test_money_is_a_text(value: object) -> None:
+    """A number is no amount in nano-USD: only answers are made of those."""
+    with pytest.raises(ValidationError, match="valid string"):
+        OrganizationChange.model_validate({"credit_limit_usd": value})
+
+
+def test_no_body_is_read_as_ours() -> None:
+    assert not [body for body in kinds_of(Body) if body.model_config.get("from_attributes")]
+
+
+def kinds_of(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from kinds_of(each)
 
 
 def test_last_instant_can_be_told() -> None:

@@ -52,6 +52,7 @@ async def fuzzed(
     paths, key = SIDES[side]
     gateway = {"body_timeout_s": 5.0, "deadline_flex_s": 2.0, "deadline_default_s": 2.0}
     async with edge(server, redis, data, gateway=gateway) as running, served(running.app) as url:
+        running.app.openapi()  # on a busy machine longer than the fuzzer waits for it
         started = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIG)),
             *("run", f"{url}/openapi.json"),
