@@ -52,6 +52,15 @@ def test_wrong_python_is_one_line(tmp_path: Path) -> None:
     assert len(ended.stderr.splitlines()) == 1
 
 
+def test_machine_without_a_python_for_the_validator_of_focus_is_told_in_one_line(
+    tmp_path: Path,
+) -> None:
+    ended = _install("focus", VENV=str(tmp_path / "venv"), FOCUS_PYTHON="/nowhere/python3.12")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "it wants a Python 3.12" in ended.stdout and len(ended.stdout.splitlines()) == 1
+    assert not (tmp_path / "venv").exists()
+
+
 def test_python_without_venv_names_the_package_to_install(tmp_path: Path) -> None:
     bare = tmp_path / "python"
     bare.write_text('#!/bin/sh\ncase "$2" in *ensurepip*) exit 1;; esac\nexit 0\n')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -181,6 +182,22 @@ def test_draft_waits_for_no_disk_and_a_final_invoice_does(store: Store) -> None:
     assert seen == [1 if is_sqlite else "off", waits]
     with store.write() as conn:
         assert conn.exec_driver_sql(setting).scalar_one() == waits
+
+
+def test_runs_at_once_make_each_invoice_once(store: Store) -> None:
+    with_orgs(store)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: invoices_of(store), range(4)))
+    assert all(each == made[0] for each in made)
+    assert sorted(org for org, _ in made[0]) == ORGS
+    assert sorted(number for _, number in made[0]) == list(range(1, len(ORGS) + 1))
+    assert holds(store)
+
+
+def invoices_of(store: Store) -> list[tuple[str, int]]:
+    """Once a run has made them."""
+    results = months.run_invoices(store, "2026-10", now_us=IN_NOVEMBER_US, series="SLU")
+    return [(each.invoice["org"], each.invoice["number"]) for each in results]
 
 
 class Killed(BaseException):
