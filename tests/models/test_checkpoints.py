@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from models.answer import Answer, Speaker, answer, load_speaker
 from models.laws import PARAMETER_RATIO_MIN, broken_laws
@@ -30,6 +31,7 @@ HARD_STRINGS = (
 
 @pytest.fixture(scope="module")
 def speakers() -> dict[str, Speaker]:
+    torch.set_num_threads(1)  # others run beside it, and threads of one step wait for each other
     return {name: load_speaker(MODELS / name) for name in SIZES}
 
 
