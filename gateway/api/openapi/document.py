@@ -6,6 +6,7 @@ routes in raw ASGI are added here.
 
 from asyncio import to_thread
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -93,6 +94,7 @@ class DescribedApi(FastAPI):
     """FastAPI with the routes that it does not know; a URL is right or wrong, never redirected."""
 
     def __init__(self, lifespan: Callable[[Any], Any]) -> None:
+        self._describes = Lock()
         super().__init__(
             title="Sluice",
             version="0.1.0",
@@ -110,10 +112,12 @@ class DescribedApi(FastAPI):
         self.add_route("/openapi.json", openapi, include_in_schema=False)
 
     def openapi(self) -> dict[str, Any]:
-        """Made once, which takes more than a second. So an event loop asks for it in a thread."""
-        if self.openapi_schema is None:
-            self.openapi_schema = _completed(super().openapi())
-        return self.openapi_schema
+        """Made once, which takes more than a second. So an event loop asks for it in a thread. One
+        makes it, and the others wait for it: FastAPI shows what it has before it is completed."""
+        with self._describes:
+            if self.openapi_schema is None:
+                self.openapi_schema = _completed(super().openapi())
+            return self.openapi_schema
 
 
 def _completed(schema: dict[str, Any]) -> dict[str, Any]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from jsonschema import Draft202012Validator
 from redis.asyncio import Redis
 
 from gateway.api.openapi.bodies import BODIES, EXAMPLES
-from gateway.api.openapi.document import OPEN
+from gateway.api.openapi.document import OPEN, DescribedApi
 from gateway.api.openapi.generated_answers import GENERATED_ANSWERS
 from gateway.audio import speech, transcription
 from gateway.images import edits, generations
@@ -155,6 +159,23 @@ def references(told: Any) -> Iterator[str]:
     if isinstance(told, list):
         for part in told:
             yield from references(part)
+
+
+def test_those_who_ask_at_once_get_one_whole_description(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FastAPI sets what it has made before the rest is added."""
+    app = DescribedApi(lambda _: nullcontext())
+    made: list[FastAPI] = []
+
+    def slow(self: FastAPI) -> dict[str, Any]:
+        made.append(self)
+        self.openapi_schema = {"paths": {}}
+        sleep(0.05)
+        return self.openapi_schema
+
+    monkeypatch.setattr(FastAPI, "openapi", slow)
+    with ThreadPoolExecutor(4) as pool:
+        told = list(pool.map(lambda _: list(app.openapi()), range(4)))
+    assert (made, told) == ([app], [["paths", "components"]] * 4)
 
 
 async def test_the_description_is_made_once_and_is_json(one: Edge) -> None:
