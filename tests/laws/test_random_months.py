@@ -35,6 +35,7 @@ from billing.invoices.life import issue
 from billing.invoices.months import InvoiceResult, list_invoices
 from billing.invoices.terms import MonthBilled, put_terms
 from billing.invoices.voids import WrongInvoiceStatus, void
+from billing.money import NANOUSD_PER_CENT
 from billing.parties import store as parties
 from billing.payments.paying import NotPayable, pay
 from billing.payments.payment import Receipt
@@ -45,6 +46,7 @@ from billing.terms.term import BadTerms, Term, checked
 from billing.verify import verify
 from tests.billing.conftest import RATES
 from tests.billing.invoices.test_invoices import book, call, caught_up, run
+from tests.billing.invoices.test_voids import balance
 from tests.billing.taxes.test_tax_rule import SELLER
 from tests.billing.taxes.test_taxation import GERMAN
 from tests.billing.terms.test_adjustments import terms
@@ -94,6 +96,7 @@ LATE_AND_CREDITED = [
     Step("call", 1, 10**8),
     Step("credit", 0, 1_000),
     Step("pay", 0, 9_000),
+    Step("credit", 0, 700),
     Step("run", 2, 3),
     Step("void", 1, 0),
     Step("run", 2, 11),
@@ -250,13 +253,18 @@ def _check(store: Store) -> None:
     report = verify(store, now_us=NOW_US + 99)
     assert report.ok, report.as_text()
     assert {each.name.split()[0] for each in report.checks}.issuperset(LAWS)
-    for result in list_invoices(store, now_us=NOW_US + 99):
+    results = list_invoices(store, now_us=NOW_US + 99)
+    owed_cents = sum(result.left_cents for result in results)
+    if owed_cents:
+        assert balance(store, "receivable") == owed_cents * NANOUSD_PER_CENT
+    for result in results:
         made = _document(store, result)
         parts = [result.left_cents, result.invoice["paid_cents"], result.invoice["noted_cents"]]
         if result.status == "void":
             assert parts == [0, 0, 0]
         else:
             assert sum(parts) == result.payable_cents, "paid, due and credited are the total"
+            assert result.left_cents >= min(0, result.payable_cents), "more is on account"
         assert _billed(made) == result.payable_cents, "I14"
         with store.read() as conn:
             for note in notes.find(conn, org=ORG, invoice_id=result.invoice["invoice_id"]):
