@@ -40,7 +40,8 @@ from bench.ledger_writer import bytes_of, durable_postgres, priced_store
 from bench.multiplied import multiply
 from billing.charges.trace import line_transfers
 from billing.db.engine import Store, open_store
-from billing.invoices.months import InvoiceResult, list_invoices
+from billing.invoices.months import list_invoices
+from billing.invoices.result import InvoiceResult
 from billing.invoices.run_keeper import Pace
 from billing.invoices.runs import RunProgress, RunState, advance, one, start
 from billing.ledger import booking

@@ -27,7 +27,8 @@ from billing.db.engine import Store, take_turns
 from billing.dunning.suspension import lift
 from billing.invoices import store as invoices
 from billing.invoices.issuing import tax_names
-from billing.invoices.months import InvoiceResult, invoice_by_id
+from billing.invoices.months import invoice_by_id
+from billing.invoices.result import InvoiceResult
 from billing.invoices.status import InvoiceStatus
 from billing.invoices.store import RUN_LOCK, UnknownInvoice
 from billing.invoices.voids import WrongInvoiceStatus

@@ -34,7 +34,7 @@ from billing.documents.document import (
     TaxTreatment,
 )
 from billing.invoices.invoicing import LineKind
-from billing.invoices.months import InvoiceResult
+from billing.invoices.result import InvoiceResult
 from billing.money import NANOUSD_PER_CENT
 from billing.prices.rating import UNITS_PER_PRICE
 from billing.prices.tariff import OF_UNITS, Component, kind_of

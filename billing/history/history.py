@@ -20,7 +20,7 @@ from billing.history.event import (
     events_of,
     told_of,
 )
-from billing.invoices.months import InvoiceResult
+from billing.invoices.result import InvoiceResult
 from billing.invoices.status import InvoiceStatus
 from billing.outbox.event import EventType
 from billing.outbox.mail.address import is_mailed

@@ -12,7 +12,8 @@ from billing.dunning.suspension import lift
 from billing.invoices import one_off, reviews
 from billing.invoices import store as rows
 from billing.invoices.guards import GUARDS, Guards
-from billing.invoices.months import InvoiceResult, RunTerms, invoice_by_id, run_invoices
+from billing.invoices.months import RunTerms, invoice_by_id, run_invoices
+from billing.invoices.result import InvoiceResult
 from billing.invoices.status import InvoiceStatus
 from billing.invoices.store import RUN_LOCK, UnknownInvoice
 from billing.invoices.voids import WrongInvoiceStatus

@@ -9,8 +9,8 @@ for a run. Guards law 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from billing.charges import store as charges
 from billing.charges.sums import Cell, Sums
 from billing.credits import store as credits
 from billing.currencies import store as rates
-from billing.currencies.conversion import Conversion, Converted
+from billing.currencies.conversion import Conversion
 from billing.currencies.exchange_rate import Shown
 from billing.db.engine import Store, take_turns
 from billing.invoices import agreed, reviews
@@ -29,17 +29,15 @@ from billing.invoices.cuts import Cut, free
 from billing.invoices.guards import GUARDS, Guards
 from billing.invoices.invoicing import Composition, Line, LineKind, compose
 from billing.invoices.issuing import issue
-from billing.invoices.status import InvoiceStanding, InvoiceStatus, status_of
+from billing.invoices.result import NOT_ISSUED, TO_COME, InvoiceResult, is_final
 from billing.invoices.store import RUN_LOCK
 from billing.ledger import store as transfers
 from billing.ledger.posting import CLOCK_SKEW_MAX_US
 from billing.limits.keys import SHARDS
-from billing.money import NANOUSD_PER_CENT, whole_cents
+from billing.money import whole_cents
 from billing.parties import store as parties
 from billing.parties.store import BilledAs, PartiesSeen
 from billing.payments import store as payments
-from billing.payments.payment import due
-from billing.payments.tendered import TenderedDue, converted
 from billing.periods import Period, period, period_at
 from billing.recovery import holds
 from billing.taxes import vat_store
@@ -50,117 +48,12 @@ from billing.terms.term import Term
 from billing.writer import marks
 
 NO_PROFILE = "it has no billing profile"
-TO_COME = "the invoice run that finalises it is still to come"
-NOT_ISSUED = "nobody has issued it yet"
-"""Why an invoice is a draft."""
 TRIES = 20
 """How often a run composes an invoice again because another run came between."""
 
 
 class RunContended(Exception):
     """Other runs kept changing the invoices of an organization. The run may be repeated."""
-
-
-@dataclass(frozen=True, slots=True)
-class InvoiceResult:
-    """One invoice after a run. A draft has the reasons why it is one."""
-
-    invoice: dict[str, Any]
-    lines: list[dict[str, Any]]
-    draft_because: tuple[str, ...] = ()
-    parked_because: tuple[str, ...] = ()
-    """Those of the reasons that a person must clear."""
-    taxation: Taxation = NO_TAX
-    """Frozen with the number, or of a draft by the rules of now."""
-    seen_us: int = field(default=0, compare=False)
-    """When it was looked at."""
-    lacks: tuple[str, ...] = field(default=(), compare=False)
-    """Those of `parked_because` that no approval clears, once it was read."""
-    rate: Conversion | None = None
-    """Of a draft that shows another currency: the rate of now, if there is one."""
-    tendered: TenderedDue | None = None
-    """Of one that payments of the currency that it shows have paid a part of."""
-
-    @property
-    def conversion(self) -> Conversion | None:
-        return self.rate or rows.conversion_of(self.invoice)
-
-    @property
-    def converted(self) -> Converted | None:
-        """What it says in another currency; None where it says all in USD."""
-        rate = self.conversion
-        amounts = self.taxation.tax_cents, self.payable_cents, self.left_cents
-        return None if rate is None else converted(rate, *amounts, self.tendered)
-
-    @property
-    def status(self) -> InvoiceStatus:
-        standing = InvoiceStanding(
-            is_final=_is_final(self.invoice),
-            is_parked=bool(self.parked_because),
-            is_void=self.invoice["voided_us"] is not None,
-            is_written_off=self.invoice["written_off_cents"] is not None,
-            left_cents=self.left_cents,
-            due_us=self.invoice["due_us"],
-        )
-        return status_of(standing, self.seen_us)
-
-    @property
-    def left_cents(self) -> int:
-        """What is to be paid of it yet."""
-        if self.invoice["voided_us"] is not None:
-            return 0
-        paid, credited = self.invoice["paid_cents"], rows.credited_cents(self.invoice)
-        return due(self.payable_cents, paid=paid, credited=credited)
-
-    @property
-    def waits_because(self) -> tuple[str, ...]:
-        """Those of the reasons that pass by themselves."""
-        others = (*self.parked_because, TO_COME, NOT_ISSUED)
-        return tuple(reason for reason in self.draft_because if reason not in others)
-
-    @property
-    def number(self) -> str | None:
-        """`SLU-2026-000001`; a draft has none."""
-        return rows.number_of(self.invoice)
-
-    @property
-    def payable_cents(self) -> int:
-        """What its lines sum to, and the tax."""
-        return int(self.invoice["total_cents"]) + self.taxation.tax_cents
-
-    @property
-    def priced_lines(self) -> list[dict[str, Any]]:
-        """The lines, each with its whole cents; they sum to the total without tax."""
-        cents = self.taxation.cents(self.lines, int(self.invoice["total_cents"]))
-        return [{**line, "amount_cents": cents[line["seq"]]} for line in self.lines]
-
-    @property
-    def discount_nanousd(self) -> int:
-        """What discounts take off, without credit."""
-        discounts = (line for line in self.lines if line["kind"] == LineKind.DISCOUNT)
-        return -sum(int(line["amount_nanousd"]) for line in discounts)
-
-    @property
-    def net_nanousd(self) -> int:
-        """What its lines sum to."""
-        return int(self.invoice["total_cents"]) * NANOUSD_PER_CENT
-
-    @property
-    def tax_nanousd(self) -> int:
-        return self.taxation.tax_cents * NANOUSD_PER_CENT
-
-    @property
-    def total_nanousd(self) -> int:
-        return self.payable_cents * NANOUSD_PER_CENT
-
-    @property
-    def paid_nanousd(self) -> int:
-        return int(self.invoice["paid_cents"]) * NANOUSD_PER_CENT
-
-    @property
-    def due_nanousd(self) -> int:
-        """Of a draft what it would ask for; of a void one nothing."""
-        return self.left_cents * NANOUSD_PER_CENT
 
 
 def run_invoices(
@@ -221,7 +114,7 @@ def _as_listed(
     conn: Connection, invoice: dict[str, Any], now_us: int, guards: Guards
 ) -> InvoiceResult:
     lines = rows.lines(conn, invoice["invoice_id"])
-    if _is_final(invoice):
+    if is_final(invoice):
         return _final(conn, invoice, lines, now_us)
     org, month = invoice["org"], period(invoice["period"])
     ends_us = {line["service_end_us"] for line in lines}
@@ -303,7 +196,7 @@ def preview(
     billing_period = period(month)
     with store.read() as conn:
         seen = _snapshot(conn, org, billing_period, RunTerms(now_us, "", 0, guards))
-        if seen.invoice and _is_final(seen.invoice):
+        if seen.invoice and is_final(seen.invoice):
             lines = rows.lines(conn, seen.invoice["invoice_id"])
             return _final(conn, seen.invoice, lines, now_us)
     if not seen.charges:
@@ -326,9 +219,9 @@ def _run(store: Store, org: str, billing_period: Period, terms: RunTerms) -> Inv
     for _ in range(TRIES):
         with store.read() as conn:
             seen = _snapshot(conn, org, billing_period, terms)
-            if seen.invoice and seen.is_composed and (seen.reasons or _is_final(seen.invoice)):
+            if seen.invoice and seen.is_composed and (seen.reasons or is_final(seen.invoice)):
                 lines = rows.lines(conn, seen.invoice["invoice_id"])
-                if _is_final(seen.invoice):
+                if is_final(seen.invoice):
                     return _final(conn, seen.invoice, lines, now_us)
                 return _draft(seen, seen.invoice, lines, now_us)
         if seen.invoice is None and not seen.charges:
@@ -360,7 +253,7 @@ def _snapshot(conn: Connection, org: str, billing_period: Period, terms: RunTerm
     invoice_id = identity.invoice_id
     invoice = next((row for row in revisions if row["invoice_id"] == invoice_id), None)
     states = rows.states(conn, org)
-    if invoice and _is_final(invoice):
+    if invoice and is_final(invoice):
         return _Snapshot(identity, invoice, (), True, (), (), states, (), (), None, None, None)
     void = {each.invoice_id for each in states if each.voided_us is not None}
     taken = [(owner, cut) for owner, cut in rows.cuts(conn, org) if owner not in void]
@@ -447,10 +340,6 @@ def _doubts(
     rules = [rule for held in basis.rules.values() for rule in held]
     vat_id = billed_as.buyer.vat_id
     return doubts(rules, vat_id, vat_store.last(conn, vat_id), now_us, guards.vat_days)
-
-
-def _is_final(invoice: Mapping[str, Any]) -> bool:
-    return bool(invoice["status"] == "finalised")
 
 
 def _unbilled(conn: Connection, org: str, month_us: int, invoice_id: str) -> Iterator[Line]:

@@ -17,7 +17,8 @@ from billing.invoices import issuing
 from billing.invoices import store as rows
 from billing.invoices.guards import GUARDS, Guards
 from billing.invoices.invoicing import Line, LineKind, compose, line_of_amount
-from billing.invoices.months import InvoiceIdentity, InvoiceResult, invoice_by_id, written
+from billing.invoices.months import InvoiceIdentity, invoice_by_id, written
+from billing.invoices.result import InvoiceResult
 from billing.invoices.store import ONE_OFF, RUN_LOCK, UnknownInvoice
 from billing.invoices.voids import WrongInvoiceStatus
 from billing.parties import store as parties

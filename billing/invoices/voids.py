@@ -17,7 +17,7 @@ from billing.dunning.suspension import lift
 from billing.invoices import agreed
 from billing.invoices import store as rows
 from billing.invoices.issuing import take_back
-from billing.invoices.months import InvoiceResult
+from billing.invoices.result import InvoiceResult
 from billing.invoices.store import RUN_LOCK, UnknownInvoice
 from billing.ledger import store as transfers
 from billing.payments import paying

@@ -14,7 +14,8 @@ from billing.invoices import life, months, voids
 from billing.invoices import store as rows
 from billing.invoices.guards import Guards
 from billing.invoices.invoicing import LineKind
-from billing.invoices.months import InvoiceResult, run_invoices
+from billing.invoices.months import run_invoices
+from billing.invoices.result import InvoiceResult
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import NotIssued, WrongInvoiceStatus
 from billing.periods import BadPeriod

@@ -32,7 +32,8 @@ from billing.documents.invoice_document import categories_of, document_of
 from billing.documents.note_document import note_document
 from billing.documents.parties import parties_of
 from billing.invoices.life import issue
-from billing.invoices.months import InvoiceResult, list_invoices
+from billing.invoices.months import list_invoices
+from billing.invoices.result import InvoiceResult
 from billing.invoices.terms import MonthBilled, put_terms
 from billing.invoices.voids import WrongInvoiceStatus, void
 from billing.money import NANOUSD_PER_CENT

@@ -36,7 +36,8 @@ from billing.documents.parties import NamedParties, parties_of
 from billing.documents.press import Form, Press, PressBusy, PressFailed
 from billing.documents.store import KeptFile
 from billing.invoices.guards import Guards
-from billing.invoices.months import InvoiceResult, invoice_by_id, list_invoices
+from billing.invoices.months import invoice_by_id, list_invoices
+from billing.invoices.result import InvoiceResult
 from billing.periods import BadPeriod, period
 from billing.settings import guards_of
 from billing.top_ups import store as top_ups

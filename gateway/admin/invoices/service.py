@@ -15,7 +15,8 @@ from billing.history.history import ComingStep, InvoiceHistory, history_of
 from billing.invoices import life, one_off
 from billing.invoices import store as rows
 from billing.invoices.guards import Guards
-from billing.invoices.months import InvoiceResult, invoice_named, list_invoices, run_invoices
+from billing.invoices.months import invoice_named, list_invoices, run_invoices
+from billing.invoices.result import InvoiceResult
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import NotIssued, WrongInvoiceStatus, void
 from billing.periods import BadPeriod

@@ -10,7 +10,8 @@ from billing.currencies.conversion import USD
 from billing.db.engine import Store
 from billing.invoices import store as invoices
 from billing.invoices.guards import Guards
-from billing.invoices.months import InvoiceResult, invoice_by_id
+from billing.invoices.months import invoice_by_id
+from billing.invoices.result import InvoiceResult
 from billing.payments import paying
 from billing.payments.bank_file import BadBankFile
 from billing.payments.bank_import import BankImport, import_payments

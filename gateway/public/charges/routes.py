@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from billing.invoices.current import current_charges
+from billing.forecast.current import current_charges
 from gateway.admin.use_cases import attempt
 from gateway.api.dependencies import Caller, parts_of
 from gateway.public.charges.schemas import OwnCharges

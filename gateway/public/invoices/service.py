@@ -8,7 +8,8 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from billing.db.engine import Store
-from billing.invoices.months import InvoiceResult, invoice_named, list_invoices
+from billing.invoices.months import invoice_named, list_invoices
+from billing.invoices.result import InvoiceResult
 from gateway.admin.use_cases import NotThere, attempt
 from gateway.api.dependencies import parts_of
 from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page

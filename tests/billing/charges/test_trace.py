@@ -8,7 +8,7 @@ import pytest
 
 from billing.charges.trace import billed_call, line_transfers
 from billing.db.engine import Store
-from billing.invoices.months import InvoiceResult
+from billing.invoices.result import InvoiceResult
 from billing.invoices.voids import void
 from billing.prices.book import Component, PriceRate
 from billing.prices.versions import put_into_force

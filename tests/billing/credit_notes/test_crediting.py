@@ -15,7 +15,8 @@ from billing.documents.forms.csv_table import rows_of
 from billing.documents.forms.e_invoice import Syntax, xml_of
 from billing.documents.forms.focus import focus_rows
 from billing.documents.note_document import note_document
-from billing.invoices.months import InvoiceResult, invoice_by_id
+from billing.invoices.months import invoice_by_id
+from billing.invoices.result import InvoiceResult
 from billing.invoices.status import InvoiceStatus
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import WrongInvoiceStatus, void

@@ -23,7 +23,8 @@ from billing.documents.forms.json_text import value_of
 from billing.documents.parties import parties_of
 from billing.invoices import life, one_off
 from billing.invoices.guards import Guards
-from billing.invoices.months import InvoiceResult, list_invoices, preview
+from billing.invoices.months import list_invoices, preview
+from billing.invoices.result import InvoiceResult
 from billing.invoices.voids import WrongInvoiceStatus, void
 from billing.parties import store as parties
 from billing.parties.party import BadParty

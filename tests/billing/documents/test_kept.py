@@ -15,7 +15,7 @@ from billing.documents.invoice_document import (
     document_of,
     party_named,
 )
-from billing.invoices.months import InvoiceResult
+from billing.invoices.result import InvoiceResult
 from tests.billing.documents.made import SELLER, document, line
 from tests.billing.invoices.test_invoices import (
     IN_NOVEMBER_US,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from billing.db.engine import Store
 from billing.dunning import dunning
 from billing.dunning.dunning import take_steps
-from billing.invoices.months import InvoiceResult
+from billing.invoices.result import InvoiceResult
 from billing.outbox import store as outbox
 from billing.parties import store as parties
 from billing.payments.paying import pay

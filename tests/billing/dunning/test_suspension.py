@@ -19,7 +19,7 @@ from billing.dunning.dunning import take_steps
 from billing.dunning.steps import StepName
 from billing.dunning.suspension import is_beyond_last_step
 from billing.invoices import life
-from billing.invoices.months import InvoiceResult
+from billing.invoices.result import InvoiceResult
 from billing.invoices.voids import void
 from billing.payments.paying import pay, reverse
 from billing.payments.payment import Receipt

@@ -11,7 +11,8 @@ from billing.db.engine import Store
 from billing.dunning.dunning import take_steps
 from billing.history.history import InvoiceHistory, history_of
 from billing.invoices import life
-from billing.invoices.months import InvoiceResult, invoice_by_id
+from billing.invoices.months import invoice_by_id
+from billing.invoices.result import InvoiceResult
 from billing.invoices.voids import void
 from billing.money import NANOUSD_PER_CENT
 from billing.outbox import store as outbox

@@ -19,7 +19,7 @@ from billing.documents.forms.focus import focus_csv
 from billing.documents.forms.json_text import value_of
 from billing.documents.forms.pdf import pdf_of
 from billing.documents.invoice_document import BuyerTerms, document_of
-from billing.invoices.months import InvoiceResult
+from billing.invoices.result import InvoiceResult
 from billing.prices.versions import put_into_force
 from tests.billing.conftest import RATES
 from tests.billing.documents.made import GERMAN, SELLER, STANDARD

@@ -15,7 +15,8 @@ from billing.db.engine import Store
 from billing.documents.forms.csv_table import csv_of
 from billing.documents.forms.focus import focus_csv
 from billing.documents.invoice_document import document_of, party_named
-from billing.invoices.months import InvoiceResult, list_invoices, run_invoices
+from billing.invoices.months import list_invoices, run_invoices
+from billing.invoices.result import InvoiceResult
 from billing.ledger import booking
 from billing.ledger.booking import Record
 from billing.limits.keys import SHARDS

@@ -11,7 +11,8 @@ from sqlalchemy import text
 from billing.db.engine import Store
 from billing.invoices import life, runs
 from billing.invoices.guards import Guards
-from billing.invoices.months import InvoiceResult, list_invoices, preview, run_invoices
+from billing.invoices.months import list_invoices, preview, run_invoices
+from billing.invoices.result import InvoiceResult
 from billing.invoices.runs import RunState, advance, start
 from billing.invoices.status import InvoiceStanding, InvoiceStatus, status_of
 from billing.invoices.store import UnknownInvoice

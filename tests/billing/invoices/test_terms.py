@@ -15,7 +15,7 @@ from billing.documents.forms.e_invoice import Syntax, xml_of
 from billing.documents.forms.focus import focus_rows
 from billing.documents.forms.json_text import value_of
 from billing.documents.invoice_document import BuyerTerms, document_of
-from billing.invoices.months import InvoiceResult
+from billing.invoices.result import InvoiceResult
 from billing.invoices.terms import MonthBilled, put_terms
 from billing.invoices.voids import void
 from billing.money import whole_cents

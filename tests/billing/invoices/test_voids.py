@@ -7,7 +7,8 @@ from sqlalchemy import text
 
 from billing.charges.trace import line_transfers
 from billing.db.engine import Store
-from billing.invoices.months import InvoiceResult, list_invoices
+from billing.invoices.months import list_invoices
+from billing.invoices.result import InvoiceResult
 from billing.invoices.store import UnknownInvoice
 from billing.invoices.voids import NotIssued, void
 from tests.billing.invoices.test_invoices import (

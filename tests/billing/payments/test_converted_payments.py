@@ -7,7 +7,8 @@ import pytest
 from billing.credit_notes.crediting import credit
 from billing.currencies.store import put_rate
 from billing.db.engine import Store
-from billing.invoices.months import InvoiceResult, list_invoices
+from billing.invoices.months import list_invoices
+from billing.invoices.result import InvoiceResult
 from billing.payments.bank_import import import_payments
 from billing.payments.paying import (
     PaymentConflict,

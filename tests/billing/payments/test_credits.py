@@ -15,7 +15,8 @@ from billing.db.engine import Store, take_turns
 from billing.invoices import issuing
 from billing.invoices import store as invoices
 from billing.invoices.invoicing import LineKind, compose, line_of_amount
-from billing.invoices.months import InvoiceIdentity, InvoiceResult, list_invoices, written
+from billing.invoices.months import InvoiceIdentity, list_invoices, written
+from billing.invoices.result import InvoiceResult
 from billing.invoices.store import ONE_OFF, RUN_LOCK, credited_cents
 from billing.invoices.voids import WrongInvoiceStatus, void
 from billing.payments import paying

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from sqlalchemy import text
 
 from billing.db.engine import Store
-from billing.invoices.months import InvoiceResult, list_invoices
+from billing.invoices.months import list_invoices
+from billing.invoices.result import InvoiceResult
 from billing.invoices.voids import void
 from billing.parties.store import put_profile, put_seller
 from billing.payments.bank_import import import_payments

@@ -27,7 +27,8 @@ from billing.documents.forms.printed import page_of
 from billing.documents.invoice_document import categories_of, document_of
 from billing.documents.note_document import note_document
 from billing.documents.parties import parties_of
-from billing.invoices.months import InvoiceResult, invoice_by_id
+from billing.invoices.months import invoice_by_id
+from billing.invoices.result import InvoiceResult
 from billing.invoices.voids import void
 from billing.money import NANOUSD_PER_CENT, whole_cents
 from billing.parties import store as parties

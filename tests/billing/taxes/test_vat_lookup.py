@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from billing.db.engine import Store
 from billing.invoices import life
 from billing.invoices.guards import Guards
-from billing.invoices.months import InvoiceResult, list_invoices, run_invoices
+from billing.invoices.months import list_invoices, run_invoices
+from billing.invoices.result import InvoiceResult
 from billing.parties import store as parties
 from billing.settings import TaxSettings
 from billing.taxes import vat_store

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from billing.currencies.exchange_rate import NO_RATE
-from billing.invoices.months import NO_PROFILE, InvoiceResult
+from billing.invoices.months import NO_PROFILE
+from billing.invoices.result import InvoiceResult
 from billing.invoices.status import InvoiceStatus
 from gateway.console.action_forms import ActionForm, FormField
 from gateway.console.formatting import money

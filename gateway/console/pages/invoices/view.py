@@ -10,7 +10,7 @@ from billing.documents.forms.amounts import percent
 from billing.documents.parties import NamedParties
 from billing.history.history import ComingStep
 from billing.invoices.invoicing import LineKind
-from billing.invoices.months import InvoiceResult
+from billing.invoices.result import InvoiceResult
 from billing.money import NANOUSD_PER_CENT, usd
 from billing.payments.paying import PaymentState
 from billing.payments.payment import PartKind

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.db.engine import Store
-from billing.invoices.current import current_charges
-from billing.invoices.forecast import to_come
+from billing.forecast.current import current_charges
+from billing.forecast.forecast import to_come
 from billing.invoices.terms import put_terms
 from billing.usage.rollup import DAY_US
 from tests.billing.invoices.test_invoices import OCTOBER, book, call

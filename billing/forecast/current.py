@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from billing.db.engine import Store
+from billing.forecast.forecast import Forecast, to_come
 from billing.invoices import agreed
-from billing.invoices.forecast import Forecast, to_come
-from billing.invoices.months import InvoiceResult, preview
+from billing.invoices.months import preview
+from billing.invoices.result import InvoiceResult
 from billing.periods import Period, period_at
 from billing.queries import GroupBy, usage_summary
 from billing.terms.adjustments import MonthCharges, adjustments, grown
