@@ -47,7 +47,11 @@ class WebhookChange(Body):
 
 class RotateBody(Body):
     keep_s: float = Field(
-        86_400.0, ge=0, le=2_592_000, description="how long the secret of before signs too"
+        86_400.0,
+        strict=True,
+        ge=0,
+        le=2_592_000,
+        description="how long the secret of before signs too",
     )
 
 

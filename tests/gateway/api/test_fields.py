@@ -22,6 +22,7 @@ from gateway.admin.models.schemas import ModelBody
 from gateway.admin.organizations.schemas import NewOrganization, OrganizationChange
 from gateway.admin.pools.schemas import PoolBody
 from gateway.admin.prices.schemas import DiscountBody, PriceVersionBody, RateBody
+from gateway.admin.webhooks.schemas import RotateBody
 from gateway.admin.wrong_keys import WrongKeys
 from gateway.api.schemas import Body
 from gateway.app import create_app
@@ -52,6 +53,7 @@ BODIES = (
     GrantBody,
     WindowBody,
     NewKey,
+    RotateBody,
 )
 TOO_MUCH: list[tuple[type[BaseModel], dict[str, Any]]] = [
     (NewKey, {"project": "p", "name": "k", "expires_at": LAST_EPOCH_S + 1}),
