@@ -315,6 +315,17 @@ def test_provider_is_shown_and_tested(stack: Stack, visit: Open) -> None:
     stack.admin("DELETE", "/providers/acme")
 
 
+def act(page: Page, title: str, **fields: str) -> None:
+    """Open an action, fill it in, tick its box and send it."""
+    summary = page.locator("summary", has_text=re.compile(f"^{title}$"))
+    form = page.locator("details.act", has=summary)
+    form.locator("summary").click()
+    for name, value in fields.items():
+        form.locator(f"[name={name}]").fill(value)
+    form.get_by_role("checkbox").check()
+    form.get_by_role("button").click()
+
+
 @pytest.mark.parametrize("width", [1440, 400])
 def test_invoice_is_found_issued_and_paid(stack: Stack, visit: Open, width: int) -> None:
     item = {"description": "Onboarding", "quantity": 2, "unit_price_usd": "59.25"}
@@ -327,10 +338,8 @@ def test_invoice_is_found_issued_and_paid(stack: Stack, visit: Open, width: int)
     assert visitor.overflow_px() == 0
     visitor.shoot(f"invoices-{width}")
     page.get_by_role("link", name=draft["id"]).click()
-    page.get_by_role("button", name="Issue").click()
-    page.get_by_label("Paid, USD").fill("100.00")
-    page.get_by_label("Bank's name of it").fill(f"wire-{width}")
-    page.get_by_role("button", name="Pay").click()
+    act(page, "Issue")
+    act(page, "Pay", amount_usd="100.00", external_id=f"wire-{width}")
     expect(page.locator("main")).to_contain_text("18.50")
     assert serious(page) == []
     assert visitor.overflow_px() == 0
