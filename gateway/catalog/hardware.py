@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FIGURE_MOST = 1e9
 KindName = Literal["gpu", "tpu", "accelerator", "cpu"]
-Positive = Annotated[float, Field(gt=0, le=FIGURE_MOST)]
+Positive = Annotated[float, Field(strict=True, gt=0, le=FIGURE_MOST)]
 
 
 class PartPrice(BaseModel):

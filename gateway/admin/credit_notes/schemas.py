@@ -12,8 +12,8 @@ from gateway.fields import Label
 class CreditLineBody(Body):
     """One of `quantity` and `amount_usd`."""
 
-    seq: PositiveInt = Field(description="of the line of the invoice")
-    quantity: PositiveInt | None = Field(None, description="of its units")
+    seq: PositiveInt = Field(strict=True, description="of the line of the invoice")
+    quantity: PositiveInt | None = Field(None, strict=True, description="of its units")
     amount_usd: Usd | None = Field(None, description="without tax", examples=["2.50"])
 
 

@@ -72,7 +72,7 @@ class InvoiceTax(Answer):
 
 class OneOffLine(Body):
     description: Label = Field(examples=["Onboarding"])
-    quantity: PositiveInt = Field(le=10**9)
+    quantity: PositiveInt = Field(strict=True, le=10**9)
     unit_price_usd: Usd = Field(examples=["250.00"])
 
 

@@ -50,5 +50,9 @@ class NodeAnswer(Answer):
 
 class DrainBody(Body):
     deadline_s: float = Field(
-        DRAIN_S, gt=0, le=DEADLINE_S_MAX, description="how long what runs there may go on"
+        DRAIN_S,
+        strict=True,
+        gt=0,
+        le=DEADLINE_S_MAX,
+        description="how long what runs there may go on",
     )

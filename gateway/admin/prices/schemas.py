@@ -26,7 +26,7 @@ ComponentName = Annotated[
 Status = Literal["draft", "approved", "active"]
 From = Annotated[
     float | None,
-    Field(ge=0, le=LAST_EPOCH_S, description="epoch seconds; null is now"),
+    Field(strict=True, ge=0, le=LAST_EPOCH_S, description="epoch seconds; null is now"),
 ]
 
 

@@ -20,6 +20,7 @@ class ExplainBody(Body):
     key: Label = Field(description="the id of an API key: whose limits and entitlements count")
     seed: int | None = Field(
         None,
+        strict=True,
         ge=0,
         le=EXACT_MAX,
         description="by which ties between equal pools fall: that of another call; else the one"
