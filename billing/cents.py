@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 
 from billing.money import NANOUSD_PER_CENT, whole_cents
+from billing.prices.rounding import divide_half_away
 
 PPM = 1_000_000
 
@@ -53,8 +54,7 @@ def tax_of(base_cents: int, rate_ppm: int) -> int:
 
     So a credit note has the tax of its invoice with the other sign.
     """
-    tax = (abs(base_cents) * rate_ppm * 2 + PPM) // (2 * PPM)
-    return tax if base_cents >= 0 else -tax
+    return divide_half_away(base_cents * rate_ppm, PPM)
 
 
 def taxes_of(base_cents: int, rates_ppm: Iterable[int]) -> tuple[int, ...]:

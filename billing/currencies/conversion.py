@@ -8,6 +8,7 @@ from datetime import date
 from iso4217 import Currency
 
 from billing.money import NANOUSD_PER_CENT, NANOUSD_PER_USD
+from billing.prices.rounding import divide_half_away
 
 USD = "USD"
 DECIMALS = 2
@@ -26,11 +27,11 @@ class Conversion:
 
     def cents(self, usd_cents: int) -> int:
         """Cents of USD in cents of the other currency, a half away from zero."""
-        return _rounded(usd_cents * self.nano_per_usd, NANOUSD_PER_USD)
+        return divide_half_away(usd_cents * self.nano_per_usd, NANOUSD_PER_USD)
 
     def usd_cents(self, cents: int) -> int:
         """Cents of the other currency in cents of USD, a half away from zero."""
-        return _rounded(cents * NANOUSD_PER_USD, self.nano_per_usd)
+        return divide_half_away(cents * NANOUSD_PER_USD, self.nano_per_usd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,3 @@ def shown_currency(tax_currency: str, buyer_currency: str) -> str | None:
     that of its buyer. None where that is USD."""
     currency = tax_currency or buyer_currency
     return None if currency == USD else currency
-
-
-def _rounded(dividend: int, divisor: int) -> int:
-    rounded = (abs(dividend) * 2 + divisor) // (2 * divisor)
-    return rounded if dividend >= 0 else -rounded

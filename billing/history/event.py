@@ -177,16 +177,16 @@ def _end(rows: InvoiceRows) -> Iterator[HistoryEvent]:
         yield HistoryEvent(HistoryKind.REPLACED, at_us, reference=invoice_id, name=number)
 
 
-def told_of(invoice: Row, events: Iterable[HistoryEvent]) -> set[str]:
-    """The ids of what receivers may have been told of these events."""
+def outbox_ids(invoice: Row, events: Iterable[HistoryEvent]) -> set[str]:
+    """The ids of the outbox events that these events may have written."""
     return {
         OutboxEvent(kind, invoice["org"], object_id, {}, 0, turn).event_id
         for event in events
-        for kind, object_id, turn in _told(invoice, event)
+        for kind, object_id, turn in _outbox_names(invoice, event)
     }
 
 
-def _told(invoice: Row, event: HistoryEvent) -> Iterator[tuple[EventType, str, str]]:
+def _outbox_names(invoice: Row, event: HistoryEvent) -> Iterator[tuple[EventType, str, str]]:
     """Type, object and turn, as `OutboxEvent` has them."""
     invoice_id = invoice["invoice_id"]
     match event.kind:

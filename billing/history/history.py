@@ -18,7 +18,7 @@ from billing.history.event import (
     HistoryKind,
     Row,
     events_of,
-    told_of,
+    outbox_ids,
 )
 from billing.invoices.result import InvoiceResult
 from billing.invoices.status import InvoiceStatus
@@ -50,13 +50,14 @@ def history_of(
     invoice = result.invoice
     written = rows.rows_of(conn, invoice, result.number, result.payable_cents)
     events = events_of(written)
-    told = {row["event_id"]: row for row in rows.told(conn, sorted(told_of(invoice, events)))}
+    outgoing = rows.outbox_events(conn, sorted(outbox_ids(invoice, events)))
     turned = [
         HistoryEvent(TURNS[kind], row["created_us"])
-        for row in told.values()
+        for row in outgoing
         if (kind := EventType(row["type"])) in TURNS
     ]
-    sent = [_delivery(row) for row in rows.deliveries(conn, sorted(told))]
+    ids = sorted(row["event_id"] for row in outgoing)
+    sent = [_delivery(row) for row in rows.deliveries(conn, ids)]
     ordered = sorted([*events, *turned, *sent], key=lambda event: event.key)
     return InvoiceHistory(tuple(ordered), _coming(result, written.steps, steps))
 

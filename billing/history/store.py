@@ -36,8 +36,8 @@ def rows_of(conn: Connection, invoice: Row, number: str | None, payable_cents: i
     )
 
 
-def told(conn: Connection, event_ids: Sequence[str]) -> Sequence[Row]:
-    """Those of these events that were told."""
+def outbox_events(conn: Connection, event_ids: Sequence[str]) -> Sequence[Row]:
+    """Those of these events of the outbox that are there."""
     event = outbox.EVENT
     names = event.c.event_id, event.c.type, event.c.created_us
     statement = select(*names).where(in_list(conn, event.c.event_id, event_ids))

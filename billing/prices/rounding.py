@@ -7,3 +7,10 @@ def divide_half_even(dividend: int, divisor: int) -> int:
     if rest * 2 > divisor or (rest * 2 == divisor and whole % 2):
         return whole + 1
     return whole
+
+
+def divide_half_away(dividend: int, divisor: int) -> int:
+    """Integer division rounded half away from zero; divisor > 0. The opposite of a dividend gives
+    the opposite result."""
+    rounded = (abs(dividend) * 2 + divisor) // (2 * divisor)
+    return rounded if dividend >= 0 else -rounded

@@ -333,8 +333,8 @@ def _payment(document: Document, words: Words) -> list[str]:
         amounts = [("tax_total", converted.tax_cents), ("total", converted.total_cents)]
         if document.prepayments and heading.kind is DocumentKind.INVOICE:
             amounts.append(("due", converted.due_cents))
-        said = [f"{words[name]} {money(cents, language)}" for name, cents in amounts[is_receipt:]]
-        lines.append(f"{label}: {', '.join(said)}")
+        totals = [f"{words[name]} {money(cents, language)}" for name, cents in amounts[is_receipt:]]
+        lines.append(f"{label}: {', '.join(totals)}")
     if heading.terms and heading.kind is not DocumentKind.CREDIT_NOTE:
         lines.append(heading.terms)
     if heading.kind is DocumentKind.INVOICE and heading.seller.iban and heading.number:

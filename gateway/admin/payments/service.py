@@ -52,7 +52,7 @@ class PaymentService:
             receipt = Receipt(
                 org=invoice["org"],
                 external_id=body.external_id,
-                amount_cents=cents_told(body),
+                amount_cents=cents_of_body(body),
                 received_us=now_us if body.received_at is None else body.received_at,
                 currency=body.currency,
                 note=body.note,
@@ -137,7 +137,7 @@ class PaymentService:
         return round(self.clock() * 1e6)
 
 
-def cents_told(body: PayBody) -> int:
+def cents_of_body(body: PayBody) -> int:
     """In the currency of the body. Raises BadPayment."""
     if (body.amount is None) is (body.amount_usd is None):
         raise BadPayment("amount_usd", "say either amount_usd, or amount and its currency")

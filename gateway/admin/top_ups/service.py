@@ -17,7 +17,7 @@ from billing.settings import guards_of
 from billing.top_ups import topping_up
 from billing.top_ups.topping_up import TopUpState, Unsold
 from gateway.admin.payments.schemas import PayBody, RefundBody
-from gateway.admin.payments.service import cents_told, checked
+from gateway.admin.payments.service import cents_of_body, checked
 from gateway.admin.use_cases import ADMIN, NotThere, attempt
 from gateway.api.dependencies import parts_of
 from gateway.api.pages import Key, PageRequest, PageRows, Source, read_page
@@ -51,7 +51,7 @@ class TopUpService:
             receipt = Receipt(
                 org=organization,
                 external_id=body.external_id,
-                amount_cents=cents_told(body),
+                amount_cents=cents_of_body(body),
                 received_us=now_us if body.received_at is None else body.received_at,
                 currency=body.currency,
                 note=body.note,

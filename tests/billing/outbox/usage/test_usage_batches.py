@@ -125,18 +125,24 @@ async def test_a_receiver_that_fails_redirects_and_hangs_loses_nothing_and_keeps
         assert elsewhere.received == []
 
 
+async def failed_for_good(office: Office, one: Receiver, store: Store) -> int:
+    """A booking is refused until no try is left; from where on the endpoint follows."""
+    one.answer = lambda: b"HTTP/1.1 500 No\r\n\r\n"
+    office.listens(one.url, events=["usage"])
+    after_us = follow(store, "wh_1")
+    book(store, START_US, {"rid": "req_0"})
+    for pause_s in (0, *PAUSES_S):
+        office.now_s += pause_s
+        assert await office.keeper.turn() == 1
+    return after_us
+
+
 async def test_a_batch_that_failed_for_good_holds_later_ones_until_it_is_sent_again(
     sqlite_store: Store,
 ) -> None:
     office = Office(sqlite_store)
     async with receiver() as one:
-        one.answer = lambda: b"HTTP/1.1 500 No\r\n\r\n"
-        office.listens(one.url, events=["usage"])
-        after_us = follow(sqlite_store, "wh_1")
-        book(sqlite_store, START_US, {"rid": "req_0"})
-        for pause_s in (0, *PAUSES_S):
-            office.now_s += pause_s
-            assert await office.keeper.turn() == 1
+        after_us = await failed_for_good(office, one, sqlite_store)
         book(sqlite_store, START_US + 1, {"rid": "req_1"})
         office.now_s += 10**6
         assert await office.keeper.turn() == 0
@@ -151,13 +157,7 @@ async def test_a_batch_that_failed_for_good_holds_later_ones_until_it_is_sent_ag
 async def test_a_batch_that_failed_and_was_removed_is_cut_again(sqlite_store: Store) -> None:
     office = Office(sqlite_store)
     async with receiver() as one:
-        one.answer = lambda: b"HTTP/1.1 500 No\r\n\r\n"
-        office.listens(one.url, events=["usage"])
-        after_us = follow(sqlite_store, "wh_1")
-        book(sqlite_store, START_US, {"rid": "req_0"})
-        for pause_s in (0, *PAUSES_S):
-            office.now_s += pause_s
-            assert await office.keeper.turn() == 1
+        after_us = await failed_for_good(office, one, sqlite_store)
         office.now_s += 91 * DAY_US / 1e6
         assert office.keeper.prune() == 2
         assert count(sqlite_store, rows.EVENT) == 0
